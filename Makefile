@@ -9,6 +9,10 @@ CLIENTS := .venv-clients
 INSTALL_LIST := install --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: --no-compile -r
 COMPILE_LIST := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11
 
+# The tests start many processes: what one has compiled the next one finds, also where the machine's default is not to
+# keep it.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: serve test check interop torture bench bench-durable bench-http bench-server bench-extensions bench-stalls bench-peers constraints clean
 
 serve: $(VENV)/serving

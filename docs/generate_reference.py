@@ -23,64 +23,69 @@ import msgspec
 import typer.main
 
 import awaken
-from awaken.authoring.agents import Agent
-from awaken.authoring.functions import ToolOptions
-from awaken.authoring.resolvers import AgentResolver, ListingResolver
-from awaken.bootstrap.agent_runtime import AgentRuntime, RuntimeOptions
-from awaken.bootstrap.decisions import DecisionOptions
-from awaken.bootstrap.known_providers import ADAPTERS, KNOWN_PROVIDERS
-from awaken.bootstrap.requests import DeliveryOptions, RunOptions
-from awaken.cli.main import app
-from awaken.contracts.errors import AwakenError
-from awaken.contracts.events import (
-    LIVE_EVENTS,
+from awaken import (
+    Agent,
     AgentEvent,
+    AgentResolver,
+    AgentRuntime,
+    AgentSpec,
+    AwakenError,
+    Budget,
+    ContextWindowPolicy,
     ErrorEvent,
-    MessagesSnapshot,
-    StateDelta,
-)
-from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
-from awaken.contracts.models.budgets import Budget
-from awaken.contracts.models.errors import AllModelsUnavailable, ModelError
-from awaken.contracts.models.inference import ContextWindowPolicy, InferenceOverride, TokenUsage
-from awaken.contracts.models.model_specs import (
+    Limits,
+    ListingResolver,
+    MailboxConfig,
     ModelPool,
-    ModelPrices,
     ModelSpec,
     PoolMember,
     ProviderSpec,
-    RetryPolicy,
+    ReasoningDelta,
+    RemoteEndpoint,
+    RunHandle,
+    RunOptions,
+    RunRequest,
+    RunResult,
+    RuntimeOptions,
+    StateKey,
+    StopCondition,
+    SubmitReceipt,
+    TextDelta,
+    ToolContext,
 )
+from awaken.bootstrap.decisions import DecisionOptions
+from awaken.bootstrap.known_providers import ADAPTERS, KNOWN_PROVIDERS
+from awaken.bootstrap.requests import DeliveryOptions
+from awaken.cli.main import app
 from awaken.contracts.plugins import loop_state
-from awaken.contracts.runs.records import RunRequest, RunResult
-from awaken.contracts.specs.agents import AgentSpec, RemoteEndpoint, StopCondition
-from awaken.contracts.state.context_state import CompactionConfig
-from awaken.contracts.state.keys import ScheduledActionSpec, StateKey
-from awaken.contracts.storage.dispatch import RunDispatch
-from awaken.contracts.suspension.tickets import ToolCallResume
-from awaken.contracts.tools.context import ToolContext, ToolState
-from awaken.contracts.tools.tool import ToolDescriptor
-from awaken.extensions.deferred_tools.config import DeferredToolsConfig, DiscountedBeta, LoadRule
-from awaken.extensions.generative_ui.config import (
-    GenerativeUiConfig,
-    JsonRenderConfig,
-    OpenUiConfig,
+from awaken.errors import AllModelsUnavailable, ModelError
+from awaken.events import LIVE_EVENTS, MessagesSnapshot, StateDelta
+from awaken.extensions.deferred_tools import DeferredToolsConfig, DiscountedBeta, LoadRule
+from awaken.extensions.generative_ui import GenerativeUiConfig, JsonRenderConfig, OpenUiConfig
+from awaken.extensions.guardrails import GuardrailsConfig, GuardRule
+from awaken.extensions.mcp import (
+    ClientCredentials,
+    Http,
+    Login,
+    McpConfig,
+    McpLimits,
+    McpServer,
+    Restart,
+    Root,
+    Stdio,
 )
-from awaken.extensions.guardrails.config import GuardrailsConfig, GuardRule
-from awaken.extensions.mcp.config import Http, McpConfig, McpLimits, McpServer, Restart, Root, Stdio
-from awaken.extensions.observability.config import ObservabilityConfig
-from awaken.extensions.permission.config import PermissionConfig, RuleConfig
-from awaken.extensions.reminder.config import (
+from awaken.extensions.observability import ObservabilityConfig
+from awaken.extensions.permission import PermissionConfig, RuleConfig
+from awaken.extensions.reminder import (
     FieldMatch,
     OutputMatch,
     ReminderConfig,
     ReminderMessage,
     ReminderRule,
 )
-from awaken.extensions.skills.config import ScriptsConfig, SkillsConfig
-from awaken.mailbox.config import MailboxConfig
-from awaken.mailbox.receipts import SubmitReceipt
-from awaken.outbound.credentials import ClientCredentials, Login
+from awaken.extensions.skills import ScriptsConfig, SkillsConfig
+from awaken.models import CompactionConfig, InferenceOverride, ModelPrices, RetryPolicy, TokenUsage
+from awaken.plugins import ScheduledActionSpec
 from awaken.protocols.native.bodies import (
     MailboxItem,
     NewInput,
@@ -93,14 +98,20 @@ from awaken.providers.anthropic.codec import AnthropicOptions
 from awaken.providers.gemini.codec import GeminiOptions
 from awaken.providers.openai_chat.encode import ChatOptions
 from awaken.providers.openai_responses.encode import ResponsesOptions
-from awaken.runtime.admission.handles import RunHandle
-from awaken.runtime.limits import Limits
 from awaken.runtime.model_health.breaker import BreakerPolicy
+from awaken.server import (
+    JwtConfig,
+    RateLimit,
+    RememberedAnswers,
+    ServerConfig,
+    ServerLimits,
+    TokenSpec,
+)
 from awaken.server.auth import LOCAL
-from awaken.server.config import JwtConfig, RateLimit, ServerConfig, ServerLimits, TokenSpec
 from awaken.server.observations import Observations
 from awaken.server.tool_labels import ToolLabels
-from awaken.services.remembered import RememberedAnswers
+from awaken.stores import RunDispatch
+from awaken.tools import ToolCallResume, ToolDescriptor, ToolOptions, ToolState
 from awaken.transport.problems import _STATUSES as STATUSES
 from awaken.transport.routes import ApiRoute, RouteCall
 
@@ -108,6 +119,21 @@ REFERENCE = Path(__file__).parent / "reference"
 
 OUT_OF_DATE = "out of date, run docs/generate_reference.py"
 LINE_LENGTH = 100
+PROSE_WIDTH = 140
+PUBLIC_MODULES = (
+    "awaken",
+    "awaken.backends",
+    "awaken.errors",
+    "awaken.events",
+    "awaken.messages",
+    "awaken.models",
+    "awaken.plugins",
+    "awaken.server",
+    "awaken.stores",
+    "awaken.testing",
+    "awaken.tools",
+)
+"""With one module for each extension."""
 LONG_TEXT = 60
 """A longer default is not shown."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -556,7 +582,29 @@ def _lineage(kind: type) -> list[str]:
 
 
 def _import_path(kind: type) -> str:
-    return f"`{kind.__module__}.{kind.__name__}`"
+    """Where a class is imported from; a class that no public module has is shown by its name."""
+    for module in sorted({*list_public_modules()} - {"awaken"}):
+        if getattr(importlib.import_module(module), kind.__name__, None) is kind:
+            return f"`{module}.{kind.__name__}`"
+    return f"`{kind.__name__}`"
+
+
+def list_public_modules() -> list[str]:
+    """The modules that users import from, and no others."""
+    packages = sorted(Path(*awaken.__path__).glob("extensions/*/__init__.py"))
+    return [*PUBLIC_MODULES, *(f"awaken.extensions.{it.parent.name}" for it in packages)]
+
+
+def public_modules() -> str:
+    """Every public module: what it is for, and its names."""
+    return "\n\n".join(_public_module(name) for name in list_public_modules())
+
+
+def _public_module(name: str) -> str:
+    module = importlib.import_module(name)
+    names = ", ".join(f"`{it}`" for it in sorted(module.__all__))
+    about = _first_line(inspect.getdoc(module) or "")
+    return f"### {name}\n\n{about}\n\n{textwrap.fill(names, PROSE_WIDTH)}"
 
 
 def struct_table(kind: type) -> str:
@@ -969,6 +1017,7 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 PARTS: dict[str, Callable[[], str]] = {
+    "public-modules": public_modules,
     "event-table": event_table,
     "errors": error_table,
     "agent": agent_table,

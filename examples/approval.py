@@ -7,10 +7,10 @@ While a run waits it holds no task: it is a record in the store.
 
 import asyncio
 
-from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar, ToolContext, tool
-from awaken.contracts.plugins.plugin import GateDecision, Suspend, ToolGateContext
-from awaken.contracts.suspension.tickets import Asks, SuspendTicket, Suspension
+from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar, SuspendTicket, ToolContext, tool
+from awaken.plugins import GateDecision, Suspend, ToolGateContext
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import Asks, Suspension
 
 files = {"draft.txt", "notes.txt"}
 

@@ -6,9 +6,9 @@ anything; once it is answered, the treasurer goes on, and then the assistant, by
 
 import asyncio
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.suspension.tickets import Asks, SuspendTicket
+from awaken import Agent, AgentRuntime, SuspendTicket, ToolContext, tool
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import Asks
 
 paid: list[str] = []
 

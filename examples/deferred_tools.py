@@ -7,9 +7,9 @@ and does not call leaves the requests again.
 import asyncio
 
 from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.tools.tool import Tool
 from awaken.extensions.deferred_tools import DeferredToolsPlugin
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import Tool
 
 SYSTEMS = ("crm", "erp", "mail", "wiki", "tickets")
 OBJECTS = ("customer", "invoice", "order", "page", "person", "product", "project", "thread")

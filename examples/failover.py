@@ -7,8 +7,8 @@ the middle of its answer, then has no credit left; the second one finishes the s
 import asyncio
 
 from awaken import Agent, AgentRuntime, Budget, ModelPool, ModelSpec, PoolMember, ProviderSpec
-from awaken.contracts.models.errors import QuotaExceeded, RateLimited, StreamInterrupted
-from awaken.contracts.models.model_specs import ModelPrices, PoolRole
+from awaken.errors import QuotaExceeded, RateLimited, StreamInterrupted
+from awaken.models import ModelPrices, PoolRole
 from awaken.testing import FakeModelServer, Turn
 
 PRICES = ModelPrices(input=1.0, output=4.0)

@@ -7,7 +7,7 @@ import asyncio
 from typing import Any
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.events import ActivityDelta, ActivitySnapshot
+from awaken.events import ActivityDelta, ActivitySnapshot
 from awaken.extensions.generative_ui import GenerativeUiPlugin
 from awaken.testing import Chunks, ScriptedModel, ToolCalls
 

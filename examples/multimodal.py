@@ -8,8 +8,8 @@ import asyncio
 import base64
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.messages.content import Base64Source, Document, Image, Text, UrlSource
-from awaken.contracts.models.inference import InferenceRequest
+from awaken.messages import Base64Source, Document, Image, Text, UrlSource
+from awaken.models import InferenceRequest
 from awaken.testing import ScriptedModel
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()

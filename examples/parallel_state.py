@@ -7,7 +7,7 @@ and write it side by side would overwrite each other, so all but the first are r
 import asyncio
 
 from awaken import Agent, AgentRuntime, StateKey, ToolContext, tool
-from awaken.contracts.state.keys import StateScope
+from awaken.plugins import StateScope
 from awaken.testing import ScriptedModel, ToolCalls
 
 COUNT: StateKey[int, int] = StateKey(

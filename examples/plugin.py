@@ -15,15 +15,15 @@ from awaken import (
     Phase,
     Plugin,
     PluginRegistrar,
+    RunIdentity,
     StateCommand,
     StateKey,
     ToolResult,
     tool,
 )
-from awaken.contracts.identity import RunIdentity
-from awaken.contracts.messages.context_messages import suffix_context
-from awaken.contracts.plugins.loop_state import ADD_CONTEXT_MESSAGE
-from awaken.contracts.plugins.plugin import (
+from awaken.messages import suffix_context
+from awaken.plugins import (
+    ADD_CONTEXT_MESSAGE,
     BeforeInferenceContext,
     BeforeToolExecuteContext,
     ConfigSection,

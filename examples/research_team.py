@@ -7,8 +7,8 @@ researcher found comes into its conversation as soon as it is there, exactly onc
 import asyncio
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.models.inference import InferenceRequest
 from awaken.extensions.background import BackgroundTasksPlugin
+from awaken.models import InferenceRequest
 from awaken.testing import ScriptedModel, ToolCalls
 
 FINDINGS = {"rivers": "The Rhine is 1,233 km long.", "mountains": "The Zugspitze has 2,962 m."}

@@ -9,7 +9,7 @@ import asyncio
 import msgspec
 
 from awaken import Agent, AgentRuntime, StateKey, ToolContext, tool
-from awaken.contracts.models.inference import InferenceRequest
+from awaken.models import InferenceRequest
 from awaken.testing import (
     FakeClock,
     InjectionPoint,

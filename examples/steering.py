@@ -7,7 +7,7 @@ what it is doing right now is not disturbed.
 import asyncio
 
 from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.models.inference import InferenceRequest
+from awaken.models import InferenceRequest
 from awaken.testing import ScriptedModel, ToolCalls
 
 

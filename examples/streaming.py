@@ -6,17 +6,18 @@ are not live-only can be read again from the log.
 
 import asyncio
 
-from awaken import Agent, AgentEvent, AgentRuntime, ToolContext, tool
-from awaken.contracts.events import (
-    ActivitySnapshot,
+from awaken import (
+    Agent,
+    AgentEvent,
+    AgentRuntime,
     RunFinish,
+    TextDelta,
     ToolCallDone,
     ToolCallReady,
-    ToolCallStreamDelta,
-    decode_event,
-    encode_event,
+    ToolContext,
+    tool,
 )
-from awaken.contracts.messages.deltas import TextDelta
+from awaken.events import ActivitySnapshot, ToolCallStreamDelta, decode_event, encode_event
 from awaken.testing import Chunks, ScriptedModel, ToolCalls
 
 

@@ -7,7 +7,7 @@ with what the tool said. Replace `model=` to let a real one decide.
 import asyncio
 
 from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.models.inference import InferenceRequest
+from awaken.models import InferenceRequest
 from awaken.testing import ScriptedModel, ToolCalls
 
 

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 
 SRC = Path(__file__).parents[2] / "src"
@@ -20,6 +21,7 @@ def relative(path: Path) -> str:
     return path.relative_to(SRC).as_posix()
 
 
+@cache
 def nodes(path: Path) -> list[ast.AST]:
     return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hypothesis import HealthCheck, settings
+from tests.sampling import choose_size
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.storage.store import Store
@@ -57,7 +58,7 @@ class NamedStore:
 
     name: str
     open: Callable[[], Subject]
-    examples: int = 200
+    examples: int = choose_size(40, 200)
 
     def settings(self) -> settings:
         return settings(
@@ -94,7 +95,10 @@ class SqliteSubject(Subject):
         self._folder.cleanup()
 
 
-STORES = (NamedStore("memory", open_memory), NamedStore("sqlite", SqliteSubject, examples=10))
+STORES = (
+    NamedStore("memory", open_memory),
+    NamedStore("sqlite", SqliteSubject, examples=choose_size(4, 10)),
+)
 
 
 def name_of(named: NamedStore) -> str:

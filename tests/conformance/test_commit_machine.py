@@ -20,6 +20,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from stores import STORES, NamedStore, Subject, name_of
+from tests.sampling import sampled
 
 from awaken.contracts.errors import (
     AwakenError,
@@ -414,6 +415,7 @@ class CommitMachine(RuleBasedStateMachine):
                     yield ticket_id
 
 
+@sampled
 @pytest.mark.parametrize("named", STORES, ids=name_of)
 def test_a_commit_store_behaves_like_its_model(named: NamedStore) -> None:
     machine = partial(CommitMachine, named.open)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from stores import STORES, NamedStore, Subject, name_of
+from tests.sampling import sampled
 
 from awaken.contracts.errors import CursorExpired, VersionConflict
 from awaken.contracts.lifecycle import RunStatus
@@ -172,6 +173,7 @@ class EventLogMachine(RuleBasedStateMachine):
         assert [it.entry_id for it in self.do(self.store.list_outbox())] == self.outbox[:100]
 
 
+@sampled
 @pytest.mark.parametrize("named", STORES, ids=name_of)
 def test_an_event_log_behaves_like_a_list(named: NamedStore) -> None:
     machine = partial(EventLogMachine, named.open)

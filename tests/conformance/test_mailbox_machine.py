@@ -20,6 +20,7 @@ from mailbox_model import (
     Model,
 )
 from stores import STORES, NamedStore, Subject, name_of
+from tests.sampling import sampled
 
 from awaken.contracts.errors import AwakenError, LeaseLost
 from awaken.contracts.lifecycle import Cancelled, RunStatus
@@ -414,6 +415,7 @@ class MailboxMachine(RuleBasedStateMachine):
             assert [found.dispatch_id for found in listed] == expected
 
 
+@sampled
 @pytest.mark.parametrize("named", STORES, ids=name_of)
 def test_a_mailbox_behaves_like_its_model(named: NamedStore) -> None:
     machine = partial(MailboxMachine, named.open)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from stores import STORES, NamedStore, Subject, name_of
+from tests.sampling import sampled
 
 from awaken.contracts.errors import AlreadyDecided, AwakenError
 from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus, TicketStatus
@@ -315,6 +316,7 @@ class TicketMachine(RuleBasedStateMachine):
             assert shown == {it.ticket_id: it for it in self.live(thread)}
 
 
+@sampled
 @pytest.mark.parametrize("named", STORES, ids=name_of)
 def test_tickets_behave_like_their_model(named: NamedStore) -> None:
     machine = partial(TicketMachine, named.open)

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from tests.postgres.server import new_schema, server
 
-from awaken.stores.postgres import PostgresStore
-from awaken.stores.sqlite import SqliteStore
+from awaken.stores import PostgresStore, SqliteStore
 
 from .enduring import NewStore
 

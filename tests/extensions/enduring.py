@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.storage.store import Store
-from awaken.mailbox.config import MailboxConfig
+from awaken import Agent, AgentRuntime, MailboxConfig
+from awaken.stores import Store
 
 NewStore = Callable[[], Store]
 BOUND_S = 20

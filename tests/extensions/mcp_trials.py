@@ -13,10 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.events import ToolCallDone
-from awaken.contracts.secrets import RedactedString
-from awaken.contracts.tool_results import ToolResult, ToolStatus
+from awaken import Agent, AgentRuntime, RedactedString, ToolCallDone, ToolResult
 from awaken.extensions.mcp import (
     Http,
     McpPlugin,
@@ -27,6 +24,7 @@ from awaken.extensions.mcp import (
     Stdio,
 )
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import ToolStatus
 
 from .hostile_mcp import HostileServer
 from .hostile_mcp_replies import ANY, ERROR, FINE, MISSING, Case

@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from awaken import Agent, ToolContext, tool
-from awaken.contracts.state.profile import agent_type_scope
-from awaken.contracts.suspension.tickets import SuspendTicket
-from awaken.contracts.tools.tool import Tool
+from awaken import Agent, SuspendTicket, ToolContext, tool
 from awaken.extensions.deferred_tools import DeferredToolsPlugin
 from awaken.extensions.handoff import HandoffPlugin
+from awaken.plugins import agent_type_scope
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import Tool
 
 from .enduring import BOUND_S, NewStore, both_stores, durable
 

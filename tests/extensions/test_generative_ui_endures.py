@@ -6,11 +6,10 @@ from typing import Any
 
 import msgspec
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.lifecycle import NaturalEnd, Suspended
-from awaken.contracts.models.inference import InferenceRequest
+from awaken import Agent, AgentRuntime, NaturalEnd, Suspended, ToolContext, tool
 from awaken.extensions.generative_ui import GenerativeUiPlugin
 from awaken.extensions.handoff import HandoffPlugin
+from awaken.models import InferenceRequest
 from awaken.testing import Chunks, ScriptedModel, ToolCalls
 
 from .enduring import BOUND_S, CONFIG, NewStore, both_stores, durable

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.resting import resting
+from tests.sqlite_dump import dump_sqlite
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.errors import PluginFailed
-from awaken.contracts.lifecycle import Blocked
-from awaken.contracts.runs.records import RunResult
+from awaken import Agent, AgentRuntime, Blocked, RunResult
+from awaken.errors import PluginFailed
 from awaken.extensions.guardrails import GuardrailsPlugin
 from awaken.extensions.guardrails.reviews import REVIEW
 from awaken.extensions.handoff import HandoffPlugin
@@ -104,9 +102,9 @@ def test_no_secret_rests_in_input_that_is_queued(tmp_path: Path, action: str) ->
             first = await runtime.submit("a", f"my key is {KEY}", thread_id="t")
             # Without a name it is for the agent that the thread is with.
             await runtime.submit(None, f"again, {KEY}", thread_id="t", mode="steer")
-            assert KEY.encode() not in resting(path)
+            assert KEY.encode() not in dump_sqlite(path)
             await runtime.submit("open", f"mine is {KEY}", thread_id="u")
-            assert f"mine is {KEY}".encode() in resting(path)
+            assert f"mine is {KEY}".encode() in dump_sqlite(path)
         async with AgentRuntime(agents, store=url, mailbox=CONFIG) as runtime:
             result = await runtime.wait(first.run_id, timeout_ms=BOUND_S * 1000)
             assert isinstance(result.termination, Blocked) is (action == "block")

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import pytest
+from tests.sampling import choose_cases, sampled
 
 from .hostile_mcp_cases import cases
 from .mcp_trials import Trial, trials
@@ -28,7 +29,10 @@ def test_there_are_many_behaviours_with_names_of_their_own() -> None:
     assert len({case.name for case in CASES}) == len(CASES) >= 200
 
 
-@pytest.mark.parametrize("batch", list(batches()), ids=lambda batch: f"{batch[0]} and on")
+@sampled
+@pytest.mark.parametrize(
+    "batch", choose_cases(list(batches()), 12), ids=lambda batch: f"{batch[0]} and on"
+)
 def test_a_bad_server_costs_a_tool_call_and_nothing_else(batch: Sequence[Trial]) -> None:
     async def scenario() -> None:
         async with trials(batch) as world:

@@ -16,25 +16,23 @@ from tests.server.acp_backend_world import endpoint_of
 from awaken import (
     Agent,
     AgentRuntime,
+    Phase,
     Plugin,
     PluginRegistrar,
     StateCommand,
     ToolContext,
+    ToolResult,
     tool,
 )
-from awaken.contracts.phases import Phase
-from awaken.contracts.storage.queries import MessageQuery, ThreadQuery
 from awaken.contracts.suspension.permissions import TOOL_GRANTS, ToolGrant
-from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools.tool import ToolDescriptor, ToolOutput
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.mcp import McpPlugin
 from awaken.extensions.permission import PermissionPlugin
 from awaken.extensions.skills import SkillsPlugin
-from awaken.stores.sqlite import SqliteStore
-from awaken.testing import ScriptedModel, ToolCalls
-from awaken.testing.scripted_model import Answer, Entry
+from awaken.stores import MessageQuery, SqliteStore, ThreadQuery
+from awaken.testing import Answer, Entry, ScriptedModel, ToolCalls
+from awaken.tools import ToolDescriptor, ToolOutput
 
 from .enduring import BOUND_S, CONFIG
 from .mcp_servers.desk import Desk

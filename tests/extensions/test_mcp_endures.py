@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent
-from awaken.contracts.runs.records import RunResult
+from awaken import Agent, RunResult
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.mcp import McpPlugin, McpServer
 from awaken.testing import ScriptedModel, ToolCalls, assert_valid_transcript

@@ -7,15 +7,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.errors import AwakenError, StoreUnavailable
-from awaken.contracts.lifecycle import NaturalEnd, Suspended
-from awaken.contracts.runs.records import RunResult
-from awaken.contracts.state.profile import GLOBAL_SCOPE
+from awaken import (
+    Agent,
+    AgentRuntime,
+    AwakenError,
+    MailboxConfig,
+    NaturalEnd,
+    RunResult,
+    Suspended,
+    tool,
+)
 from awaken.contracts.suspension.remembered import SHARED_ANSWERS, THREAD_ANSWERS
+from awaken.errors import StoreUnavailable
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.permission import PermissionPlugin
-from awaken.mailbox.config import MailboxConfig
+from awaken.plugins import GLOBAL_SCOPE
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .enduring import BOUND_S, NewStore, both_stores, durable

@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from awaken import Agent, ToolContext, tool
-from awaken.contracts.suspension.tickets import SuspendTicket
+from awaken import Agent, SuspendTicket, ToolContext, tool
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.reminder import ReminderPlugin
 from awaken.testing import ScriptedModel, ToolCalls

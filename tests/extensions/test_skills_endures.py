@@ -6,15 +6,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar, ToolContext, tool
-from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages.message import Role
-from awaken.contracts.phases import Phase
+from awaken import (
+    Agent,
+    AgentRuntime,
+    Phase,
+    Plugin,
+    PluginRegistrar,
+    RunStatus,
+    SuspendTicket,
+    ToolContext,
+    tool,
+)
 from awaken.contracts.suspension.permissions import TOOL_GRANTS
-from awaken.contracts.suspension.tickets import SuspendTicket
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.permission import PermissionPlugin
 from awaken.extensions.skills import SkillsPlugin
+from awaken.messages import Role
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .enduring import BOUND_S, NewStore, both_stores, durable

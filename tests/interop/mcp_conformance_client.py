@@ -16,9 +16,7 @@ from aiohttp import ClientSession
 from msgspec.structs import replace
 from yarl import URL
 
-from awaken import Agent, AgentRuntime, RunResult
-from awaken.contracts.models.inference import InferenceRequest
-from awaken.contracts.secrets import RedactedString
+from awaken import Agent, AgentRuntime, RedactedString, RunResult
 from awaken.extensions.mcp import (
     ClientCredentials,
     Http,
@@ -28,6 +26,7 @@ from awaken.extensions.mcp import (
     Restart,
     ServerState,
 )
+from awaken.models import InferenceRequest
 from awaken.testing import ScriptedModel, ToolCalls
 
 PREFIX = "mcp__suite__"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.server.a2a_world import BINDINGS, agents, held, world
 
-from awaken.testing.scripted_model import ToolCalls, Turn
+from awaken.testing import ToolCalls, Turn
 
 HERE = Path(__file__).parent
 NODE = str(Path(sys.executable).with_name("node"))

@@ -11,7 +11,7 @@ import pytest
 from tests.server.serving import serving_app
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.models.errors import InvalidRequest, TransportFailed
+from awaken.errors import InvalidRequest, TransportFailed
 from awaken.services import histories
 from awaken.testing import Chunks, Reasoning, ScriptedModel, ToolCalls, Turn
 

@@ -11,7 +11,7 @@ from tests.server.ai_sdk_world import TOOLS, Held
 from tests.server.serving import serving
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.models.errors import InvalidRequest, TransportFailed
+from awaken.errors import InvalidRequest, TransportFailed
 from awaken.testing import Chunks, ScriptedModel, ToolCalls, Turn
 
 HERE = Path(__file__).parent

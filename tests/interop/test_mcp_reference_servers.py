@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.events import ActivitySnapshot, ToolCallDone
-from awaken.contracts.suspension.tickets import Ticket
-from awaken.contracts.tool_results import ToolResult, ToolStatus
+from awaken import Agent, AgentRuntime, ToolCallDone, ToolResult
+from awaken.events import ActivitySnapshot
 from awaken.extensions.mcp import Http, McpPlugin, McpServer, Root, ServerState, Stdio
 from awaken.extensions.skills import SkillsPlugin
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import Ticket, ToolStatus
 
 HERE = Path(__file__).parent
 NODE = str(Path(sys.executable).with_name("node"))

@@ -9,10 +9,9 @@ from typing import Any
 
 from tests.server.serving import serving
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.messages.deltas import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.messages.message import Role
-from awaken.contracts.models.inference import InferenceRequest, ModelEvent, Stop, StopReason
+from awaken import Agent, AgentRuntime, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.messages import Role
+from awaken.models import InferenceRequest, ModelEvent, Stop, StopReason
 
 HERE = Path(__file__).parent
 PYTHON = HERE.parents[1] / ".venv-clients" / "bin" / "python"

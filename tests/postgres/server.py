@@ -22,7 +22,10 @@ _numbers = itertools.count(1)
 
 
 class TestServer:
-    """A server that can be stopped like a power cut and started again; fsync is on."""
+    """A server that can be stopped like a crash and started again.
+
+    It leaves it to the system when data reach the disk, which only a power cut could show.
+    """
 
     __test__ = False
 
@@ -31,10 +34,15 @@ class TestServer:
         atexit.register(self._end, folder)
         self.folder = self._server.get_postmaster_info().socket_dir
         self.socket = f"{self.folder}/.s.PGSQL.5432"
+        self._set("fsync", "off")
 
     @property
     def url(self) -> str:
         return f"postgresql://postgres@/postgres?host={self.folder}"
+
+    def sync_to_disk(self) -> None:
+        """Wait for the disk at every commit, as a server of production does."""
+        self._set("fsync", "on")
 
     def stop(self) -> None:
         """End it at once, as a crash would: no checkpoint, no goodbye to clients."""
@@ -86,6 +94,11 @@ class TestServer:
         async with asyncio.timeout(20):
             while not await self.sql("SELECT 1 FROM pg_locks WHERE NOT granted"):
                 await asyncio.sleep(0.01)
+
+    def _set(self, name: str, value: str) -> None:
+        with Path(self._server.pgdata, "postgresql.auto.conf").open("a", encoding="utf-8") as file:
+            file.write(f"{name} = {value}\n")
+        self._ctl("reload")
 
     def _end(self, folder: Path) -> None:
         # Not left to the wheel, which knows only the process that it started itself.

@@ -3,11 +3,10 @@
 import asyncio
 from typing import Any
 
-from awaken import ToolContext, tool
-from awaken.contracts.events import AgentEvent
-from awaken.contracts.messages.message import Role
-from awaken.contracts.plugins.plugin import Suspend, ToolGateContext
-from awaken.contracts.suspension.tickets import ResumeMode, SuspendTicket, Suspension
+from awaken import AgentEvent, SuspendTicket, ToolContext, tool
+from awaken.messages import Role
+from awaken.plugins import Suspend, ToolGateContext
+from awaken.tools import ResumeMode, Suspension
 
 from .worlds import Gate, Story, WatchedStore, World
 

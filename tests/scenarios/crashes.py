@@ -10,20 +10,25 @@ from typing import Any
 
 import msgspec
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.events import AgentEvent, ToolCallDone
-from awaken.contracts.messages.message import Message, Role, user
-from awaken.contracts.models.inference import InferenceRequest
+from awaken import (
+    Agent,
+    AgentEvent,
+    AgentRuntime,
+    InputMode,
+    Limits,
+    Message,
+    RunRequest,
+    RunResult,
+    ToolCallDone,
+    user,
+)
 from awaken.contracts.models.stream_recovery import INTERRUPTED_PROMPT
-from awaken.contracts.runs.records import RunRecord, RunRequest, RunResult
-from awaken.contracts.storage.dispatch import Claim, InputMode, RunDispatch
-from awaken.contracts.storage.store import Commit, CommitReceipt
+from awaken.messages import Role
+from awaken.models import InferenceRequest
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.journal.leases import Lease, LeaseHolder
-from awaken.runtime.limits import Limits
-from awaken.stores.memory import MemoryStore
-from awaken.testing import LoopClock, ScriptedModel, assert_valid_transcript
-from awaken.testing.scripted_model import Entry
+from awaken.stores import Claim, Commit, CommitReceipt, MemoryStore, RunDispatch, RunRecord
+from awaken.testing import Entry, LoopClock, ScriptedModel, assert_valid_transcript
 
 LEASE_MS = 30_000
 

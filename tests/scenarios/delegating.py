@@ -7,15 +7,12 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages.message import Role
-from awaken.contracts.models.inference import TokenUsage
-from awaken.contracts.runs.records import RunRecord
-from awaken.contracts.storage.queries import RunQuery
-from awaken.contracts.suspension.tickets import SuspendTicket, Ticket
-from awaken.mailbox.config import MailboxConfig
+from awaken import Agent, AgentRuntime, MailboxConfig, RunStatus, SuspendTicket, ToolContext, tool
+from awaken.messages import Role
+from awaken.models import TokenUsage
+from awaken.stores import RunQuery, RunRecord
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import Ticket
 
 QUICK = MailboxConfig(
     lease_ms=20_000,

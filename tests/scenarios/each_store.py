@@ -10,10 +10,7 @@ from pathlib import Path
 import pytest
 from tests.postgres.server import new_schema, server
 
-from awaken.contracts.storage.store import Store
-from awaken.stores.memory import MemoryStore
-from awaken.stores.postgres import PostgresStore
-from awaken.stores.sqlite import SqliteStore
+from awaken.stores import MemoryStore, PostgresStore, SqliteStore, Store
 
 Opener = Callable[[], Store]
 NewStore = Callable[[Path], Opener]

@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-from awaken import AgentRuntime
-from awaken.contracts.errors import AwakenError, StoreUnavailable
-from awaken.contracts.storage.store import Commit
-from awaken.mailbox.config import MailboxConfig
-from awaken.stores.memory import MemoryStore
-from awaken.stores.sqlite import SqliteStore
+from awaken import AgentRuntime, AwakenError, MailboxConfig
+from awaken.errors import StoreUnavailable
+from awaken.stores import Commit, MemoryStore, SqliteStore
 
 PROMPT = MailboxConfig(
     lease_ms=20_000, renew_ms=50, sweep_ms=50, poll_ms=20, drain_ms=1, relay_ms=50, relay_base_ms=20

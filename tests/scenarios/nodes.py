@@ -9,29 +9,32 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from awaken import Agent
+from awaken import Agent, Clock, IdSource, Limits, MailboxConfig, RunRequest, user
 from awaken.bootstrap.registries import registry_set
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.errors import StoreUnavailable
-from awaken.contracts.messages.message import user
-from awaken.contracts.runs.records import RunRecord, RunRequest
-from awaken.contracts.storage.bus import Bus
-from awaken.contracts.storage.dispatch import Claim, LeaseNews, RunDispatch
-from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery
-from awaken.contracts.storage.store import Commit, CommitReceipt
-from awaken.mailbox.config import MailboxConfig
+from awaken.errors import StoreUnavailable
 from awaken.mailbox.mailbox import Mailbox
 from awaken.mailbox.sweeper import Sweeper
 from awaken.mailbox.worker import Worker
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.journal.leases import Lease, LeaseHolder
-from awaken.runtime.limits import Limits, ToolSlots
+from awaken.runtime.limits import ToolSlots
 from awaken.runtime.model_health.health import ModelHealth
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.run import Services
-from awaken.stores.memory import MemoryStore
-from awaken.stores.memory.profiles import MemoryProfileStore
+from awaken.stores import (
+    LIMIT_MAX,
+    Bus,
+    Claim,
+    Commit,
+    CommitReceipt,
+    DispatchQuery,
+    LeaseNews,
+    MemoryProfileStore,
+    MemoryStore,
+    RunDispatch,
+    RunRecord,
+)
 from awaken.testing import LoopClock, SequentialIds
 
 Fault = Callable[[str, tuple[Any, ...]], BaseException | None]

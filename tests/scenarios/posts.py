@@ -4,20 +4,26 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from awaken import Cancelled, MailboxConfig, Message, RunRequest, RunStatus, SubmitReceipt, user
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.lifecycle import Cancelled, RunStatus
-from awaken.contracts.messages.message import Message, Role, ToolCall, as_blocks, user
-from awaken.contracts.runs.records import RunRecord, RunRequest, Waiting, WaitingReason
-from awaken.contracts.storage.bus import Signal
-from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
-from awaken.contracts.storage.queries import DispatchQuery
-from awaken.contracts.storage.store import Commit, CommitReceipt
-from awaken.contracts.suspension.tickets import Asks, Ticket, ToolCallResume
-from awaken.mailbox.config import MailboxConfig
+from awaken.contracts.messages.message import as_blocks
 from awaken.mailbox.mailbox import Mailbox
-from awaken.mailbox.receipts import SubmitReceipt
-from awaken.stores.memory import MemoryStore
+from awaken.messages import Role, ToolCall
+from awaken.stores import (
+    Commit,
+    CommitReceipt,
+    DispatchQuery,
+    DispatchStatus,
+    MemoryStore,
+    Release,
+    RunDispatch,
+    RunRecord,
+    Signal,
+    Waiting,
+    WaitingReason,
+)
 from awaken.testing import FakeClock, SequentialIds, assert_valid_transcript
+from awaken.tools import Asks, Ticket, ToolCallResume
 
 from .worlds import simulated
 

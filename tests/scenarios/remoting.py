@@ -5,17 +5,17 @@ from typing import Any
 
 import msgspec
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
-from awaken.contracts.backends.backend import BackendCapabilities, CancellationCapability
-from awaken.contracts.backends.requests import (
+from awaken import Agent, AgentRuntime, NaturalEnd, RemoteEndpoint, Suspended
+from awaken.backends import (
     BackendAbortRequest,
+    BackendCapabilities,
     BackendDelegateRunRequest,
     BackendRootRunRequest,
+    BackendRunResult,
+    BackendRunStatus,
+    CancellationCapability,
     RemoteTarget,
 )
-from awaken.contracts.lifecycle import NaturalEnd, Suspended
-from awaken.contracts.specs.agents import RemoteEndpoint
 
 from .delegating import QUICK, Door
 

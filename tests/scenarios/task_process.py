@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from awaken import ToolContext, tool
-from awaken.contracts.storage.store import Commit
-from awaken.contracts.tasks import TaskInfo
-from awaken.contracts.tools.sub_runs import DurableMessageRequest
+from awaken.extensions.background import DurableMessageRequest
+from awaken.stores import Commit
+from awaken.tools import TaskInfo
 
 from .task_worlds import MORTAL, Town, use
 

@@ -10,16 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime, Message, ToolContext, tool
-from awaken.contracts.messages.message import Role
-from awaken.contracts.models.inference import InferenceRequest
-from awaken.contracts.runs.records import RunResult
-from awaken.contracts.storage.queries import DispatchQuery
-from awaken.contracts.tasks import TaskContext, TaskFate, TaskRecord
+from awaken import Agent, AgentRuntime, Limits, MailboxConfig, Message, RunResult, ToolContext, tool
 from awaken.extensions.background import BackgroundTasksPlugin
-from awaken.mailbox.config import MailboxConfig
-from awaken.runtime.limits import Limits
+from awaken.messages import Role
+from awaken.models import InferenceRequest
+from awaken.stores import DispatchQuery
 from awaken.testing import ScriptedModel, ToolCalls, assert_valid_transcript
+from awaken.tools import TaskContext, TaskFate, TaskRecord
 
 from .worlds import open_calls
 

@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, Phase
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd, Suspended
-from awaken.contracts.models.budgets import THREAD_LEDGER, Budget, BudgetScope, Ledger
-from awaken.contracts.models.errors import RateLimited, StreamInterrupted
-from awaken.contracts.models.inference import StopReason, TokenUsage
+from awaken import Agent, AgentRuntime, Budget, Cancelled, NaturalEnd, Phase, Suspended
+from awaken.contracts.models.budgets import THREAD_LEDGER, Ledger
+from awaken.errors import RateLimited, StreamInterrupted
 from awaken.extensions.handoff import HandoffPlugin
-from awaken.testing import LoopClock, ScriptedModel
-from awaken.testing.scripted_model import Turn
+from awaken.models import BudgetScope, StopReason, TokenUsage
+from awaken.testing import LoopClock, ScriptedModel, Turn
 
 from .asking import another_process, asks_permission, finished, open_tickets
 from .test_budgets import Adding, exceeded, spends, tenant_ledger, thread_ledger

@@ -12,18 +12,22 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
+from awaken import (
+    Agent,
+    AgentRuntime,
+    Cancelled,
+    NaturalEnd,
+    RunFinish,
+    RunStatus,
+    ToolContext,
+    tool,
+)
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.errors import AlreadyDecided, StoreUnavailable
-from awaken.contracts.events import RunFinish
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.messages.message import Role
-from awaken.contracts.storage.dispatch import DispatchStatus
-from awaken.contracts.storage.queries import DispatchQuery
-from awaken.contracts.storage.store import Commit, CommitReceipt
-from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
-from awaken.stores.memory import MemoryStore
+from awaken.errors import AlreadyDecided, StoreUnavailable
+from awaken.messages import Role
+from awaken.stores import Commit, CommitReceipt, DispatchQuery, DispatchStatus, MemoryStore
 from awaken.testing import LoopClock, ScriptedModel, ToolCalls
+from awaken.tools import DecisionAction, ToolCallResume
 
 from .mortal import PROMPT, on_shared_stores
 from .nodes import Node, TruthStore, settled

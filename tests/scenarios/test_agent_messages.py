@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from awaken import Message, ToolContext, tool
-from awaken.contracts.messages.message import SenderKind
-from awaken.contracts.models.inference import InferenceRequest
-from awaken.contracts.tasks import TaskContext
 from awaken.mailbox import order_handlers
+from awaken.messages import SenderKind
+from awaken.models import InferenceRequest
+from awaken.tools import TaskContext
 
 from .task_worlds import Town, both_stores, obeying, play, until, use
 

@@ -6,13 +6,10 @@ from typing import Any
 
 import pytest
 
-from awaken import ToolContext, tool
-from awaken.contracts.errors import InvalidInput, StoreUnavailable
-from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.storage.store import Commit, CommitReceipt
-from awaken.contracts.tasks import TaskContext, TaskStatus
-from awaken.runtime.limits import Limits
-from awaken.stores.memory import MemoryStore
+from awaken import Cancelled, InvalidInput, Limits, ToolContext, tool
+from awaken.errors import StoreUnavailable
+from awaken.stores import Commit, CommitReceipt, MemoryStore
+from awaken.tools import TaskContext, TaskStatus
 
 from .task_worlds import BOUND_S, Town, both_stores, play, until, use
 

@@ -7,23 +7,25 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, StateKey, ToolContext, tool
-from awaken.contracts.errors import (
+from awaken import (
+    Agent,
+    AgentRuntime,
+    AgentSpec,
     AwakenError,
     InvalidInput,
-    InvalidResume,
-    InvalidSpec,
-    LimitExceeded,
+    Limits,
+    Message,
+    StateKey,
+    ToolContext,
     UnknownAgent,
     UnknownRun,
-    UnknownTicket,
+    tool,
 )
-from awaken.contracts.messages.content import Image, Text, UrlSource
-from awaken.contracts.messages.message import Message, Role, assistant
-from awaken.contracts.specs.agents import AgentSpec, decode_spec
-from awaken.contracts.suspension.tickets import ToolCallResume
-from awaken.runtime.limits import Limits
+from awaken.contracts.specs.agents import decode_spec
+from awaken.errors import InvalidResume, InvalidSpec, LimitExceeded, UnknownTicket
+from awaken.messages import Image, Role, Text, UrlSource, assistant
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import ToolCallResume
 
 from .worlds import play, simulated
 

@@ -6,22 +6,29 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, RunFailed, tool
-from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.events import (
-    InferenceComplete,
+from awaken import (
+    Agent,
+    AgentRuntime,
+    Cancelled,
+    Failed,
+    ModelPool,
+    NaturalEnd,
+    PoolMember,
+    RunFailed,
     StreamReset,
-    ToolCallCancel,
+    TextDelta,
+    ToolCallDelta,
     ToolCallReady,
+    ToolCallStart,
+    tool,
 )
-from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd
-from awaken.contracts.messages.deltas import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.messages.message import Visibility
-from awaken.contracts.models.errors import (
+from awaken.contracts.models.stream_recovery import INTERRUPTED_PROMPT
+from awaken.errors import (
     AnswerTooLarge,
     ContentFiltered,
     ContextOverflow,
     InvalidRequest,
+    InvalidSpec,
     ModelError,
     ModelNotFound,
     ModelTimeout,
@@ -33,23 +40,23 @@ from awaken.contracts.models.errors import (
     TransportFailed,
     Unauthorized,
 )
-from awaken.contracts.models.inference import (
+from awaken.events import InferenceComplete, ToolCallCancel
+from awaken.messages import Visibility
+from awaken.models import (
     Alive,
     CallSignature,
     Effort,
     InferenceOverride,
     InferenceRequest,
     ModelEvent,
+    RetryPolicy,
     Stop,
     StopReason,
     TokenUsage,
     UsageReport,
 )
-from awaken.contracts.models.model_specs import ModelPool, PoolMember, RetryPolicy
-from awaken.contracts.models.stream_recovery import INTERRUPTED_PROMPT
 from awaken.runtime.inference.retry_planner import backoff_ms
-from awaken.testing import LoopClock
-from awaken.testing.scripted_model import Chunks, Reasoning, Turn
+from awaken.testing import Chunks, LoopClock, Reasoning, Turn
 
 from . import worlds
 from .worlds import Story, World, simulated

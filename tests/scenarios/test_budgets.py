@@ -8,35 +8,34 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from awaken import Agent, AgentRuntime, tool
-from awaken.cli.main import app
-from awaken.contracts.errors import InvalidInput
-from awaken.contracts.events import InferenceComplete
-from awaken.contracts.lifecycle import (
+from awaken import (
+    Agent,
+    AgentRuntime,
     Blocked,
+    Budget,
     Cancelled,
+    InvalidInput,
+    MailboxConfig,
+    ModelSpec,
     NaturalEnd,
     RunStatus,
     Stopped,
-    StoppedReason,
     Suspended,
+    tool,
 )
+from awaken.cli.main import app
 from awaken.contracts.models.budgets import (
     TENANT_LEDGER,
     THREAD_LEDGER,
-    Budget,
-    BudgetScope,
     Ledger,
     decoded_ledger,
     tenant_scope,
 )
-from awaken.contracts.models.errors import RateLimited
-from awaken.contracts.models.inference import InferenceRequest, TokenUsage
-from awaken.contracts.models.model_specs import ModelPrices, ModelSpec
-from awaken.contracts.plugins.plugin import Block, ToolGateContext
-from awaken.mailbox.config import MailboxConfig
-from awaken.testing import ScriptedModel
-from awaken.testing.scripted_model import Turn
+from awaken.errors import RateLimited
+from awaken.events import InferenceComplete, StoppedReason
+from awaken.models import BudgetScope, InferenceRequest, ModelPrices, TokenUsage
+from awaken.plugins import Block, ToolGateContext
+from awaken.testing import ScriptedModel, Turn
 
 from .asking import another_process, asks_permission, finished, open_tickets, retold, tool_answers
 from .worlds import Gate, World, play, simulated

@@ -6,13 +6,21 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, RunRequest, ToolContext, tool
-from awaken.contracts.errors import ThreadBusy
-from awaken.contracts.events import RunFinish
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd, Termination
-from awaken.contracts.messages.message import user
-from awaken.contracts.runs.records import OnBusy
-from awaken.mailbox.config import MailboxConfig
+from awaken import (
+    Agent,
+    AgentRuntime,
+    Cancelled,
+    MailboxConfig,
+    NaturalEnd,
+    OnBusy,
+    RunFinish,
+    RunRequest,
+    ThreadBusy,
+    ToolContext,
+    tool,
+    user,
+)
+from awaken.events import Termination
 from awaken.testing import ScriptedModel, ToolCalls
 
 QUICK = MailboxConfig(poll_ms=5)

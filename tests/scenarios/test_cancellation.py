@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from awaken import Phase, StateKey, ToolContext, tool
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.testing.scripted_model import ToolCalls
+from awaken import Cancelled, NaturalEnd, Phase, RunStatus, StateKey, ToolContext, tool
+from awaken.testing import ToolCalls
 
 from .asking import retold
 from .worlds import Hooks, World, simulated

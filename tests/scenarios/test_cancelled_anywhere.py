@@ -6,16 +6,36 @@ from typing import Any
 
 import pytest
 
-from awaken import AgentEvent, AgentRuntime, Phase, ToolContext, tool
-from awaken.contracts.events import InferenceComplete, StateSnapshot, StepStart
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.messages.message import user
-from awaken.contracts.models.inference import Stop, StopReason
-from awaken.contracts.plugins.loop_state import RUN_LIFECYCLE
-from awaken.testing import assert_valid_events, assert_valid_transcript
-from awaken.testing.scripted_model import Chunks, Entry, Reasoning, ToolCalls, Turn
-from awaken.testing.simulation import InjectionPoint, enumerate_awaits
+from awaken import (
+    AgentEvent,
+    AgentRuntime,
+    Cancelled,
+    NaturalEnd,
+    Phase,
+    ReasoningDelta,
+    RunStatus,
+    StepStart,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStart,
+    ToolContext,
+    tool,
+    user,
+)
+from awaken.events import InferenceComplete, StateSnapshot
+from awaken.models import Stop, StopReason
+from awaken.plugins import RUN_LIFECYCLE
+from awaken.testing import (
+    Chunks,
+    Entry,
+    InjectionPoint,
+    Reasoning,
+    ToolCalls,
+    Turn,
+    assert_valid_events,
+    assert_valid_transcript,
+    enumerate_awaits,
+)
 
 from .worlds import Hooks, React, World, assert_valid_at_every_commit, play, simulated
 

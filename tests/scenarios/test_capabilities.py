@@ -5,30 +5,34 @@ from typing import Any
 
 import pytest
 
-from awaken import AgentRuntime, RunRequest
-from awaken.backends.local import LocalBackend
-from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus, backend_status
-from awaken.contracts.backends.backend import BackendCapabilities, ContinuationCapability
-from awaken.contracts.backends.requests import BackendRootRunRequest
-from awaken.contracts.errors import UnsupportedFeature
-from awaken.contracts.lifecycle import (
+from awaken import (
+    AgentRuntime,
     BehaviorRequested,
     Blocked,
     Cancelled,
     Failed,
     NaturalEnd,
+    RunRequest,
     RunStatus,
     Stopped,
-    StoppedReason,
     Suspended,
-    Termination,
+    user,
 )
-from awaken.contracts.messages.message import user
-from awaken.contracts.models.inference import InferenceOverride
-from awaken.contracts.suspension.tickets import ToolCallResume
-from awaken.contracts.tools.tool import ToolDescriptor
+from awaken.backends import (
+    BackendCapabilities,
+    BackendRootRunRequest,
+    BackendRunResult,
+    BackendRunStatus,
+    ContinuationCapability,
+    LocalBackend,
+)
+from awaken.contracts.backend_results import backend_status
+from awaken.errors import UnsupportedFeature
+from awaken.events import StoppedReason, Termination
+from awaken.models import InferenceOverride
 from awaken.runtime.resolution.registries import RegistrySet
-from awaken.testing.scripted_model import ToolCalls
+from awaken.testing import ToolCalls
+from awaken.tools import ToolCallResume, ToolDescriptor
 
 from .asking import Asking, open_tickets
 from .worlds import World, simulated

@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import AgentRuntime, ToolContext, tool
-from awaken.contracts.backend_results import BackendRunStatus
+from awaken import AgentRuntime, RunStatus, ToolContext, tool
+from awaken.backends import BackendRunStatus
 from awaken.contracts.identity import derived_id
-from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.storage.queries import ThreadQuery
-from awaken.contracts.tasks import DuplicateTaskName, TaskContext, TaskIdTaken, TaskInfo
+from awaken.errors import DuplicateTaskName, TaskIdTaken
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.runtime.children import child_threads as families
 from awaken.runtime.children import delegates as children
+from awaken.stores import ThreadQuery
 from awaken.testing import ToolCalls
+from awaken.tools import TaskContext, TaskInfo
 
 from .delegating import (
     Door,

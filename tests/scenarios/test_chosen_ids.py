@@ -7,20 +7,26 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.errors import InvalidResume
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.messages.message import Role, user
-from awaken.contracts.models.inference import InferenceRequest
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
-from awaken.contracts.storage.store import Commit, CommitReceipt
-from awaken.mailbox.config import MailboxConfig
+from awaken import (
+    Agent,
+    AgentRuntime,
+    Cancelled,
+    InputMode,
+    MailboxConfig,
+    NaturalEnd,
+    RunRequest,
+    RunStatus,
+    ToolContext,
+    tool,
+    user,
+)
+from awaken.errors import InvalidResume
+from awaken.messages import Role
+from awaken.models import InferenceRequest
+from awaken.server import TenantView
 from awaken.services.threads import ThreadEdit
-from awaken.services.view import TenantView
-from awaken.stores.memory import MemoryStore
-from awaken.testing import ScriptedModel, ToolCalls
-from awaken.testing.scripted_model import Answer
+from awaken.stores import Commit, CommitReceipt, DispatchStatus, MemoryStore, RunDispatch
+from awaken.testing import Answer, ScriptedModel, ToolCalls
 
 QUICK = MailboxConfig(poll_ms=10, lease_ms=20_000, renew_ms=500)
 NAME = "same"
@@ -228,7 +234,7 @@ def test_a_run_whose_id_is_queued_while_it_begins_is_refused_before_anything_is_
         with pytest.raises(InvalidResume):
             await stage.ann.start(asked("quick", "more", run_id_hint=NAME))
         assert await store.load_thread("@ann:more") is None
-        stage.runtime._have_worked()
+        stage.runtime._start_worker()
         assert (await stage.ann.wait(NAME, 5_000)).termination == NaturalEnd()
 
     played(scenario, store)

@@ -13,10 +13,8 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.lifecycle import NaturalEnd, RunStatus
-from awaken.contracts.runs.records import RunRecord
-from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
-from awaken.stores.sqlite import SqliteStore
+from awaken import NaturalEnd, RunStatus
+from awaken.stores import DispatchStatus, RunDispatch, RunRecord, SqliteStore
 
 WAIT_S = 40
 

@@ -12,35 +12,39 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime, Message, tool
-from awaken.contracts.errors import InvalidSpec, ThreadBusy, ThreadClaimed
-from awaken.contracts.lifecycle import NaturalEnd
-from awaken.contracts.messages.message import Role, user
-from awaken.contracts.models.errors import ContextOverflow, Overloaded
-from awaken.contracts.models.inference import (
+from awaken import (
+    Agent,
+    AgentRuntime,
     ContextWindowPolicy,
+    Message,
+    ModelSpec,
+    NaturalEnd,
+    Phase,
+    RunRequest,
+    RunResult,
+    StateCommand,
+    ThreadBusy,
+    tool,
+    user,
+)
+from awaken.contracts.state.context_state import CONTEXT_STATE, ContextState, HistoryRestored
+from awaken.errors import ContextOverflow, InvalidSpec, Overloaded, ThreadClaimed
+from awaken.messages import Role
+from awaken.models import (
+    SUMMARY_SYSTEM_PROMPT,
     InferenceRequest,
+    ModelPrices,
     StopReason,
     TokenUsage,
 )
-from awaken.contracts.models.model_specs import ModelPrices, ModelSpec
-from awaken.contracts.phases import Phase
-from awaken.contracts.plugins.plugin import PhaseContext
-from awaken.contracts.runs.records import RunRequest, RunResult
-from awaken.contracts.state.context_state import (
-    CONTEXT_STATE,
-    SUMMARY_SYSTEM_PROMPT,
-    ContextState,
-    HistoryRestored,
-)
-from awaken.contracts.state.keys import StateCommand
-from awaken.contracts.storage.store import Checkout
+from awaken.plugins import PhaseContext
 from awaken.providers.anthropic.codec import AnthropicCodec
 from awaken.providers.openai_chat.codec import OpenAiChatCodec
 from awaken.runtime.context.estimate import estimate_tokens
 from awaken.runtime.inference.request import build_request, smaller_request
 from awaken.runtime.run import Run
-from awaken.testing.scripted_model import Answer, ToolCalls, Turn
+from awaken.stores import Checkout
+from awaken.testing import Answer, ToolCalls, Turn
 
 from .worlds import CheckedModel, Hooks
 

@@ -8,27 +8,32 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, AwakenError, RunRequest, ToolContext, tool
-from awaken.contracts.errors import (
+from awaken import (
+    Agent,
+    AgentRuntime,
+    AwakenError,
+    Cancelled,
     InvalidInput,
-    InvalidResume,
-    StoreUnavailable,
+    Limits,
+    NaturalEnd,
+    OnBusy,
+    RunRequest,
+    RunStatus,
     ThreadBusy,
+    ToolContext,
     UnknownAgent,
     UnknownRun,
+    tool,
+    user,
 )
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.messages.message import user
-from awaken.contracts.plugins.loop_state import ACTIVE_AGENT
-from awaken.contracts.runs.records import OnBusy, RunRecord
-from awaken.contracts.storage.store import Checkout, Commit
+from awaken.errors import InvalidResume, StoreUnavailable
+from awaken.plugins import ACTIVE_AGENT
 from awaken.runtime.admission.active_runs import ActiveRun
 from awaken.runtime.journal.journal import Journal
 from awaken.runtime.journal.streams import EventReader
-from awaken.runtime.limits import Limits
 from awaken.runtime.run import Run
-from awaken.stores.memory import MemoryStore
-from awaken.testing.scripted_model import Chunks, ScriptedModel, ToolCalls
+from awaken.stores import Checkout, Commit, MemoryStore, RunRecord
+from awaken.testing import Chunks, ScriptedModel, ToolCalls
 
 from .asking import Asking, retold
 from .worlds import WatchedStore, World, simulated

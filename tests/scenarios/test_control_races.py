@@ -6,18 +6,25 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
+from awaken import (
+    Agent,
+    AgentRuntime,
+    Cancelled,
+    MailboxConfig,
+    NaturalEnd,
+    RunHandle,
+    RunRequest,
+    RunStatus,
+    ToolContext,
+    tool,
+    user,
+)
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.errors import LeaseLost
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus, Termination
-from awaken.contracts.messages.message import user
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.storage.store import Commit, CommitReceipt
-from awaken.mailbox.config import MailboxConfig
+from awaken.errors import LeaseLost
+from awaken.events import Termination
 from awaken.mailbox.mailbox import Mailbox
-from awaken.runtime.admission.handles import RunHandle
 from awaken.services.control import RunControl
-from awaken.stores.memory import MemoryStore
+from awaken.stores import Commit, CommitReceipt, MemoryStore
 from awaken.testing import LoopClock, ScriptedModel, ToolCalls
 
 from .asking import Asking

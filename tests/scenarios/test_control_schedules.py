@@ -5,7 +5,6 @@ a ticket has one decision, a cancelled run ends cancelled, and a run ends once.
 """
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,19 +12,18 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.sampling import choose_size, sampled
 
-from awaken import Agent, ToolContext, tool
+from awaken import Agent, Cancelled, NaturalEnd, RunFinish, RunStatus, ToolContext, tool
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.errors import AlreadyDecided
-from awaken.contracts.events import RunFinish
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
+from awaken.errors import AlreadyDecided
 from awaken.services.control import RunControl
 from awaken.testing import ScriptedModel, ToolCalls, simulate
+from awaken.tools import DecisionAction, ToolCallResume
 
 from .nodes import Node, TruthStore
 
-SEEDS = int(os.environ.get("AWAKEN_CONTROL_SCHEDULES", "500"))
+SEEDS = choose_size(60, 500)
 """How many schedules of each kind are played."""
 AT_REST = (RunStatus.WAITING, RunStatus.DONE)
 
@@ -176,6 +174,7 @@ class World:
         assert len(ends) <= 1, "it has ended twice"
 
 
+@sampled
 @pytest.mark.parametrize("is_crashing", [False, True], ids=["alive", "crashing"])
 def test_what_was_acknowledged_is_what_happened(is_crashing: bool) -> None:
     async def scenario(seed: int) -> None:

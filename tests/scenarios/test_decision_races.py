@@ -6,9 +6,9 @@ import pytest
 
 from awaken import Agent, tool
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.errors import AlreadyDecided
-from awaken.contracts.suspension.tickets import ToolCallResume
+from awaken.errors import AlreadyDecided
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import ToolCallResume
 
 from .asking import Asking
 from .nodes import Node, TruthStore

@@ -5,16 +5,23 @@ from typing import Any
 
 import pytest
 
-from awaken import AwakenError, RunRequest, ToolContext, tool
-from awaken.contracts.errors import AlreadyDecided, InvalidInput, UnknownTicket
-from awaken.contracts.identity import Adapter, RunMode
-from awaken.contracts.lifecycle import Blocked, NaturalEnd
-from awaken.contracts.models.inference import InferenceOverride, InferenceRequest
-from awaken.contracts.plugins.plugin import Block, GateDecision, Suspend, ToolGateContext
-from awaken.contracts.suspension.tickets import SuspendTicket, Suspension, ToolCallResume
-from awaken.contracts.tools.tool import ToolDescriptor
-from awaken.testing.scripted_model import ToolCalls
-from awaken.testing.simulation import InjectionPoint, enumerate_awaits, simulate
+from awaken import (
+    Adapter,
+    AwakenError,
+    Blocked,
+    InvalidInput,
+    NaturalEnd,
+    RunMode,
+    RunRequest,
+    SuspendTicket,
+    ToolContext,
+    tool,
+)
+from awaken.errors import AlreadyDecided, UnknownTicket
+from awaken.models import InferenceOverride, InferenceRequest
+from awaken.plugins import Block, GateDecision, Suspend, ToolGateContext
+from awaken.testing import InjectionPoint, ToolCalls, enumerate_awaits, simulate
+from awaken.tools import Suspension, ToolCallResume, ToolDescriptor
 
 from .asking import (
     Asking,

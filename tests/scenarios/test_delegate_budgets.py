@@ -7,18 +7,14 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.errors import AwakenError
-from awaken.contracts.lifecycle import Stopped
-from awaken.contracts.messages.message import Role
-from awaken.contracts.models.budgets import THREAD_LEDGER, Budget, BudgetScope
-from awaken.contracts.plugins.loop_state import REQUEST_OPTIONS
-from awaken.contracts.runs.records import RunRecord
-from awaken.contracts.storage.store import Commit, CommitReceipt
+from awaken import Agent, AgentRuntime, AwakenError, Budget, Stopped, tool
+from awaken.contracts.models.budgets import THREAD_LEDGER
 from awaken.extensions.background import BackgroundTasksPlugin
-from awaken.stores.memory import MemoryStore
-from awaken.testing import ScriptedModel, ToolCalls
-from awaken.testing.scripted_model import Turn
+from awaken.messages import Role
+from awaken.models import BudgetScope
+from awaken.plugins import REQUEST_OPTIONS
+from awaken.stores import Commit, CommitReceipt, MemoryStore, RunRecord
+from awaken.testing import ScriptedModel, ToolCalls, Turn
 
 from .delegating import (
     NO_RETRIES,

@@ -8,13 +8,20 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.errors import AwakenError
-from awaken.contracts.events import ToolCallStart
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.runs.records import RunRecord
-from awaken.contracts.tools.sub_runs import Delegation
+from awaken import (
+    Agent,
+    AgentRuntime,
+    AwakenError,
+    Cancelled,
+    NaturalEnd,
+    RunStatus,
+    ToolCallStart,
+    ToolContext,
+    tool,
+)
+from awaken.stores import RunRecord
 from awaken.testing import ToolCalls
+from awaken.tools import Delegation
 
 from .delegating import (
     Door,

@@ -6,12 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.errors import AwakenError, LeaseLost
-from awaken.contracts.lifecycle import NaturalEnd, RunStatus
-from awaken.contracts.messages.message import Role
-from awaken.contracts.storage.store import Commit
-from awaken.stores.memory import MemoryStore
+from awaken import Agent, AgentRuntime, AwakenError, NaturalEnd, RunStatus
+from awaken.errors import LeaseLost
+from awaken.messages import Role
+from awaken.stores import Commit, MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .delegating import (

@@ -6,16 +6,13 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.errors import AlreadyDecided
-from awaken.contracts.lifecycle import NaturalEnd, RunStatus, Stopped
-from awaken.contracts.models.budgets import Budget
+from awaken import Agent, AgentRuntime, Budget, NaturalEnd, RunStatus, Stopped
 from awaken.contracts.storage.outbox import ReportToParent
-from awaken.contracts.storage.store import Commit
-from awaken.contracts.suspension.tickets import ResumeMode
+from awaken.errors import AlreadyDecided
 from awaken.mailbox.order_handlers import OrderHandlers
-from awaken.testing import ToolCalls
-from awaken.testing.scripted_model import Turn
+from awaken.stores import Commit
+from awaken.testing import ToolCalls, Turn
+from awaken.tools import ResumeMode
 
 from .delegating import (
     StoreOf,

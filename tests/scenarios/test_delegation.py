@@ -7,21 +7,32 @@ from typing import Any
 
 import pytest
 
-from awaken import Plugin, StateKey, ToolContext, tool
-from awaken.authoring.delegates import AgentTool
-from awaken.contracts.events import ActivitySnapshot, AgentEvent, RunFinish, RunStart, ToolCallDone
-from awaken.contracts.identity import RunOrigin
-from awaken.contracts.lifecycle import Blocked, Failed, NaturalEnd, RunStatus, Stopped
-from awaken.contracts.messages.deltas import TextDelta
-from awaken.contracts.models.errors import ModelError
-from awaken.contracts.plugins.plugin import Block, ToolGateContext
-from awaken.contracts.runs.records import RunRecord
-from awaken.contracts.suspension.tickets import ToolCallOutcome
-from awaken.contracts.tools.sub_runs import Delegation
-from awaken.runtime.limits import Limits
+from awaken import (
+    AgentEvent,
+    Blocked,
+    Failed,
+    Limits,
+    NaturalEnd,
+    Plugin,
+    RunFinish,
+    RunOrigin,
+    RunStart,
+    RunStatus,
+    StateKey,
+    Stopped,
+    TextDelta,
+    ToolCallDone,
+    ToolContext,
+    tool,
+)
+from awaken.errors import ModelError
+from awaken.events import ActivitySnapshot
+from awaken.plugins import Block, ToolGateContext
 from awaken.runtime.loop import closing
 from awaken.runtime.outbox import orders_at_end
+from awaken.stores import RunRecord
 from awaken.testing import ToolCalls
+from awaken.tools import AgentTool, Delegation, ToolCallOutcome
 
 from .delegating import (
     Door,

@@ -10,20 +10,28 @@ from typing import Any
 
 import pytest
 
-from awaken import Phase, RunFailed, ToolContext, tool
-from awaken.contracts.errors import (
+from awaken import (
+    ErrorEvent,
+    Failed,
+    NaturalEnd,
+    Phase,
+    RunFailed,
+    RunFinish,
+    RunStatus,
+    ToolContext,
+    tool,
+)
+from awaken.errors import (
     CommitUnknown,
     LeaseLost,
     StorageError,
     StoreUnavailable,
     VersionConflict,
 )
-from awaken.contracts.events import ErrorEvent, RunFinish, encode_event, is_terminal
-from awaken.contracts.lifecycle import Failed, NaturalEnd, RunStatus
-from awaken.contracts.storage.store import Commit, CommitReceipt, ToolRecord, ToolRecordStatus
-from awaken.contracts.tools.tool import ToolEffect
-from awaken.testing import assert_valid_transcript
-from awaken.testing.scripted_model import Chunks, ToolCalls, Turn
+from awaken.events import encode_event, is_terminal
+from awaken.stores import Commit, CommitReceipt, ToolRecord, ToolRecordStatus
+from awaken.testing import Chunks, ToolCalls, Turn, assert_valid_transcript
+from awaken.tools import ToolEffect
 
 from .worlds import (
     Hooks,

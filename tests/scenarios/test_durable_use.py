@@ -9,16 +9,22 @@ from typing import Any
 import pytest
 from tests.postgres.server import server
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.errors import InvalidInput, InvalidRecord, InvalidResume
-from awaken.contracts.events import StepEnd
-from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages.message import Message, Role
-from awaken.contracts.storage.dispatch import InputMode, RunDispatch
-from awaken.contracts.storage.store import Commit
-from awaken.contracts.suspension.tickets import SuspendTicket
-from awaken.mailbox.config import MailboxConfig
-from awaken.stores.sqlite import SqliteStore
+from awaken import (
+    Agent,
+    AgentRuntime,
+    InputMode,
+    InvalidInput,
+    MailboxConfig,
+    Message,
+    RunStatus,
+    StepEnd,
+    SuspendTicket,
+    ToolContext,
+    tool,
+)
+from awaken.errors import InvalidRecord, InvalidResume
+from awaken.messages import Role
+from awaken.stores import Commit, RunDispatch, SqliteStore
 from awaken.testing import ScriptedModel, ToolCalls
 
 QUICK = MailboxConfig(lease_ms=20_000, renew_ms=100, sweep_ms=200, poll_ms=20, drain_ms=500)

@@ -6,20 +6,32 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, Phase, StateCommand, StateKey, ToolContext, tool
-from awaken.contracts.errors import IdempotencyConflict, StoreUnavailable
-from awaken.contracts.events import ToolCallCancel, ToolCallStart, ToolCallStreamDelta
-from awaken.contracts.lifecycle import BehaviorRequested, Blocked, Cancelled, NaturalEnd
-from awaken.contracts.messages.deltas import TextDelta
-from awaken.contracts.messages.message import Message, user
-from awaken.contracts.plugins.loop_state import RUN_LIFECYCLE, End
-from awaken.contracts.plugins.plugin import Block, GateDecision, Suspend, ToolGateContext
-from awaken.contracts.storage.store import Commit, CommitReceipt
-from awaken.contracts.suspension.tickets import ResumeMode, SuspendTicket
-from awaken.runtime.journal.streams import EventReader, ReaderDropped
-from awaken.runtime.limits import Limits
-from awaken.stores.memory import MemoryStore
+from awaken import (
+    Agent,
+    AgentRuntime,
+    BehaviorRequested,
+    Blocked,
+    Cancelled,
+    Limits,
+    Message,
+    NaturalEnd,
+    Phase,
+    StateCommand,
+    StateKey,
+    SuspendTicket,
+    TextDelta,
+    ToolCallStart,
+    ToolContext,
+    tool,
+    user,
+)
+from awaken.errors import IdempotencyConflict, ReaderDropped, StoreUnavailable
+from awaken.events import ToolCallCancel, ToolCallStreamDelta
+from awaken.plugins import RUN_LIFECYCLE, Block, End, GateDecision, Suspend, ToolGateContext
+from awaken.runtime.journal.streams import EventReader
+from awaken.stores import Commit, CommitReceipt, MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls, Turn, assert_valid_transcript
+from awaken.tools import ResumeMode
 
 from .worlds import Gate, Hooks, play, simulated
 

@@ -5,42 +5,50 @@ import asyncio
 import msgspec
 import pytest
 
-from awaken import AgentEvent, AgentRuntime, Message, StateKey, ToolContext, tool
-from awaken.contracts.events import (
+from awaken import (
+    AgentEvent,
+    AgentRuntime,
+    BehaviorRequested,
+    Blocked,
+    Cancelled,
+    Failed,
+    Message,
+    NaturalEnd,
+    ReasoningDelta,
+    RunFinish,
+    RunStart,
+    StateKey,
+    StepEnd,
+    Stopped,
+    Suspended,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallDone,
+    ToolCallReady,
+    ToolCallStart,
+    ToolContext,
+    tool,
+)
+from awaken.contracts.events import extract_response
+from awaken.events import (
     ActivityDelta,
     ActivitySnapshot,
     InferenceComplete,
     MessagesSnapshot,
     ReasoningEncryptedValue,
-    RunFinish,
-    RunStart,
     StateSnapshot,
-    StepEnd,
+    StoppedReason,
+    Termination,
     ToolCallCancel,
-    ToolCallDone,
-    ToolCallReady,
     ToolCallResumed,
     ToolCallStreamDelta,
     decode_event,
     encode_event,
-    extract_response,
 )
-from awaken.contracts.lifecycle import (
-    BehaviorRequested,
-    Blocked,
-    Cancelled,
-    Failed,
-    NaturalEnd,
-    Stopped,
-    StoppedReason,
-    Suspended,
-    Termination,
-)
-from awaken.contracts.messages.content import Base64Source, Image, Text, Thinking
-from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.models.inference import BlockStop, Stop, StopReason, ThinkingSignature
-from awaken.contracts.plugins.loop_state import RUN_LIFECYCLE
-from awaken.testing.scripted_model import Entry, Reasoning, ToolCalls, Turn
+from awaken.messages import Base64Source, Image, Text, Thinking
+from awaken.models import BlockStop, Stop, StopReason, ThinkingSignature
+from awaken.plugins import RUN_LIFECYCLE
+from awaken.testing import Entry, Reasoning, ToolCalls, Turn
 
 from .worlds import Story, World, play, simulated
 

@@ -5,12 +5,8 @@ from typing import Any
 
 import pytest
 
-from awaken import RunFailed, tool
-from awaken.contracts.errors import StoreUnavailable
-from awaken.contracts.events import InferenceComplete, RunFinish
-from awaken.contracts.lifecycle import Failed, NaturalEnd, RunStatus
-from awaken.contracts.messages.deltas import TextDelta
-from awaken.contracts.models.errors import (
+from awaken import Failed, NaturalEnd, RunFailed, RunFinish, RunStatus, TextDelta, tool
+from awaken.errors import (
     AllModelsUnavailable,
     ContentFiltered,
     ContextOverflow,
@@ -19,10 +15,12 @@ from awaken.contracts.models.errors import (
     Overloaded,
     ProviderFailed,
     RateLimited,
+    StoreUnavailable,
     StreamInterrupted,
     Unauthorized,
 )
-from awaken.testing.scripted_model import Chunks, Entry, ScriptExhausted, ToolCalls, Turn
+from awaken.events import InferenceComplete
+from awaken.testing import Chunks, Entry, ScriptExhausted, ToolCalls, Turn
 
 from .worlds import Story, World, play, simulated
 

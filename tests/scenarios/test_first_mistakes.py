@@ -10,30 +10,33 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, AgentSpec, ModelSpec, Plugin, RunRequest, ToolContext, tool
-from awaken.contracts.errors import (
+from awaken import (
+    Agent,
+    AgentRuntime,
+    AgentSpec,
     AwakenError,
-    DuplicateRegistration,
+    Budget,
     InvalidInput,
-    InvalidSpec,
+    Limits,
+    ModelSpec,
+    Plugin,
+    RemoteRegistry,
+    RunRequest,
+    RunResult,
+    ToolContext,
     UnknownAgent,
+    tool,
+    user,
 )
-from awaken.contracts.messages.message import user
-from awaken.contracts.models.budgets import Budget
-from awaken.contracts.models.inference import InferenceOverride
-from awaken.contracts.runs.records import RunResult
-from awaken.contracts.specs.remote_registries import RemoteRegistry
-from awaken.contracts.specs.skills import Skill
-from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
-from awaken.contracts.tools.sub_runs import Delegation
-from awaken.contracts.tools.tool import ToolDescriptor
+from awaken.errors import DuplicateRegistration, InvalidSpec
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.extensions.guardrails import GuardrailsPlugin
 from awaken.extensions.observability import ObservabilityPlugin
 from awaken.extensions.reminder import ReminderPlugin
-from awaken.extensions.skills import SkillsPlugin, StaticSkills
-from awaken.runtime.limits import Limits
+from awaken.extensions.skills import Skill, SkillsPlugin, StaticSkills
+from awaken.models import InferenceOverride
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import DecisionAction, Delegation, ToolCallResume, ToolDescriptor
 
 from .worlds import simulated
 

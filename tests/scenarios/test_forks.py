@@ -7,17 +7,24 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, StateKey, ToolContext, tool
-from awaken.contracts.errors import InvalidInput, RecordNotFound, UnknownThread
-from awaken.contracts.messages.message import Role, user
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.runs.threads import ForkPoint
+from awaken import (
+    Agent,
+    AgentRuntime,
+    InvalidInput,
+    RunRequest,
+    StateKey,
+    ToolContext,
+    UnknownThread,
+    tool,
+    user,
+)
 from awaken.contracts.state.context_state import CONTEXT_STATE, CompactionMark, ContextState, Cut
-from awaken.contracts.state.keys import StateScope
-from awaken.contracts.storage.store import Commit
 from awaken.contracts.tasks import BACKGROUND_TASKS, OwnedTask, TaskStarted
+from awaken.errors import RecordNotFound
+from awaken.messages import Role
+from awaken.plugins import StateScope
 from awaken.runtime.admission.forks import NOT_EXECUTED
-from awaken.stores.memory.store import MemoryStore
+from awaken.stores import Commit, ForkPoint, MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls
 from awaken.testing.store_conformance.writing import everything
 

@@ -6,32 +6,35 @@ from typing import Any
 import pytest
 
 from awaken import (
+    Adapter,
+    Blocked,
+    NaturalEnd,
     Phase,
     PluginRegistrar,
+    RunMode,
     StateCommand,
     StateKey,
+    Suspended,
+    SuspendTicket,
+    ToolCallDone,
     ToolContext,
     ToolResult,
     tool,
 )
-from awaken.contracts.events import ToolCallDone
-from awaken.contracts.identity import Adapter, RunMode
-from awaken.contracts.lifecycle import Blocked, NaturalEnd, Suspended
-from awaken.contracts.messages.context_messages import system_context
-from awaken.contracts.plugins.loop_state import ADD_CONTEXT_MESSAGE
-from awaken.contracts.plugins.plugin import (
+from awaken.messages import system_context
+from awaken.plugins import (
+    ADD_CONTEXT_MESSAGE,
     Allow,
     Block,
     GateDecision,
     PhaseContext,
     SetResult,
+    StateScope,
     Suspend,
     ToolGateContext,
 )
-from awaken.contracts.state.keys import StateScope
-from awaken.contracts.suspension.tickets import ResumeMode, SuspendTicket, Suspension
-from awaken.contracts.tools.tool import ToolKind
-from awaken.testing.scripted_model import Entry, ToolCalls
+from awaken.testing import Entry, ToolCalls
+from awaken.tools import ResumeMode, Suspension, ToolKind
 
 from .worlds import Gate, Hooks, Story, World, play, simulated
 

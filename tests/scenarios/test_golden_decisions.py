@@ -8,11 +8,9 @@ from types import ModuleType
 
 import pytest
 
-from awaken import AgentRuntime
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.suspension.tickets import DecisionAction
-from awaken.mailbox.config import MailboxConfig
+from awaken import AgentRuntime, Cancelled, MailboxConfig, NaturalEnd, RunStatus
 from awaken.testing import assert_valid_events, assert_valid_transcript
+from awaken.tools import DecisionAction
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 VERSIONS = sorted(path.parent.name for path in GOLDEN.glob("*/decisions.db"))

@@ -7,25 +7,24 @@ import pytest
 from awaken import (
     Agent,
     AgentRuntime,
+    Blocked,
+    NaturalEnd,
+    Phase,
     Plugin,
     PluginRegistrar,
+    RunRequest,
     RunResult,
     StateCommand,
     StateKey,
     ToolContext,
     tool,
+    user,
 )
-from awaken.contracts.lifecycle import Blocked, NaturalEnd
-from awaken.contracts.messages.context_messages import system_context
-from awaken.contracts.messages.message import user
-from awaken.contracts.phases import Phase
-from awaken.contracts.plugins.loop_state import ADD_CONTEXT_MESSAGE
-from awaken.contracts.plugins.plugin import AfterToolExecuteContext, StepEndContext
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.suspension.tickets import ResumeMode, ToolCallResume
-from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.extensions.handoff import HandoffPlugin
+from awaken.messages import system_context
+from awaken.plugins import ADD_CONTEXT_MESSAGE, AfterToolExecuteContext, StepEndContext
 from awaken.testing import ScriptedModel, ToolCalls, assert_valid_transcript
+from awaken.tools import ResumeMode, ToolCallResume, ToolDescriptor
 
 from .worlds import simulated
 

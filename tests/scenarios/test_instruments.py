@@ -9,19 +9,28 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar, ToolContext, ToolResult
+from awaken import (
+    Agent,
+    AgentEvent,
+    AgentRuntime,
+    Budget,
+    InvalidInput,
+    Plugin,
+    PluginRegistrar,
+    TextDelta,
+    ToolContext,
+    ToolResult,
+    TraceContext,
+    user,
+)
 from awaken import tool as as_tool
-from awaken.contracts.errors import InvalidInput
-from awaken.contracts.events import AgentEvent, InferenceComplete
-from awaken.contracts.messages.deltas import TextDelta
-from awaken.contracts.messages.message import user
-from awaken.contracts.models.budgets import Budget
-from awaken.contracts.models.errors import Overloaded
-from awaken.contracts.models.inference import InferenceOverride, InferenceRequest, TokenUsage
-from awaken.contracts.tools.sub_runs import Delegation
-from awaken.contracts.tracing import CURRENT_RUN, CURRENT_TRACE, TraceContext, trace_of
+from awaken.contracts.tracing import CURRENT_RUN, CURRENT_TRACE, trace_of
+from awaken.errors import Overloaded
+from awaken.events import InferenceComplete
 from awaken.extensions.handoff import HandoffPlugin
+from awaken.models import InferenceOverride, InferenceRequest, TokenUsage
 from awaken.testing import ScriptedModel, ToolCalls, Turn
+from awaken.tools import Delegation
 
 PLACE: ContextVar[tuple[str, ...]] = ContextVar("place", default=())
 TRACE = TraceContext(traceparent=f"00-{'a' * 32}-{'b' * 16}-01")

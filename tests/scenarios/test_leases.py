@@ -6,23 +6,39 @@ from typing import Any
 
 import pytest
 
-from awaken import Phase, ToolContext, tool
-from awaken.contracts.errors import LeaseLost, StoreUnavailable, ThreadBusy, ThreadClaimed
-from awaken.contracts.events import ErrorEvent, RunFinish
-from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, RunStatus
-from awaken.contracts.messages.deltas import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.messages.message import user
-from awaken.contracts.models.inference import InferenceRequest, ModelEvent
+from awaken import (
+    Cancelled,
+    ErrorEvent,
+    Failed,
+    InputMode,
+    Limits,
+    NaturalEnd,
+    Phase,
+    RunFinish,
+    RunRequest,
+    RunStatus,
+    TextDelta,
+    ThreadBusy,
+    ToolCallDelta,
+    ToolCallStart,
+    ToolContext,
+    tool,
+    user,
+)
 from awaken.contracts.models.stream_recovery import continued_text
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.storage.dispatch import Claim, DispatchStatus, InputMode, Release, RunDispatch
-from awaken.contracts.storage.store import Commit, ToolRecordStatus
-from awaken.contracts.suspension.tickets import ToolCallResume
-from awaken.runtime.journal.leases import RunHandedOver
-from awaken.runtime.limits import Limits
-from awaken.stores.memory import MemoryStore
-from awaken.testing import LoopClock
-from awaken.testing.scripted_model import Chunks, ToolCalls, Turn
+from awaken.errors import LeaseLost, RunHandedOver, StoreUnavailable, ThreadClaimed
+from awaken.models import InferenceRequest, ModelEvent
+from awaken.stores import (
+    Claim,
+    Commit,
+    DispatchStatus,
+    MemoryStore,
+    Release,
+    RunDispatch,
+    ToolRecordStatus,
+)
+from awaken.testing import Chunks, LoopClock, ToolCalls, Turn
+from awaken.tools import ToolCallResume
 
 from .crashes import (
     Dead,
@@ -749,7 +765,7 @@ def test_a_run_that_is_left_while_it_is_admitted_is_given_back_too() -> None:
         process = Process(store, ["done"])
         await store.enqueue(input_of())
         dispatch = await process.claim()
-        active = process.engine.active.reserve("t")
+        active = await process.engine.active.reserve("t")
         execution = asyncio.create_task(process.engine.execute(dispatch))
         await asyncio.sleep(1)
         process.engine.active.release(active)

@@ -7,14 +7,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import AwakenError, ToolContext, ToolResult, tool
-from awaken.contracts.errors import InvalidInput, LimitExceeded
-from awaken.contracts.events import ToolCallDone
-from awaken.contracts.lifecycle import Failed, NaturalEnd
-from awaken.contracts.messages.message import Role, Visibility, user
-from awaken.contracts.storage.queries import MessageQuery, VisibilityFilter
-from awaken.runtime.limits import Limits
-from awaken.testing.scripted_model import Chunks, ToolCalls, Turn
+from awaken import (
+    AwakenError,
+    Failed,
+    InvalidInput,
+    Limits,
+    NaturalEnd,
+    ToolCallDone,
+    ToolContext,
+    ToolResult,
+    tool,
+    user,
+)
+from awaken.errors import LimitExceeded
+from awaken.messages import Role, Visibility
+from awaken.stores import MessageQuery, VisibilityFilter
+from awaken.testing import Chunks, ToolCalls, Turn
 
 from .worlds import Story, World, play, simulated
 

@@ -3,23 +3,29 @@
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime, ModelSpec, tool
-from awaken.contracts.events import InferenceComplete, StepStart, ToolCallDone
-from awaken.contracts.identity import Adapter, RunMode, RunOrigin
-from awaken.contracts.lifecycle import NaturalEnd, RunStatus
-from awaken.contracts.messages.content import Base64Source, Document, Image, Text, UrlSource
-from awaken.contracts.messages.message import Message, Role, system, user
-from awaken.contracts.models.inference import (
+from awaken import (
+    Adapter,
+    Agent,
+    AgentRuntime,
     ContextWindowPolicy,
-    InferenceOverride,
-    StreamResult,
-    TokenUsage,
+    Message,
+    ModelSpec,
+    NaturalEnd,
+    RunMode,
+    RunOrigin,
+    RunResult,
+    RunStatus,
+    StepStart,
+    ToolCallDone,
+    tool,
+    user,
 )
-from awaken.contracts.runs.records import RunRecord, RunResult
-from awaken.contracts.storage.queries import MessageQuery
-from awaken.contracts.suspension.tickets import ToolCallOutcome
-from awaken.contracts.tools.tool import ToolKind
-from awaken.testing.scripted_model import Entry, ScriptedModel, ToolCalls, Turn
+from awaken.events import InferenceComplete
+from awaken.messages import Base64Source, Document, Image, Role, Text, UrlSource, system
+from awaken.models import InferenceOverride, StreamResult, TokenUsage
+from awaken.stores import MessageQuery, RunRecord
+from awaken.testing import Entry, ScriptedModel, ToolCalls, Turn
+from awaken.tools import ToolCallOutcome, ToolKind
 
 from .worlds import Story, World, play, simulated
 

@@ -5,26 +5,27 @@ from typing import Any
 
 import pytest
 
-from awaken.buses.memory import MemoryBus
-from awaken.contracts.errors import (
+from awaken import (
     AwakenError,
-    DedupeConflict,
+    InputMode,
     InvalidInput,
-    InvalidResume,
-    LimitExceeded,
-    QueueFull,
+    MailboxConfig,
+    Message,
+    RunRequest,
+    RunStatus,
+    SubmitReceipt,
     UnknownRun,
+    user,
 )
-from awaken.contracts.lifecycle import RunStatus, TicketStatus
-from awaken.contracts.messages.message import Message, Role, as_blocks, user
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.storage.bus import Signal, SignalKind
-from awaken.contracts.storage.dispatch import DispatchStatus, InputMode
+from awaken.buses.memory import MemoryBus
+from awaken.contracts.messages.message import as_blocks
+from awaken.errors import DedupeConflict, InvalidResume, LimitExceeded, QueueFull
 from awaken.mailbox import submissions
-from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.mailbox import Mailbox
-from awaken.mailbox.receipts import SubmitReceipt
+from awaken.messages import Role
+from awaken.stores import DispatchStatus, Signal, SignalKind
 from awaken.testing import SequentialIds
+from awaken.tools import TicketStatus
 
 from .posts import Post, SlowStore, assert_cancelled, decision, gathered, played
 

@@ -6,21 +6,11 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.errors import (
-    AlreadyDecided,
-    AwakenError,
-    IllegalTransition,
-    InvalidInput,
-    UnknownTicket,
-)
-from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.messages.message import user
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.storage.bus import Signal, SignalKind
-from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, Release, RunDispatch
-from awaken.contracts.storage.store import Commit
-from awaken.contracts.suspension.tickets import ToolCallResume
+from awaken import AwakenError, Cancelled, InputMode, InvalidInput, RunRequest, user
+from awaken.errors import AlreadyDecided, IllegalTransition, UnknownTicket
+from awaken.stores import Commit, DispatchStatus, Release, RunDispatch, Signal, SignalKind
 from awaken.testing import simulate
+from awaken.tools import ToolCallResume
 
 from .posts import Post, assert_cancelled, decision, gathered, played
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.messages.message import Role
-from awaken.contracts.models.inference import InferenceRequest
+from awaken.messages import Role
+from awaken.models import InferenceRequest
 from awaken.stores.sql import transcripts
 from awaken.testing import ScriptedModel, ToolCalls
 

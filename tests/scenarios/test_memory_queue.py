@@ -7,19 +7,26 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.errors import UnknownThread
-from awaken.contracts.events import RunFinish, plain
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd
-from awaken.contracts.messages.message import user
-from awaken.contracts.runs.records import OnBusy, RunRequest
-from awaken.contracts.storage.dispatch import DispatchStatus, InputMode
-from awaken.contracts.storage.store import Commit, CommitReceipt, DeleteStrategy
-from awaken.contracts.suspension.tickets import ResumeMode, ToolCallResume
-from awaken.mailbox.config import MailboxConfig
-from awaken.services.view import TenantView
-from awaken.stores.memory import MemoryStore
+from awaken import (
+    Agent,
+    AgentRuntime,
+    Cancelled,
+    InputMode,
+    MailboxConfig,
+    NaturalEnd,
+    OnBusy,
+    RunFinish,
+    RunRequest,
+    ToolContext,
+    UnknownThread,
+    tool,
+    user,
+)
+from awaken.contracts.events import plain
+from awaken.server import TenantView
+from awaken.stores import Commit, CommitReceipt, DeleteStrategy, DispatchStatus, MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import ResumeMode, ToolCallResume
 
 QUICK = MailboxConfig(poll_ms=10)
 SOON_S = 5

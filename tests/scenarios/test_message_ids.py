@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, RunRequest, tool
-from awaken.contracts.errors import InvalidInput
-from awaken.contracts.events import StepStart
-from awaken.contracts.messages.message import Message, Role, user
+from awaken import Agent, AgentRuntime, InvalidInput, Message, RunRequest, StepStart, tool, user
+from awaken.messages import Role
 from awaken.testing import ScriptedModel, ToolCalls
 
 both_stores = pytest.mark.parametrize("is_durable", [False, True], ids=["memory", "sqlite"])

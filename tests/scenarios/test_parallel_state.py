@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from awaken import StateKey, ToolContext, tool
-from awaken.contracts.lifecycle import NaturalEnd
-from awaken.contracts.storage.store import ToolRecordStatus
-from awaken.testing.scripted_model import ToolCalls
+from awaken import NaturalEnd, StateKey, ToolContext, tool
+from awaken.stores import ToolRecordStatus
+from awaken.testing import ToolCalls
 
 from .worlds import World, simulated
 

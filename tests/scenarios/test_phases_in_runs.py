@@ -5,34 +5,43 @@ from typing import Any
 
 import pytest
 
-from awaken import Phase, Plugin, PluginRegistrar, StateCommand, StateKey, ToolContext, tool
-from awaken.contracts.lifecycle import BehaviorRequested, Failed, NaturalEnd, RunStatus
-from awaken.contracts.messages.context_messages import (
+from awaken import (
+    BehaviorRequested,
+    Failed,
+    NaturalEnd,
+    Phase,
+    Plugin,
+    PluginRegistrar,
+    RunStatus,
+    StateCommand,
+    StateKey,
+    ToolContext,
+    tool,
+)
+from awaken.errors import RateLimited
+from awaken.messages import (
     ContextMessage,
     ContextTarget,
     emit_once,
     suffix_context,
     system_context,
 )
-from awaken.contracts.models.errors import RateLimited
-from awaken.contracts.models.inference import InferenceFailure, InferenceOverride, StreamResult
-from awaken.contracts.plugins.loop_state import (
+from awaken.models import InferenceFailure, InferenceOverride, StreamResult
+from awaken.plugins import (
     ADD_CONTEXT_MESSAGE,
     RUN_LIFECYCLE,
     SET_INFERENCE_OVERRIDE,
     TOOL_CALL_STATES,
     TOOL_FILTER,
-    End,
-    ToolFilter,
-)
-from awaken.contracts.plugins.plugin import (
     AfterInferenceContext,
     AfterToolExecuteContext,
+    End,
     PhaseContext,
+    StateScope,
+    ToolFilter,
     ToolPhaseContext,
 )
-from awaken.contracts.state.keys import StateScope
-from awaken.testing.scripted_model import Entry, ToolCalls, Turn
+from awaken.testing import Entry, ToolCalls, Turn
 
 from .worlds import Hooks, Story, World, play, simulated
 

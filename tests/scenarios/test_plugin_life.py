@@ -8,21 +8,13 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, AgentSpec, Plugin, PluginRegistrar
+from awaken import Agent, AgentRuntime, AgentSpec, Blocked, Phase, Plugin, PluginRegistrar
 from awaken import tool as as_tool
 from awaken.bootstrap import plugins as bootstrap_plugins
-from awaken.contracts.errors import (
-    DuplicateRegistration,
-    InvalidPluginConfig,
-    InvalidSpec,
-    PluginFailed,
-)
-from awaken.contracts.lifecycle import Blocked
-from awaken.contracts.phases import Phase
-from awaken.contracts.plugins.plugin import BeforeInferenceContext, Block, ConfigSection, PluginHost
-from awaken.contracts.record import StrictRecord
-from awaken.contracts.tools.tool import Tool, ToolDescriptor
+from awaken.errors import DuplicateRegistration, InvalidPluginConfig, InvalidSpec, PluginFailed
+from awaken.plugins import BeforeInferenceContext, Block, ConfigSection, PluginHost, StrictRecord
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import Tool, ToolDescriptor
 
 
 @as_tool(effect="none")
@@ -221,7 +213,7 @@ def test_an_agent_names_a_plugin_that_an_installed_package_offers(
     ("value", "problem"),
     [
         (f"{__name__}:Nothing", "could not be made"),
-        (f"{__name__}:Limits", "is no plugin"),
+        (f"{__name__}:Limits", "is not a plugin"),
         (f"{__name__}:Prepared", "it calls itself 'prepared'"),
     ],
 )
@@ -304,9 +296,9 @@ def test_a_runtime_that_could_not_be_opened_is_opened_again_by_the_next_request(
         runtime = AgentRuntime([Agent("a", model=ScriptedModel(["hi"]), plugins=[late])])
         async with AsyncExitStack() as stack:
             with pytest.raises(PluginFailed):
-                await runtime._opened(stack)
+                await runtime._ensure_open(stack)
             # As a server does with each request until it is open.
-            await runtime._opened(stack)
+            await runtime._ensure_open(stack)
             assert (await runtime.run("a", "go")).text == "hi"
         assert late.life == ["open", "close", "open", "close"]
 

@@ -9,16 +9,23 @@ from unittest.mock import AsyncMock
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime, Phase, Plugin, PluginRegistrar, StateKey, ToolContext, tool
-from awaken.contracts.errors import InvalidSpec, RunFailed
-from awaken.contracts.lifecycle import Blocked, Cancelled
-from awaken.contracts.plugins import plugin
-from awaken.contracts.plugins.plugin import (
-    PhaseContext,
-    RunStartContext,
-    StepStartContext,
-    ToolPhaseContext,
+from awaken import (
+    Agent,
+    AgentRuntime,
+    Blocked,
+    Cancelled,
+    Phase,
+    Plugin,
+    PluginRegistrar,
+    RunFailed,
+    StateKey,
+    ToolContext,
+    tool,
 )
+from awaken.contracts.plugins import plugin
+from awaken.contracts.plugins.plugin import RunStartContext, StepStartContext, ToolPhaseContext
+from awaken.errors import InvalidSpec
+from awaken.plugins import PhaseContext
 from awaken.runtime.plugins.registrar import Registrations
 from awaken.testing import ScriptedModel, ToolCalls
 

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, RunFailed
-from awaken.contracts.errors import AwakenError
-from awaken.contracts.events import InferenceComplete
-from awaken.contracts.models.errors import (
+from awaken import Agent, AgentRuntime, AwakenError, ModelPool, ModelSpec, PoolMember, RunFailed
+from awaken.errors import (
     ContentFiltered,
     ContextOverflow,
     InvalidRequest,
@@ -22,18 +20,10 @@ from awaken.contracts.models.errors import (
     StreamInterrupted,
     Unauthorized,
 )
-from awaken.contracts.models.inference import InferenceOverride
-from awaken.contracts.models.model_specs import (
-    ModelPool,
-    ModelPrices,
-    ModelSpec,
-    PoolMember,
-    PoolRole,
-    PoolRouting,
-)
+from awaken.events import InferenceComplete
+from awaken.models import InferenceOverride, ModelPrices, PoolRole, PoolRouting
 from awaken.runtime.model_health.health import REFRESH_MS
-from awaken.testing import FakeClock, LoopClock, ScriptedModel
-from awaken.testing.scripted_model import Entry, Turn
+from awaken.testing import Entry, FakeClock, LoopClock, ScriptedModel, Turn
 
 from .worlds import simulated
 

@@ -5,15 +5,24 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar, StateKey, ToolContext, tool
-from awaken.contracts.errors import AwakenError
-from awaken.contracts.lifecycle import Cancelled, Failed
-from awaken.contracts.messages.message import Role, user
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.state.keys import StateScope
-from awaken.contracts.tools.sub_runs import Delegation
-from awaken.testing import ScriptedModel
-from awaken.testing.scripted_model import ToolCalls
+from awaken import (
+    Agent,
+    AgentRuntime,
+    AwakenError,
+    Cancelled,
+    Failed,
+    Plugin,
+    PluginRegistrar,
+    RunRequest,
+    StateKey,
+    ToolContext,
+    tool,
+    user,
+)
+from awaken.messages import Role
+from awaken.plugins import StateScope
+from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import Delegation
 
 from .crashes import Dead, Process, after_the_lease, history, shared_store, texts
 from .delegating import NO_RETRIES, Door, child_of, ended, nothing_ordered

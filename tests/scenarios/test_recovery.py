@@ -12,20 +12,33 @@ from typing import Any
 
 import pytest
 
-from awaken import Phase, Plugin, PluginRegistrar, StateCommand, StateKey, ToolContext, tool
-from awaken.contracts.lifecycle import BehaviorRequested, Blocked, NaturalEnd
-from awaken.contracts.messages.message import user
-from awaken.contracts.plugins.loop_state import ACTIVE_AGENT, RUN_LIFECYCLE, End
-from awaken.contracts.plugins.plugin import Block, ToolGateContext
-from awaken.contracts.record import Record
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.state.keys import StateScope
-from awaken.contracts.storage.dispatch import InputMode, RunDispatch
-from awaken.contracts.storage.store import ToolRecordStatus
-from awaken.contracts.suspension.tickets import ToolCallResume
-from awaken.stores.memory import MemoryStore
-from awaken.testing import LoopClock
-from awaken.testing.scripted_model import Chunks, ToolCalls, Turn
+from awaken import (
+    BehaviorRequested,
+    Blocked,
+    InputMode,
+    NaturalEnd,
+    Phase,
+    Plugin,
+    PluginRegistrar,
+    RunRequest,
+    StateCommand,
+    StateKey,
+    ToolContext,
+    tool,
+    user,
+)
+from awaken.plugins import (
+    ACTIVE_AGENT,
+    RUN_LIFECYCLE,
+    Block,
+    End,
+    Record,
+    StateScope,
+    ToolGateContext,
+)
+from awaken.stores import MemoryStore, RunDispatch, ToolRecordStatus
+from awaken.testing import Chunks, LoopClock, ToolCalls, Turn
+from awaken.tools import ToolCallResume
 
 from .crashes import (
     Dead,

@@ -10,15 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import ToolContext, tool
-from awaken.contracts.lifecycle import NaturalEnd, RunStatus
-from awaken.contracts.messages.message import Message, Sender, SenderKind, user
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
-from awaken.contracts.suspension.tickets import ToolCallResume
-from awaken.stores.memory import MemoryStore
-from awaken.testing import assert_valid_transcript
-from awaken.testing.scripted_model import ToolCalls
+from awaken import InputMode, Message, NaturalEnd, RunRequest, RunStatus, ToolContext, tool, user
+from awaken.messages import Sender, SenderKind
+from awaken.stores import DispatchStatus, MemoryStore, RunDispatch
+from awaken.testing import ToolCalls, assert_valid_transcript
+from awaken.tools import ToolCallResume
 
 from .crashes import Dead, Process, after_the_lease, input_of, shared_store
 from .worlds import simulated

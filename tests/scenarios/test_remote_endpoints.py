@@ -5,21 +5,23 @@ from typing import Any
 
 import pytest
 
-from awaken import tool
+from awaken import (
+    Cancelled,
+    ContextWindowPolicy,
+    InvalidInput,
+    MaxRounds,
+    RemoteEndpoint,
+    RunRequest,
+    tool,
+)
+from awaken.backends import BackendCapabilities, BackendRunStatus, CancellationCapability
 from awaken.bootstrap.backends import Backends
-from awaken.contracts.backend_results import BackendRunStatus
-from awaken.contracts.backends.backend import BackendCapabilities, CancellationCapability
-from awaken.contracts.backends.errors import InvalidBackendConfig
 from awaken.contracts.clock import SystemClock
-from awaken.contracts.errors import InvalidInput, InvalidSpec, UnsupportedFeature
-from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.models.inference import ContextWindowPolicy, InferenceOverride
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.specs.agents import MaxRounds, RemoteEndpoint
-from awaken.contracts.suspension.tickets import ToolCallResume
-from awaken.contracts.tools.tool import ToolDescriptor
-from awaken.runtime.primitives.wake_signal import WakeSignal
+from awaken.errors import InvalidBackendConfig, InvalidSpec, UnsupportedFeature
+from awaken.models import InferenceOverride
+from awaken.runtime.primitives.signals import WakeSignal
 from awaken.testing import ScriptedModel
+from awaken.tools import ToolCallResume, ToolDescriptor
 
 from .delegating import boss, ended, within
 from .remoting import STATELESS, FakeBackend, far, remote_runtime, said, waits

@@ -6,32 +6,27 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.backend_results import (
-    BackendOutputArtifact,
-    BackendRunOutput,
-    BackendRunStatus,
-)
-from awaken.contracts.backends.errors import RemoteUnreachable
-from awaken.contracts.backends.requests import RemoteTarget
-from awaken.contracts.errors import RunFailed
-from awaken.contracts.events import AgentEvent, RunFinish, StateSnapshot
-from awaken.contracts.lifecycle import (
+from awaken import (
+    AgentEvent,
     Blocked,
     Cancelled,
     Failed,
     NaturalEnd,
+    Phase,
+    RunFailed,
+    RunFinish,
     RunStatus,
+    StateCommand,
     Stopped,
-    StoppedReason,
     Suspended,
-    Termination,
+    TextDelta,
 )
-from awaken.contracts.messages.deltas import TextDelta
-from awaken.contracts.models.inference import TokenUsage
-from awaken.contracts.phases import Phase
-from awaken.contracts.plugins.loop_state import BACKEND_OUTPUT, RUN_LIFECYCLE, End
-from awaken.contracts.runs.records import WaitingReason
-from awaken.contracts.state.keys import StateCommand
+from awaken.backends import BackendOutputArtifact, BackendRunOutput, BackendRunStatus, RemoteTarget
+from awaken.errors import RemoteUnreachable
+from awaken.events import StateSnapshot, StoppedReason, Termination
+from awaken.models import TokenUsage
+from awaken.plugins import BACKEND_OUTPUT, RUN_LIFECYCLE, End
+from awaken.stores import WaitingReason
 
 from .delegating import (
     Door,
@@ -115,7 +110,7 @@ def test_a_backend_is_told_what_is_new_and_what_was_before(
             assert [it.text for it in asked.new_messages] == ["second"]
             assert (asked.is_continuation, asked.is_recovered) == (False, False)
             assert (asked.agent_id, asked.run_identity.run_id) == ("far", result.run_id)
-            assert asked.local is None
+            assert asked.drive is None
 
     asyncio.run(scenario())
 

@@ -7,18 +7,27 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, Plugin, PluginRegistrar
-from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
-from awaken.contracts.backends.requests import RemoteTarget
-from awaken.contracts.errors import AwakenError
-from awaken.contracts.events import RunFinish
-from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, NaturalEnd, RunStatus
-from awaken.contracts.messages.message import Role, ToolCall
-from awaken.contracts.phases import Phase
-from awaken.contracts.plugins.plugin import ToolGateContext
-from awaken.contracts.storage.store import Commit
-from awaken.contracts.suspension.tickets import SuspendTicket, Suspension
+from awaken import (
+    Agent,
+    AgentRuntime,
+    AwakenError,
+    Blocked,
+    Cancelled,
+    Failed,
+    NaturalEnd,
+    Phase,
+    Plugin,
+    PluginRegistrar,
+    RunFinish,
+    RunStatus,
+    SuspendTicket,
+)
+from awaken.backends import BackendRunResult, BackendRunStatus, RemoteTarget
 from awaken.extensions.permission import PermissionPlugin
+from awaken.messages import Role, ToolCall
+from awaken.plugins import ToolGateContext
+from awaken.stores import Commit
+from awaken.tools import Suspension
 
 from .delegating import (
     WAIT_S,

@@ -4,8 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from awaken import AgentRuntime
-from awaken.contracts.lifecycle import Cancelled
+from awaken import AgentRuntime, Cancelled
 
 from .delegating import WAIT_S, Door, ended, nothing_ordered
 from .mortal import PROMPT, Mortal, dying, on_shared_stores

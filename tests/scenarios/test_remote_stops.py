@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from awaken import AgentRuntime
-from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
-from awaken.contracts.backends.backend import BackendCapabilities, CancellationCapability
-from awaken.contracts.backends.errors import RemoteUnreachable
-from awaken.contracts.backends.requests import BackendAbortRequest, RemoteTarget
-from awaken.contracts.errors import AwakenError
-from awaken.contracts.lifecycle import Cancelled
+from awaken import AgentRuntime, AwakenError, Cancelled
+from awaken.backends import (
+    BackendAbortRequest,
+    BackendCapabilities,
+    BackendRunResult,
+    BackendRunStatus,
+    CancellationCapability,
+    RemoteTarget,
+)
+from awaken.errors import RemoteUnreachable
 
 from .delegating import (
     WAIT_S,

@@ -8,13 +8,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.errors import InvalidInput, InvalidRecord
-from awaken.contracts.messages.message import Message, Role, user
-from awaken.contracts.runs.records import RunRequest, RunResult
-from awaken.contracts.storage.dispatch import InputMode
-from awaken.mailbox.config import MailboxConfig
-from awaken.runtime.journal.repeated_messages import AlreadySaid
+from awaken import (
+    Agent,
+    AgentRuntime,
+    InputMode,
+    InvalidInput,
+    MailboxConfig,
+    Message,
+    RunRequest,
+    RunResult,
+    user,
+)
+from awaken.errors import AlreadySaid, InvalidRecord
+from awaken.messages import Role
 from awaken.testing import ScriptedModel
 
 QUICK = MailboxConfig(poll_ms=10, lease_ms=20_000, renew_ms=500)

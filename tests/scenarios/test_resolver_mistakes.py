@@ -12,19 +12,21 @@ from awaken import (
     Agent,
     AgentRuntime,
     AgentSpec,
+    Blocked,
+    Failed,
+    InvalidInput,
+    Limits,
     Plugin,
     ToolContext,
+    UnknownAgent,
     tool,
 )
-from awaken.contracts.errors import InvalidInput, InvalidSpec, UnknownAgent
-from awaken.contracts.lifecycle import Blocked, Failed
-from awaken.contracts.resolver_errors import AgentResolverFailed
-from awaken.contracts.tools.sub_runs import Delegation
+from awaken.errors import AgentResolverFailed, InvalidSpec
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.extensions.handoff import HandoffPlugin
-from awaken.runtime.limits import Limits
 from awaken.runtime.resolution.host_agents import KEPT_MAX
 from awaken.testing import ToolCalls
+from awaken.tools import Delegation
 
 from .delegating import QUICK, WAIT_MS
 from .each_store import NewStore, each_store

@@ -6,18 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.errors import UnknownTicket
-from awaken.contracts.events import ToolCallDone, ToolCallReady
-from awaken.contracts.lifecycle import NaturalEnd, TicketStatus
-from awaken.contracts.messages.message import Role
-from awaken.contracts.storage.store import Commit, CommitReceipt
-from awaken.contracts.suspension.errors import AmbiguousTicket
+from awaken import Agent, AgentRuntime, NaturalEnd, ToolCallDone, ToolCallReady, tool
 from awaken.contracts.suspension.ticket_names import find_by_call, find_by_id, find_ticket
-from awaken.contracts.suspension.tickets import Suspension, Ticket
+from awaken.errors import AmbiguousTicket, UnknownTicket
 from awaken.extensions.permission import PermissionPlugin
-from awaken.stores.memory import MemoryStore
+from awaken.messages import Role
+from awaken.stores import Commit, CommitReceipt, MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls, assert_valid_transcript
+from awaken.tools import Suspension, Ticket, TicketStatus
 
 
 class Acting:

@@ -6,14 +6,22 @@ from typing import Any
 
 import pytest
 
-from awaken import Plugin, PluginRegistrar
-from awaken.contracts.events import ReasoningEncryptedValue, StreamReset
-from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.messages.content import Thinking, text_of
-from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
-from awaken.contracts.messages.message import user
-from awaken.contracts.models.errors import StreamInterrupted
-from awaken.contracts.models.inference import (
+from awaken import (
+    Cancelled,
+    Plugin,
+    PluginRegistrar,
+    ReasoningDelta,
+    RunRequest,
+    StreamReset,
+    TextDelta,
+    user,
+)
+from awaken.contracts.models.stream_recovery import continued_text
+from awaken.errors import StreamInterrupted
+from awaken.events import ReasoningEncryptedValue
+from awaken.extensions.guardrails import GuardrailsPlugin
+from awaken.messages import Thinking, text_of
+from awaken.models import (
     BlockStop,
     InferenceRequest,
     ModelEvent,
@@ -21,12 +29,9 @@ from awaken.contracts.models.inference import (
     StopReason,
     StreamResult,
 )
-from awaken.contracts.models.stream_recovery import continued_text
-from awaken.contracts.plugins.screens import Screened, TextStream
-from awaken.contracts.runs.records import RunRequest
-from awaken.extensions.guardrails import GuardrailsPlugin
+from awaken.plugins import Screened, TextStream
 from awaken.redaction import Finding
-from awaken.testing.scripted_model import Chunks, Reasoning, ToolCalls, Turn
+from awaken.testing import Chunks, Reasoning, ToolCalls, Turn
 
 from .crashes import Dead, Process, after_the_lease, history, shared_store, texts
 from .worlds import Story, World, play, simulated

@@ -6,34 +6,31 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.resting import resting
+from tests.sqlite_dump import dump_sqlite
 
 from awaken import (
     Agent,
+    AgentEvent,
     AgentRuntime,
+    Message,
     Phase,
     Plugin,
     PluginRegistrar,
+    RunFailed,
     StateCommand,
     StateKey,
+    TextDelta,
+    ToolCallDone,
+    ToolCallStart,
     ToolContext,
     ToolResult,
 )
 from awaken import tool as as_tool
-from awaken.contracts.backend_results import BackendRunOutput
-from awaken.contracts.errors import RunFailed
-from awaken.contracts.events import (
-    AgentEvent,
-    InferenceComplete,
-    StateSnapshot,
-    ToolCallDone,
-    ToolCallStreamDelta,
-)
-from awaken.contracts.messages.content import Text
-from awaken.contracts.messages.deltas import TextDelta, ToolCallStart
-from awaken.contracts.messages.message import Message, ToolCall
-from awaken.contracts.models.inference import StreamResult
-from awaken.contracts.plugins.screens import ANSWER_STEP, Screened, StepAnswer
+from awaken.backends import BackendRunOutput
+from awaken.events import InferenceComplete, StateSnapshot, ToolCallStreamDelta
+from awaken.messages import Text, ToolCall
+from awaken.models import StreamResult
+from awaken.plugins import ANSWER_STEP, Screened, StepAnswer
 from awaken.testing import ScriptedModel, ToolCalls, assert_valid_events, assert_valid_transcript
 
 from .remoting import FakeBackend, far, remote_runtime, said
@@ -96,8 +93,8 @@ def test_nothing_that_a_screen_hides_is_kept_shown_or_sent(tmp_path: Path) -> No
         assert SECRET not in repr(kept)
         assert SECRET not in repr(page)
         assert SECRET not in repr(model.requests)
-        assert SECRET.encode() not in resting(path)
-        assert b"Your key is" in resting(path)
+        assert SECRET.encode() not in dump_sqlite(path)
+        assert b"Your key is" in dump_sqlite(path)
         # A secret may be split over pieces of output: none of them is shown.
         assert not any(isinstance(it, ToolCallStreamDelta) for it in seen)
         assert kept[-1].message.text == "Your key is ***."

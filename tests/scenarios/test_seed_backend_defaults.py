@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.backend_results import BackendRunResult
-from awaken.contracts.backends.backend import ExecutionBackend, ExecutionBackendFactory
-from awaken.contracts.errors import InvalidInput, InvalidSpec, UnsupportedFeature
-from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, Termination
-from awaken.contracts.models.inference import InferenceOverride
-from awaken.contracts.specs.agents import RemoteEndpoint
+from awaken import Cancelled, Failed, InvalidInput, NaturalEnd, RemoteEndpoint
+from awaken.backends import BackendRunResult, ExecutionBackend, ExecutionBackendFactory
+from awaken.errors import InvalidSpec, UnsupportedFeature
+from awaken.events import Termination
+from awaken.models import InferenceOverride
 
 from .delegating import Door, asks, boss, child_of, ended, heard
 from .each_store import NewStore, each_store

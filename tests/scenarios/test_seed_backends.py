@@ -8,34 +8,39 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, RunResult, tool
-from awaken.contracts.backend_results import BackendRunOutput, BackendRunResult, BackendRunStatus
-from awaken.contracts.backends.backend import BackendCapabilities
-from awaken.contracts.backends.errors import (
-    AgentNotFound,
-    BackendExecutionFailed,
-    RemoteUnreachable,
-)
-from awaken.contracts.errors import UnsupportedFeature
-from awaken.contracts.events import AgentEvent, RunFinish
-from awaken.contracts.lifecycle import (
+from awaken import (
+    Agent,
+    AgentEvent,
+    AgentRuntime,
     Cancelled,
     Failed,
     NaturalEnd,
+    RunFinish,
+    RunResult,
     RunStatus,
     Stopped,
-    StoppedReason,
     Suspended,
-    Termination,
+    Timeout,
+    tool,
 )
-from awaken.contracts.messages.message import Role
-from awaken.contracts.models.inference import InferenceOverride
-from awaken.contracts.plugins.loop_state import REQUEST_OPTIONS
-from awaken.contracts.plugins.plugin import Block, ToolGateContext
-from awaken.contracts.runs.records import RunInput, RunRecord
-from awaken.contracts.specs.agents import Timeout
-from awaken.testing import FakeClock, LoopClock, ToolCalls
-from awaken.testing.simulation import simulate
+from awaken.backends import (
+    BackendCapabilities,
+    BackendRunOutput,
+    BackendRunResult,
+    BackendRunStatus,
+)
+from awaken.errors import (
+    AgentNotFound,
+    BackendExecutionFailed,
+    RemoteUnreachable,
+    UnsupportedFeature,
+)
+from awaken.events import StoppedReason, Termination
+from awaken.messages import Role
+from awaken.models import InferenceOverride
+from awaken.plugins import REQUEST_OPTIONS, Block, ToolGateContext
+from awaken.stores import RunInput, RunRecord
+from awaken.testing import FakeClock, LoopClock, ToolCalls, simulate
 
 from .delegating import (
     Door,

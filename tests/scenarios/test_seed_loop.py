@@ -14,40 +14,43 @@ import pytest
 from awaken import (
     Agent,
     AgentRuntime,
+    Cancelled,
+    ContextWindowPolicy,
+    InvalidInput,
+    MailboxConfig,
     Message,
     Phase,
     Plugin,
     PluginRegistrar,
+    RunFinish,
+    RunStatus,
     StateCommand,
+    Stopped,
+    Suspended,
+    SuspendTicket,
     ToolContext,
     ToolResult,
     tool,
+    user,
 )
 from awaken.bootstrap.decisions import decision_on
-from awaken.contracts.errors import AlreadyDecided, InvalidInput
-from awaken.contracts.events import RunFinish
-from awaken.contracts.lifecycle import Cancelled, RunStatus, Stopped, Suspended
-from awaken.contracts.messages.message import user
-from awaken.contracts.models.errors import ContextOverflow
-from awaken.contracts.models.inference import ContextWindowPolicy, InferenceRequest
-from awaken.contracts.plugins.loop_state import PENDING_WORK, RUN_LIFECYCLE
-from awaken.contracts.plugins.plugin import (
+from awaken.errors import AlreadyDecided, ContextOverflow
+from awaken.models import SUMMARY_SYSTEM_PROMPT, InferenceRequest
+from awaken.plugins import (
+    PENDING_WORK,
+    RUN_LIFECYCLE,
     GateDecision,
+    StateScope,
     StepEndContext,
     StepStartContext,
     Suspend,
     ToolGateContext,
 )
-from awaken.contracts.runs.records import RunRecord, WaitingReason
-from awaken.contracts.state.context_state import SUMMARY_SYSTEM_PROMPT
-from awaken.contracts.state.keys import StateScope
-from awaken.contracts.suspension.tickets import ResumeMode, SuspendTicket, ToolCallResume
-from awaken.contracts.tool_results import ToolStatus
-from awaken.contracts.tools.tool import ToolDescriptor
-from awaken.mailbox.config import MailboxConfig
 from awaken.protocols.native.bodies import TicketDecision
 from awaken.runtime.context.estimate import estimate_tokens
-from awaken.testing.scripted_model import ToolCalls, Turn
+from awaken.stores import RunRecord, WaitingReason
+from awaken.testing import ToolCalls, Turn
+from awaken.tools import ResumeMode, ToolCallResume, ToolDescriptor, ToolStatus
 
 from .each_store import NewStore, each_store
 from .worlds import CheckedModel, Gate

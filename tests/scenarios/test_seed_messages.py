@@ -9,15 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.errors import InvalidInput, UnknownAgent
+from awaken import Agent, AgentRuntime, InvalidInput, Limits, ToolContext, UnknownAgent, tool
 from awaken.contracts.messages.inbox import AgentMessage
-from awaken.contracts.models.inference import InferenceRequest
-from awaken.contracts.plugins.loop_state import ACTIVE_AGENT
-from awaken.contracts.runs.records import AmbiguousId, RunRecord
-from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.storage.outbox import ThreadMessage
-from awaken.contracts.storage.queries import DispatchQuery
+from awaken.errors import AmbiguousId
 from awaken.extensions.background import (
     SEND_MESSAGE_TOOL_ID,
     DurableMessageRequest,
@@ -25,9 +20,10 @@ from awaken.extensions.background import (
     SendMessageReceipt,
     SendMessageTool,
 )
-from awaken.runtime.limits import Limits
-from awaken.testing import ScriptedModel, ToolCalls
-from awaken.testing.simulation import InjectionPoint, enumerate_awaits
+from awaken.models import InferenceRequest
+from awaken.plugins import ACTIVE_AGENT
+from awaken.stores import DispatchQuery, DispatchStatus, RunDispatch, RunRecord
+from awaken.testing import InjectionPoint, ScriptedModel, ToolCalls, enumerate_awaits
 
 from .each_store import NewStore, Opener, each_store, postgres, sqlite
 from .task_worlds import BOUND_S, CONFIG, Town, play, until, use

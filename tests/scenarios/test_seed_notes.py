@@ -6,64 +6,64 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime, Phase, Plugin, PluginRegistrar, ToolContext, tool
-from awaken.backends.local import LocalBackend
-from awaken.contracts.backend_results import (
-    BackendOutputArtifact,
-    BackendRunOutput,
-    BackendRunResult,
-    BackendRunStatus,
+from awaken import (
+    Agent,
+    AgentRuntime,
+    NaturalEnd,
+    Phase,
+    Plugin,
+    PluginRegistrar,
+    RunFinish,
+    RunIdentity,
+    RunRequest,
+    RunStatus,
+    StepStart,
+    ToolContext,
+    ToolResult,
+    UnknownAgent,
+    tool,
 )
-from awaken.contracts.backends.backend import (
+from awaken.backends import (
     BackendCapabilities,
-    CancellationCapability,
-    ContinuationCapability,
-    OutputCapability,
-    TranscriptCapability,
-    WaitCapability,
-)
-from awaken.contracts.backends.errors import (
-    AgentNotFound,
-    BackendExecutionFailed,
-    InvalidBackendConfig,
-    RemoteError,
-)
-from awaken.contracts.backends.requests import (
     BackendControl,
     BackendDelegateContinuation,
     BackendDelegatePersistence,
     BackendDelegatePolicy,
     BackendDelegateRunRequest,
+    BackendOutputArtifact,
     BackendRootRunRequest,
+    BackendRunOutput,
+    BackendRunResult,
+    BackendRunStatus,
+    CancellationCapability,
+    ContinuationCapability,
+    LocalBackend,
+    OutputCapability,
+    TranscriptCapability,
+    WaitCapability,
 )
-from awaken.contracts.errors import UnknownAgent
-from awaken.contracts.events import (
-    ActivitySnapshot,
-    InferenceComplete,
-    RunFinish,
-    StepStart,
-    ToolCallResumed,
+from awaken.errors import (
+    AgentNotFound,
+    BackendExecutionFailed,
+    InvalidBackendConfig,
+    RemoteError,
 )
-from awaken.contracts.identity import RunIdentity
-from awaken.contracts.lifecycle import NaturalEnd, RunStatus
-from awaken.contracts.models.inference import InferenceOverride
-from awaken.contracts.plugins.loop_state import (
+from awaken.events import ActivitySnapshot, InferenceComplete, ToolCallResumed
+from awaken.models import InferenceOverride
+from awaken.plugins import (
     BACKEND_OUTPUT,
     CONTEXT_MESSAGES,
     CONTEXT_THROTTLE,
+    GLOBAL_SCOPE,
     RUN_LIFECYCLE,
     TOOL_CALL_STATES,
+    PhaseContext,
+    ProfileKey,
+    StateScope,
 )
-from awaken.contracts.plugins.plugin import PhaseContext
-from awaken.contracts.runs.records import RunRequest, WaitingReason
-from awaken.contracts.state.keys import StateScope
-from awaken.contracts.state.profile import GLOBAL_SCOPE, ProfileKey
-from awaken.contracts.tasks import TaskContext
-from awaken.contracts.tool_results import ToolResult, ToolStatus
-from awaken.contracts.tools.sub_runs import Delegation
-from awaken.contracts.tools.tool import ToolDescriptor
-from awaken.stores.memory import MemoryProfileStore, MemoryStore
+from awaken.stores import MemoryProfileStore, MemoryStore, WaitingReason
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import Delegation, TaskContext, ToolDescriptor, ToolStatus
 
 from .asking import finished, open_tickets, retold
 from .delegating import agent, ask, asks, boss, child_of, heard, runtime

@@ -11,21 +11,24 @@ from awaken import (
     Agent,
     AgentRuntime,
     AgentSpec,
+    Blocked,
+    Cancelled,
+    Limits,
+    NaturalEnd,
+    RemoteEndpoint,
+    RunStatus,
     ToolContext,
+    UnknownAgent,
     tool,
 )
 from awaken.bootstrap.registries import source_of
 from awaken.bootstrap.upgrade import check_upgrade
-from awaken.contracts.errors import UnknownAgent, UnknownReference
-from awaken.contracts.lifecycle import Blocked, Cancelled, NaturalEnd, RunStatus
-from awaken.contracts.models.inference import InferenceRequest
-from awaken.contracts.resolver_errors import AgentResolverFailed
-from awaken.contracts.specs.agents import RemoteEndpoint
-from awaken.contracts.tools.sub_runs import Delegation
+from awaken.errors import AgentResolverFailed, UnknownReference
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.extensions.handoff import HandoffPlugin
-from awaken.runtime.limits import Limits
+from awaken.models import InferenceRequest
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import Delegation
 
 from .delegating import NO_RETRIES, WAIT_MS, Door, asks, ended, nothing_ordered
 from .each_store import NewStore, each_store

@@ -4,10 +4,9 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, tool
-from awaken.contracts.errors import StoreUnavailable
-from awaken.contracts.lifecycle import NaturalEnd
-from awaken.contracts.storage.dispatch import DispatchStatus
+from awaken import Agent, NaturalEnd, tool
+from awaken.errors import StoreUnavailable
+from awaken.stores import DispatchStatus
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .nodes import Node, TruthStore, run_of, settled

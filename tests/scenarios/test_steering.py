@@ -5,16 +5,12 @@ from typing import Any
 
 import pytest
 
-from awaken import AwakenError, Message, ToolContext, tool
-from awaken.contracts.errors import InvalidInput, LimitExceeded
-from awaken.contracts.lifecycle import NaturalEnd
-from awaken.contracts.messages.message import Role, assistant, tool_answer, user
-from awaken.contracts.models.errors import ProviderFailed
-from awaken.contracts.plugins.plugin import Block, ToolGateContext
+from awaken import AwakenError, InvalidInput, Limits, Message, NaturalEnd, ToolContext, tool, user
+from awaken.errors import LimitExceeded, ProviderFailed
+from awaken.messages import Role, assistant, tool_answer
+from awaken.plugins import Block, ToolGateContext
 from awaken.runtime.journal.inbox import Inbox
-from awaken.runtime.limits import Limits
-from awaken.testing.scripted_model import Chunks, ToolCalls, Turn
-from awaken.testing.simulation import InjectionPoint, enumerate_awaits
+from awaken.testing import Chunks, InjectionPoint, ToolCalls, Turn, enumerate_awaits
 
 from .asking import finished, open_tickets, retold
 from .worlds import Gate, World, simulated

@@ -5,20 +5,23 @@ from typing import Any
 
 import pytest
 
-from awaken import ToolContext, tool
-from awaken.contracts.errors import InvalidSpec
-from awaken.contracts.lifecycle import NaturalEnd, RunStatus, Stopped
-from awaken.contracts.models.inference import TokenUsage
-from awaken.contracts.specs.agents import (
+from awaken import (
     ConsecutiveErrors,
     ContentMatch,
     LoopDetection,
     MaxRounds,
+    NaturalEnd,
+    RunStatus,
     StopOnTool,
+    Stopped,
     Timeout,
     TokenBudget,
+    ToolContext,
+    tool,
 )
-from awaken.testing.scripted_model import Entry, ToolCalls, Turn
+from awaken.errors import InvalidSpec
+from awaken.models import TokenUsage
+from awaken.testing import Entry, ToolCalls, Turn
 
 from .worlds import Story, World, play, simulated
 

@@ -6,16 +6,26 @@ from typing import Any
 
 import pytest
 
-from awaken import AgentEvent, AgentRuntime, tool
-from awaken.contracts.errors import StoreUnavailable, ThreadBusy, UnknownAgent
-from awaken.contracts.events import LIVE_EVENTS, RunFinish, RunStart, ToolCallDone
-from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, RunStatus
-from awaken.contracts.messages.deltas import TextDelta
-from awaken.contracts.models.errors import ProviderFailed
-from awaken.contracts.models.inference import Stop, StopReason
-from awaken.runtime.journal.streams import READER_LIMIT, ReaderDropped
-from awaken.testing import assert_valid_events
-from awaken.testing.scripted_model import Chunks, Entry, ToolCalls, Turn
+from awaken import (
+    AgentEvent,
+    AgentRuntime,
+    Cancelled,
+    Failed,
+    NaturalEnd,
+    RunFinish,
+    RunStart,
+    RunStatus,
+    TextDelta,
+    ThreadBusy,
+    ToolCallDone,
+    UnknownAgent,
+    tool,
+)
+from awaken.errors import ProviderFailed, ReaderDropped, StoreUnavailable
+from awaken.events import LIVE_EVENTS
+from awaken.models import Stop, StopReason
+from awaken.runtime.journal.streams import READER_LIMIT
+from awaken.testing import Chunks, Entry, ToolCalls, Turn, assert_valid_events
 
 from .worlds import WatchedStore, World, play, simulated
 

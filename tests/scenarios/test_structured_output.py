@@ -6,13 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import RunFailed, tool
-from awaken.contracts.lifecycle import Failed, NaturalEnd
-from awaken.contracts.messages.message import Role, Visibility
-from awaken.contracts.models.inference import StopReason
-from awaken.contracts.runs.records import RunResult
-from awaken.runtime.limits import Limits
-from awaken.testing.scripted_model import Entry, ToolCalls, Turn
+from awaken import Failed, Limits, NaturalEnd, RunFailed, RunResult, tool
+from awaken.messages import Role, Visibility
+from awaken.models import StopReason
+from awaken.testing import Entry, ToolCalls, Turn
 
 from .worlds import World, play, simulated
 

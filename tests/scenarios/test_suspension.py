@@ -6,23 +6,29 @@ from typing import Any
 
 import pytest
 
-from awaken import Phase, Plugin, PluginRegistrar, RunRequest, ToolContext, tool
-from awaken.contracts.errors import AlreadyDecided
-from awaken.contracts.events import RunFinish, RunStart, ToolCallDone, ToolCallResumed
-from awaken.contracts.lifecycle import (
+from awaken import (
     Cancelled,
     NaturalEnd,
+    Phase,
+    Plugin,
+    PluginRegistrar,
+    RunFinish,
+    RunRequest,
+    RunStart,
     RunStatus,
     Suspended,
-    TicketStatus,
+    ToolCallDone,
+    ToolContext,
+    tool,
+    user,
 )
-from awaken.contracts.messages.message import user
-from awaken.contracts.plugins.loop_state import TOOL_CALL_STATES
-from awaken.contracts.runs.records import WaitingReason
-from awaken.contracts.suspension.tickets import ResumeMode, ToolCallResume
+from awaken.errors import AlreadyDecided
+from awaken.events import ToolCallResumed
+from awaken.plugins import TOOL_CALL_STATES
 from awaken.runtime.run import Run
-from awaken.testing.scripted_model import ToolCalls
-from awaken.testing.simulation import simulate
+from awaken.stores import WaitingReason
+from awaken.testing import ToolCalls, simulate
+from awaken.tools import ResumeMode, TicketStatus, ToolCallResume
 
 from .asking import (
     Asking,

@@ -6,21 +6,13 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, ToolContext, tool
-from awaken.contracts.errors import StoreUnavailable
-from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages.message import Role
-from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, Purged
-from awaken.contracts.suspension.tickets import (
-    DecisionAction,
-    SuspendTicket,
-    Suspension,
-    Ticket,
-    ToolCallResume,
-)
-from awaken.contracts.tool_results import ToolResult
+from awaken import Agent, InputMode, RunStatus, SuspendTicket, ToolContext, ToolResult, tool
+from awaken.errors import StoreUnavailable
 from awaken.mailbox.sweeper import PAGE
+from awaken.messages import Role
+from awaken.stores import DispatchStatus, Purged
 from awaken.testing import LoopClock, ScriptedModel, ToolCalls, simulate
+from awaken.tools import DecisionAction, Suspension, Ticket, ToolCallResume
 
 from .nodes import Node, TruthStore, all_dispatches, run_of, settled
 from .worlds import simulated

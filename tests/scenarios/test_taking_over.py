@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.lifecycle import NaturalEnd
-from awaken.mailbox.config import MailboxConfig
+from awaken import Agent, AgentRuntime, MailboxConfig, NaturalEnd, tool
 from awaken.testing import ScriptedModel, ToolCalls
 
 ROOT = Path(__file__).resolve().parents[2]

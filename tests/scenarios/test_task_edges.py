@@ -7,18 +7,13 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.errors import QueueFull, StoreUnavailable
-from awaken.contracts.models.inference import InferenceRequest
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.storage.dispatch import RunDispatch
-from awaken.contracts.storage.store import Commit
-from awaken.contracts.tasks import TaskContext
+from awaken import Agent, AgentRuntime, Limits, MailboxConfig, RunRequest, ToolContext, tool
+from awaken.errors import QueueFull, RuntimeClosing, StoreUnavailable
 from awaken.extensions.background import BackgroundTasksPlugin
-from awaken.mailbox.config import MailboxConfig
-from awaken.runtime.journal.leases import RuntimeClosing
-from awaken.runtime.limits import Limits
+from awaken.models import InferenceRequest
+from awaken.stores import Commit, RunDispatch
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import TaskContext
 
 from .delegating import asking, asks, boss, child_of, runtime
 from .remoting import Door, FakeBackend, behind, remote_runtime

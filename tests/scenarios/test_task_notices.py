@@ -7,14 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import ToolContext, tool
-from awaken.contracts.events import RunFinish
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd
-from awaken.contracts.messages.message import SenderKind, Visibility
-from awaken.contracts.models.inference import InferenceRequest
-from awaken.contracts.runs.records import WaitingReason
-from awaken.contracts.tasks import BACKGROUND_TASKS, ParentRunCancelled, TaskInfo
-from awaken.runtime.limits import Limits
+from awaken import Cancelled, Limits, NaturalEnd, RunFinish, ToolContext, tool
+from awaken.contracts.tasks import BACKGROUND_TASKS
+from awaken.errors import ParentRunCancelled
+from awaken.messages import SenderKind, Visibility
+from awaken.models import InferenceRequest
+from awaken.stores import WaitingReason
+from awaken.tools import TaskInfo
 
 from .task_worlds import BOUND_S, CONFIG, Town, both_stores, event_of, play, until, use
 

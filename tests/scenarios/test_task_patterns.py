@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.errors import InvalidSpec, StoreUnavailable
-from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.messages.message import SenderKind
-from awaken.contracts.models.inference import InferenceRequest
+from awaken import Agent, AgentRuntime, Cancelled, Limits, ToolContext, tool
 from awaken.contracts.storage.outbox import ThreadMessage
-from awaken.contracts.tasks import TaskContext
+from awaken.errors import InvalidSpec, StoreUnavailable
 from awaken.extensions.background import BackgroundTasksPlugin
-from awaken.runtime.limits import Limits
+from awaken.messages import SenderKind
+from awaken.models import InferenceRequest
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import TaskContext
 
 from .task_worlds import BOUND_S, Town, both_stores, event_of, obeying, play, until, use
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.lifecycle import NaturalEnd
-from awaken.contracts.models.inference import InferenceRequest
-from awaken.contracts.tasks import TaskContext, TaskFate
+from awaken import Agent, AgentRuntime, NaturalEnd, ToolContext, tool
+from awaken.models import InferenceRequest
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import TaskContext, TaskFate
 
 PROGRESS = 5
 

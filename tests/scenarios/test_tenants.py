@@ -5,17 +5,23 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.errors import InvalidResume, UnknownRun, UnknownThread
-from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages.message import user
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.storage.dispatch import DispatchStatus, InputMode
-from awaken.contracts.storage.queries import ThreadQuery
-from awaken.contracts.suspension.tickets import SuspendTicket
+from awaken import (
+    Agent,
+    AgentRuntime,
+    InputMode,
+    RunRequest,
+    RunStatus,
+    SuspendTicket,
+    ToolContext,
+    UnknownRun,
+    UnknownThread,
+    tool,
+    user,
+)
+from awaken.errors import InvalidResume
 from awaken.mailbox.submissions import hash_of
 from awaken.services.threads import ThreadEdit
-from awaken.stores.memory import MemoryStore
+from awaken.stores import DispatchStatus, MemoryStore, ThreadQuery
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .nodes import Node, TruthStore, settled

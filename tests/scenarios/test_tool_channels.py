@@ -4,9 +4,8 @@ import asyncio
 import gc
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.events import ToolCallStreamDelta
-from awaken.testing import LoopClock, ScriptedModel
-from awaken.testing.scripted_model import ToolCalls
+from awaken.events import ToolCallStreamDelta
+from awaken.testing import LoopClock, ScriptedModel, ToolCalls
 
 from .worlds import play, simulated
 

@@ -11,20 +11,22 @@ import pytest
 from awaken import (
     Agent,
     AgentRuntime,
+    NaturalEnd,
     Plugin,
     PluginRegistrar,
     StateKey,
+    Suspended,
+    ToolCallDone,
     ToolContext,
+    ToolError,
     ToolResult,
     tool,
 )
-from awaken.contracts.events import ToolCallDone, encode_event
-from awaken.contracts.lifecycle import NaturalEnd, Suspended
-from awaken.contracts.messages.context_messages import system_context
-from awaken.contracts.plugins.loop_state import ADD_CONTEXT_MESSAGE
-from awaken.contracts.state.keys import EffectSpec, Snapshot
-from awaken.contracts.tools.tool import ToolDescriptor, ToolError, ToolOutput
-from awaken.testing.scripted_model import ToolCalls
+from awaken.events import encode_event
+from awaken.messages import system_context
+from awaken.plugins import ADD_CONTEXT_MESSAGE, EffectSpec, Snapshot
+from awaken.testing import ToolCalls
+from awaken.tools import ToolDescriptor, ToolOutput
 
 from .worlds import CheckedModel, Story, World, play, simulated
 

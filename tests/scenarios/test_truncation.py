@@ -4,23 +4,24 @@ from typing import Any
 
 import pytest
 
-from awaken import AgentRuntime, Phase, StateCommand, tool
-from awaken.contracts.events import InferenceComplete, ToolCallCancel, ToolCallReady
-from awaken.contracts.lifecycle import Failed, NaturalEnd
-from awaken.contracts.messages.context_messages import suffix_context, system_context
-from awaken.contracts.messages.deltas import TextDelta
-from awaken.contracts.messages.message import Role, Visibility
-from awaken.contracts.models.errors import RateLimited
-from awaken.contracts.models.inference import (
+from awaken import (
+    AgentRuntime,
     ContextWindowPolicy,
-    InferenceOverride,
-    StopReason,
-    TokenUsage,
+    Failed,
+    NaturalEnd,
+    Phase,
+    StateCommand,
+    TextDelta,
+    ToolCallReady,
+    tool,
 )
 from awaken.contracts.models.stream_recovery import TRUNCATED_PROMPT
-from awaken.contracts.plugins.loop_state import ADD_CONTEXT_MESSAGE, TOOL_FILTER, ToolFilter
-from awaken.contracts.plugins.plugin import PhaseContext
-from awaken.testing.scripted_model import Chunks, Entry, ToolCalls, Turn
+from awaken.errors import RateLimited
+from awaken.events import InferenceComplete, ToolCallCancel
+from awaken.messages import Role, Visibility, suffix_context, system_context
+from awaken.models import InferenceOverride, StopReason, TokenUsage
+from awaken.plugins import ADD_CONTEXT_MESSAGE, TOOL_FILTER, PhaseContext, ToolFilter
+from awaken.testing import Chunks, Entry, ToolCalls, Turn
 
 from .worlds import Hooks, play
 

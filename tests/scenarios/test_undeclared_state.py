@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 from awaken import StateKey, ToolContext, tool
-from awaken.contracts.state.keys import StateScope
-from awaken.testing.scripted_model import ToolCalls
+from awaken.plugins import StateScope
+from awaken.testing import ToolCalls
 
 from .crashes import Dead, Process, after_the_lease, history, input_of, points, shared_store
 from .worlds import simulated

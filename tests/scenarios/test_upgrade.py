@@ -19,43 +19,55 @@ from typer.testing import CliRunner
 from awaken import (
     Agent,
     AgentRuntime,
+    InputMode,
+    MailboxConfig,
+    Message,
+    NaturalEnd,
     Phase,
     Plugin,
     PluginRegistrar,
+    RunRequest,
+    RunStatus,
+    StateCommand,
     StateKey,
+    SuspendTicket,
     ToolContext,
     __version__,
     tool,
+    user,
 )
 from awaken.bootstrap.registries import registry_set
 from awaken.bootstrap.resumability import Resumability
 from awaken.bootstrap.upgrade import UpgradeReport, check_upgrade
 from awaken.cli.db import app as db_app
 from awaken.cli.upgrade import app as upgrade_app
-from awaken.contracts.errors import CorruptRecord, StoreUnavailable
-from awaken.contracts.lifecycle import NaturalEnd, RunStatus
-from awaken.contracts.messages.message import Message, MessageMetadata, Role, ToolCall, user
-from awaken.contracts.plugins.loop_state import PENDING_ACTIONS
-from awaken.contracts.plugins.plugin import Suspend, ToolGateContext
-from awaken.contracts.runs.records import RunRecord, RunRequest
-from awaken.contracts.runs.threads import Thread
-from awaken.contracts.state.keys import (
+from awaken.errors import CorruptRecord, StoreUnavailable
+from awaken.messages import MessageMetadata, Role, ToolCall
+from awaken.plugins import (
+    GLOBAL_SCOPE,
+    PENDING_ACTIONS,
     QueuedAction,
     ScheduledActionSpec,
-    StateCommand,
-    StoredValue,
+    Suspend,
+    ToolGateContext,
 )
-from awaken.contracts.state.profile import GLOBAL_SCOPE
-from awaken.contracts.storage.dispatch import InputMode
-from awaken.contracts.storage.queries import DispatchQuery, RunQuery, ThreadQuery
-from awaken.contracts.storage.store import Checkout, ToolRecord, ToolRecordStatus
-from awaken.contracts.suspension.tickets import ResumeMode, SuspendTicket, Ticket, ToolCallResume
-from awaken.mailbox.config import MailboxConfig
 from awaken.runtime.journal.bookmark import Bookmark, stored_bookmark
 from awaken.runtime.resolution.registry import RegistrySnapshot
-from awaken.stores.memory import MemoryStore
-from awaken.stores.sqlite.store import SqliteStore
+from awaken.stores import (
+    Checkout,
+    DispatchQuery,
+    MemoryStore,
+    RunQuery,
+    RunRecord,
+    SqliteStore,
+    StoredValue,
+    Thread,
+    ThreadQuery,
+    ToolRecord,
+    ToolRecordStatus,
+)
 from awaken.testing import ScriptedModel, ToolCalls, assert_valid_events, assert_valid_transcript
+from awaken.tools import ResumeMode, Ticket, ToolCallResume
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 VERSIONS = sorted(path.parent.name for path in GOLDEN.glob("*/store.db"))
@@ -707,7 +719,7 @@ def test_updates_of_a_finished_call_need_their_key() -> None:
     careful = payer(tools=[], plugins=[Careful()])
     assert in_the_middle(careful, [record], messages=[answer]) == []
     (problem,) = in_the_middle(payer(tools=[]), [unknown], messages=[answer])
-    assert problem == "Tool 'pay' changed state 'nobody's', which nobody declares."
+    assert problem == "Tool 'pay' changed state 'nobody's', which no plugin and no tool declares."
     of_another_step = msgspec.structs.replace(record, step=2)
     (problem,) = in_the_middle(careful, [of_another_step], messages=[answer])
     assert problem == "Tool 'pay' of call 'c' is gone."

@@ -5,13 +5,10 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, RunResult
+from awaken import Agent, AgentRuntime, Cancelled, NaturalEnd, RunResult
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.errors import StoreUnavailable
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd
-from awaken.contracts.storage.bus import Signal, SignalKind
-from awaken.contracts.storage.store import Commit, CommitReceipt
-from awaken.stores.memory import MemoryStore
+from awaken.errors import StoreUnavailable
+from awaken.stores import Commit, CommitReceipt, MemoryStore, Signal, SignalKind
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .worlds import simulated

@@ -6,22 +6,18 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent
+from awaken import Agent, Failed, MailboxConfig, NaturalEnd, RunRequest, RunStatus, ThreadBusy, user
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.errors import StoreUnavailable, ThreadBusy
-from awaken.contracts.lifecycle import Failed, NaturalEnd, RunStatus
-from awaken.contracts.messages.message import user
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.storage.dispatch import DispatchStatus
-from awaken.contracts.suspension.tickets import ToolCallResume
-from awaken.mailbox.config import MailboxConfig
+from awaken.errors import StoreUnavailable
 from awaken.mailbox.mailbox import Mailbox
 from awaken.runtime.primitives.system import Uuid7Source
+from awaken.stores import DispatchStatus
 from awaken.testing import (
     ScriptedModel,
     ToolCalls,
     simulate,
 )
+from awaken.tools import ToolCallResume
 
 from .asking import Asking
 from .nodes import POLL_MS, Node, TruthStore, run_of, settled

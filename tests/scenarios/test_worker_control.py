@@ -5,12 +5,9 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, ToolContext, tool
+from awaken import Agent, Cancelled, InputMode, NaturalEnd, RunRequest, ToolContext, tool, user
 from awaken.buses.memory import MemoryBus
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd
-from awaken.contracts.messages.message import user
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
+from awaken.stores import DispatchStatus, RunDispatch
 from awaken.testing import (
     ScriptedModel,
     ToolCalls,

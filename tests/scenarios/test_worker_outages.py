@@ -7,16 +7,14 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, ToolContext, tool
-from awaken.contracts.errors import LeaseLost
-from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.messages.message import Role, user
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.storage.dispatch import Claim, DispatchStatus
+from awaken import Agent, Cancelled, RunRequest, ToolContext, tool, user
+from awaken.errors import LeaseLost
 from awaken.mailbox.heartbeat import Heartbeat
 from awaken.mailbox.worker import Worker
+from awaken.messages import Role
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.primitives.system import SystemClock, Uuid7Source
+from awaken.stores import Claim, DispatchStatus
 from awaken.testing import (
     InjectionPoint,
     ScriptedModel,

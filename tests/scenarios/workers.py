@@ -3,10 +3,9 @@
 import asyncio
 from typing import Any
 
-from awaken import Agent
-from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages.message import Role
-from awaken.contracts.storage.store import Commit
+from awaken import Agent, RunStatus
+from awaken.messages import Role
+from awaken.stores import Commit
 from awaken.testing import (
     ScriptedModel,
     ToolCalls,

@@ -16,36 +16,35 @@ from awaken import (
     AgentEvent,
     AgentRuntime,
     AwakenError,
+    ErrorEvent,
+    Limits,
     Message,
     Phase,
     Plugin,
     PluginRegistrar,
-    RunResult,
-    StateKey,
-)
-from awaken.contracts.events import (
-    LIVE_EVENTS,
-    ErrorEvent,
-    InferenceComplete,
+    ReasoningDelta,
     RunFinish,
+    RunResult,
     RunStart,
+    RunStatus,
+    StateKey,
     StepEnd,
     StreamReset,
+    TextDelta,
     ToolCallDone,
     ToolCallReady,
-    ToolCallResumed,
+    ToolCallStart,
 )
-from awaken.contracts.lifecycle import RunStatus, Termination, status_after
-from awaken.contracts.messages.deltas import Event, ReasoningDelta, TextDelta, ToolCallStart
-from awaken.contracts.messages.message import Role
-from awaken.contracts.models.inference import InferenceRequest
-from awaken.contracts.plugins.plugin import PhaseHook, ToolGate
-from awaken.contracts.runs.records import RunRecord
-from awaken.contracts.storage.store import Commit, CommitReceipt
+from awaken.contracts.lifecycle import status_after
+from awaken.contracts.messages.deltas import Event
 from awaken.contracts.tenancy import namespace_of, stored_id
-from awaken.runtime.limits import Limits
-from awaken.stores.memory import MemoryStore
+from awaken.events import LIVE_EVENTS, InferenceComplete, Termination, ToolCallResumed
+from awaken.messages import Role
+from awaken.models import InferenceRequest
+from awaken.plugins import PhaseHook, ToolGate
+from awaken.stores import Commit, CommitReceipt, MemoryStore, RunRecord
 from awaken.testing import (
+    Entry,
     LoopClock,
     ScriptedModel,
     anthropic_problems,
@@ -55,7 +54,6 @@ from awaken.testing import (
     gemini_problems,
     openai_problems,
 )
-from awaken.testing.scripted_model import Entry
 from awaken.testing.simulation import Fifo, SimulatedLoop, run
 
 T = TypeVar("T")

@@ -22,19 +22,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from awaken.backends.a2a.backend import A2ABackend, A2ABackendFactory
-from awaken.backends.a2a.turn import context_of
-from awaken.contracts.backends.requests import (
+from awaken import RemoteEndpoint, RunIdentity, user
+from awaken.backends import (
+    A2ABackend,
+    A2ABackendFactory,
     BackendAbortRequest,
     BackendRootRunRequest,
     RemoteTarget,
 )
+from awaken.backends.a2a.turn import context_of
 from awaken.contracts.clock import SystemClock
-from awaken.contracts.identity import RunIdentity
-from awaken.contracts.messages.message import user
-from awaken.contracts.specs.agents import RemoteEndpoint
 from awaken.outbound.guard import Outbound
-from awaken.testing.fakes import EventRecorder
+from awaken.testing import EventRecorder
 
 from .serving import serving_app
 

@@ -15,13 +15,12 @@ from google.protobuf.json_format import MessageToDict
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
 from awaken.bootstrap.serving import premises_of
-from awaken.contracts.suspension.tickets import ResumeMode
 from awaken.outbound.guard import Outbound
 from awaken.protocols.a2a.configs import PushPolicy
 from awaken.protocols.a2a.routes import a2a_protocol
-from awaken.server.app import ServerApp
-from awaken.server.config import ServerConfig
+from awaken.server import ServerApp, ServerConfig
 from awaken.testing import ScriptedModel
+from awaken.tools import ResumeMode
 
 from .serving import Frame, frames_of, serving_app
 
@@ -67,7 +66,7 @@ def a2a_app(
     outbound = Outbound(told.private_hosts, told.outbound_ports)
     desk = runtime._desk
     protocol = a2a_protocol(outbound, push, asks_tokens=told.asks_who_calls)
-    return ServerApp(premises_of(desk, told), (protocol,), runtime._opened)
+    return ServerApp(premises_of(desk, told), (protocol,), runtime._ensure_open)
 
 
 class Caller:

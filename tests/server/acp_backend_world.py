@@ -8,20 +8,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from awaken.backends.acp.backend import AcpBackend, AcpBackendFactory
-from awaken.backends.acp.config import AcpLimits
-from awaken.contracts.backends.requests import (
+from awaken import AgentEvent, Message, RemoteEndpoint, RunIdentity, SuspendTicket, user
+from awaken.backends import (
+    AcpBackend,
+    AcpBackendFactory,
+    AcpLimits,
     BackendControl,
     BackendDelegateRunRequest,
     BackendParentContext,
     BackendRootRunRequest,
     RemoteTarget,
 )
-from awaken.contracts.events import ActivitySnapshot, AgentEvent
-from awaken.contracts.identity import RunIdentity
-from awaken.contracts.messages.message import Message, ToolCall, user
-from awaken.contracts.specs.agents import RemoteEndpoint
-from awaken.contracts.suspension.tickets import SuspendTicket, ToolCallResume
+from awaken.events import ActivitySnapshot
+from awaken.messages import ToolCall
+from awaken.tools import ToolCallResume
 
 from .processes import eventually
 

@@ -8,12 +8,11 @@ from typing import Any
 
 import aiohttp
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.messages.deltas import TextDelta
-from awaken.contracts.models.inference import InferenceRequest, ModelEvent
-from awaken.contracts.suspension.tickets import ResumeMode
-from awaken.server.config import ServerConfig
+from awaken import Agent, AgentRuntime, TextDelta, ToolContext, tool
+from awaken.models import InferenceRequest, ModelEvent
+from awaken.server import ServerConfig
 from awaken.testing import ScriptedModel
+from awaken.tools import ResumeMode
 
 from .serving import Frame, frames_of, serving
 

@@ -6,18 +6,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from awaken import Agent, AgentRuntime, tool
+from awaken import Access, Agent, AgentRuntime, AwakenError, RunRequest, tool
 from awaken.bootstrap.decisions import decision_on
-from awaken.contracts.errors import AwakenError
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.suspension.tickets import Ticket
 from awaken.extensions.permission import PermissionPlugin
 from awaken.protocols.acp.sessions import Sessions
-from awaken.server.app import ServerApp
-from awaken.server.config import RateLimit, ServerConfig, ServerLimits
+from awaken.server import RateLimit, ServerApp, ServerConfig, ServerLimits
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import Ticket
 from awaken.transport.problems import problem_of
-from awaken.transport.routes import SCOPES, Access
+from awaken.transport.routes import SCOPES
 
 from .in_process import ask, bearer, config, token
 from .mcp_world import MODERN

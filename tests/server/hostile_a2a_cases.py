@@ -122,7 +122,7 @@ def sizes() -> Iterator[Case]:
                {"send": raw(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 100_000 + b"\r\n\r\n{}")})
     yield Case("a packed answer that would be too large", "remote_malformed",
                {"send": whole(gzip.compress(b" " * 20_000_000), content_encoding="gzip")},
-               "packed")
+               "compressed")
 
 
 def forms() -> Iterator[Case]:
@@ -147,11 +147,11 @@ def forms() -> Iterator[Case]:
     }.items():
         yield Case(f"an answer that is {name}", bad, {"send": whole(body)}, r"the answer is n")
     page = whole(b"<html><body>Sign in</body></html>", kind="text/html")
-    yield Case("a page for people", bad, {"send": page}, "no JSON", is_delegated=True)
+    yield Case("a page for people", bad, {"send": page}, "not JSON", is_delegated=True)
     yield Case("a page for people in place of a stream, and of the task", bad,
-               {"subscribe": page, "get": page}, "no JSON")
+               {"subscribe": page, "get": page}, "not JSON")
     yield Case("a stream with an event that is no JSON", bad,
-               {"subscribe": raw(EVENTS, b"data: {oops\n\n")}, "no JSON", is_delegated=True)
+               {"subscribe": raw(EVENTS, b"data: {oops\n\n")}, "not JSON", is_delegated=True)
     yield Case("a stream with an event that is no text", bad,
                {"subscribe": raw(EVENTS, b'data: {"a": "\xff"}\n\n')})
     yield Case("a stream with a state that is unknown", bad, {"subscribe": stream(moved("GONE"))})
@@ -417,15 +417,15 @@ def rpc() -> Iterator[Case]:
         yield Case(f"an error that is {name}", "remote_", {"send": answered(error=error)}, rpc=True)
     bad = "remote_malformed"
     yield Case("an answer to another question", bad, {"send": answered(id=99, result=OK)},
-               "another question", rpc=True, is_delegated=True)
+               "another request", rpc=True, is_delegated=True)
     yield Case("an answer without a question", bad, {"send": answered(id=None, result=OK)},
-               "another question", rpc=True)
+               "another request", rpc=True)
     yield Case("neither a result nor an error", bad, {"send": answered()}, rpc=True)
     yield Case("a result and an error", "remote_refused",
                {"send": answered(result=OK, error={"code": -32600, "message": "no"})}, rpc=True)
-    yield Case("a batch", bad, {"send": whole(b"[]")}, "no object", rpc=True)
+    yield Case("a batch", bad, {"send": whole(b"[]")}, "not an object", rpc=True)
     yield Case("an event of another question", bad,
-               {"subscribe": stream_of_others}, "another question", rpc=True)
+               {"subscribe": stream_of_others}, "another request", rpc=True)
     yield Case("a refusal in place of a stream", "text:fine",
                {"subscribe": answered(error={"code": -32004, "message": "no streams"}),
                 "get": result(task("COMPLETED", text="fine"))}, rpc=True)

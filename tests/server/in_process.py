@@ -5,9 +5,9 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from awaken.contracts.secrets import RedactedString
-from awaken.server.config import ServerConfig, TokenSpec
-from awaken.transport.routes import SCOPES, Access
+from awaken import Access, RedactedString
+from awaken.server import ServerConfig, TokenSpec
+from awaken.transport.routes import SCOPES
 
 EVERYTHING = SCOPES
 PATIENCE_S = 10

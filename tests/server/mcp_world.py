@@ -13,10 +13,9 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.models.inference import InferenceRequest
-from awaken.server.config import ServerConfig
-from awaken.testing import ScriptedModel
-from awaken.testing.scripted_model import ToolCalls
+from awaken.models import InferenceRequest
+from awaken.server import ServerConfig
+from awaken.testing import ScriptedModel, ToolCalls
 
 from .serving import serving
 

@@ -9,7 +9,7 @@ from typing import Any
 import aiohttp
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.storage.store import Store
+from awaken.stores import Store
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .serving import Frame, post_stream, read_stream, serving

@@ -11,10 +11,9 @@ import openai
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.messages.deltas import TextDelta
-from awaken.contracts.models.inference import InferenceRequest, ModelEvent, Stop, StopReason
-from awaken.server.config import ServerConfig
+from awaken import Agent, AgentRuntime, TextDelta, ToolContext, tool
+from awaken.models import InferenceRequest, ModelEvent, Stop, StopReason
+from awaken.server import ServerConfig
 
 from .serving import serving
 

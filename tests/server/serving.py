@@ -12,7 +12,7 @@ import aiohttp
 import uvicorn
 
 from awaken import AgentRuntime
-from awaken.server.config import ServerConfig
+from awaken.server import ServerConfig
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.messages.content import Base64Source, Document, Image, Text, UrlSource
+from awaken.messages import Base64Source, Document, Image, Text, UrlSource
 from awaken.protocols.a2a.artifacts import PARTS_MAX, tool_artifact
 from awaken.testing import ScriptedModel, ToolCalls
 

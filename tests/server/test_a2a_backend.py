@@ -8,40 +8,40 @@ import pytest
 from a2a.helpers.proto_helpers import new_data_part, new_text_message, new_text_part
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
-from awaken import Agent, AgentRuntime
+from awaken import (
+    Access,
+    Agent,
+    AgentRuntime,
+    Cancelled,
+    Message,
+    RedactedString,
+    RemoteEndpoint,
+    RunStatus,
+    Stopped,
+    Suspended,
+    user,
+)
+from awaken.backends import BackendDelegateRunRequest, BackendParentContext, BackendRunStatus
 from awaken.backends.a2a import backend, channel, sending
-from awaken.backends.a2a.failures import RemoteOutcomeUnknown
 from awaken.backends.a2a.outgoing import turn_messages
 from awaken.backends.acp.prompts import PromptAbilities, prompt_of
-from awaken.contracts.backend_results import BackendRunStatus
-from awaken.contracts.backends.errors import (
+from awaken.contracts.clock import SystemClock
+from awaken.contracts.identity import derived_id
+from awaken.contracts.messages.message import as_blocks
+from awaken.errors import (
     AgentNotFound,
     RemoteMalformed,
+    RemoteOutcomeUnknown,
     RemoteRefused,
     RemoteTooLarge,
     RemoteUnreachable,
 )
-from awaken.contracts.backends.requests import BackendDelegateRunRequest, BackendParentContext
-from awaken.contracts.clock import SystemClock
-from awaken.contracts.events import ActivitySnapshot
-from awaken.contracts.identity import derived_id
-from awaken.contracts.lifecycle import Cancelled, RunStatus, Stopped, Suspended
-from awaken.contracts.messages.message import (
-    Message,
-    Role,
-    Sender,
-    SenderKind,
-    Visibility,
-    as_blocks,
-    user,
-)
-from awaken.contracts.secrets import RedactedString
-from awaken.contracts.specs.agents import RemoteEndpoint
-from awaken.contracts.storage.queries import RunQuery
+from awaken.events import ActivitySnapshot
+from awaken.messages import Role, Sender, SenderKind, Visibility
 from awaken.outbound.guard import Outbound
-from awaken.server.config import ServerConfig, TokenSpec
+from awaken.server import ServerConfig, TokenSpec
+from awaken.stores import RunQuery
 from awaken.testing import ScriptedModel, ToolCalls
-from awaken.transport.routes import Access
 
 from .a2a_peers import (
     CONTEXT,

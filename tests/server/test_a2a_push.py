@@ -19,13 +19,12 @@ from aiohttp import web
 from google.protobuf.json_format import MessageToDict
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.state.profile import ProfileEntry
 from awaken.outbound.guard import Outbound
 from awaken.protocols.a2a.configs import PENDING, PushPolicy, find_config, scope
 from awaken.protocols.a2a.delivery import Deliverer, _NotOurs
-from awaken.server.config import ServerConfig
-from awaken.testing import ScriptedModel
-from awaken.testing.scripted_model import ToolCalls, Turn
+from awaken.server import ServerConfig
+from awaken.stores import ProfileEntry
+from awaken.testing import ScriptedModel, ToolCalls, Turn
 
 from .a2a_world import (
     BINDINGS,
@@ -350,13 +349,13 @@ def test_only_one_process_has_a_target_and_a_deleted_one_stays_deleted() -> None
             one, two = (Deliverer(desk, Outbound(), PushPolicy(), session) for _ in range(2))
             target = await find_config(desk.profile, task["id"], "c")
             assert target is not None
-            await one._change(target, one._claimed)
+            await one._change(target, one._claim)
             with pytest.raises(_NotOurs):
-                await two._change(target, two._claimed)
-            await one._change(target, one._claimed)
+                await two._change(target, two._claim)
+            await one._change(target, one._claim)
             await caller.rest("DELETE", f"{path}/c")
             with pytest.raises(_NotOurs):
-                await one._change(target, one._claimed)
+                await one._change(target, one._claim)
             assert await find_config(desk.profile, task["id"], "c") is None
             gate.set()
 

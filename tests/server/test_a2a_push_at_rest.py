@@ -10,10 +10,7 @@ import pytest
 from aiohttp import ClientSession
 from tests.scenarios.worlds import simulated
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.events import RunFinish, RunStart
-from awaken.contracts.lifecycle import RunStatus, Suspended
-from awaken.contracts.state.profile import ProfileEntry
+from awaken import Agent, AgentRuntime, RunFinish, RunStart, RunStatus, Suspended
 from awaken.outbound.guard import Outbound
 from awaken.protocols.a2a import configs
 from awaken.protocols.a2a.configs import (
@@ -26,9 +23,8 @@ from awaken.protocols.a2a.configs import (
 )
 from awaken.protocols.a2a.delivery import LIST_MS, REST_MS, Deliverer
 from awaken.protocols.a2a.wire import PushConfig
-from awaken.stores.memory import MemoryStore
-from awaken.testing import ScriptedModel
-from awaken.testing.fakes import LoopClock
+from awaken.stores import MemoryStore, ProfileEntry
+from awaken.testing import LoopClock, ScriptedModel
 from awaken.testing.store_conformance.writing import Writer, run
 
 from .a2a_world import agents, world

@@ -7,13 +7,12 @@ from a2a.types.a2a_pb2 import CancelTaskRequest, GetExtendedAgentCardRequest, Li
 from a2a.utils.errors import TaskNotCancelableError, TaskNotFoundError
 from google.protobuf.json_format import MessageToDict
 
-from awaken.contracts.messages.content import Audio, Document, Image, Text, Video
-from awaken.contracts.secrets import RedactedString
+from awaken import Access, RedactedString
+from awaken.messages import Audio, Document, Image, Text, Video
 from awaken.outbound.guard import Outbound
 from awaken.protocols.a2a.decode import message_violations, user_message
 from awaken.protocols.a2a.wire import WireMessage
-from awaken.server.config import ServerConfig, TokenSpec
-from awaken.transport.routes import Access
+from awaken.server import ServerConfig, TokenSpec
 from awaken.wire.a2a import Part
 
 from .a2a_world import (

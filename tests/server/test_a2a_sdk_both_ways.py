@@ -10,10 +10,17 @@ from a2a.helpers.proto_helpers import new_text_message, new_text_part
 from a2a.types.a2a_pb2 import CancelTaskRequest, GetTaskRequest
 from google.protobuf.json_format import MessageToDict
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.events import ActivitySnapshot, RunFinish
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd, RunStatus, Suspended
-from awaken.contracts.specs.agents import RemoteEndpoint
+from awaken import (
+    Agent,
+    AgentRuntime,
+    Cancelled,
+    NaturalEnd,
+    RemoteEndpoint,
+    RunFinish,
+    RunStatus,
+    Suspended,
+)
+from awaken.events import ActivitySnapshot
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .a2a_peers import Executor, official_peer

@@ -7,11 +7,19 @@ import pytest
 from a2a.types.a2a_pb2 import GetTaskRequest, SubscribeToTaskRequest
 from google.protobuf.json_format import MessageToDict
 
-from awaken.contracts.events import RunFinish, RunStart, StepStart, StreamReset
-from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, NaturalEnd
-from awaken.contracts.messages.deltas import TextDelta
+from awaken import (
+    Blocked,
+    Cancelled,
+    Failed,
+    NaturalEnd,
+    RunFinish,
+    RunStart,
+    StepStart,
+    StreamReset,
+    TextDelta,
+)
 from awaken.protocols.a2a.projection import TaskProjection
-from awaken.testing.scripted_model import Chunks, ToolCalls, Turn
+from awaken.testing import Chunks, ToolCalls, Turn
 
 from .a2a_world import (
     BINDINGS,

@@ -9,17 +9,13 @@ import pytest
 from a2a.types.a2a_pb2 import GetTaskRequest
 from google.protobuf.json_format import MessageToDict
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages.message import Role
-from awaken.contracts.runs.records import RunRecord
-from awaken.contracts.secrets import RedactedString
-from awaken.contracts.suspension.tickets import ResumeMode
+from awaken import Access, Agent, AgentRuntime, RedactedString, RunStatus, ToolContext, tool
+from awaken.messages import Role
 from awaken.protocols.a2a.states import Question, TaskState, state_of
-from awaken.server.config import ServerConfig, TokenSpec
-from awaken.testing import ScriptedModel
-from awaken.testing.scripted_model import ToolCalls
-from awaken.transport.routes import Access
+from awaken.server import ServerConfig, TokenSpec
+from awaken.stores import RunRecord
+from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import ResumeMode
 
 from .a2a_world import (
     BINDINGS,

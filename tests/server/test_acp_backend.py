@@ -9,16 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken.backends.acp.backend import AcpBackendFactory
-from awaken.contracts.backend_results import BackendRunStatus
-from awaken.contracts.backends.errors import BackendExecutionFailed, RemoteUnsupported
-from awaken.contracts.backends.requests import BackendAbortRequest
-from awaken.contracts.errors import Misuse, UsageError
-from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd
-from awaken.contracts.messages.content import Base64Source, Document, Image, UrlSource, Video
-from awaken.contracts.messages.message import assistant, user
-from awaken.contracts.specs.agents import RemoteEndpoint
-from awaken.contracts.suspension.tickets import DecisionAction, ResumeMode, ToolCallResume
+from awaken import Cancelled, Failed, NaturalEnd, RemoteEndpoint, UsageError, user
+from awaken.backends import AcpBackendFactory, BackendAbortRequest, BackendRunStatus
+from awaken.errors import BackendExecutionFailed, Misuse, RemoteUnsupported
+from awaken.messages import Base64Source, Document, Image, UrlSource, Video, assistant
+from awaken.tools import DecisionAction, ResumeMode, ToolCallResume
 
 from .acp_backend_world import (
     PROMPT_LIMITS,

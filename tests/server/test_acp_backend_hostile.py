@@ -9,17 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken.backends.acp.config import AcpLimits
-from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
-from awaken.contracts.backends.errors import (
+from awaken import Stopped
+from awaken.backends import AcpLimits, BackendRunResult, BackendRunStatus
+from awaken.errors import (
     BackendExecutionFailed,
     RemoteMalformed,
     RemoteRefused,
     RemoteTooLarge,
     RemoteUnsupported,
 )
-from awaken.contracts.lifecycle import Stopped, StoppedReason
-from awaken.contracts.suspension.tickets import ToolCallResume
+from awaken.events import StoppedReason
+from awaken.tools import ToolCallResume
 
 from .acp_backend_world import (
     PROMPT_LIMITS,
@@ -93,11 +93,11 @@ def test_an_agent_that_ignores_that_it_is_cancelled_is_killed(tmp_path: Path, ti
 @pytest.mark.parametrize(
     ("mode", "words"),
     [
-        ("flooding", "said more than 300000"),
+        ("flooding", "wrote more than 300000"),
         ("endless_line", "line is longer than 100000"),
         ("long_answer", "answer is longer than 20000"),
         ("asking_too_much", "more than 32 requests"),
-        ("asking_and_deaf", "more than 32 requests|said more than"),
+        ("asking_and_deaf", "more than 32 requests|wrote more than"),
     ],
 )
 def test_an_agent_that_floods_is_cut_off(tmp_path: Path, mode: str, words: str) -> None:

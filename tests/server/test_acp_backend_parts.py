@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from awaken.backends.acp.backend import AcpBackendFactory
+from awaken import RemoteEndpoint
+from awaken.backends import (
+    AcpBackendFactory,
+    BackendCapabilities,
+    CancellationCapability,
+    ExecutionBackendFactory,
+)
 from awaken.backends.acp.permissions import (
     AskedCall,
     Option,
     PermissionRequest,
     outcome,
 )
-from awaken.contracts.backends.backend import (
-    BackendCapabilities,
-    CancellationCapability,
-    ExecutionBackendFactory,
-)
-from awaken.contracts.backends.errors import BackendExecutionFailed, InvalidBackendConfig
-from awaken.contracts.specs.agents import RemoteEndpoint
-from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
+from awaken.errors import BackendExecutionFailed, InvalidBackendConfig
+from awaken.tools import DecisionAction, ToolCallResume
 
 from .acp_backend_world import root, run
 
@@ -54,7 +54,7 @@ def test_a_good_endpoint_is_taken() -> None:
         ({"options": {"command": [" "]}}, "'command' is empty"),
         ({"options": {"command": ["a", 1]}}, "command is a list of arguments"),
         ({"options": {"command": ["a\0b"]}}, "NUL"),
-        ({"options": {"cwd": "here"}}, "'cwd' is no absolute path"),
+        ({"options": {"cwd": "here"}}, "'cwd' is not an absolute path"),
         ({"options": {"env": {"A": 1}}}, "env has texts by name"),
         ({"options": {"env": {"A=B": "c"}}}, "'env' has a blank name"),
         ({"base_url": "http://localhost"}, "base_url must be 'stdio:'"),

@@ -10,13 +10,13 @@ import pytest
 from acp import text_block
 from acp.schema import EnvVariable, McpServerStdio
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.lifecycle import NaturalEnd
-from awaken.contracts.messages.message import Role
-from awaken.contracts.tools.tool import ToolDescriptor, ToolEffect
-from awaken.extensions.permission.plugin import PermissionPlugin
-from awaken.runtime.loop.session_tools import EndedSessionTool, SessionEnded
+from awaken import Agent, AgentRuntime, NaturalEnd, ToolContext, tool
+from awaken.errors import SessionEnded
+from awaken.extensions.permission import PermissionPlugin
+from awaken.messages import Role
+from awaken.runtime.loop.session_tools import EndedSessionTool
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import ToolDescriptor, ToolEffect
 
 from .acp_world import Editor, editing
 

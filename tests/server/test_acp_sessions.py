@@ -20,15 +20,14 @@ from acp.helpers import (
 )
 from acp.schema import McpServerStdio
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.lifecycle import Blocked, NaturalEnd, Stopped, StoppedReason
-from awaken.contracts.messages.content import Base64Source, Document, Image, Text, UrlSource
-from awaken.contracts.messages.message import tool_answer
-from awaken.contracts.models.errors import ModelError
-from awaken.contracts.suspension.tickets import ResumeMode
+from awaken import Agent, AgentRuntime, Blocked, NaturalEnd, Stopped, ToolContext, tool
+from awaken.errors import ModelError
+from awaken.events import StoppedReason
+from awaken.messages import Base64Source, Document, Image, Text, UrlSource, tool_answer
 from awaken.protocols.acp.sessions import _stop_reason
 from awaken.protocols.acp.updates import history_updates, kind_of, tool_call
 from awaken.testing import Chunks, ScriptedModel, ToolCalls, Turn
+from awaken.tools import ResumeMode
 
 from .acp_world import Editor, editing
 from .openai_world import GatedModel

@@ -7,42 +7,49 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampling import choose_size, sampled
 
-from awaken.contracts.events import (
-    ActivityDelta,
-    ActivitySnapshot,
+from awaken import (
     AgentEvent,
+    Cancelled,
     ErrorEvent,
-    InferenceComplete,
-    MessagesSnapshot,
-    ReasoningEncryptedValue,
+    Failed,
+    Message,
+    NaturalEnd,
+    ReasoningDelta,
     RunFinish,
     RunStart,
-    StateDelta,
-    StateSnapshot,
     StepEnd,
     StepStart,
     StreamReset,
-    ToolCallCancel,
+    Suspended,
+    SuspendTicket,
+    TextDelta,
+    ToolCallDelta,
     ToolCallDone,
     ToolCallReady,
+    ToolCallStart,
+    ToolResult,
+    user,
+)
+from awaken.events import (
+    ActivityDelta,
+    ActivitySnapshot,
+    InferenceComplete,
+    MessagesSnapshot,
+    ReasoningEncryptedValue,
+    StateDelta,
+    StateSnapshot,
+    Termination,
+    ToolCallCancel,
     ToolCallResumed,
     ToolCallStreamDelta,
 )
-from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, Suspended, Termination
-from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.messages.message import Message, Role, Visibility, user
-from awaken.contracts.models.inference import TokenUsage
-from awaken.contracts.suspension.tickets import (
-    PendingToolCall,
-    ResumeMode,
-    SuspendTicket,
-    Suspension,
-    ToolCallOutcome,
-)
-from awaken.contracts.tool_results import ToolResult
+from awaken.messages import Role, Visibility
+from awaken.models import TokenUsage
 from awaken.protocols.ag_ui.encoder import AgUiEncoder
 from awaken.protocols.ag_ui.patch import difference, is_patch
+from awaken.tools import PendingToolCall, ResumeMode, Suspension, ToolCallOutcome
 
 from .ag_ui_oracle import Client, check_form, patched
 from .serving import Frame
@@ -278,7 +285,8 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@sampled
+@settings(max_examples=choose_size(60, 300), deadline=None)
 @given(_JSON, _JSON)
 def test_a_difference_turns_the_old_document_into_the_new_one(old: Any, new: Any) -> None:
     operations = difference(old, new)

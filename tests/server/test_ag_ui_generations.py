@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.messages.content import Base64Source, Document, Image, UrlSource
+from awaken.messages import Base64Source, Document, Image, UrlSource
 from awaken.protocols.ag_ui.endings import strict_outcome
 from awaken.protocols.ag_ui.inputs import is_before_first
 from awaken.testing import ScriptedModel, ToolCalls

@@ -11,13 +11,10 @@ import aiohttp
 import pytest
 from ag_ui.core import ResumeEntry, RunAgentInput, Tool, UserMessage
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.messages.content import Base64Source, Document, Image, Text, UrlSource
-from awaken.contracts.messages.message import Message, Role, Visibility
-from awaken.contracts.secrets import RedactedString
-from awaken.server.config import ServerConfig, TokenSpec
+from awaken import Access, Agent, AgentRuntime, Message, RedactedString, ToolContext, tool
+from awaken.messages import Base64Source, Document, Image, Role, Text, UrlSource, Visibility
+from awaken.server import ServerConfig, TokenSpec
 from awaken.testing import ScriptedModel, ToolCalls
-from awaken.transport.routes import Access
 
 from .ag_ui_oracle import Client, check_form
 from .serving import Frame, post_stream, read_stream, serving

@@ -5,12 +5,10 @@ from typing import Any
 
 import aiohttp
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.models.errors import TransportFailed
-from awaken.contracts.secrets import RedactedString
-from awaken.server.config import ServerConfig, TokenSpec
+from awaken import Access, Agent, AgentRuntime, RedactedString, ToolContext, tool
+from awaken.errors import TransportFailed
+from awaken.server import ServerConfig, TokenSpec
 from awaken.testing import Chunks, Reasoning, ScriptedModel, ToolCalls, Turn
-from awaken.transport.routes import Access
 
 from .ag_ui_oracle import Client
 from .serving import Frame, frames_of, post_stream, read_stream, serving

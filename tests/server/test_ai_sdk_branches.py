@@ -6,12 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken.contracts.messages.message import Message
-from awaken.contracts.secrets import RedactedString
-from awaken.server.config import ServerConfig, TokenSpec
+from awaken import Access, Message, RedactedString
+from awaken.server import ServerConfig, TokenSpec
 from awaken.services import histories
 from awaken.testing import ScriptedModel, ToolCalls
-from awaken.transport.routes import Access
 
 from .ai_sdk_world import Chat, Held, chatted, one, text_of
 from .serving import Frame

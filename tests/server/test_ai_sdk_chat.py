@@ -8,17 +8,20 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.messages.message import MessageRecord, Role, Visibility, assistant, user
-from awaken.contracts.runs.threads import Thread
-from awaken.contracts.secrets import RedactedString
-from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Page, VisibilityFilter
-from awaken.contracts.storage.store import Commit
-from awaken.mailbox.config import MailboxConfig
-from awaken.server.config import ServerConfig, TokenSpec
-from awaken.stores.memory.store import MemoryStore
+from awaken import Access, Agent, AgentRuntime, MailboxConfig, RedactedString, user
+from awaken.messages import Role, Visibility, assistant
+from awaken.server import ServerConfig, TokenSpec
+from awaken.stores import (
+    LIMIT_MAX,
+    Commit,
+    MemoryStore,
+    MessageQuery,
+    MessageRecord,
+    Page,
+    Thread,
+    VisibilityFilter,
+)
 from awaken.testing import ScriptedModel, ToolCalls
-from awaken.transport.routes import Access
 
 from .ai_sdk_world import PICK, TOOLS, Chat, chatted, kinds, one, projection, text_of
 from .serving import serving

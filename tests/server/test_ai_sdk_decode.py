@@ -5,18 +5,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken.contracts.messages.content import (
+from awaken.errors import InvalidDecision
+from awaken.messages import (
     Audio,
     Base64Source,
     Document,
     Image,
+    Role,
     Text,
     UrlSource,
     Video,
+    Visibility,
 )
-from awaken.contracts.messages.message import Role, Visibility
-from awaken.contracts.suspension.errors import InvalidDecision
-from awaken.contracts.suspension.tickets import ResumeMode, Suspension, Ticket
 from awaken.protocols.ai_sdk.decode import (
     context_messages,
     decisions_of,
@@ -25,6 +25,7 @@ from awaken.protocols.ai_sdk.decode import (
     unseen,
 )
 from awaken.protocols.ai_sdk.wire import ChatRequest, UiMessage
+from awaken.tools import ResumeMode, Suspension, Ticket
 from awaken.transport.problems import HttpError
 
 TICKETS = (

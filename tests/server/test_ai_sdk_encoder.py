@@ -5,24 +5,28 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts import events as ev
-from awaken.contracts.lifecycle import (
+from awaken import (
     BehaviorRequested,
     Blocked,
     Cancelled,
     Failed,
     NaturalEnd,
+    ReasoningDelta,
     Stopped,
-    StoppedReason,
     Suspended,
-    Termination,
+    SuspendTicket,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStart,
+    ToolResult,
+    user,
 )
-from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.messages.message import Visibility, user
-from awaken.contracts.models.inference import TokenUsage
-from awaken.contracts.suspension.tickets import ResumeMode, SuspendTicket, Suspension
-from awaken.contracts.tool_results import ToolResult
+from awaken.contracts import events as ev
+from awaken.events import StoppedReason, Termination
+from awaken.messages import Visibility
+from awaken.models import TokenUsage
 from awaken.protocols.ai_sdk.encoder import PREVIEW_CHARS, AiSdkEncoder
+from awaken.tools import ResumeMode, Suspension
 
 START = ev.RunStart(thread_id="t", run_id="r")
 STEP = ev.StepStart(message_id="m")

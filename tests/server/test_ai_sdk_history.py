@@ -6,19 +6,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from awaken.contracts.errors import CursorExpired
-from awaken.contracts.messages.message import (
-    Message,
-    MessageMetadata,
-    MessageRecord,
-    assistant,
-    user,
-)
-from awaken.contracts.runs.threads import Thread
-from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Page
-from awaken.contracts.storage.store import Commit
-from awaken.services.view import TenantView
-from awaken.stores.memory import MemoryStore
+from awaken import Message, user
+from awaken.errors import CursorExpired
+from awaken.messages import MessageMetadata, assistant
+from awaken.server import TenantView
+from awaken.stores import LIMIT_MAX, Commit, MemoryStore, MessageQuery, MessageRecord, Page, Thread
 from awaken.testing import Chunks, ScriptedModel, ToolCalls, Turn
 
 from .ai_sdk_world import PICK, Chat, Held, chatted, chatting, one, text_of

@@ -6,8 +6,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from awaken import Agent, AgentRuntime
-from awaken.mailbox.config import MailboxConfig
+from awaken import Agent, AgentRuntime, MailboxConfig
 from awaken.testing import Chunks, ScriptedModel, ToolCalls, Turn
 
 from .ai_sdk_world import (

@@ -11,17 +11,21 @@ import aiohttp
 import pytest
 from typer.testing import CliRunner
 
-from awaken import Agent, AgentRuntime, tool
+from awaken import (
+    Access,
+    Agent,
+    AgentRuntime,
+    Cancelled,
+    MailboxConfig,
+    RunStatus,
+    ToolContext,
+    tool,
+)
 from awaken.cli.main import app as command_line
-from awaken.contracts.lifecycle import Cancelled, RunStatus
-from awaken.contracts.messages.message import Role
-from awaken.contracts.suspension.tickets import ResumeMode
-from awaken.contracts.tools.context import ToolContext
-from awaken.mailbox.config import MailboxConfig
-from awaken.server.config import ServerConfig, TokenSpec
-from awaken.testing import ScriptedModel, ToolCalls
-from awaken.testing.scripted_model import Chunks
-from awaken.transport.routes import Access
+from awaken.messages import Role
+from awaken.server import ServerConfig, TokenSpec
+from awaken.testing import Chunks, ScriptedModel, ToolCalls
+from awaken.tools import ResumeMode
 
 from .serving import Frame, frames_of, serving
 

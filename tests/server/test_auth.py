@@ -13,14 +13,12 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from awaken import AgentRuntime
-from awaken.contracts.errors import InvalidInput
-from awaken.contracts.secrets import RedactedString
-from awaken.server.addresses import UnsafeExposure, check_exposure
-from awaken.server.config import JwtConfig, RateLimit, ServerConfig, ServerLimits, TokenSpec
+from awaken import Access, AgentRuntime, InvalidInput, RedactedString
+from awaken.errors import UnsafeExposure
+from awaken.server import JwtConfig, RateLimit, ServerConfig, ServerLimits, TokenSpec
+from awaken.server.addresses import check_exposure
 from awaken.server.environment import with_environment
 from awaken.testing import FakeClock
-from awaken.transport.routes import Access
 
 from .in_process import EVERYTHING, ask, bearer, config, token
 

@@ -10,13 +10,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.secrets import RedactedString
-from awaken.server.app import ServerApp
-from awaken.server.config import JwtConfig, RateLimit, ServerConfig, ServerLimits
-from awaken.stores.memory.store import MemoryStore
+from awaken import Access, Agent, AgentRuntime, RedactedString, ToolContext, tool
+from awaken.server import JwtConfig, RateLimit, ServerApp, ServerConfig, ServerLimits
+from awaken.stores import MemoryStore
 from awaken.testing import FakeClock, ScriptedModel, ToolCalls
-from awaken.transport.routes import Access, ApiRoute
+from awaken.transport.routes import ApiRoute
 
 from .in_process import EVERYTHING, Answer, Request, ask, bearer, config, token
 from .test_auth import AUDIENCE, ISSUER, SECRET, none_signed, signed

@@ -19,9 +19,8 @@ from urllib.parse import quote, unquote_to_bytes
 import pytest
 
 from awaken import AgentRuntime
-from awaken.contracts.storage.queries import DispatchQuery, RunQuery, ThreadQuery
-from awaken.contracts.storage.store import Store
-from awaken.server.app import ServerApp
+from awaken.server import ServerApp
+from awaken.stores import DispatchQuery, RunQuery, Store, ThreadQuery
 from awaken.transport.routes import ApiRoute
 
 from .native_client import talking

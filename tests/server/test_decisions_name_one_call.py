@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.suspension.tickets import Ticket
-from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.runtime.primitives.system import Uuid7Source
 from awaken.testing import SequentialIds, ToolCalls
+from awaken.tools import Ticket, ToolDescriptor
 
 from .deciding_world import DECIDED, WAYS, World, deciding
 

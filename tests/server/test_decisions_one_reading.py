@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from awaken.cli.asking import read_permission
-from awaken.contracts.messages.message import Role
-from awaken.contracts.suspension.tickets import DecisionAction
+from awaken.messages import Role
+from awaken.tools import DecisionAction
 
 from .deciding_world import DECIDED, WAYS, World, deciding
 from .decision_corpus import READINGS, forms, payloads, sample, texts

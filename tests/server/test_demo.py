@@ -7,8 +7,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.errors import InvalidInput
+from awaken import Agent, AgentRuntime, InvalidInput
 from awaken.demo.agents import demo_agents
 from awaken.demo.settings import demo_providers
 from awaken.testing import ScriptedModel, ToolCalls

@@ -4,16 +4,15 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from awaken import Agent, AgentRuntime
-from awaken.backends.a2a.backend import A2ABackendFactory
+from awaken import Agent, AgentRuntime, RemoteRegistry
+from awaken.backends import A2ABackendFactory
 from awaken.backends.a2a.cards import A2ACards
 from awaken.bootstrap.registries import registry_set
 from awaken.contracts.clock import SystemClock
-from awaken.contracts.specs.remote_registries import RemoteRegistry
 from awaken.outbound.guard import Outbound
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.services.discovery import Discovery, with_remotes
-from awaken.testing.scripted_model import ScriptedModel
+from awaken.testing import ScriptedModel
 
 from .serving import serving, serving_app
 

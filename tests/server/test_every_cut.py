@@ -8,13 +8,18 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.events import AgentEvent, LoggedEvent, RunFinish
-from awaken.contracts.messages.message import user
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.suspension.tickets import ResumeMode, ToolCallResume
-from awaken.contracts.tools.context import ToolContext
-from awaken.contracts.tools.tool import ToolError
+from awaken import (
+    Agent,
+    AgentEvent,
+    AgentRuntime,
+    RunFinish,
+    RunRequest,
+    ToolContext,
+    ToolError,
+    tool,
+    user,
+)
+from awaken.events import LoggedEvent
 from awaken.protocols.a2a.projection import TaskEncoder, TaskProjection
 from awaken.protocols.ag_ui.encoder import AgUiEncoder
 from awaken.protocols.ai_sdk.encoder import AiSdkEncoder
@@ -22,10 +27,10 @@ from awaken.protocols.native.encoder import NativeEncoder
 from awaken.protocols.openai.chat_encoder import ChatEncoder
 from awaken.protocols.openai.responses_encoder import ResponsesEncoder
 from awaken.runtime.journal.streams import StreamItem
+from awaken.server import TenantView
 from awaken.services.following import EventStream
-from awaken.services.view import TenantView
-from awaken.testing import ScriptedModel, ToolCalls
-from awaken.testing.scripted_model import Chunks, Turn
+from awaken.testing import Chunks, ScriptedModel, ToolCalls, Turn
+from awaken.tools import ResumeMode, ToolCallResume
 from awaken.transport.sse import Encoder, frames
 
 from .serving import Frame, frames_of

@@ -8,29 +8,36 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.errors import CursorInvalid, UnknownRun, UnknownThread
-from awaken.contracts.events import (
+from awaken import (
+    Agent,
+    AgentRuntime,
+    Cancelled,
     ErrorEvent,
-    LoggedEvent,
+    InputMode,
+    MailboxConfig,
+    NaturalEnd,
+    OnBusy,
     RunFinish,
+    RunRequest,
     StepEnd,
     StreamReset,
-    plain,
+    Suspended,
+    ToolContext,
+    UnknownRun,
+    UnknownThread,
+    tool,
+    user,
 )
-from awaken.contracts.lifecycle import Cancelled, NaturalEnd, Suspended
-from awaken.contracts.messages.message import user
-from awaken.contracts.runs.records import OnBusy, RunRequest
-from awaken.contracts.storage.dispatch import InputMode
-from awaken.contracts.suspension.tickets import ResumeMode, ToolCallResume
-from awaken.contracts.tools.context import ToolContext
-from awaken.mailbox.config import MailboxConfig
+from awaken.contracts.events import plain
+from awaken.errors import CursorInvalid, ReaderDropped
+from awaken.events import LoggedEvent
 from awaken.runtime.journal import streams
-from awaken.runtime.journal.streams import ReaderDropped, StreamItem
+from awaken.runtime.journal.streams import StreamItem
+from awaken.server import TenantView
 from awaken.services import following
 from awaken.services.following import EventStream
-from awaken.services.view import TenantView
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import ResumeMode, ToolCallResume
 
 QUICK = MailboxConfig(poll_ms=10, lease_ms=20_000, renew_ms=500)
 

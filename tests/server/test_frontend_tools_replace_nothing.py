@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, tool
-from awaken.authoring.frontend import FrontEndTool
-from awaken.contracts.suspension.errors import FrontendToolConflict
-from awaken.contracts.tools.tool import ToolDescriptor
+from awaken.errors import FrontendToolConflict
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import FrontEndTool, ToolDescriptor
 
 from .deciding_world import server_config
 from .in_process import ask, bearer

@@ -8,14 +8,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.resting import resting
+from tests.sqlite_dump import dump_sqlite
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.lifecycle import Blocked
-from awaken.contracts.suspension.tickets import ResumeMode, ToolCallResume
+from awaken import Agent, AgentRuntime, Blocked, MailboxConfig, ToolContext, tool
 from awaken.extensions.guardrails import GuardrailsPlugin
-from awaken.mailbox.config import MailboxConfig
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import ResumeMode, ToolCallResume
 
 from .guarded_ways import WAYS, World
 
@@ -108,7 +106,7 @@ def _readable(text: str) -> str:
 
 
 def kept(folder: Path) -> str:
-    return _readable(resting(folder / "store.db").decode("utf-8", "replace"))
+    return _readable(dump_sqlite(folder / "store.db").decode("utf-8", "replace"))
 
 
 def test_there_are_enough_ways() -> None:
@@ -173,7 +171,7 @@ def test_a_decision_that_another_process_takes_is_looked_at_before_it_rests(tmp_
             decision = ToolCallResume(decision_id="d", result={"a": CANARY})
             # As where somebody else executes the run.
             control = runtime._control
-            shown = await control._screened([(ticket.ticket_id, decision)])
+            shown = await control._screen_decisions([(ticket.ticket_id, decision)])
             await control._mailbox.decide(shown)
             await runtime.wait(waiting.run_id, timeout_ms=20_000)
         assert CANARY not in str(model.requests)

@@ -18,12 +18,20 @@ import aiohttp
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime
+from awaken import (
+    Agent,
+    AgentEvent,
+    AgentRuntime,
+    Cancelled,
+    Failed,
+    NaturalEnd,
+    RemoteEndpoint,
+    RunFinish,
+    Stopped,
+    Suspended,
+)
 from awaken.backends.a2a import client, errand, sending, stopping, watching
-from awaken.contracts.events import AgentEvent, RunFinish
-from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, Stopped, Suspended
-from awaken.contracts.messages.message import Role
-from awaken.contracts.specs.agents import RemoteEndpoint
+from awaken.messages import Role
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .a2a_peers import task
@@ -334,7 +342,7 @@ def test_a_cancel_that_is_answered_with_another_task_was_not_heard(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     test_a_cancelled_run_ends_whatever_the_peer_makes_of_it("answers with another task")
-    assert "goes on: remote error: asked for one task, it answered with another" in caplog.text
+    assert "goes on: remote error: the answer is another task than the requested one" in caplog.text
 
 
 @pytest.mark.parametrize("listed", [foreign, whole(b"", 500), hang, missing])

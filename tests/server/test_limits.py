@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime
+from awaken import Access, Agent, AgentRuntime
 from awaken.bootstrap.serving import premises_of
-from awaken.contracts.record import Record
-from awaken.server.app import ServerApp
-from awaken.server.config import RateLimit, ServerConfig, ServerLimits
+from awaken.plugins import Record
+from awaken.server import RateLimit, ServerApp, ServerConfig, ServerLimits
 from awaken.testing import FakeClock, ScriptedModel
 from awaken.transport.asgi import Bytes, Receive, Reply, Scope, Send, as_json
-from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
+from awaken.transport.routes import ApiRoute, RouteCall, WireProtocol
 
 from .in_process import Request, ask, bearer, config, token
 

@@ -12,8 +12,7 @@ import pytest
 import uvicorn
 
 from awaken import Agent, AgentRuntime
-from awaken.server import connections
-from awaken.server.app import ServerApp
+from awaken.server import ServerApp, connections
 from awaken.server.connections import HEAD_BYTES, GuardedHttp
 from awaken.testing import Chunks, ScriptedModel
 

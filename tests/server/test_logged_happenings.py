@@ -11,14 +11,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from awaken import Agent, AgentRuntime, ProviderSpec
+from awaken import Agent, AgentRuntime, Failed, NaturalEnd, ProviderSpec
 from awaken.bootstrap.providers import missing_keys
 from awaken.cli.logs import ACCESS, RUNS, log_requests, with_logs
-from awaken.contracts.lifecycle import Failed, NaturalEnd
-from awaken.contracts.runs.records import RunRecord
 from awaken.runtime.journal.run_log import log_end, log_recovery, log_takeover
-from awaken.server.config import RateLimit, ServerLimits
+from awaken.server import RateLimit, ServerLimits
 from awaken.server.refusal_log import CLASSES_MAX, WINDOW_MS, RefusalLog
+from awaken.stores import RunRecord
 from awaken.testing import FakeClock, ScriptedModel
 from awaken.transport.problems import HttpError
 

@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from awaken import AgentRuntime
-from awaken.contracts.messages.message import Visibility, system, user
-from awaken.contracts.runs.threads import Thread
-from awaken.contracts.secrets import RedactedString
-from awaken.server.config import ServerConfig, TokenSpec
-from awaken.transport.routes import Access
+from awaken import Access, AgentRuntime, RedactedString, user
+from awaken.messages import Visibility, system
+from awaken.server import ServerConfig, TokenSpec
+from awaken.stores import Thread
 
 from .mcp_world import answering, both_eras, connected, talking
 from .serving import serving

@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from awaken import AgentRuntime
+from awaken import Access, AgentRuntime, RedactedString
 from awaken.bootstrap import serving as bootstrap
-from awaken.contracts.secrets import RedactedString
 from awaken.protocols.mcp.callers import Link
 from awaken.protocols.mcp.protocol import McpEndpoint, McpSettings, mcp_protocol
-from awaken.server.config import ServerConfig, TokenSpec
-from awaken.transport.routes import Access, WireProtocol
+from awaken.server import ServerConfig, TokenSpec
+from awaken.transport.routes import WireProtocol
 
 from .mcp_world import LEGACY, MODERN, RawClient, answering, connected
 from .serving import serving

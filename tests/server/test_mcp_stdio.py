@@ -14,10 +14,10 @@ from mcp import Client, StdioServerParameters
 from mcp_types import ElicitResult
 from typer.testing import CliRunner
 
+from awaken import Cancelled, RunStatus
 from awaken.bootstrap.stores import opened_store
 from awaken.cli.main import app
-from awaken.contracts.lifecycle import Cancelled, RunStatus
-from awaken.contracts.storage.queries import RunQuery
+from awaken.stores import RunQuery
 
 from .mcp_world import both_eras
 

@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.lifecycle import Cancelled
-from awaken.contracts.secrets import RedactedString
-from awaken.server.config import ServerConfig, TokenSpec
+from awaken import Access, Agent, AgentRuntime, Cancelled, RedactedString
+from awaken.server import ServerConfig, TokenSpec
 from awaken.testing import ScriptedModel
-from awaken.transport.routes import Access
 
 from .mcp_world import LEGACY, MODERN, Held, RawClient, answering, asking
 from .serving import serving

@@ -6,13 +6,9 @@ from typing import Any
 import pytest
 from mcp_types import ElicitResult, ErrorData
 
-from awaken import AgentRuntime
-from awaken.contracts.lifecycle import RunStatus, TicketStatus
-from awaken.contracts.secrets import RedactedString
-from awaken.contracts.suspension.tickets import DecisionAction
-from awaken.server.config import ServerConfig, TokenSpec
-from awaken.services.view import TenantView
-from awaken.transport.routes import Access
+from awaken import Access, AgentRuntime, RedactedString, RunStatus
+from awaken.server import ServerConfig, TenantView, TokenSpec
+from awaken.tools import DecisionAction, TicketStatus
 
 from .mcp_world import LEGACY, MODERN, RawClient, asking, both_eras, talking
 from .serving import serving

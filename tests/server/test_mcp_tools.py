@@ -7,11 +7,9 @@ import pytest
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp_types import INVALID_PARAMS, LoggingMessageNotificationParams
 
-from awaken import Agent, AgentRuntime, tool
-from awaken.contracts.lifecycle import Cancelled, RunStatus
-from awaken.contracts.storage.queries import RunQuery
-from awaken.testing import ScriptedModel
-from awaken.testing.scripted_model import ToolCalls
+from awaken import Agent, AgentRuntime, Cancelled, RunStatus, tool
+from awaken.stores import RunQuery
+from awaken.testing import ScriptedModel, ToolCalls
 
 from .mcp_world import LEGACY, Held, RawClient, answering, both_eras, talking
 from .serving import serving

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contracts.messages.content import Audio, Base64Source, Document, Image, UrlSource
+from awaken.messages import Audio, Base64Source, Document, Image, UrlSource
 from awaken.transport import media
 from awaken.transport.problems import HttpError
 

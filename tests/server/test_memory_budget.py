@@ -7,15 +7,13 @@ from typing import Any
 
 import pytest
 
-from awaken import AgentRuntime
+from awaken import Access, AgentRuntime, InvalidInput
 from awaken.bootstrap.serving import premises_of
-from awaken.contracts.errors import InvalidInput
-from awaken.server.app import ServerApp
-from awaken.server.config import ServerConfig, ServerLimits
+from awaken.server import ServerApp, ServerConfig, ServerLimits
 from awaken.testing import FakeClock
 from awaken.transport.asgi import Bytes, Reply, Scope
 from awaken.transport.problems import HttpError
-from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
+from awaken.transport.routes import ApiRoute, RouteCall, WireProtocol
 
 from .in_process import ask
 

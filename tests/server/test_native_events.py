@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.storage.dispatch import Purged
+from awaken.stores import Purged
 from awaken.testing import ScriptedModel
 
 from .native_client import Client, asking, native, talking

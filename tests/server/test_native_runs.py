@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.models.inference import InferenceRequest
-from awaken.stores.memory.store import MemoryStore
+from awaken.models import InferenceRequest
+from awaken.stores import MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .in_process import Request, ask, bearer, config, token

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from awaken.contracts.messages.message import Visibility, user
-from awaken.contracts.runs.records import RunRequest
+from awaken import RunRequest, user
+from awaken.messages import Visibility
 
 from .native_client import Client, asking, native, talking
 

@@ -8,7 +8,7 @@ import openai
 import pytest
 from pydantic import BaseModel
 
-from awaken.contracts.messages.message import Role
+from awaken.messages import Role
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .openai_world import CHAT_FRONT, FRONT, GatedModel, checked, talking

@@ -8,19 +8,10 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from awaken.contracts.events import (
-    AgentEvent,
-    InferenceComplete,
-    RunFinish,
-    RunStart,
-    StepStart,
-    StreamReset,
-)
-from awaken.contracts.lifecycle import NaturalEnd
-from awaken.contracts.messages.content import Audio, Base64Source, Document, Image, Text
-from awaken.contracts.messages.deltas import TextDelta
-from awaken.contracts.messages.message import Role
-from awaken.contracts.models.errors import ModelError
+from awaken import AgentEvent, NaturalEnd, RunFinish, RunStart, StepStart, StreamReset, TextDelta
+from awaken.errors import ModelError
+from awaken.events import InferenceComplete
+from awaken.messages import Audio, Base64Source, Document, Image, Role, Text
 from awaken.protocols.openai.chat_encoder import ChatEncoder
 from awaken.protocols.openai.responses_encoder import ResponsesEncoder
 from awaken.testing import Chunks, ScriptedModel, ToolCalls, Turn

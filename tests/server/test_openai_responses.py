@@ -9,14 +9,12 @@ from typing import Any
 import openai
 import pytest
 
-from awaken.contracts.messages.content import Base64Source, Document, Image, Text, UrlSource
-from awaken.contracts.messages.message import Role
-from awaken.contracts.models.errors import ModelError
-from awaken.contracts.models.inference import Effort, InferenceOverride
-from awaken.contracts.secrets import RedactedString
-from awaken.server.config import ServerConfig, TokenSpec
+from awaken import Access, RedactedString
+from awaken.errors import ModelError
+from awaken.messages import Base64Source, Document, Image, Role, Text, UrlSource
+from awaken.models import Effort, InferenceOverride
+from awaken.server import ServerConfig, TokenSpec
 from awaken.testing import Chunks, ScriptedModel, ToolCalls, Turn
-from awaken.transport.routes import Access
 
 from .openai_world import (
     FRONT,
@@ -506,7 +504,7 @@ def test_what_makes_no_sense_is_refused_in_openais_own_form() -> None:
                 assert refused.value.type == "invalid_request_error", body
             with pytest.raises(openai.BadRequestError):
                 await client.responses.retrieve(said.id, stream=True, starting_after=-5)
-            with pytest.raises(openai.APIStatusError, match="goes with its thread") as kept:
+            with pytest.raises(openai.APIStatusError, match="is deleted with its thread") as kept:
                 await client.responses.delete(said.id)
             assert kept.value.status_code == 405
 

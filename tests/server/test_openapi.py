@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from awaken.transport.routes import Access
+from awaken import Access
 
 from .native_client import native, talking
 

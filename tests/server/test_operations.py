@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, ToolContext, __version__, tool
-from awaken.contracts.errors import StoreUnavailable
-from awaken.server.config import ServerConfig, ServerLimits
+from awaken import Access, Agent, AgentRuntime, ToolContext, __version__, tool
+from awaken.errors import StoreUnavailable
+from awaken.server import ServerConfig, ServerLimits
 from awaken.server.metrics import SERIES_MAX, Counter, Histogram, exposition
-from awaken.stores.memory.store import MemoryStore
+from awaken.stores import MemoryStore
 from awaken.testing import FakeClock, ScriptedModel, ToolCalls
-from awaken.transport.routes import Access
 
 from .in_process import Request, ask, bearer, config, token
 

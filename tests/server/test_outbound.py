@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from awaken.contracts.errors import InvalidInput
+from awaken import InvalidInput
 from awaken.outbound.guard import Outbound, Undelivered
 
 REFUSED = (Path(__file__).parent / "unsafe_urls.txt").read_text("utf-8").splitlines()

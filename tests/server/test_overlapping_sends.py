@@ -13,12 +13,10 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.messages.deltas import TextDelta
-from awaken.contracts.messages.message import Role
-from awaken.contracts.models.inference import InferenceRequest, ModelEvent, Stop, StopReason
-from awaken.mailbox.config import MailboxConfig
-from awaken.stores.memory.store import MemoryStore
+from awaken import Agent, AgentRuntime, MailboxConfig, TextDelta
+from awaken.messages import Role
+from awaken.models import InferenceRequest, ModelEvent, Stop, StopReason
+from awaken.stores import MemoryStore
 
 from .in_process import Answer, Request
 

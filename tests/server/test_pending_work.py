@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, Phase, Plugin, PluginRegistrar, StateCommand
-from awaken.contracts.plugins.loop_state import PENDING_WORK
-from awaken.contracts.plugins.plugin import StepStartContext
+from awaken.plugins import PENDING_WORK, StepStartContext
 from awaken.testing import ScriptedModel
 
 from .a2a_world import sending

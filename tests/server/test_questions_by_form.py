@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.messages.message import Role
-from awaken.contracts.suspension.tickets import Ticket
+from awaken.messages import Role
 from awaken.protocols.acp.sessions import Sessions
-from awaken.server.app import ServerApp
+from awaken.server import ServerApp
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import Ticket
 
 from .deciding_world import META, server_config
 from .in_process import Answer, Request, bearer

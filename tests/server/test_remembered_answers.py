@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from awaken import AgentRuntime
-from awaken.transport.routes import Access
+from awaken import Access, AgentRuntime
 
 from .in_process import Answer, ask, bearer, config, token
 from .test_remembered_decisions import World

@@ -12,12 +12,11 @@ from acp import text_block
 from mcp_types import ElicitResult
 from typer.testing import CliRunner
 
-from awaken import Agent, AgentRuntime, tool
+from awaken import Agent, AgentRuntime, MailboxConfig, tool
 from awaken.cli.main import app as command_line
-from awaken.contracts.messages.message import Role
-from awaken.contracts.models.inference import InferenceRequest
 from awaken.extensions.permission import PermissionPlugin
-from awaken.mailbox.config import MailboxConfig
+from awaken.messages import Role
+from awaken.models import InferenceRequest
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .acp_world import Editor, editing

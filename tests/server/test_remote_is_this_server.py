@@ -9,9 +9,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from awaken import Agent, AgentRuntime, RemoteEndpoint
-from awaken.contracts.lifecycle import NaturalEnd
-from awaken.mailbox.config import MailboxConfig
+from awaken import Agent, AgentRuntime, MailboxConfig, NaturalEnd, RemoteEndpoint
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .serving import serving_app

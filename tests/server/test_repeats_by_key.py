@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.models.inference import InferenceRequest
-from awaken.contracts.runs.threads import Thread
-from awaken.contracts.storage.queries import ThreadQuery
+from awaken.models import InferenceRequest
 from awaken.protocols.native.routes import ROUTES
+from awaken.stores import Thread, ThreadQuery
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .in_process import ask

@@ -6,17 +6,15 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.errors import LimitExceeded
-from awaken.contracts.messages.content import Text
-from awaken.contracts.messages.message import Message, Role, user
-from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.tools.tool import ToolDescriptor
+from awaken import Agent, AgentRuntime, Message, RunRequest, user
+from awaken.errors import LimitExceeded
+from awaken.messages import Role, Text
 from awaken.protocols.a2a import wire
 from awaken.protocols.a2a.routes import _NAMES, _camel
 from awaken.services import request_limits
 from awaken.services.request_limits import check_history, check_request
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import ToolDescriptor
 
 from .in_process import ask
 

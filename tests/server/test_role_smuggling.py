@@ -7,20 +7,29 @@ import aiohttp
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime, Phase, Plugin, PluginRegistrar, StateCommand, tool
-from awaken.contracts.messages.context_messages import ContextMessage, session_context
-from awaken.contracts.messages.message import (
+from awaken import (
+    Agent,
+    AgentRuntime,
     Message,
+    Phase,
+    Plugin,
+    PluginRegistrar,
+    StateCommand,
+    tool,
+    user,
+)
+from awaken.messages import (
+    ContextMessage,
     Provenance,
     Role,
     Sender,
     SenderKind,
     assistant,
+    session_context,
     system,
     tool_answer,
-    user,
 )
-from awaken.contracts.plugins.loop_state import ADD_CONTEXT_MESSAGE
+from awaken.plugins import ADD_CONTEXT_MESSAGE
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .serving import serving

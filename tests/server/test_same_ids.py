@@ -11,13 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime, RunRequest, ToolContext, tool
-from awaken.contracts.messages.message import user
-from awaken.contracts.storage.queries import MessageQuery, RunQuery, ThreadQuery
+from awaken import Agent, AgentRuntime, RunRequest, ToolContext, tool, user
 from awaken.contracts.tenancy import tenant_in
-from awaken.runtime.journal.repeated_messages import AlreadySaid
-from awaken.server.config import RateLimit, ServerLimits
+from awaken.errors import AlreadySaid
+from awaken.server import RateLimit, ServerLimits
 from awaken.services import histories
+from awaken.stores import MessageQuery, RunQuery, ThreadQuery
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .in_process import Answer, Request, bearer, config, token

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from tests.extensions.telemetry_world import Telemetry
-from tests.resting import resting
+from tests.sqlite_dump import dump_sqlite
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.tools.tool import ToolDescriptor, ToolEffect, ToolError
+from awaken import Agent, AgentRuntime, ToolContext, ToolError, tool
 from awaken.redaction import describe_error, loggable_error
 from awaken.testing import ScriptedModel, ToolCalls
+from awaken.tools import ToolDescriptor, ToolEffect
 
 from .in_process import Request
 
@@ -187,7 +187,7 @@ def test_no_secret_of_an_exception_reaches_any_sink(raised: str, wire: str, tmp_
         asyncio.run(scenario())
     sinks["logs"] = stream.getvalue()
     sinks["traces"] = "".join(it.to_json() for it in telemetry.spans) + str(telemetry.events)
-    sinks["store"] = resting(tmp_path / "store.db").decode("utf-8", "replace")
+    sinks["store"] = dump_sqlite(tmp_path / "store.db").decode("utf-8", "replace")
     assert "break_it" in sinks["model"]
     assert hits(sinks) == []
 

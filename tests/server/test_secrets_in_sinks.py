@@ -12,21 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.resting import resting
+from tests.sqlite_dump import dump_sqlite
 from typer.testing import CliRunner
 
-from awaken import Agent, AgentRuntime, ProviderSpec
+from awaken import Access, Agent, AgentRuntime, InvalidInput, ProviderSpec, RedactedString
 from awaken.bootstrap.serving import premises_of
 from awaken.cli.main import app as command_line
-from awaken.contracts.errors import InvalidInput, StoreUnavailable
-from awaken.contracts.secrets import RedactedString
-from awaken.server.addresses import UnsafeExposure, check_exposure
-from awaken.server.app import ServerApp
-from awaken.server.config import JwtConfig, RateLimit, ServerConfig, ServerLimits, TokenSpec
+from awaken.errors import StoreUnavailable, UnsafeExposure
+from awaken.server import JwtConfig, RateLimit, ServerApp, ServerConfig, ServerLimits, TokenSpec
+from awaken.server.addresses import check_exposure
 from awaken.server.environment import with_environment
 from awaken.testing import FakeModelServer, HttpAnswer
 from awaken.transport.asgi import Reply
-from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
+from awaken.transport.routes import ApiRoute, RouteCall, WireProtocol
 
 from .in_process import EVERYTHING, Request, ask
 
@@ -88,7 +86,7 @@ def test_no_secret_reaches_any_sink(tmp_path: Path) -> None:
         root.setLevel(level)
     sinks.pour("logs", written.getvalue())
     # Whoever delivers notifications must know their token; nobody needs the others.
-    kept = resting(tmp_path / "store.db")
+    kept = dump_sqlite(tmp_path / "store.db")
     assert b"started_at" in kept, "records were not unpacked"
     sinks.pour("store file", kept.replace(WEBHOOK.encode(), b""))
     looked_at(sinks, tmp_path)

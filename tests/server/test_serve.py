@@ -22,8 +22,8 @@ from typer.testing import CliRunner
 
 from awaken import Agent, AgentRuntime
 from awaken.cli.main import app
-from awaken.contracts.events import LIVE_EVENTS
 from awaken.demo.agents import demo_agents
+from awaken.events import LIVE_EVENTS
 from awaken.testing import ScriptedModel
 
 from .processes import Served, Shop, eventually

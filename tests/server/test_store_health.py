@@ -15,11 +15,9 @@ import pytest
 from tests.postgres.server import new_schema, server
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.runs.threads import Thread
-from awaken.contracts.storage.store import Store
-from awaken.stores.postgres import PostgresStore
+from awaken.stores import PostgresStore, SqliteStore, Store, Thread
 from awaken.stores.sql import store as sql_store
-from awaken.stores.sqlite import SqliteStore, connection
+from awaken.stores.sqlite import connection
 from awaken.testing import FakeClock, ScriptedModel
 
 from .in_process import Request, ask

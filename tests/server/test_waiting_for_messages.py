@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from acp import text_block
 
-from awaken.contracts.backend_results import BackendRunStatus
-from awaken.contracts.runs.records import WaitingReason
+from awaken.backends import BackendRunStatus
+from awaken.stores import WaitingReason
 
 from .a2a_world import Caller, states
 from .acp_world import Editor, editing

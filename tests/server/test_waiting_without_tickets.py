@@ -7,15 +7,12 @@ from pathlib import Path
 import pytest
 from acp import text_block
 
-from awaken import Agent
+from awaken import Agent, RemoteEndpoint, RunStatus
 from awaken.bootstrap.upgrade import check_upgrade
 from awaken.buses.memory import MemoryBus
 from awaken.cli.finished_runs import FinishedRuns
-from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.runs.records import RunRecord
-from awaken.contracts.specs.agents import RemoteEndpoint
-from awaken.contracts.storage.bus import Signal, SignalKind
-from awaken.testing.event_order import check_events
+from awaken.stores import RunRecord, Signal, SignalKind
+from awaken.testing import check_events
 
 from .a2a_world import Caller, artifact, states
 from .acp_world import Editor, editing

@@ -9,13 +9,11 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from awaken import AgentRuntime
-from awaken.contracts.secrets import RedactedString
+from awaken import Access, AgentRuntime, RedactedString
 from awaken.demo.agents import demo_agents
 from awaken.protocols import welcome
 from awaken.protocols.welcome.routes import POLICY, ROUTES
-from awaken.server.config import ServerConfig, TokenSpec
-from awaken.transport.routes import Access
+from awaken.server import ServerConfig, TokenSpec
 
 from .serving import serving, serving_app
 

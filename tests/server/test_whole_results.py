@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime
-from awaken.contracts.models.inference import InferenceRequest
+from awaken.models import InferenceRequest
 from awaken.protocols.native.whole_results import wants_json
-from awaken.server.config import ServerConfig, ServerLimits
+from awaken.server import ServerConfig, ServerLimits
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .in_process import Answer, Request, ask

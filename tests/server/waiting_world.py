@@ -9,16 +9,24 @@ from typing import Any
 
 import aiohttp
 
-from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.backend_results import BackendRunResult, BackendRunStatus
-from awaken.contracts.backends.backend import BackendCapabilities
-from awaken.contracts.backends.requests import BackendRootRunRequest
-from awaken.contracts.lifecycle import NaturalEnd, RunStatus, Suspended
-from awaken.contracts.runs.records import RunRecord, WaitingReason
-from awaken.contracts.specs.agents import RemoteEndpoint
-from awaken.contracts.storage.queries import RunQuery
-from awaken.testing import ScriptedModel
-from awaken.testing.scripted_model import ToolCalls
+from awaken import (
+    Agent,
+    AgentRuntime,
+    NaturalEnd,
+    RemoteEndpoint,
+    RunStatus,
+    Suspended,
+    ToolContext,
+    tool,
+)
+from awaken.backends import (
+    BackendCapabilities,
+    BackendRootRunRequest,
+    BackendRunResult,
+    BackendRunStatus,
+)
+from awaken.stores import RunQuery, RunRecord, WaitingReason
+from awaken.testing import ScriptedModel, ToolCalls
 
 from .mcp_world import MODERN, RawClient
 from .serving import Frame, post_stream, serving

@@ -31,6 +31,7 @@ STAGES: tuple[tuple[str, str | None, str], ...] = (
     ("starvation", "", ""),
     ("leaks", "--runs 2500", "--runs 100000"),
     ("many_tasks", "--tasks 400", "--full"),
+    ("everything", "", ""),
     ("mutants", "--rotate 2", ""),
     ("runtime_mutants", "--rotate 1", ""),
     ("chaos_mutants", "--rotate 1", ""),

@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     # It takes its time to begin, and no connection should time out over that.
-    server()
+    server().sync_to_disk()
     began = time.perf_counter()
     counts: Counter[str] = Counter()
     failures: list[str] = []

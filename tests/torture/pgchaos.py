@@ -75,7 +75,7 @@ def main() -> None:
     args = parser.parse_args()
     logging.disable(logging.CRITICAL)
     # It takes its time to begin, and nobody's connection should time out over that.
-    server()
+    server().sync_to_disk()
     counts: dict[str, object] = {}
     failures: list[str] = []
     if args.cuts:

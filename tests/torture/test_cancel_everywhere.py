@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+from tests.sampling import choose_size, inject_at_points, sampled
 
 from awaken import (
     Agent,
@@ -35,9 +36,10 @@ from awaken.contracts.tool_results import ToolResult
 from awaken.stores.memory import MemoryStore
 from awaken.testing import assert_valid_events, assert_valid_transcript
 from awaken.testing.scripted_model import Chunks, ToolCalls, Turn
-from awaken.testing.simulation import InjectionPoint, enumerate_awaits
+from awaken.testing.simulation import InjectionPoint
 from scenarios.worlds import CheckedModel, LoopClock, assert_valid_at_every_commit
 
+EVERY = choose_size(7, 1)
 WORKED = StateKey(
     "worked", default=0, apply=lambda old, new: old + new, merge="commutative", scope="thread"
 )
@@ -242,6 +244,7 @@ async def started_run(life: Life) -> None:
 Go = Callable[[Life], Coroutine[Any, Any, None]]
 
 
+@sampled
 @pytest.mark.parametrize("store", [QuickStore, SlowStore])
 @pytest.mark.parametrize(
     ("go", "who"),
@@ -272,13 +275,14 @@ def test_a_run_cancelled_at_any_moment_ends_whole(
         await hook.settle()
         ends[await life.check(kept=kept)] += 1
 
-    points = enumerate_awaits(scenario)
-    assert points > (150 if store is QuickStore else 300)
+    points = inject_at_points(scenario, EVERY)
+    assert points * EVERY > (150 if store is QuickStore else 300)
     assert ends["cancelled"] > points * 0.8
     assert ends["natural_end"] >= 1
     assert set(ends) <= {"cancelled", "natural_end", "nothing"}
 
 
+@sampled
 @pytest.mark.parametrize("store", [QuickStore, SlowStore])
 def test_a_run_that_times_out_at_any_moment_ends_whole(store: type[QuickStore]) -> None:
     async def scenario(hook: InjectionPoint) -> None:
@@ -297,7 +301,7 @@ def test_a_run_that_times_out_at_any_moment_ends_whole(store: type[QuickStore]) 
             assert hook.fired
         await life.check(kept=kept)
 
-    assert enumerate_awaits(scenario) > 150
+    assert inject_at_points(scenario, EVERY) * EVERY > 150
 
 
 ASKS = [("ask", {}), ("once", {"seconds": 0}), ("ask", {})]
@@ -314,6 +318,7 @@ async def suspended(life: Life) -> RunRequest:
     return RunRequest(thread_id="t", decisions=tuple(decisions.items()))
 
 
+@sampled
 @pytest.mark.parametrize("store", [QuickStore, SlowStore])
 def test_a_resumed_run_cancelled_at_any_moment_ends_whole(store: type[QuickStore]) -> None:
     ends: Counter[str] = Counter()
@@ -332,8 +337,8 @@ def test_a_resumed_run_cancelled_at_any_moment_ends_whole(store: type[QuickStore
         await hook.settle()
         ends[await life.check(kept=kept)] += 1
 
-    points = enumerate_awaits(scenario)
-    assert points > (70 if store is QuickStore else 100)
+    points = inject_at_points(scenario, EVERY)
+    assert points * EVERY > (70 if store is QuickStore else 100)
     assert ends["cancelled"] > points * 0.8
 
 
@@ -359,7 +364,7 @@ def test_a_decision_whose_sender_vanishes_at_any_moment_is_taken_or_not_but_harm
         assert life.work.begun == {"call_1": 1, "call_2": 1, "call_3": 1}
         await life.check(kept=life.work.given)
 
-    enumerate_awaits(scenario)
+    inject_at_points(scenario, 1)
     assert taken[True] > 2
     assert taken[False] > 2 or store is QuickStore
 
@@ -383,4 +388,4 @@ def test_a_decision_whose_sender_vanishes_while_the_run_still_works_harms_nothin
         assert life.work.begun["call_1"] == 1
         await life.check(kept=life.work.given)
 
-    assert enumerate_awaits(scenario) >= 5
+    assert inject_at_points(scenario, 1) >= 5

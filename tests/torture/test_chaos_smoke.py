@@ -1,6 +1,7 @@
 """The chaos stages work and pass at a tiny size, and their planted bugs still fit the source."""
 
 import pytest
+from tests.sampling import long
 
 from .chaos_mutants import planted
 from .schedule_sweep import SCENARIOS
@@ -20,6 +21,7 @@ STAGES = (
 )
 
 
+@long
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_stage_passes_and_says_what_it_did(stage: str) -> None:
     assert check_stage(stage)

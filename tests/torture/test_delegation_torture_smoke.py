@@ -1,6 +1,7 @@
 """The stages in which parents and children are killed work and pass at a tiny size."""
 
 import pytest
+from tests.sampling import long
 
 from .delegation_scenarios import SCENARIOS
 from .pair_sweep import BEGINNINGS
@@ -17,6 +18,7 @@ STAGES = (
 FEATURES = ("delegate", "tasks", "tell", "cancel")
 
 
+@long
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_stage_of_parents_and_children_passes_and_says_what_it_did(stage: str) -> None:
     assert check_stage(stage)

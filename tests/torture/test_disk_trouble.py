@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.sampling import choose_size, sampled
 
 from awaken.contracts.errors import (
     AwakenError,
@@ -36,7 +37,7 @@ from .damage import Reading, damaged, flipped, sample_store, samples
 from .history import Log
 from .store_file import problems_of
 
-FLIPS, CUTS = 2000, 150
+FLIPS, CUTS = choose_size(200, 2000), choose_size(30, 150)
 TEXT = random.Random(1).randbytes(2000).hex()
 """Nothing that could be packed."""
 
@@ -188,6 +189,7 @@ async def _opened_and_closed(path: Path) -> None:
     await store.close()
 
 
+@sampled
 def test_a_flipped_bit_is_found_or_harmless(tmp_path: Path) -> None:
     content = sample_store(tmp_path / "store.db")
     reading = Reading(tmp_path / "store.db")
@@ -197,6 +199,7 @@ def test_a_flipped_bit_is_found_or_harmless(tmp_path: Path) -> None:
     assert set(verdicts) == {"found", "harmless"}
 
 
+@sampled
 def test_a_file_that_lost_its_end_is_found_or_harmless(tmp_path: Path) -> None:
     content = sample_store(tmp_path / "store.db")
     reading = Reading(tmp_path / "store.db")

@@ -3,6 +3,7 @@
 import inspect
 
 import pytest
+from tests.sampling import long
 
 from awaken.contracts.storage.store import Store
 
@@ -20,6 +21,7 @@ STAGES = (
 )
 
 
+@long
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_runtime_stage_passes_and_says_what_it_did(stage: str) -> None:
     assert check_stage(stage)

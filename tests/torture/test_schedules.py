@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from tests.sampling import choose_size, sampled
 
 from awaken import Agent, AgentRuntime, StateKey, ToolContext, tool
 from awaken.contracts.messages.message import Role
@@ -21,7 +22,7 @@ from awaken.testing.fakes import FakeClock, SequentialIds
 from awaken.testing.scripted_model import ScriptedModel, ToolCalls
 from awaken.testing.simulation import RandomOrder, SimulatedLoop, run
 
-PROGRAMS, SCHEDULES = 500, 10
+PROGRAMS, SCHEDULES = choose_size(50, 500), 10
 EFFECTS = ("none", "idempotent", "once")
 
 Op = tuple[str, str, int]
@@ -149,6 +150,7 @@ def check_serial(program: Program, answers: list[str], final: dict[str, Any]) ->
     return refused
 
 
+@sampled
 def test_any_schedule_gives_the_state_of_the_call_order_and_the_same_bytes() -> None:
     interleavings: set[int] = set()
     refused = written = 0

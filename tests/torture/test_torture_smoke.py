@@ -1,6 +1,7 @@
 """The stages of the store work and pass at a tiny size, and their planted bugs still fit."""
 
 import pytest
+from tests.sampling import long
 
 from .mutants import planted
 from .smoke import check_planted, check_stage
@@ -17,6 +18,7 @@ STAGES = (
 )
 
 
+@long
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_stage_passes_and_says_what_it_did(stage: str) -> None:
     assert check_stage(stage)

@@ -1,11 +1,13 @@
 """The stage with two servers works and passes at a tiny size, and its planted bugs still fit."""
 
 import pytest
+from tests.sampling import long
 
 from .smoke import check_planted, check_stage
 from .two_servers_mutants import planted
 
 
+@long
 @pytest.mark.timeout(180)
 def test_two_servers_of_which_each_is_killed_lose_nothing() -> None:
     shown = check_stage("two_servers --rounds 2 --runs 5 --victims both --seconds 3")

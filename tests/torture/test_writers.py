@@ -5,6 +5,8 @@ import os
 from functools import partial
 from pathlib import Path
 
+from tests.sampling import choose_size, sampled
+
 from awaken.contracts.errors import VersionConflict
 from awaken.stores.sqlite import SqliteStore
 from awaken.stores.sqlite.writer import driven
@@ -17,6 +19,8 @@ from .views import view_of
 
 PROCESSES, WRITERS, MESSAGES = 2, 16, 50
 BOUND_S = 45
+RACES = choose_size(6, 60)
+"""Without waiting for each other, about one race in fifteen fails."""
 
 
 def test_32_writers_in_two_processes_append_1600_messages_each_in_its_own_order(
@@ -71,9 +75,9 @@ async def _write(store: SqliteStore, name: str) -> None:
                 version = conflict.actual
 
 
+@sampled
 def test_processes_that_make_a_store_together_all_get_it(tmp_path: Path) -> None:
-    """Only a race can show it: without waiting, about one round in fifteen fails."""
-    for number in range(60):
+    for number in range(RACES):
         path = tmp_path / f"store{number}.db"
         ready, go = os.pipe()
         children = [Child(partial(_open_at_once, path, ready)) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""An agent as code declares it; `spec` is the part of it that is data."""
+"""An agent as declared in code; `spec` is its part that is plain data."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ _SPEC_NAMES = {
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Agent:
-    """An agent: who it is, which model speaks, what it may use. Checked when it is made.
+    """An agent: its identity, its model, its tools and its limits. Checked when it is created.
 
     Raises:
         InvalidSpec: A value cannot be accepted; names the agent and the field.
@@ -40,14 +40,14 @@ class Agent:
 
     id: str
     model: str | ModelSpec | ModelPool | ModelClient = field(kw_only=True, default="")
-    """`provider:model` or the id of a registered one, a model, a pool, or a client of its own."""
+    """`provider:model`, the id of a registered model, a `ModelSpec`, a pool, or a client."""
     endpoint: RemoteEndpoint | None = field(kw_only=True, default=None)
-    """Where it executes, when that is not here; then it has no model here."""
+    """The remote server where the agent executes; then it has no model here."""
     instructions: str = field(kw_only=True, default="")
     tools: Sequence[Tool | Callable[..., Any]] = field(kw_only=True, default=())
     plugins: Sequence[Plugin] = field(kw_only=True, default=())
     output_type: Any = field(kw_only=True, default=None)
-    """The type of the final answer; absent leaves it as text."""
+    """The type of the final answer; absent: the answer is text."""
     description: str = field(kw_only=True, default="")
     max_rounds: int = field(kw_only=True, default=16)
     stop: Sequence[StopCondition] = field(kw_only=True, default=())
@@ -55,7 +55,7 @@ class Agent:
     """What a run, a thread or a tenant may spend with this agent."""
     parallel_tools: bool = field(kw_only=True, default=True)
     frontend_tools_may_replace: bool = field(kw_only=True, default=False)
-    """Whether a client's tool takes the place of one of the agent's with the same name."""
+    """Whether a client's tool replaces a tool of the agent with the same name."""
     allowed_tools: Sequence[str] | None = field(kw_only=True, default=None)
     excluded_tools: Sequence[str] | None = field(kw_only=True, default=None)
     delegates: Sequence[str] = field(kw_only=True, default=())
@@ -70,17 +70,17 @@ class Agent:
     output: OutputType | None = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "plugins", tuple(_listed(self, "plugins")))
-        object.__setattr__(self, "spec", _spec(self))
-        object.__setattr__(self, "own_tools", _own_tools(self))
+        object.__setattr__(self, "plugins", tuple(_read_list(self, "plugins")))
+        object.__setattr__(self, "spec", _build_spec(self))
+        object.__setattr__(self, "own_tools", _build_tools(self))
         object.__setattr__(self, "tools", tuple(self.own_tools.values()))
-        object.__setattr__(self, "output", _output(self))
+        object.__setattr__(self, "output", _build_output(self))
 
     def __repr__(self) -> str:
         return f"Agent({self.id!r})"
 
 
-def _spec(agent: Agent) -> AgentSpec:
+def _build_spec(agent: Agent) -> AgentSpec:
     for name in ("max_rounds", "max_continuation_retries"):
         limit = getattr(agent, name)
         if isinstance(limit, int) and limit < 0:
@@ -103,7 +103,7 @@ def _spec(agent: Agent) -> AgentSpec:
         "frontend_tools_may_replace": agent.frontend_tools_may_replace,
         "delegates": agent.delegates,
         "endpoint": agent.endpoint,
-        "sections": _sections(agent),
+        "sections": _encode_sections(agent),
     }
     try:
         spec = msgspec.convert(fields, AgentSpec)
@@ -125,7 +125,7 @@ def _model_id(agent: Agent) -> str:
         return model if is_named else _refuse(agent, "model", "it is blank")
     if isinstance(model, ModelClient) and not isinstance(model, type):
         return f"{agent.id}:model"
-    _refuse(agent, "model", "it is no model id, no ModelSpec, no ModelPool and no ModelClient")
+    _refuse(agent, "model", "it is not a model id, a ModelSpec, a ModelPool or a ModelClient")
 
 
 def _plugin_ids(agent: Agent) -> tuple[str, ...]:
@@ -139,9 +139,9 @@ def _plugin_ids(agent: Agent) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _sections(agent: Agent) -> dict[str, Any]:
+def _encode_sections(agent: Agent) -> dict[str, Any]:
     if not isinstance(agent.config, Mapping):
-        _refuse(agent, "config", "it is no mapping of section names")
+        _refuse(agent, "config", "it is not a mapping of section names")
     try:
         return {
             name: msgspec.to_builtins(section, str_keys=True, enc_hook=encode_model)
@@ -151,9 +151,9 @@ def _sections(agent: Agent) -> dict[str, Any]:
         _refuse(agent, "config", str(error), error)
 
 
-def _own_tools(agent: Agent) -> dict[str, Tool]:
+def _build_tools(agent: Agent) -> dict[str, Tool]:
     tools: dict[str, Tool] = {}
-    for candidate in _listed(agent, "tools"):
+    for candidate in _read_list(agent, "tools"):
         try:
             tool = as_tool(candidate)
         except InvalidSpec as error:
@@ -165,14 +165,14 @@ def _own_tools(agent: Agent) -> dict[str, Tool]:
     return tools
 
 
-def _output(agent: Agent) -> OutputType | None:
+def _build_output(agent: Agent) -> OutputType | None:
     try:
         return None if agent.output_type is None else OutputType(agent.output_type)
     except InvalidSpec as error:
         _refuse(agent, "output_type", error.problem, error)
 
 
-def _listed(agent: Agent, name: str) -> Sequence[Any]:
+def _read_list(agent: Agent, name: str) -> Sequence[Any]:
     values = getattr(agent, name)
     if isinstance(values, str) or not isinstance(values, Sequence):
         _refuse(agent, name, f"pass a list, {name}=[…]")

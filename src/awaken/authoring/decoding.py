@@ -1,7 +1,7 @@
-"""From the JSON of a tool call to typed arguments, by the cheapest way that is safe.
+"""Decoders from the JSON of a tool call to typed arguments: the cheapest one that is safe.
 
-`msgspec.convert` does not copy what it leaves untouched: cheap for long texts, but a tool that
-changes an untyped argument in place would then change the transcript.
+`msgspec.convert` does not copy values that it leaves unchanged. This is cheap for long texts, but a
+tool that changes an untyped argument in place would then change the transcript.
 """
 
 import copy
@@ -20,39 +20,39 @@ Decoder = Callable[[Any], msgspec.Struct]
 def arguments_decoder(type_: type[msgspec.Struct]) -> Decoder:
     """Return a function from parsed JSON to the struct.
 
-    What it returns shares nothing mutable with what it is given. It raises
-    `msgspec.ValidationError`, `UnicodeEncodeError` or `RecursionError`.
+    Its result shares nothing mutable with its input. It raises `msgspec.ValidationError`,
+    `UnicodeEncodeError` or `RecursionError`.
     """
-    kinds = _kinds(inspect.type_info(type_))
+    kinds = _collect_kinds(inspect.type_info(type_))
     if inspect.AnyType in kinds:
-        return _copying_decoder(type_)
+        return _build_copying_decoder(type_)
     if inspect.CustomType in kinds or any("key_type" in k.__struct_fields__ for k in kinds):
-        return functools.partial(_converted, type_)
-    return lambda arguments: msgspec.convert(arguments, type_)
+        return functools.partial(_convert, type_)
+    return functools.partial(msgspec.convert, type=type_)
 
 
-def _copying_decoder(type_: type[msgspec.Struct]) -> Decoder:
+def _build_copying_decoder(type_: type[msgspec.Struct]) -> Decoder:
     encode = msgspec.json.Encoder().encode
     decode = msgspec.json.Decoder(type_, dec_hook=decode_model).decode
 
-    def decoded(arguments: Any) -> msgspec.Struct:
+    def decode_copy(arguments: Any) -> msgspec.Struct:
         try:
             return decode(encode(arguments))
-        except UnicodeEncodeError:  # A lone surrogate, which a `str` may well be given.
-            return _converted(type_, copy.deepcopy(arguments))
+        except UnicodeEncodeError:  # A lone surrogate, which a `str` may contain.
+            return _convert(type_, copy.deepcopy(arguments))
         except TypeError as error:
             raise msgspec.ValidationError(str(error)) from error
 
-    return decoded
+    return decode_copy
 
 
-def _converted(type_: type[msgspec.Struct], arguments: Any) -> msgspec.Struct:
-    # The keys of a JSON object are text, whatever the keys of the type are.
+def _convert(type_: type[msgspec.Struct], arguments: Any) -> msgspec.Struct:
+    # JSON object keys are text, whatever the key type is.
     return msgspec.convert(arguments, type_, str_keys=True, dec_hook=decode_model)
 
 
-def _kinds(root: Any) -> set[type[msgspec.Struct]]:
-    """Return the kinds of all the types that make up a type."""
+def _collect_kinds(root: Any) -> set[type[msgspec.Struct]]:
+    """Return the kinds of all types that a type consists of."""
     seen: dict[int, Any] = {}
     waiting = [root]
     while waiting:

@@ -1,7 +1,7 @@
-"""Agents as tools: a model asks another agent by calling it.
+"""Agents as tools: a model delegates to another agent by calling a tool.
 
-Knows how a delegate's answer, question or failure becomes a tool result; who runs the delegate,
-and where, is the business of `ToolContext.sub_runs`.
+This module converts a delegate's answer, question or failure into a tool result;
+`ToolContext.sub_runs` runs the delegate.
 """
 
 import asyncio
@@ -30,18 +30,18 @@ from .functions import FunctionTool, ToolOptions
 from .results import json_form
 
 DESCRIPTION_CHARACTERS = 100
-"""How much of a delegate's instructions stands in for a description that it lacks."""
+"""How much of a delegate's instructions replaces a missing description."""
 TIMEOUT_SECONDS = 24 * 60 * 60
-"""A delegate has limits of its own; this one only ends what nobody waits for any more."""
+"""A delegate has its own limits; this timeout only ends abandoned calls."""
 
-_ID_CHARACTERS = 54  # What `agent_run_` leaves of the 64 that every model vendor takes.
+_ID_CHARACTERS = 54  # Model vendors accept 64 characters, and `agent_run_` takes ten of them.
 
 
 class AgentTool(FunctionTool[..., Awaitable[ToolResult]]):
-    """A tool that has another agent answer, and waits until it ended or needs something.
+    """A tool that runs another agent and waits until its run ended or waits for input.
 
-    A call that is run again, after a crash or with a decision, finds the delegate that it has
-    started; it never starts a second one.
+    A call that is run again, after a crash or with a decision, finds the delegate that it started
+    before; it never starts a second one.
     """
 
     def __init__(self, agent_id: str, description: str) -> None:
@@ -54,10 +54,10 @@ class AgentTool(FunctionTool[..., Awaitable[ToolResult]]):
             "timeout": TIMEOUT_SECONDS,
             "check": _check_prompt,
         }
-        super().__init__(self._asked, options)
+        super().__init__(self._ask_agent, options)
 
-    async def _asked(self, prompt: str, ctx: ToolContext) -> ToolResult:
-        """Ask the agent, or pass a decision on to it when the call goes on.
+    async def _ask_agent(self, prompt: str, ctx: ToolContext) -> ToolResult:
+        """Ask the agent, or pass a decision on to it when the call continues.
 
         Args:
             prompt: What the agent should do. It sees nothing else of this conversation.
@@ -67,17 +67,17 @@ class AgentTool(FunctionTool[..., Awaitable[ToolResult]]):
 
 
 async def delegated(delegation: Delegation, ctx: ToolContext) -> ToolResult:
-    """Have another agent answer a call; what was decided on the call is passed on to it.
+    """Run another agent for a tool call; a decision on the call is passed on to it.
 
-    The result is its answer, its question, or why it could not be asked.
+    The result is the delegate's answer, its question, or why it could not be run.
     """
     ctx.progress(ProgressStatus.RUNNING)
-    asked = msgspec.structs.replace(delegation, answer=ctx.resume)
+    request = msgspec.structs.replace(delegation, answer=ctx.resume)
     progress, message = ProgressStatus.FAILED, None
     try:
-        answer = await ctx.sub_runs.delegate(asked)
-        progress, message = _progress(answer.status), answer.message
-        return _result(answer, asked.prompt, ctx)
+        answer = await ctx.sub_runs.delegate(request)
+        progress, message = _to_progress(answer.status), answer.message
+        return _build_result(answer, request.prompt, ctx)
     except (ExecutionBackendError, UsageError) as error:
         message = str(error)
         return ToolResult.error(ctx.tool_name, message, code=error.code)
@@ -89,14 +89,14 @@ async def delegated(delegation: Delegation, ctx: ToolContext) -> ToolResult:
 
 
 def description_of(spec: AgentSpec | None) -> str:
-    """What an agent says of itself, or else how its instructions begin."""
+    """The description of an agent, or else the beginning of its instructions."""
     if spec is None:
         return ""
     return spec.description.strip() or spec.system_prompt.strip()[:DESCRIPTION_CHARACTERS]
 
 
 def delegate_tool_id(agent_id: str) -> str:
-    """The id of an agent's tool; what a tool id may not have is replaced, always the same way."""
+    """The id of an agent's tool; characters that a tool id cannot have become underscores."""
     slug = re.sub(r"[^A-Za-z0-9_-]", "_", agent_id)[:_ID_CHARACTERS]
     return f"agent_run_{slug}"
 
@@ -107,7 +107,7 @@ def _check_prompt(prompt: str) -> None:
         raise ValueError(message)
 
 
-def _progress(status: BackendRunStatus) -> ProgressStatus:
+def _to_progress(status: BackendRunStatus) -> ProgressStatus:
     match status:
         case BackendRunStatus.COMPLETED:
             return ProgressStatus.DONE
@@ -117,14 +117,14 @@ def _progress(status: BackendRunStatus) -> ProgressStatus:
             return ProgressStatus.PENDING if status.is_waiting else ProgressStatus.FAILED
 
 
-def _result(answer: BackendRunResult, prompt: str, ctx: ToolContext) -> ToolResult:
-    name, data = ctx.tool_name, _payload(answer)
+def _build_result(answer: BackendRunResult, prompt: str, ctx: ToolContext) -> ToolResult:
+    name, data = ctx.tool_name, _build_payload(answer)
     known = {"child_run_id": answer.run_id} if answer.run_id else {}
     if answer.status is BackendRunStatus.COMPLETED:
         return ToolResult(tool_name=name, data=data, metadata=known, usage=answer.usage)
     if answer.status.is_waiting:
-        # What it has used is counted when it has ended, and then all of it.
-        waiting = ToolResult.suspended(name, _ticket(answer, prompt, ctx))
+        # Its whole usage is counted once, when it has ended.
+        waiting = ToolResult.suspended(name, _build_ticket(answer, prompt, ctx))
         return msgspec.structs.replace(waiting, data=data, metadata=known)
     return ToolResult(
         tool_name=name,
@@ -136,8 +136,8 @@ def _result(answer: BackendRunResult, prompt: str, ctx: ToolContext) -> ToolResu
     )
 
 
-def _payload(answer: BackendRunResult) -> dict[str, Any]:
-    # The text is the response already, and the raw answer is all of it once more.
+def _build_payload(answer: BackendRunResult) -> dict[str, Any]:
+    # The response already has the text, and the raw answer would repeat everything.
     output = msgspec.structs.replace(answer.output, text=None, raw=None)
     return {
         "agent_id": answer.agent_id,
@@ -148,10 +148,10 @@ def _payload(answer: BackendRunResult) -> dict[str, Any]:
     }
 
 
-def _ticket(answer: BackendRunResult, prompt: str, ctx: ToolContext) -> SuspendTicket:
+def _build_ticket(answer: BackendRunResult, prompt: str, ctx: ToolContext) -> SuspendTicket:
     call_id = ctx.call_id.strip() or ctx.tool_name
     reason = answer.status.status_reason(answer.termination)
-    asked = answer.tickets[0].suspension if len(answer.tickets) == 1 else Suspension()
+    question = answer.tickets[0].suspension if len(answer.tickets) == 1 else Suspension()
     return SuspendTicket(
         suspension=Suspension(
             id=f"delegate_run:{answer.run_id}" if answer.run_id else "delegate_tool",
@@ -162,10 +162,10 @@ def _ticket(answer: BackendRunResult, prompt: str, ctx: ToolContext) -> SuspendT
                 "backend_status": answer.shown_status,
                 "child_run_id": answer.run_id or None,
                 "tool_call_id": call_id,
-                **_questions(answer),
+                **_list_questions(answer),
             },
-            response_schema=asked.response_schema,
-            choices=asked.choices,
+            response_schema=question.response_schema,
+            choices=question.choices,
         ),
         pending=PendingToolCall(id=call_id, name=ctx.tool_name, arguments={"prompt": prompt}),
         resume_mode=ResumeMode.PASS_DECISION_TO_TOOL,
@@ -174,17 +174,17 @@ def _ticket(answer: BackendRunResult, prompt: str, ctx: ToolContext) -> SuspendT
 
 
 def asks_of_delegate(answer: BackendRunResult) -> Asks:
-    """What a delegate wants to hear: it is told what is decided on its caller's ticket."""
+    """The kind of a delegate's question; the decision on the caller's ticket is passed on to it."""
     match answer.tickets:
         case ():
-            # It waits for a message, and is told whatever is said.
+            # It waits for a message, so any answer is passed on.
             return Asks.ANSWER
-        case (asked,):
-            return asked.asked
+        case (ticket,):
+            return ticket.asked
         case _:
             return Asks.EITHER
 
 
-def _questions(answer: BackendRunResult) -> dict[str, Any]:
-    """What the delegate asks: a decision is passed on only as long as it asks just that."""
+def _list_questions(answer: BackendRunResult) -> dict[str, Any]:
+    """The delegate's open tickets: a decision is passed on only while exactly these are open."""
     return {"ticket_ids": [it.ticket_id for it in answer.tickets]} if answer.tickets else {}

@@ -1,6 +1,6 @@
-"""What a docstring says about a function and its parameters.
+"""Parses the docstring of a function into a description and its parameters.
 
-Understands the Google, NumPy and Sphinx styles; other sections stay part of the description.
+Supports the Google, NumPy and Sphinx styles; other sections stay part of the description.
 """
 
 import inspect
@@ -17,7 +17,7 @@ _SPHINX_TYPE = re.compile(r":type\s+\w+\s*:")
 
 
 class Documentation(NamedTuple):
-    """A docstring, taken apart."""
+    """A parsed docstring."""
 
     description: str
     parameters: dict[str, str]
@@ -32,14 +32,14 @@ def read_docstring(docstring: str | None) -> Documentation:
     while at < len(lines):
         line = lines[at].rstrip()
         if line in _GOOGLE_HEADERS:
-            at, block = _indented_block(lines, at + 1)
-            parameters |= _entries(block, _GOOGLE_ENTRY)
+            at, block = _read_indented_block(lines, at + 1)
+            parameters |= _parse_entries(block, _GOOGLE_ENTRY)
         elif line in _NUMPY_HEADERS and _is_underlined(lines, at):
-            at, block = _numpy_block(lines, at + 2)
-            parameters |= _entries(block, _NUMPY_ENTRY)
+            at, block = _read_numpy_block(lines, at + 2)
+            parameters |= _parse_entries(block, _NUMPY_ENTRY)
         elif _SPHINX_ENTRY.match(line) or _SPHINX_TYPE.match(line):
-            at, block = _indented_block(lines, at + 1)
-            parameters |= _entries([line, *(f" {text}" for text in block)], _SPHINX_ENTRY)
+            at, block = _read_indented_block(lines, at + 1)
+            parameters |= _parse_entries([line, *(f" {text}" for text in block)], _SPHINX_ENTRY)
         else:
             kept.append(line)
             at += 1
@@ -51,25 +51,21 @@ def _is_underlined(lines: list[str], at: int) -> bool:
     return at + 1 < len(lines) and _UNDERLINE.match(lines[at + 1]) is not None
 
 
-def _indented_block(lines: list[str], start: int) -> tuple[int, list[str]]:
+def _read_indented_block(lines: list[str], start: int) -> tuple[int, list[str]]:
     end = start
     while end < len(lines) and (not lines[end].strip() or lines[end][0] == " "):
         end += 1
-    return end, _dedented(lines[start:end])
+    return end, inspect.cleandoc("\n" + "\n".join(lines[start:end])).splitlines()
 
 
-def _numpy_block(lines: list[str], start: int) -> tuple[int, list[str]]:
+def _read_numpy_block(lines: list[str], start: int) -> tuple[int, list[str]]:
     end = start
     while end < len(lines) and not _is_underlined(lines, end):
         end += 1
     return end, lines[start:end]
 
 
-def _dedented(block: list[str]) -> list[str]:
-    return inspect.cleandoc("\n" + "\n".join(block)).splitlines()
-
-
-def _entries(block: list[str], entry: re.Pattern[str]) -> dict[str, str]:
+def _parse_entries(block: list[str], entry: re.Pattern[str]) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     names: list[str] = []
     for line in block:

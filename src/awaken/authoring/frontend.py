@@ -1,4 +1,4 @@
-"""Tools that a client runs: the call waits, and the decision is its result."""
+"""Tools that a client runs: the call is suspended, and the decision is its result."""
 
 from typing import Any
 
@@ -40,9 +40,11 @@ class FrontEndTool:
         tool_id = self.descriptor.id
         if context.resume is not None:
             return ToolOutput(result=ToolResult.decided(tool_id, context.resume))
-        return ToolOutput(result=ToolResult.suspended(tool_id, self._ticket(arguments, context)))
+        return ToolOutput(
+            result=ToolResult.suspended(tool_id, self._build_ticket(arguments, context))
+        )
 
-    def _ticket(self, arguments: Any, context: ToolContext) -> SuspendTicket:
+    def _build_ticket(self, arguments: Any, context: ToolContext) -> SuspendTicket:
         tool_id = self.descriptor.id
         return SuspendTicket(
             suspension=Suspension(

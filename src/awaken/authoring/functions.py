@@ -1,12 +1,15 @@
-"""Functions as tools: everything about the signature is compiled when the tool is declared.
+"""Functions as tools: the signature is compiled when the tool is declared.
 
-Knows how to call one function with decoded arguments; timeouts, retries and policy are not here.
+A tool here only calls its function with decoded arguments; the runtime adds timeouts, retries and
+policy.
 """
 
+import asyncio
 import functools
+import inspect
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
@@ -22,7 +25,6 @@ from awaken.contracts.tools.tool import (
     ToolOutput,
 )
 
-from .calls import BoundCall
 from .decoding import arguments_decoder
 from .refusals import refusal
 from .results import as_output
@@ -44,7 +46,7 @@ _ALTERNATIVES = frozenset({"anyOf", "oneOf", "allOf"})
 
 
 class ToolOptions(TypedDict, total=False):
-    """What `@tool` takes besides the function; see `ToolDescriptor` for what each one means."""
+    """The options of `@tool`; `ToolDescriptor` documents them."""
 
     id: str
     """The function's name unless given."""
@@ -59,7 +61,7 @@ class ToolOptions(TypedDict, total=False):
     category: str | None
     metadata: dict[str, Any]
     check: Callable[..., object] | None
-    """Takes arguments by name and raises ValueError to refuse them before anything runs."""
+    """Takes arguments by name and raises ValueError to refuse them before the tool runs."""
     reconcile: Callable[..., Any] | None
     """For `once` tools: takes arguments by name, and a context, and returns what a lost call
     returned, or None when it never took effect."""
@@ -88,41 +90,41 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
         problem = f"use @tool or @tool(id={function!r})"
         raise InvalidSpec(what=f"@tool({function!r})", problem=problem)
     if function is None:
-        return functools.partial(_declared, options=options)
-    return _declared(function, options)
+        return functools.partial(_declare_tool, options=options)
+    return _declare_tool(function, options)
 
 
 def as_tool(candidate: Any) -> Tool:
     """Return a tool: the object itself if it is one, otherwise made from a function.
 
     Raises:
-        InvalidSpec: It is neither, or no model could be told of it.
+        InvalidSpec: It is neither, or it cannot be offered to a model.
     """
     if isinstance(candidate, type) or not (callable(candidate) or isinstance(candidate, Tool)):
-        raise InvalidSpec(what=f"tool {candidate!r}", problem="it is no tool and no function")
+        raise InvalidSpec(what=f"tool {candidate!r}", problem="it is neither a tool nor a function")
     if not isinstance(candidate, Tool):
-        return _declared(candidate, {})
-    if problem := _problem(candidate.descriptor):
+        return _declare_tool(candidate, {})
+    if problem := _find_problem(candidate.descriptor):
         raise InvalidSpec(what=f"tool {type(candidate).__qualname__}", problem=problem)
     return candidate
 
 
-def _problem(descriptor: Any) -> str | None:
-    """Why no model could be told of a tool."""
+def _find_problem(descriptor: Any) -> str | None:
+    """Why a tool cannot be offered to a model, or None."""
     if not isinstance(descriptor, ToolDescriptor):
-        return "its descriptor is no ToolDescriptor"
+        return "its descriptor is not a ToolDescriptor"
     if not _ID.fullmatch(descriptor.id):
-        return f"{descriptor.id!r} is no tool id; give id= of letters, digits, _ and -"
+        return f"{descriptor.id!r} is not a valid tool id; set id= with letters, digits, _ and -"
     schema = descriptor.parameters
     if schema and (schema.get("type") != "object" or _ALTERNATIVES & schema.keys()):
         return (
-            "its parameters are no object: give a schema of type 'object' without anyOf, oneOf "
+            "its parameters are not an object: use a schema of type 'object' without anyOf, oneOf "
             "or allOf at its top, and put other values into a property"
         )
     return None
 
 
-def _declared(function: Callable[..., Any], options: ToolOptions) -> "FunctionTool[..., Any]":
+def _declare_tool(function: Callable[..., Any], options: ToolOptions) -> "FunctionTool[..., Any]":
     if isinstance(function, FunctionTool):
         function = function.__wrapped__
     if (reconcile := options.get("reconcile")) is not None:
@@ -133,7 +135,7 @@ def _declared(function: Callable[..., Any], options: ToolOptions) -> "FunctionTo
 class FunctionTool(Generic[P, R]):
     """A tool that calls a function. Calling the tool itself calls the plain function.
 
-    It goes by the function's name and module, as a wrapper does.
+    Like a wrapper, it has the function's name and module.
     """
 
     __wrapped__: Callable[P, R]
@@ -141,11 +143,11 @@ class FunctionTool(Generic[P, R]):
     def __init__(self, function: Callable[P, R], options: ToolOptions) -> None:
         source = source_of(function)
         parameters = read_parameters(source)
-        self.descriptor = _descriptor(source, parameters, options)
+        self.descriptor = _build_descriptor(source, parameters, options)
         functools.update_wrapper(self, function, _NAMES, ())
         self.__doc__ = self.descriptor.description
         self._call = BoundCall(source, parameters.context_name)
-        self._check = _checker(options, parameters)
+        self._check = _build_checker(options, parameters)
         self._parameters = parameters
         self._decode = arguments_decoder(parameters.arguments_type)
 
@@ -172,7 +174,7 @@ class FunctionTool(Generic[P, R]):
         return keywords
 
     async def execute(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        """Call the function: a coroutine here, a plain one in a worker thread.
+        """Call the function: a coroutine function on the loop, a plain one in a worker thread.
 
         Raises:
             ToolInternalError: The function returned something that has no JSON form.
@@ -182,7 +184,7 @@ class FunctionTool(Generic[P, R]):
 
 
 class ReconcilingTool(FunctionTool[P, R]):
-    """A `once` tool whose author can tell what a lost call did."""
+    """A `once` tool with a function that finds the outcome of a lost call."""
 
     def __init__(
         self, function: Callable[P, R], options: ToolOptions, reconcile: Callable[..., Any]
@@ -201,7 +203,7 @@ class ReconcilingTool(FunctionTool[P, R]):
         return None if value is None else as_output(self.descriptor.id, value, context)
 
 
-def _checker(
+def _build_checker(
     options: ToolOptions, parameters: Parameters
 ) -> Callable[[dict[str, Any]], object] | None:
     check = options.get("check")
@@ -213,7 +215,9 @@ def _checker(
     return lambda arguments: check(**{name: arguments[name] for name in names})
 
 
-def _descriptor(source: Source, parameters: Parameters, options: ToolOptions) -> ToolDescriptor:
+def _build_descriptor(
+    source: Source, parameters: Parameters, options: ToolOptions
+) -> ToolDescriptor:
     unknown = options.keys() - ToolOptions.__annotations__.keys()
     if unknown:
         known = ", ".join(ToolOptions.__annotations__)
@@ -228,14 +232,14 @@ def _descriptor(source: Source, parameters: Parameters, options: ToolOptions) ->
         **{name: options[name] for name in _DESCRIPTOR_OPTIONS & options.keys()},  # type: ignore[literal-required]
     }
     try:
-        fields["timeout_ms"] = _milliseconds(options.get("timeout"))
+        fields["timeout_ms"] = _to_milliseconds(options.get("timeout"))
         descriptor = msgspec.convert(fields, ToolDescriptor)
     except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as error:
         source.refuse(str(error))
     for name in ("timeout_ms", "output_limit", "concurrency"):
         if (limit := getattr(descriptor, name)) is not None and limit < 1:
             source.refuse(f"{name} must be positive")
-    if problem := _problem(descriptor):
+    if problem := _find_problem(descriptor):
         source.refuse(problem)
     return descriptor
 
@@ -256,10 +260,46 @@ _DESCRIPTOR_OPTIONS = frozenset(
 )
 
 
-def _milliseconds(seconds: float | None) -> int | None:
+def _to_milliseconds(seconds: float | None) -> int | None:
     if seconds is None:
         return None
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         message = "timeout must be a number of seconds"
         raise TypeError(message)
     return math.ceil(seconds * 1000)
+
+
+class BoundCall:
+    """One function that is called with keyword arguments and, if it takes one, its context.
+
+    Raises:
+        InvalidSpec: The function is a generator.
+    """
+
+    __slots__ = ("_context_name", "_function", "_is_async")
+
+    def __init__(self, source: Source, context_name: str | None) -> None:
+        function = source.function
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            source.refuse("it is a generator; return the result and stream with emit_output()")
+        self._function = source.callable
+        self._context_name = context_name
+        self._is_async = inspect.iscoroutinefunction(function)
+
+    async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+        """Call the function; a worker thread has the context variables of the caller."""
+        if self._context_name is not None:
+            arguments = {**arguments, self._context_name: context}
+        if self._is_async:
+            return await self._function(**arguments)
+        value = await asyncio.to_thread(_call_in_thread, self._function, arguments)
+        return await value if isinstance(value, Awaitable) else value
+
+
+def _call_in_thread(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    try:
+        return function(**arguments)
+    except StopIteration as error:
+        # A future cannot hold a StopIteration: in Python 3.11 the awaiting task would hang.
+        message = "the function raised StopIteration"
+        raise RuntimeError(message) from error

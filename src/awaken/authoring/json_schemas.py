@@ -1,6 +1,6 @@
-"""Checking values against a JSON Schema that may come from outside.
+"""Validates values against a JSON Schema that may come from outside.
 
-Such a schema may neither fetch anything nor match slowly, and what it refuses is never quoted.
+Such a schema can neither fetch documents nor match slowly, and refused values are never quoted.
 """
 
 from importlib import import_module
@@ -16,30 +16,30 @@ _VIOLATIONS_MAX = 20
 _FORMS_MAX = 8
 _BACKTRACK_LIMIT = 10_000
 _PATTERN_BYTES = 256 * 1024
-"""How large a compiled pattern may be."""
+"""The maximum size of a compiled pattern."""
 _EXPLAINED_STEPS = 5_000
-"""Up to how many steps all that is wrong is told: each violation costs as much as many steps."""
+"""Above this many steps violations are not listed: each one costs as much as many steps."""
 
 
 class JsonSchema:
     """A JSON Schema, compiled once.
 
     Raises:
-        InvalidSpec: It is no valid schema, too large, or refers to another document.
+        InvalidSpec: It is not a valid schema, is too large, or refers to another document.
     """
 
     __slots__ = ("_cost", "_validator")
 
     def __init__(self, schema: Any, *, what: str) -> None:
         if not isinstance(schema, dict):
-            raise InvalidSpec(what=what, problem="it is no object")
+            raise InvalidSpec(what=what, problem="it is not an object")
         self._cost = SchemaCost(schema, what=what)
-        self._validator = _compiled(schema, what)
+        self._validator = _compile(schema, what)
 
     def violations(self, value: Any) -> list[str]:
-        """Say what is wrong with a value, and where; an empty list when it fits.
+        """Return what is wrong with a value, and where; an empty list if it fits.
 
-        A check that would take too many steps is not begun.
+        A check that would take too many steps is not started.
         """
         try:
             steps = self._cost.bound(value)
@@ -52,11 +52,11 @@ class JsonSchema:
             found = list(self._validator.iter_errors(value))
         except (ValueError, RecursionError) as error:
             return [refusal(error)]
-        return [_text(violation) for violation in found[:_VIOLATIONS_MAX]]
+        return [_describe_violation(violation) for violation in found[:_VIOLATIONS_MAX]]
 
 
-def _compiled(schema: Any, what: str) -> Any:
-    # Imported when the first schema is compiled, because most programs never do.
+def _compile(schema: Any, what: str) -> Any:
+    # Imported when the first schema is compiled, because most programs never compile one.
     engine = import_module("jsonschema_rs")
     linear = engine.RegexOptions(_PATTERN_BYTES, _PATTERN_BYTES)
     bounded_regex = engine.FancyRegexOptions(_BACKTRACK_LIMIT, _PATTERN_BYTES, _PATTERN_BYTES)
@@ -65,7 +65,7 @@ def _compiled(schema: Any, what: str) -> Any:
             schema, mask=_MASK, retriever=_refuse_to_fetch, pattern_options=linear
         )
     except ValueError:
-        pass  # Perhaps only a pattern with lookaround, which real servers do send.
+        pass  # Possibly only a pattern with lookaround, which real servers do send.
     try:
         return engine.validator_for(
             schema, mask=_MASK, retriever=_refuse_to_fetch, pattern_options=bounded_regex
@@ -80,22 +80,22 @@ def _refuse_to_fetch(uri: str) -> Any:
     raise ValueError(message)
 
 
-def _text(violation: Any) -> str:
+def _describe_violation(violation: Any) -> str:
     path = list(violation.instance_path)
     place = f" - at `{path_text(path)}`" if path else ""
-    return bounded(f"{_reason(violation)}{place}")
+    return bounded(f"{_explain_violation(violation)}{place}")
 
 
-def _reason(violation: Any) -> str:
-    """What is wrong; of a value that may have several forms, why it has none of them."""
+def _explain_violation(violation: Any) -> str:
+    """The reason of a violation; for `anyOf` and `oneOf`, why no branch fits."""
     forms = getattr(violation.kind, "context", None)
     if not forms:
         return str(violation.message)
     place = len(violation.instance_path)
-    told = [_within(errors[0], place) for errors in forms[:_FORMS_MAX] if errors]
-    return f"value has none of the forms that it may have ({'; '.join(dict.fromkeys(told))})"
+    reasons = [_describe_within(errors[0], place) for errors in forms[:_FORMS_MAX] if errors]
+    return f"value has none of the forms that it may have ({'; '.join(dict.fromkeys(reasons))})"
 
 
-def _within(violation: Any, place: int) -> str:
+def _describe_within(violation: Any, place: int) -> str:
     path = list(violation.instance_path)[place:]
     return f"`{path_text(path)}`: {violation.message}" if path else str(violation.message)

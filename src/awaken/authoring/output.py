@@ -45,10 +45,10 @@ class OutputType:
         self._decoder = msgspec.json.Decoder(type_, dec_hook=decode_model)
 
     def decode(self, text: str) -> Any:
-        """Return the answer as a value; JSON may stand alone or in a Markdown fence.
+        """Return the answer as a value; JSON may be bare or in a Markdown fence.
 
         Raises:
-            OutputInvalid: It is no JSON, or does not fit; the text names the place and no value.
+            OutputInvalid: It is not JSON or does not fit; the message names the place and no value.
         """
         if self._decoder is None:
             return text
@@ -65,10 +65,10 @@ class OutputType:
 
 
 class SchemaOutput(OutputType):
-    """An output that a request wants, as a JSON Schema; the answer stays plain JSON.
+    """The output that a request defines with a JSON Schema; the answer stays plain JSON.
 
     Raises:
-        InvalidSpec: It is no schema that can be checked.
+        InvalidSpec: The schema is not valid.
     """
 
     __slots__ = ("_checked",)
@@ -88,12 +88,12 @@ class SchemaOutput(OutputType):
 
 
 def _candidates(text: str) -> Iterator[str]:
-    """Yield what may be the JSON: all, the widest fence, the first fence."""
+    """Yield candidates for the JSON: the whole text, the widest fence, the first fence."""
     yield text
     _, opened, rest = text.partition(_FENCE)
     if not opened:
         return
     rest = rest.removeprefix("json").removeprefix("JSON")
-    # A string inside the JSON may hold a fence itself, so the widest reading comes first.
+    # A string inside the JSON may contain a fence, so the widest candidate comes first.
     yield rest.rpartition(_FENCE)[0] or rest
     yield rest.partition(_FENCE)[0]

@@ -1,4 +1,4 @@
-"""The bridge to pydantic models in users' annotations and results.
+"""Support for pydantic models in users' annotations and results.
 
 A model is recognised by its methods, so pydantic is never imported. Each function has the shape
 of one of msgspec's hooks for types that msgspec does not know.
@@ -17,23 +17,23 @@ def is_model(type_: Any) -> bool:
 
 
 def decode_model(type_: Any, value: Any) -> Any:
-    """Validate JSON data into a model; msgspec adds the path to a refusal.
+    """Validate JSON data into a model; msgspec adds the path to the error.
 
     Raises:
-        ValueError: The data does not fit; the text names fields and no values.
+        ValueError: The data does not fit; the message names fields and no values.
     """
     try:
-        # Not `model_validate`: a strict model would then refuse the strings of JSON dates.
+        # Not `model_validate`: with it, a strict model refuses the strings of JSON dates.
         return type_.model_validate_json(msgspec.json.encode(value))
     except ValueError as error:
-        raise ValueError(_problems(error)) from error
+        raise ValueError(_describe_problems(error)) from error
 
 
 def encode_model(value: Any) -> Any:
     """Return a model's JSON form.
 
     Raises:
-        TypeError: The value is no model.
+        TypeError: The value is not a model.
     """
     if not is_model(type(value)):
         message = f"values of type '{type(value).__qualname__}' are unsupported"
@@ -54,14 +54,14 @@ def model_schema(type_: Any) -> dict[str, Any]:
     return schema
 
 
-def _problems(error: ValueError) -> str:
+def _describe_problems(error: ValueError) -> str:
     listed = getattr(error, "errors", None)
     if listed is None:
         return str(error)
     problems = listed(include_url=False, include_input=False, include_context=False)
-    return "; ".join(_problem(problem) for problem in problems)
+    return "; ".join(_describe_problem(problem) for problem in problems)
 
 
-def _problem(problem: dict[str, Any]) -> str:
+def _describe_problem(problem: dict[str, Any]) -> str:
     place = ".".join(str(part) for part in problem["loc"])
     return f"{place}: {problem['msg']}" if place else str(problem["msg"])

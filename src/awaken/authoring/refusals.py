@@ -1,6 +1,6 @@
-"""Texts that tell a model, or a developer, why data was refused.
+"""Texts that explain to a model, or to a developer, why data was refused.
 
-They say where and what is wrong. They never carry the refused value: it may be secret or huge.
+They name the place and the problem. They never contain the refused value: it may be secret or huge.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ def refusal(error: Exception) -> str:
         return "text with a lone surrogate cannot be decoded"
     if isinstance(error, RecursionError):
         return "the data is nested too deeply"
-    return bounded(_without_value(str(error)))
+    return bounded(_remove_value(str(error)))
 
 
 def bounded(text: str) -> str:
@@ -26,12 +26,12 @@ def bounded(text: str) -> str:
 
 
 def path_text(path: Iterable[str | int]) -> str:
-    """Return the place of a value in the way msgspec writes it, such as `$.items[0].name`."""
+    """Format the path of a value like msgspec does, such as `$.items[0].name`."""
     return "$" + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
 
 
-def _without_value(text: str) -> str:
-    # The only message of msgspec's that quotes the input.
+def _remove_value(text: str) -> str:
+    # The only message of msgspec that quotes the input.
     if not text.startswith("Invalid enum value "):
         return text
     _, separator, path = text.rpartition(" - at ")

@@ -1,4 +1,4 @@
-"""The port through which the host's own code names agents that are not registered."""
+"""The port through which the host's code provides agents that are not registered."""
 
 from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
@@ -12,24 +12,24 @@ Written = Agent | AgentSpec
 
 
 class AgentResolver(Protocol):
-    """Finds agents in the host's own code, a table of a database for example.
+    """Finds agents in the host's own code, for example in a database table.
 
-    It is asked for each name that means nothing to the runtime otherwise: whenever a run begins or
-    goes on, and when a run hands over to another agent, or asks one, that it does not know yet.
+    The runtime calls it for each agent id that is not registered: whenever a run begins or
+    continues, and when a run hands over or delegates to an agent that it does not know yet.
     """
 
     async def resolve(self, agent_id: str, /) -> Agent | AgentSpec | None:
-        """The agent of this id as code declares it; None when there is none.
+        """Return the agent with this id, or None.
 
-        Return the same object as long as nothing has changed: then nothing is compiled again.
+        Return the same object until the agent changes: then nothing is compiled again.
         """
         ...
 
 
 @runtime_checkable
 class ListingResolver(AgentResolver, Protocol):
-    """A resolver that also says which agents there are; what shows agents shows them too."""
+    """A resolver that can also list its agents; listings of agents include them."""
 
     async def list_agents(self) -> Iterable[Agent | AgentSpec]:
-        """The agents to be shown; the others run all the same for those who know their ids."""
+        """Return the agents to list; agents that are not listed can still be run by id."""
         ...

@@ -1,4 +1,4 @@
-"""From what a tool's code returns to the output that the runtime takes."""
+"""Converts the return value of a tool's code into the output that the runtime expects."""
 
 import math
 from typing import Any
@@ -21,8 +21,8 @@ _decode = msgspec.json.Decoder().decode
 def as_output(tool_id: str, value: Any, context: ToolContext) -> ToolOutput:
     """Return a tool's output with the state command of its context.
 
-    A result or a whole output of the tool's own is kept; a ticket suspends the call; text becomes
-    the data and the message of a success, and anything else its data.
+    A `ToolResult` or `ToolOutput` is kept; a ticket suspends the call; a text becomes the data and
+    the message of a success, and any other value its data.
 
     Raises:
         ToolInternalError: The value has no JSON form.
@@ -31,7 +31,7 @@ def as_output(tool_id: str, value: Any, context: ToolContext) -> ToolOutput:
     if kind in _AS_IS:
         result = ToolResult(tool_name=tool_id, data=value)
     elif isinstance(value, str):
-        # Text that the author wrote for the model. A subclass may print itself otherwise.
+        # Text for the model. A subclass of `str` may have another `__str__`.
         text = encodable(str.__str__(value))
         result = ToolResult(tool_name=tool_id, data=text, message=text)
     elif isinstance(value, ToolResult):
@@ -39,16 +39,16 @@ def as_output(tool_id: str, value: Any, context: ToolContext) -> ToolOutput:
     elif isinstance(value, SuspendTicket):
         result = ToolResult.suspended(tool_id, value)
     elif isinstance(value, ToolOutput):
-        return _with_context(value, context)
+        return _add_command(value, context)
     else:
         result = ToolResult(tool_name=tool_id, data=json_form(value))
     return ToolOutput(result=result, command=context.command)
 
 
 def json_form(value: Any) -> Any:
-    """Return the value exactly as it will be read back from a store.
+    """Return the value in the form in which it is read back from a store.
 
-    What is not a number becomes null and lone surrogates are replaced, as on the wire.
+    NaN and infinities become null and lone surrogates are replaced, as on the wire.
 
     Raises:
         ToolInternalError: The value has no JSON form; its type is named.
@@ -59,26 +59,26 @@ def json_form(value: Any) -> Any:
         return _decode(_encode(value))
     except UnicodeEncodeError:
         plain = msgspec.to_builtins(value, str_keys=True, enc_hook=encode_model)
-        return _decode(_encode(_repaired(plain)))
+        return _decode(_encode(_repair(plain)))
     except (TypeError, ValueError, RecursionError) as error:
         name = type(value).__qualname__
         message = f"a result of type '{name}' has no JSON form: {error}"
         raise ToolInternalError(message) from error
 
 
-def _with_context(output: ToolOutput, context: ToolContext) -> ToolOutput:
+def _add_command(output: ToolOutput, context: ToolContext) -> ToolOutput:
     own = context.command
     if own.is_empty or own == output.command:
         return output
-    # A tool that also wrote through its context must not lose that silently.
+    # Updates that the tool made through its context must not be lost.
     return ToolOutput(result=output.result, command=own.extend(output.command))
 
 
-def _repaired(value: Any) -> Any:
+def _repair(value: Any) -> Any:
     if isinstance(value, str):
         return encodable(value)
     if isinstance(value, list):
-        return [_repaired(item) for item in value]
+        return [_repair(item) for item in value]
     if isinstance(value, dict):
-        return {_repaired(key): _repaired(item) for key, item in value.items()}
+        return {_repair(key): _repair(item) for key, item in value.items()}
     return value

@@ -1,6 +1,6 @@
 """JSON Schemas that every model vendor accepts, from Python types or from other schemas.
 
-Knows nothing of functions or agents.
+Independent of functions and agents.
 """
 
 from typing import Any
@@ -15,10 +15,10 @@ Schema = dict[str, Any]
 
 MAX_DEPTH = 64
 MAX_REFERENCES = 256
-"""References expanded before the rest is cut: types that all name each other explode otherwise."""
+"""Limit of expanded references: types that all refer to each other would explode otherwise."""
 
 MAX_NODES = 10_000
-"""Subschemas that references may expand to: after them no reference is expanded any more."""
+"""Limit of expanded subschemas; beyond it no reference is expanded."""
 
 _OF_SCHEMA = frozenset(
     ["additionalProperties", "contains", "else", "if", "not", "propertyNames", "then",
@@ -34,10 +34,10 @@ def schema_of(type_: Any, *, what: str) -> Schema:
     """Return the sanitized schema of a type that msgspec or pydantic knows.
 
     Raises:
-        InvalidSpec: The type has no JSON form; `what` names whose type it is.
+        InvalidSpec: The type has no JSON form; `what` names its owner.
     """
     try:
-        schema = msgspec.json.schema(type_, schema_hook=_inlined_model)
+        schema = msgspec.json.schema(type_, schema_hook=_inline_model)
     except (TypeError, ValueError, NameError, AttributeError) as error:
         raise InvalidSpec(what=what, problem=str(error)) from error
     return sanitized(schema)
@@ -53,8 +53,8 @@ def sanitized(schema: Schema) -> Schema:
     return result
 
 
-def _inlined_model(type_: Any) -> Schema:
-    # A model's references are relative to its own schema, so they go before it is nested.
+def _inline_model(type_: Any) -> Schema:
+    # A model's references are relative to its own schema, so they are resolved before nesting.
     return sanitized(model_schema(type_))
 
 
@@ -75,17 +75,17 @@ class _Inliner:
         self._depth += 1
         self._nodes_left -= 1
         inner = {
-            key: self._value(key, value, seen)
+            key: self._inline_value(key, value, seen)
             for key, value in node.items()
             if key not in _DROPPED and not key.startswith("$")
         }
         reference = node.get("$ref")
         if isinstance(reference, str):
-            inner = {**self._target(reference, seen), **inner}
+            inner = {**self._inline_reference(reference, seen), **inner}
         self._depth -= 1
-        return _normalized(inner)
+        return _normalize(inner)
 
-    def _value(self, key: str, value: Any, seen: tuple[str, ...]) -> Any:
+    def _inline_value(self, key: str, value: Any, seen: tuple[str, ...]) -> Any:
         if key in _OF_SCHEMA or (key == "items" and not isinstance(value, list)):
             return self.node(value, seen)
         if key in _OF_NAMED_SCHEMAS:
@@ -96,10 +96,10 @@ class _Inliner:
             return [self.node(schema, seen) for schema in listed]
         return value
 
-    def _target(self, reference: str, seen: tuple[str, ...]) -> Schema:
+    def _inline_reference(self, reference: str, seen: tuple[str, ...]) -> Schema:
         target = self._lookup(reference)
         if reference in seen or not self._references_left or self._nodes_left <= 0:
-            return _normalized({"type": target.get("type", "object")})
+            return _normalize({"type": target.get("type", "object")})
         self._references_left -= 1
         inner = self.node(target, (*seen, reference))
         return inner if isinstance(inner, dict) else {}
@@ -112,31 +112,31 @@ class _Inliner:
         return found if isinstance(found, dict) else {}
 
 
-def _normalized(schema: Schema) -> Schema:
-    # One rule can make room for another; each only removes, so this ends.
-    while (simpler := _simplified(schema)) != schema:
+def _normalize(schema: Schema) -> Schema:
+    # One rule can enable another; each rule only removes, so the loop terminates.
+    while (simpler := _simplify(schema)) != schema:
         schema = simpler
     return simpler
 
 
-def _simplified(schema: Schema) -> Schema:
-    schema = _without_null(schema)
+def _simplify(schema: Schema) -> Schema:
+    schema = _remove_null(schema)
     for key in ("allOf", "anyOf", "oneOf"):
-        schema = _with_single_branch_merged(schema, key)
+        schema = _merge_single_branch(schema, key)
     kinds = schema.get("type")
     if kinds == "object" or (isinstance(kinds, list) and "object" in kinds):
         schema.setdefault("properties", {})
     if kinds == "array" or (isinstance(kinds, list) and "array" in kinds):
-        schema["items"] = _items(schema.pop("prefixItems", None), schema.get("items"))
+        schema["items"] = _merge_items(schema.pop("prefixItems", None), schema.get("items"))
     return schema
 
 
-def _without_null(schema: Schema) -> Schema:
-    """Remove null wherever it is one choice among others; absence says the same."""
+def _remove_null(schema: Schema) -> Schema:
+    """Remove null wherever it is one of several choices; absence means the same."""
     result = dict(schema)
     for key, is_null in (
-        ("type", _is_null_name),
-        ("enum", _is_none),
+        ("type", lambda choice: choice == "null"),
+        ("enum", lambda choice: choice is None),
         ("anyOf", _is_null_schema),
         ("oneOf", _is_null_schema),
     ):
@@ -150,14 +150,6 @@ def _without_null(schema: Schema) -> Schema:
     return result
 
 
-def _is_null_name(choice: Any) -> bool:
-    return bool(choice == "null")
-
-
-def _is_none(choice: Any) -> bool:
-    return choice is None
-
-
 def _is_null_schema(choice: Any) -> bool:
     return isinstance(choice, dict) and (
         choice.get("type") == "null"
@@ -166,7 +158,7 @@ def _is_null_schema(choice: Any) -> bool:
     )
 
 
-def _with_single_branch_merged(schema: Schema, key: str) -> Schema:
+def _merge_single_branch(schema: Schema, key: str) -> Schema:
     branches = schema.get(key)
     if branches == []:
         return {name: value for name, value in schema.items() if name != key}
@@ -179,7 +171,7 @@ def _with_single_branch_merged(schema: Schema, key: str) -> Schema:
     return {**branches[0], **outer}
 
 
-def _items(prefix: Any, items: Any) -> Schema:
+def _merge_items(prefix: Any, items: Any) -> Schema:
     """Return one schema for all elements: few vendors accept one per position."""
     listed = [*(prefix or ()), *(items if isinstance(items, list) else [items])]
     distinct: list[Schema] = []
@@ -187,5 +179,5 @@ def _items(prefix: Any, items: Any) -> Schema:
         if isinstance(schema, dict) and schema not in distinct:
             distinct.append(schema)
     if len(distinct) > 1:
-        return _normalized({"anyOf": distinct})
+        return _normalize({"anyOf": distinct})
     return distinct[0] if distinct else {}

@@ -1,8 +1,8 @@
-"""How much work a JSON Schema from outside makes, counted before the work is done.
+"""Estimates how much work a JSON Schema from outside causes, before the work is done.
 
-A validator expands references while it runs, so a schema of one kilobyte can ask for more steps
-than any machine has time for, and native code cannot be interrupted. The count here is made with
-each pair of a subschema and a value looked at once, however often the validator would meet it.
+A validator expands references while it runs, so a schema of one kilobyte can require more steps
+than any machine can execute, and native code cannot be interrupted. The count here visits each pair
+of a subschema and a value once, however often the validator would visit it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,9 +11,9 @@ from typing import Any
 from awaken.contracts.errors import InvalidSpec
 
 NODES_MAX = 10_000
-"""How many values a schema may consist of; a pattern counts as many."""
+"""How many values a schema may have; a pattern counts as `PATTERN_NODES`."""
 STEPS_MAX = 5_000_000
-"""How many subschemas may be applied to the parts of one value."""
+"""How many subschemas may be applied to the parts of one value during a check."""
 PATTERN_NODES = 100
 
 _PAIRS_MAX = 50_000
@@ -29,7 +29,7 @@ _REPEATING = ("unevaluatedProperties", "unevaluatedItems")
 
 
 def count_nodes(document: Any, limit: int) -> int:
-    """How many values a schema consists of; counting ends above the limit."""
+    """Count the values of a schema; counting stops above the limit."""
     count, waiting = 0, [document]
     while waiting and count <= limit:
         value = waiting.pop()
@@ -48,7 +48,7 @@ def count_nodes(document: Any, limit: int) -> int:
 
 
 def count_values(value: Any, limit: float) -> int:
-    """How much there is of a value; counting ends above the limit."""
+    """Measure the size of a value in steps; counting stops above the limit."""
     count, waiting = 0, [value]
     while waiting and count <= limit:
         it = waiting.pop()
@@ -61,7 +61,7 @@ def count_values(value: Any, limit: float) -> int:
 
 
 class SchemaCost:
-    """What it takes to check values against one schema.
+    """The cost of checking values against one schema.
 
     Raises:
         InvalidSpec: It is too large, refers to what is not in it, or applies itself to the same
@@ -82,7 +82,7 @@ class SchemaCost:
             raise InvalidSpec(what=what, problem="it is nested too deeply") from error
 
     def bound(self, value: Any) -> int:
-        """How many steps a check of a value takes at most, roughly; above the limit, unknown."""
+        """An upper bound of the steps of a check; above the limit the number is not exact."""
         if self._expanded is not None:
             rough = self._expanded * count_values(value, STEPS_MAX / self._expanded)
             if rough <= STEPS_MAX:
@@ -90,11 +90,11 @@ class SchemaCost:
         return self.steps(value)
 
     def steps(self, value: Any) -> int:
-        """How many steps a check of a value takes; above the limit, unknown."""
+        """Count the steps of a check; above the limit the number is not exact."""
         return self._count(self._root, value, {})
 
     def _index(self, what: str) -> None:
-        """Find what references can name, and refuse documents inside the document."""
+        """Index the targets of references, and refuse embedded documents."""
         waiting, seen = [self._root], set()
         while waiting:
             node = waiting.pop()
@@ -109,21 +109,21 @@ class SchemaCost:
                     self._anchors[node[name]] = node
             if isinstance(own, str) and own.startswith("#"):
                 self._anchors[own[1:]] = node
-            waiting += (sub for sub, _ in _parts(node))
+            waiting += (sub for sub, _ in _iter_subschemas(node))
             for name in ("$defs", "definitions"):
                 if isinstance(node.get(name), dict):
                     waiting += node[name].values()
 
-    def _targets(self, node: dict[str, Any]) -> Iterator[Any]:
+    def _resolve_references(self, node: dict[str, Any]) -> Iterator[Any]:
         for name in _REFERENCES:
             if isinstance(reference := node.get(name), str):
-                yield self._target(reference)
+                yield self._resolve_reference(reference)
 
-    def _target(self, reference: str) -> Any:
+    def _resolve_reference(self, reference: str) -> Any:
         own = self._root.get("$id")
         base, _, fragment = reference.partition("#")
         if base and base != (own or "").partition("#")[0]:
-            # It is not in this document; the validator refuses it.
+            # The target is in another document; the validator refuses it.
             return None
         if not fragment:
             return self._root
@@ -131,7 +131,7 @@ class SchemaCost:
             return self._anchors.get(fragment)
         found = self._root
         for part in fragment.split("/")[1:]:
-            name = _unescape(part)
+            name = part.replace("~1", "/").replace("~0", "~")
             if isinstance(found, list):
                 found = found[int(name)] if name.isdecimal() and int(name) < len(found) else None
             else:
@@ -141,9 +141,9 @@ class SchemaCost:
     def _expand(
         self, node: Any, known: dict[int, int | None], open_: list[tuple[int, bool]], what: str
     ) -> int | None:
-        """How many subschemas there are with every reference expanded; None when without end.
+        """Count the subschemas with every reference expanded; None if the expansion is infinite.
 
-        `open_` are the nodes above, each with whether the way on from it goes into the value.
+        `open_` has the parent nodes, each with whether its child applies to a part of the value.
         """
         if not isinstance(node, dict):
             return 1
@@ -156,7 +156,10 @@ class SchemaCost:
         if id(node) in known:
             return known[id(node)]
         total: int | None = _own_steps(node)
-        subs = [*_parts(node), *((target, False) for target in self._targets(node))]
+        subs = [
+            *_iter_subschemas(node),
+            *((target, False) for target in self._resolve_references(node)),
+        ]
         for sub, is_inner in subs:
             more = self._expand(sub, known, [*open_, (id(node), is_inner)], what)
             total = None if more is None or total is None else min(total + more, STEPS_MAX + 1)
@@ -174,7 +177,10 @@ class SchemaCost:
             return STEPS_MAX + 1
         known[pair] = 0
         total = _own_steps(node) * _weight(value)
-        for sub, part in (*_applied(node, value), *((it, value) for it in self._targets(node))):
+        for sub, part in (
+            *_iter_applications(node, value),
+            *((it, value) for it in self._resolve_references(node)),
+        ):
             total += self._count(sub, part, known)
             if total > STEPS_MAX:
                 break
@@ -185,7 +191,7 @@ class SchemaCost:
 
 
 def _own_steps(node: dict[str, Any]) -> int:
-    """The steps that a subschema takes by itself."""
+    """The steps of a subschema itself, without its parts."""
     steps = 1
     if isinstance(listed := node.get("enum"), list):
         steps += len(listed)
@@ -196,8 +202,8 @@ def _own_steps(node: dict[str, Any]) -> int:
     return steps
 
 
-def _parts(node: dict[str, Any]) -> Iterator[tuple[Any, bool]]:
-    """The subschemas of a schema, and whether each is for a part of the value."""
+def _iter_subschemas(node: dict[str, Any]) -> Iterator[tuple[Any, bool]]:
+    """The subschemas of a schema, and whether each applies to a part of the value."""
     for names, is_inner in ((_SAME_VALUE, False), (_EACH_MEMBER, True), (_EACH_ITEM, True)):
         for name in names:
             sub = node.get(name)
@@ -205,25 +211,25 @@ def _parts(node: dict[str, Any]) -> Iterator[tuple[Any, bool]]:
                 if isinstance(it, dict):
                     yield it, is_inner
     for name in _SAME_VALUE_LISTS:
-        yield from ((it, False) for it in _members(node.get(name)))
+        yield from ((it, False) for it in _list_members(node.get(name)))
     for name in _SAME_VALUE_NAMED:
-        yield from ((it, False) for it in _members(node.get(name)))
+        yield from ((it, False) for it in _list_members(node.get(name)))
     for name in _NAMED:
-        yield from ((it, True) for it in _members(node.get(name)))
+        yield from ((it, True) for it in _list_members(node.get(name)))
 
 
-def _applied(node: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
-    """Which subschema a schema applies to which part of a value, or to the whole."""
+def _iter_applications(node: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
+    """Pairs of a subschema and the part of the value that it applies to."""
     yield from ((node[name], value) for name in _SAME_VALUE if name in node)
     for name in (*_SAME_VALUE_LISTS, *_SAME_VALUE_NAMED):
-        yield from ((it, value) for it in _members(node.get(name)))
+        yield from ((it, value) for it in _list_members(node.get(name)))
     if isinstance(value, dict):
         named = node.get("properties")
         named = named if isinstance(named, dict) else {}
         yield from ((sub, value[key]) for key, sub in named.items() if key in value)
         others = node.get("additionalProperties")
         yield from ((others, part) for key, part in value.items() if key not in named)
-        everywhere = [*_members(node.get("patternProperties"))]
+        everywhere = [*_list_members(node.get("patternProperties"))]
         everywhere += (node[name] for name in _EACH_MEMBER[1:] if name in node)
         yield from ((it, part) for it in everywhere for part in value.values())
     elif isinstance(value, list | tuple):
@@ -233,7 +239,7 @@ def _applied(node: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
             yield from ((it, part) for it in subs if isinstance(it, dict) for part in value)
 
 
-def _members(given: Any) -> Iterable[Any]:
+def _list_members(given: Any) -> Iterable[Any]:
     if isinstance(given, dict):
         return list(given.values())
     return given if isinstance(given, list) else ()
@@ -241,7 +247,3 @@ def _members(given: Any) -> Iterable[Any]:
 
 def _weight(value: Any) -> int:
     return 1 + len(value) // _CHARS_PER_STEP if isinstance(value, str) else 1
-
-
-def _unescape(part: str) -> str:
-    return part.replace("~1", "/").replace("~0", "~")

@@ -24,7 +24,7 @@ class ArgumentSchema:
     A null schema, or one with neither `properties` nor `required`, accepts everything.
 
     Raises:
-        ToolInternalError: It is no valid schema, or refers to another document.
+        ToolInternalError: It is not a valid schema, or refers to another document.
     """
 
     __slots__ = ("_schema",)

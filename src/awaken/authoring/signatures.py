@@ -1,6 +1,6 @@
-"""What a function takes: read once, when it becomes a tool.
+"""Reads the signature of a function once, when it becomes a tool.
 
-Knows parameters and their types; does not know what the function returns or does.
+It covers parameters and their types, not the return value.
 """
 
 import copy
@@ -29,18 +29,18 @@ _REFUSED_KINDS: dict[Any, str] = {
 
 
 class Parameters(NamedTuple):
-    """A function's parameters; the one for the context is kept apart."""
+    """A function's parameters; the context parameter is separate."""
 
     arguments_type: type[msgspec.Struct]
     """One field per parameter, with the function's own defaults."""
     descriptions: dict[str, str]
-    """What `Annotated` says, by parameter."""
+    """The descriptions from `Annotated`, by parameter."""
     defaults: dict[str, Any]
     context_name: str | None
 
 
 class Source(NamedTuple):
-    """A callable and the function in it that carries annotations and a docstring."""
+    """A callable and the underlying function that has the annotations and the docstring."""
 
     callable: Callable[..., Any]
     function: Callable[..., Any]
@@ -48,17 +48,17 @@ class Source(NamedTuple):
 
     @property
     def what(self) -> str:
-        """The function as error messages name it."""
+        """The name of the function in error messages."""
         module = getattr(self.function, "__module__", "?")
         return f"tool function '{module}.{getattr(self.function, '__qualname__', self.name)}'"
 
     @property
     def documentation(self) -> Documentation:
-        """The function's docstring, taken apart."""
+        """The parsed docstring of the function."""
         return read_docstring(inspect.getdoc(self.function))
 
     def refuse(self, problem: str) -> NoReturn:
-        """Raise the error that says why this cannot be a tool."""
+        """Raise `InvalidSpec` with the reason why this cannot be a tool."""
         raise InvalidSpec(what=self.what, problem=problem)
 
 
@@ -70,7 +70,7 @@ def source_of(callable_: Callable[..., Any]) -> Source:
     if not isinstance(function, FunctionType | MethodType):
         called = inspect.getattr_static(type(function), "__call__", None)
         if isinstance(called, FunctionType):
-            return Source(callable_, called, "")  # An object has no name of its own.
+            return Source(callable_, called, "")  # A callable object has no name.
     return Source(callable_, function, str(getattr(function, "__name__", "")))
 
 
@@ -80,22 +80,22 @@ def read_parameters(source: Source) -> Parameters:
     Raises:
         InvalidSpec: A parameter has no annotation, no JSON form, or cannot be passed by name.
     """
-    hints = _hints(source)
+    hints = _read_hints(source)
     context_name: str | None = None
     fields: list[Any] = []
     descriptions: dict[str, str] = {}
     defaults: dict[str, Any] = {}
-    for parameter in _signature(source).parameters.values():
-        hint = _checked_hint(source, parameter, hints)
+    for parameter in _read_signature(source).parameters.values():
+        hint = _check_hint(source, parameter, hints)
         if _is_context(hint):
             context_name = parameter.name
             continue
-        fields.append(_field(source, parameter, hint))
-        if text := _annotated_text(hint):
+        fields.append(_build_field(source, parameter, hint))
+        if text := _read_annotated_text(hint):
             descriptions[parameter.name] = text
         if parameter.default is not parameter.empty:
             defaults[parameter.name] = parameter.default
-    return Parameters(_arguments_type(source, fields), descriptions, defaults, context_name)
+    return Parameters(_build_arguments_type(source, fields), descriptions, defaults, context_name)
 
 
 def parameters_schema(parameters: Parameters, source: Source) -> Schema:
@@ -116,16 +116,16 @@ def parameters_schema(parameters: Parameters, source: Source) -> Schema:
 
 
 def accepted_names(companion: Source, parameters: Parameters) -> tuple[list[str], str | None]:
-    """Return which of a tool's arguments a companion function takes, and where its context goes.
+    """Return the tool arguments that a companion function takes, and its context parameter.
 
     Raises:
-        InvalidSpec: The companion takes something that the tool does not.
+        InvalidSpec: The companion has a parameter that the tool does not have.
     """
     known = parameters.arguments_type.__struct_fields__
-    hints = _hints(companion)
+    hints = _read_hints(companion)
     names: list[str] = []
     context_name: str | None = None
-    for parameter in _signature(companion).parameters.values():
+    for parameter in _read_signature(companion).parameters.values():
         if _is_context(hints.get(parameter.name)):
             context_name = parameter.name
         elif parameter.kind in _REFUSED_KINDS or parameter.name not in known:
@@ -135,17 +135,17 @@ def accepted_names(companion: Source, parameters: Parameters) -> tuple[list[str]
     return names, context_name
 
 
-def _signature(source: Source) -> inspect.Signature:
+def _read_signature(source: Source) -> inspect.Signature:
     try:
         return inspect.signature(source.callable)
     except (TypeError, ValueError) as error:
         source.refuse(f"its signature cannot be read: {error}")
 
 
-def _hints(source: Source) -> dict[str, Any]:
+def _read_hints(source: Source) -> dict[str, Any]:
     function = inspect.unwrap(source.function)
     known = getattr(function, "__globals__", {})
-    # Importing the context class for type checking only is a habit that linters teach.
+    # Linters recommend importing the context class only under TYPE_CHECKING.
     local = {} if "ToolContext" in known else {"ToolContext": ToolContext}
     try:
         return get_type_hints(source.function, localns=local, include_extras=True)
@@ -153,11 +153,11 @@ def _hints(source: Source) -> dict[str, Any]:
         source.refuse(f"its annotations cannot be read: {error}")
 
 
-def _checked_hint(source: Source, parameter: inspect.Parameter, hints: dict[str, Any]) -> Any:
+def _check_hint(source: Source, parameter: inspect.Parameter, hints: dict[str, Any]) -> Any:
     if problem := _REFUSED_KINDS.get(parameter.kind):
         source.refuse(f"parameter '{parameter.name}' {problem}")
     if parameter.name not in hints:
-        source.refuse(_unannotated(source, parameter.name))
+        source.refuse(_explain_missing_annotation(source, parameter.name))
     hint = hints[parameter.name]
     extras = (parameter.default, *getattr(hint, "__metadata__", ()))
     if any(_is_pydantic_field(extra) for extra in extras):
@@ -168,8 +168,8 @@ def _checked_hint(source: Source, parameter: inspect.Parameter, hints: dict[str,
     return hint
 
 
-def _unannotated(source: Source, name: str) -> str:
-    """Say what is missing; a context and a method's `self` are the usual cases."""
+def _explain_missing_annotation(source: Source, name: str) -> str:
+    """Explain a missing annotation; a context and a method's `self` are the usual cases."""
     if name in _CONTEXT_NAMES:
         return f"parameter '{name}' has no annotation; annotate it as ToolContext"
     owner, _, method = getattr(source.function, "__qualname__", "").rpartition(".")
@@ -189,7 +189,7 @@ def _is_context(hint: Any) -> bool:
     return hint is ToolContext
 
 
-def _annotated_text(hint: Any) -> str | None:
+def _read_annotated_text(hint: Any) -> str | None:
     for extra in getattr(hint, "__metadata__", ()):
         text = extra if isinstance(extra, str) else getattr(extra, "documentation", None)
         if isinstance(text, str):
@@ -197,32 +197,32 @@ def _annotated_text(hint: Any) -> str | None:
     return None
 
 
-def _field(source: Source, parameter: inspect.Parameter, hint: Any) -> tuple[Any, ...]:
+def _build_field(source: Source, parameter: inspect.Parameter, hint: Any) -> tuple[Any, ...]:
     default = parameter.default
     if default is parameter.empty:
         return (parameter.name, hint)
     if isinstance(default, _PLAIN_DEFAULTS):
         return (parameter.name, hint, default)
     try:
-        factory = _default_factory(default)
-    except Exception as error:  # noqa: BLE001 - whatever an object's own copying raises
+        factory = _build_default_factory(default)
+    except Exception as error:  # noqa: BLE001 - an object's own copying may raise anything
         source.refuse(f"the default of '{parameter.name}' cannot be copied for each call: {error}")
     return (parameter.name, hint, msgspec.field(default_factory=factory))
 
 
-def _default_factory(default: Any) -> Callable[[], Any]:
-    """Return what gives each call its default; mutable values are copied, others are shared."""
+def _build_default_factory(default: Any) -> Callable[[], Any]:
+    """Return a factory of the default; mutable values are copied, others are shared."""
     try:
         hash(default)
     except TypeError:
-        # Unhashable is how Python marks a mutable value. Copied now as well, because a plain
-        # call of the function may change the function's own.
+        # An unhashable value is mutable. It is also copied now, because a direct call of the
+        # function may change the original.
         pristine = copy.deepcopy(default)
         return lambda: copy.deepcopy(pristine)
     return lambda: default
 
 
-def _arguments_type(source: Source, fields: list[Any]) -> type[msgspec.Struct]:
+def _build_arguments_type(source: Source, fields: list[Any]) -> type[msgspec.Struct]:
     try:
         return msgspec.defstruct(
             f"{source.name}_arguments",
@@ -240,4 +240,4 @@ def _add_default(property_: Schema, default: Any) -> None:
     try:
         property_["default"] = msgspec.to_builtins(default, str_keys=True, enc_hook=encode_model)
     except (TypeError, ValueError):
-        return  # A default without a JSON form is the function's own business.
+        return  # A default without a JSON form is not shown to the model.

@@ -1,4 +1,4 @@
-"""Agents, models and providers from one JSON or YAML document, as a runtime takes them."""
+"""Reads agents, models and providers for a runtime from one JSON or YAML document."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ FILE_BYTES_MAX = 4 * 1024 * 1024
 
 
 class AgentFile(StrictRecord, frozen=True, kw_only=True):
-    """What a document says. Tools, plugins and clients are code, and are named by their ids."""
+    """The content of a document. Tools, plugins and clients are code, and are named by id."""
 
     agents: tuple[AgentSpec, ...] = ()
     models: tuple[ModelSpec, ...] = ()
@@ -36,7 +36,7 @@ class AgentFile(StrictRecord, frozen=True, kw_only=True):
                 raise ValueError(message)
 
     def arguments(self) -> dict[str, Any]:
-        """What the document says as arguments: `AgentRuntime(**file.arguments())`."""
+        """The document as arguments: `AgentRuntime(**file.arguments())`."""
         everything = {
             "agents": self.agents,
             "models": (*self.models, *self.pools),
@@ -51,7 +51,7 @@ class AgentFile(StrictRecord, frozen=True, kw_only=True):
 
 
 def read_agent_file(path: str | Path) -> AgentFile:
-    """Read a document; JSON if its name ends so, else YAML.
+    """Read a document; JSON if its name ends with `.json`, else YAML.
 
     Raises:
         InvalidSpec: It cannot be read or accepted; names the file and the place in it, and repeats
@@ -67,7 +67,7 @@ def read_agent_file(path: str | Path) -> AgentFile:
 
 
 def parse_agent_file(data: bytes, name: str) -> AgentFile:
-    """What `read_agent_file` does, with what was read from a file of this name.
+    """Parse the bytes of a file of this name, as `read_agent_file` does.
 
     Raises:
         InvalidSpec: It cannot be accepted.
@@ -82,7 +82,7 @@ def parse_agent_file(data: bytes, name: str) -> AgentFile:
 
 
 def _reason(error: Exception) -> str:
-    """Why a document was refused: on one line, and without the text around the place."""
+    """Why a document was refused, on one line and without the document's text."""
     cause: Any = error.__context__
     mark = getattr(cause, "problem_mark", None)
     if mark is None:

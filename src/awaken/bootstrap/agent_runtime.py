@@ -1,4 +1,4 @@
-"""`AgentRuntime`: the front door for developers."""
+"""`AgentRuntime`: the entry point for developers."""
 
 import importlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
@@ -81,7 +81,7 @@ T = TypeVar("T")
 
 
 class RuntimeOptions(TypedDict, total=False):
-    """The replaceable parts of a runtime, and models that its agents may name."""
+    """Optional parts of a runtime, and the models that its agents may name."""
 
     limits: Limits
     clock: Clock
@@ -90,34 +90,35 @@ class RuntimeOptions(TypedDict, total=False):
     models: Iterable[ModelSpec | ModelPool]
     """Models and pools of models that agents may name by their id."""
     budgets: Iterable[Budget]
-    """What every run is held to; those of tenants hold for runs that name theirs."""
+    """Budgets of every run; a budget of a tenant holds for the runs of that tenant."""
     prices: PriceList
     """What models cost; absent: their own prices, else those of the extra `pricing`."""
     mailbox: MailboxConfig
-    """Leases, retries and bounds of durable work."""
+    """Leases, retries and limits of durable work."""
     bus: Bus
-    """Carries signals between processes; absent: the one that fits the store."""
+    """Carries signals between processes; absent: the bus that fits the store."""
     everywhere: Iterable[Plugin]
     """Plugins that every agent has, before its own."""
     remotes: Iterable[RemoteRegistry]
     """Servers whose agents can be named as `registry/agent`, once their cards were read."""
     local_name: str
-    """What the agents of this runtime are called where registries are named; absent: `local`."""
+    """The registry name of this runtime's own agents; absent: `local`."""
     resolver: AgentResolver
-    """Asked for agents that are not registered, with the host's own code."""
+    """The host's own code that supplies agents which are not registered."""
     message_sink: DurableMessageSink
-    """Takes messages to other threads; absent: they go through the store, exactly once."""
+    """Delivers messages to other threads; absent: the store delivers them, exactly once."""
     has_worker: bool
-    """Whether to execute what is queued; by default on every store that outlives the process."""
+    """Whether to execute queued work; the default is yes for a store that outlives the process."""
 
 
 class AgentRuntime(ThreadCalls):
     """Runs agents in this process.
 
-    Use it as an async context manager. Without `store` all is kept in memory, and leaving cancels
-    what still runs. With a store that outlives the process, a worker executes what is queued and
-    takes over what a process that died left behind; leaving gives back what still runs. An agent
-    that is only a spec names its model, plugins and tools among those of the runtime.
+    Use it as an async context manager. Without `store` everything is in memory, and leaving the
+    context cancels runs that still execute. With a store that outlives the process, a worker
+    executes queued work and takes over runs of a process that died; leaving the context releases
+    runs for other workers. An agent that is only a spec names its model, plugins and tools, which
+    the runtime must have.
 
     Raises:
         InvalidInput: An argument is of the wrong type, or there is no such option.
@@ -155,7 +156,7 @@ class AgentRuntime(ThreadCalls):
         config = converted("mailbox", options.get("mailbox") or MailboxConfig(), MailboxConfig)
         self._node = Node(self.store, self._clock, ids, config, options.get("bus"))
         self._has_worker = options.get("has_worker", self.store.is_shared)
-        # In memory a worker is needed as soon as something is queued, unless somebody forbids it.
+        # In memory a worker starts as soon as something is queued, unless `has_worker` is False.
         self._may_work = options.get("has_worker", True)
         profile = options.get("profile") or profiles_of(self.store)
         self._engine = RunEngine(
@@ -165,9 +166,11 @@ class AgentRuntime(ThreadCalls):
             self._node.leases,
         )
         self.session_tools = self._engine.services.session_tools
-        """What sessions of clients offer to their own runs, while they are open."""
+        """The tools that open client sessions offer to their own runs."""
         mailbox = self._node.mailbox
-        self._control = RunControl(self._engine, mailbox, self._have_worked, self._claims_queued)
+        self._control = RunControl(
+            self._engine, mailbox, self._start_worker, self._has_claiming_worker
+        )
         following = Following(self._engine, self._control, self._node.bus, config.poll_ms)
         self._busy = BusyThreads(self._engine, self._control, following)
         self._desk = AppServices(
@@ -179,9 +182,9 @@ class AgentRuntime(ThreadCalls):
             ids=ids,
         )
         self.remembered = RememberedAnswers(self.store, profile, self._clock)
-        """What was decided for later calls as well: to be listed, and to be taken back."""
-        self._post_room = OutboxWiring(self._engine, self._control, mailbox)
-        self._post_room.on_queued = self._have_worked
+        """Decisions that hold for later calls as well: to list and to revoke."""
+        self._outbox = OutboxWiring(self._engine, self._control, mailbox)
+        self._outbox.on_queued = self._start_worker
         self._servers: list[ServerApp] = []
         self._is_open = False
 
@@ -197,8 +200,8 @@ class AgentRuntime(ThreadCalls):
             await self._close()
             raise
         if self.store.is_shared:
-            # What a process that died has left to be sent is sent now.
-            self._post_room.open()
+            # Send what a process that died has left in the outbox.
+            self._outbox.open()
         if self._has_worker:
             self._node.start_worker(self._engine)
         return self
@@ -225,11 +228,11 @@ class AgentRuntime(ThreadCalls):
             await self._backends.close()
             await self._connections.close()
 
-    def _claims_queued(self) -> bool:
+    def _has_claiming_worker(self) -> bool:
         return self.store.is_shared and self._node.worker is not None
 
-    def _have_worked(self) -> None:
-        # In memory nobody works before there is something to do.
+    def _start_worker(self) -> None:
+        # In memory the worker starts only when something is queued.
         if self._may_work:
             self._node.start_worker(self._engine)
 
@@ -237,29 +240,30 @@ class AgentRuntime(ThreadCalls):
         try:
             await self._engine.close()
         finally:
-            await self._post_room.close()
+            await self._outbox.close()
             await self._engine.services.health.close()
 
     def asgi(self, config: "ServerConfig | None" = None) -> "ServerApp":
-        """The whole server as an ASGI app, to serve or to mount anywhere.
+        """Build the whole server as an ASGI app, to serve or to mount.
 
-        It opens the runtime when nobody has, at the start of the server or the first request.
+        The app opens the runtime, if it is not open, when the server starts or at the first
+        request.
         """
-        # Imported when it is asked for: a library that serves nothing needs no web server.
+        # Imported on demand: a program that serves nothing needs no web server.
         serving = importlib.import_module("awaken.bootstrap.serving")
-        app: ServerApp = serving.server_app(self._desk, self._opened, config)
+        app: ServerApp = serving.server_app(self._desk, self._ensure_open, config)
         self._servers.append(app)
         return app
 
     def view(self, principal_id: str) -> TenantView:
-        """Everything as one caller sees it, for protocols that are served over a pipe."""
+        """The view of one caller on all tenants, for protocols that are served over a pipe."""
         return self._desk.view(None, principal_id)
 
     async def drain(self, timeout_ms: int) -> None:
-        """Begin nothing new, and let what executes here end, but no longer than this.
+        """Start nothing new, and wait until the runs of this process end, up to the timeout.
 
-        Then streams that are still open end with `server_stopping`, and what still executes is
-        stopped as it is on leaving: given back where others can see it, else cancelled.
+        Then open streams end with `server_stopping`, and remaining runs are stopped as on leaving
+        the context: released for other workers if the store is shared, else cancelled.
         """
         for server in self._servers:
             server.drain()
@@ -268,7 +272,7 @@ class AgentRuntime(ThreadCalls):
         self._desk.following.close()
         await self._engine.close()
 
-    async def _opened(self, stack: AsyncExitStack) -> None:
+    async def _ensure_open(self, stack: AsyncExitStack) -> None:
         if not self._is_open:
             await stack.enter_async_context(self)
 
@@ -282,19 +286,19 @@ class AgentRuntime(ThreadCalls):
     ) -> RunResult:
         """Run an agent to its end, or until it waits for a decision.
 
-        The run ends with its caller: cancelling the awaiting task cancels the run.
+        Cancelling the awaiting task cancels the run.
 
         Raises:
-            RunFailed: The run ended with an error; `error.result` has what it produced.
+            RunFailed: The run ended with an error; `error.result` has its partial result.
             ThreadBusy: The thread is busy with the caller's own run, or `on_busy` is `reject`.
             UsageError: The request cannot be served; nothing was written.
         """
         request = run_request(agent_id, input, thread_id, options)
         try:
-            return _checked(await self._engine.run(request))
+            return _check_result(await self._engine.run(request))
         except ThreadBusy as error:
             refusal = error
-        return _checked(await self._busy.run(request, refusal))
+        return _check_result(await self._busy.run(request, refusal))
 
     def stream(
         self,
@@ -306,7 +310,7 @@ class AgentRuntime(ThreadCalls):
     ) -> AsyncGenerator[AgentEvent, None]:
         """Run an agent and yield its events; closing the iterator cancels the run.
 
-        A failed run ends with a `run_finish` event that says so; nothing is raised for it.
+        A failed run ends with a `run_finish` event that has the error; nothing is raised for it.
         """
         request = run_request(agent_id, input, thread_id, options)
         return self._engine.stream(request, partial(self._busy.stream, request))
@@ -319,7 +323,7 @@ class AgentRuntime(ThreadCalls):
         thread_id: str | None = None,
         **options: Unpack[RunOptions],
     ) -> RunHandle:
-        """Start a run that goes on by itself; returns once it is durable.
+        """Start a run in the background; returns once it is durable.
 
         Raises:
             ThreadBusy: The thread is busy with the caller's own run, or `on_busy` is `reject`.
@@ -347,7 +351,7 @@ class AgentRuntime(ThreadCalls):
 
         Raises:
             InvalidInput: An argument is malformed; nothing was written.
-            QueueFull: Too much is queued; says when to try again.
+            QueueFull: Too much is queued; the error has a retry time.
             DedupeConflict: The dedupe key was used for another request.
             InvalidResume: With `resume`, no run of the thread waits.
         """
@@ -381,14 +385,14 @@ class AgentRuntime(ThreadCalls):
         action: DecisionAction | str = DecisionAction.RESUME,
         **decision: Unpack[DecisionOptions],
     ) -> DecisionReceipt:
-        """Decide on a ticket: its call goes on, and the run once no ticket of it is open.
+        """Decide on a ticket: its call resumes, and its run once it has no open ticket.
 
         The same decision again gives the same receipt.
 
         Raises:
             InvalidInput: The action is unknown, or an option; nothing was decided.
             UnknownTicket: There is no such ticket.
-            AlreadyDecided: It was decided otherwise, closed, or has expired.
+            AlreadyDecided: It was decided differently, closed, or has expired.
         """
         given = decision_on(ticket_id, action, decision, self._clock.now_ms())
         return (await self._control.decide([(ticket_id, given)]))[0]
@@ -400,7 +404,7 @@ class AgentRuntime(ThreadCalls):
         return await self._control.decide(named_decisions(decisions, self._clock.now_ms()))
 
     async def steer(self, id_: str, input: Input) -> SteerReceipt:
-        """Send a message into a running run; it sees it before its next inference.
+        """Send a message into a running run, which reads it before its next inference.
 
         Raises:
             AmbiguousId: The id is that of a run, and that of a thread with another run.
@@ -409,7 +413,7 @@ class AgentRuntime(ThreadCalls):
         return await self._control.steer(id_, messages_of(input))
 
     async def get_run(self, run_id: str) -> RunRecord:
-        """Return a run's record; of one that is still queued, what it will begin with.
+        """Return a run's record; for a queued run, the record that it will begin with.
 
         Raises:
             UnknownRun: There is no such run.
@@ -429,7 +433,7 @@ class AgentRuntime(ThreadCalls):
     async def messages(
         self, thread_id: str, query: MessageQuery | None = None
     ) -> tuple[MessageRecord, ...]:
-        """List a thread's messages in order, all of them unless a query asks for a page."""
+        """List a thread's messages in order; all of them, unless a query selects a page."""
         check_text("thread_id", thread_id)
         if query is not None:
             wanted = converted("query", query, MessageQuery)
@@ -438,11 +442,11 @@ class AgentRuntime(ThreadCalls):
         return await _all_pages(list_messages, MessageQuery(limit=LIMIT_MAX))
 
     def remotes(self) -> tuple[RemoteStatus, ...]:
-        """How the remote registries stand: what was found, when, and what went wrong since."""
+        """The status of each remote registry: its agent, the last refresh and the last problem."""
         return self._discovery.status()
 
     async def tasks(self, thread_id: str) -> tuple[TaskRecord, ...]:
-        """List the background tasks that runs of a thread have started, newest first."""
+        """List the background tasks of a thread's runs, newest first."""
         check_text("thread_id", thread_id)
         return await self._engine.tasks.tasks_of(thread_id)
 
@@ -462,7 +466,7 @@ async def _all_pages(fetch: Callable[[Q], Awaitable[Page[T]]], query: Q) -> tupl
         query = at_cursor(query, page.next_cursor)
 
 
-def _checked(result: RunResult) -> RunResult:
+def _check_result(result: RunResult) -> RunResult:
     if isinstance(result.termination, Failed):
         raise RunFailed(
             run_id=result.run_id,

@@ -1,6 +1,6 @@
-"""What every method of the front door asks of its arguments, before anything is written.
+"""Checks of the arguments of `AgentRuntime` methods, before anything is written.
 
-Checks look at types and names only, so that a large message costs no more than a small one.
+They look at types and names only, so that a large message costs no more than a small one.
 """
 
 import inspect
@@ -14,10 +14,10 @@ from awaken.contracts.errors import InvalidInput
 
 
 def check_names(what: str, given: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Refuse options that do not exist: ignored, a misspelt one would do the opposite.
+    """Refuse options that do not exist; a misspelt option must not be ignored.
 
     Raises:
-        InvalidInput: Naming the option and listing those that exist.
+        InvalidInput: Names the option and lists those that exist.
     """
     unknown = [str(name) for name in given if name not in known]
     if unknown:
@@ -26,10 +26,10 @@ def check_names(what: str, given: Mapping[str, Any], known: Iterable[str]) -> No
 
 
 def check_text(name: str, value: object, field: str = "") -> None:
-    """Refuse an id that is no text; `field` is where objects that people pass instead have it.
+    """Refuse an id that is not a string; `field` is where a record passed instead has its id.
 
     Raises:
-        InvalidInput: Naming the argument, and the id when an object with one was passed.
+        InvalidInput: Names the argument, and the id when an object with one was passed.
     """
     if isinstance(value, str):
         return
@@ -42,7 +42,7 @@ def check_text(name: str, value: object, field: str = "") -> None:
 
 
 def check_optional_text(name: str, value: object) -> None:
-    """Refuse an id that is neither absent nor text."""
+    """Refuse an id that is neither absent nor a string."""
     if value is not None:
         check_text(name, value)
 
@@ -64,10 +64,10 @@ def check_message_sink(sink: Any) -> Any:
 
 
 def converted(name: str, value: object, kind: type) -> Any:
-    """Return what was passed as `kind`: text becomes an enum, a mapping a record.
+    """Convert an argument to `kind`: text becomes an enum, a mapping becomes a record.
 
     Raises:
-        InvalidInput: It does not fit; nothing is guessed.
+        InvalidInput: It does not fit.
     """
     if isinstance(value, kind):
         return value
@@ -81,10 +81,10 @@ def converted(name: str, value: object, kind: type) -> Any:
 
 
 def listed(name: str, values: object, example: str) -> list[Any]:
-    """Return the members of a list.
+    """Return the members of a list argument.
 
     Raises:
-        InvalidInput: A single thing, a text or a mapping was passed.
+        InvalidInput: A single object, a string or a mapping was passed.
     """
     if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
         raise InvalidInput(what=name, problem=f"pass a list, {name}=[{example}]")
@@ -92,10 +92,10 @@ def listed(name: str, values: object, example: str) -> list[Any]:
 
 
 def check_members(name: str, values: Iterable[Any], kind: type, hint: str) -> None:
-    """Refuse a list with something else in it.
+    """Refuse a list with a member of another type.
 
     Raises:
-        InvalidInput: Naming the type of the stranger, and the way out.
+        InvalidInput: Names the wrong type, and the way out.
     """
     for value in values:
         if not isinstance(value, kind):

@@ -1,4 +1,4 @@
-"""The backends that every runtime has besides its own process, and the way to their cards."""
+"""The remote backends that every runtime has, and the source of agent cards."""
 
 import importlib
 import logging
@@ -21,41 +21,41 @@ AnyBackend = ExecutionBackend | ExecutionBackendFactory
 
 
 class Backends:
-    """Backends by name, and what they hold until the runtime is closed."""
+    """Backends by name; closed with the runtime."""
 
     def __init__(self, given: Mapping[str, AnyBackend], clock: Clock) -> None:
         known: dict[str, AnyBackend] = {
-            "a2a": _Late(partial(_a2a, clock)),
-            "acp": _Late(partial(_acp, clock)),
+            "a2a": _LazyFactory(partial(_a2a, clock)),
+            "acp": _LazyFactory(partial(_acp, clock)),
         }
-        self.by_name = known | _checked(given)
+        self.by_name = known | _check_backends(given)
 
     async def fetch_card(self, registry: RemoteRegistry) -> bytes:
-        """The card by which another server shows its agent."""
+        """Fetch the card that describes another server's agent."""
         module: Any = importlib.import_module("awaken.backends.a2a.cards")
         card: bytes = await module.A2ACards(_guard()).fetch_card(registry)
         return card
 
     async def close(self) -> None:
-        """Let go of connections and processes; one that fails at it does not keep the others."""
+        """Close connections and processes; one that fails does not prevent the others."""
         for backend in self.by_name.values():
             if isinstance(backend, ExecutionBackendFactory):
                 try:
                     await backend.close()
                 except Exception:
-                    # The others hold something too.
+                    # The others must be closed too.
                     logger.exception("Backend %s could not be closed.", type(backend).__name__)
 
 
-class _Late:
-    """A factory that is imported when the first agent needs it; most runtimes need none."""
+class _LazyFactory:
+    """A factory that is imported when the first agent needs it; most runtimes never do."""
 
     def __init__(self, make: Callable[[], ExecutionBackendFactory]) -> None:
         self._make = make
         self._made: ExecutionBackendFactory | None = None
 
     def validate(self, endpoint: RemoteEndpoint) -> None:
-        """Check an endpoint without asking anybody."""
+        """Check an endpoint without network access."""
         self._factory().validate(endpoint)
 
     def build(self, endpoint: RemoteEndpoint) -> ExecutionBackend:
@@ -63,7 +63,7 @@ class _Late:
         return self._factory().build(endpoint)
 
     async def close(self) -> None:
-        """Let go of everything, if there is anything."""
+        """Close the factory, if it was imported."""
         if self._made is not None:
             await self._made.close()
 
@@ -90,7 +90,7 @@ def _guard() -> Any:
     return module.Outbound()
 
 
-def _checked(backends: Mapping[str, AnyBackend]) -> dict[str, AnyBackend]:
+def _check_backends(backends: Mapping[str, AnyBackend]) -> dict[str, AnyBackend]:
     found: dict[str, AnyBackend] = {}
     for name, given in named("backends", backends).items():
         what, kind = f"backend '{name}'", type(given).__name__

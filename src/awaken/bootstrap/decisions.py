@@ -1,7 +1,6 @@
-"""From what a caller says about a ticket to a decision.
+"""Builds decisions on tickets from a caller's arguments.
 
-Fails closed: going on is what a decision means unless it says otherwise, so nothing in one may
-be ignored.
+Fails closed: a decision resumes its call unless it says otherwise, so no argument may be ignored.
 """
 
 import hashlib
@@ -18,7 +17,7 @@ from .arguments import check_names, check_optional_text, check_text, converted
 
 
 class DecisionOptions(TypedDict, total=False):
-    """What a decision may say besides yes or no; see `ToolCallResume`."""
+    """The options of a decision; see `ToolCallResume`."""
 
     result: Any
     reason: str
@@ -43,7 +42,7 @@ _TEXTS = ("reason", "decision_id", "decided_by", "arguments_hash")
 def named_decisions(
     decisions: Mapping[str, ToolCallResume | NamedDecision], now_ms: int
 ) -> list[tuple[str, ToolCallResume]]:
-    """Make several decisions; finished ones are taken as they are.
+    """Build several decisions; a `ToolCallResume` is only checked.
 
     Raises:
         InvalidInput: There are none, or one of them is malformed.
@@ -53,7 +52,7 @@ def named_decisions(
         raise InvalidInput(what="decisions", problem=problem)
     if not decisions:
         raise InvalidInput(what="decisions", problem="there are none")
-    return [(name, _named(name, given, now_ms)) for name, given in decisions.items()]
+    return [(name, _read_decision(name, given, now_ms)) for name, given in decisions.items()]
 
 
 def decision_on(
@@ -62,7 +61,7 @@ def decision_on(
     decision: DecisionOptions | Mapping[str, Any],
     now_ms: int,
 ) -> ToolCallResume:
-    """Make a decision; equal ones get equal ids, so that the same one twice counts once.
+    """Build a decision; equal ones get equal ids, so that the same one twice counts once.
 
     Raises:
         InvalidInput: The action or an option is unknown, or the decision has no JSON form.
@@ -99,10 +98,10 @@ def decision_on(
 
 
 def finished_decision(decision: object) -> ToolCallResume:
-    """Return a decision that a caller made whole, with its action and its mode checked.
+    """Check the type, id, action and mode of a decision that a caller built.
 
     Raises:
-        InvalidInput: It is no decision, has no id, or its action or its mode is unknown.
+        InvalidInput: It is not a decision, has no id, or its action or its mode is unknown.
     """
     if not isinstance(decision, ToolCallResume):
         problem = f"pass a ToolCallResume, not {type(decision).__name__}"
@@ -113,7 +112,7 @@ def finished_decision(decision: object) -> ToolCallResume:
     )
 
 
-def _named(ticket_id: str, decision: object, now_ms: int) -> ToolCallResume:
+def _read_decision(ticket_id: str, decision: object, now_ms: int) -> ToolCallResume:
     check_text("ticket_id", ticket_id)
     if not isinstance(decision, Mapping):
         if isinstance(decision, ToolCallResume):

@@ -1,4 +1,4 @@
-"""A resolver of the host's own as a part of the runtime: it is checked, and so are its agents."""
+"""Connects the host's own agent resolver with the runtime; checks it and its agents."""
 
 import inspect
 from dataclasses import replace
@@ -17,10 +17,10 @@ from .registries import source_of
 
 
 def registry_handle(registries: RegistrySet, resolver: Any, timeout_ms: int) -> RegistryHandle:
-    """The registry of a runtime, and what is asked for agents that are not in it.
+    """Build the registry of a runtime, with the resolver for agents that are not in it.
 
     Raises:
-        InvalidInput: The resolver is none.
+        InvalidInput: The resolver is not an `AgentResolver`.
         InvalidSpec: Some agent cannot be resolved; the message names every problem.
     """
     host = host_agents(resolver, timeout_ms)
@@ -28,10 +28,10 @@ def registry_handle(registries: RegistrySet, resolver: Any, timeout_ms: int) -> 
 
 
 def host_agents(resolver: Any, timeout_ms: int) -> HostAgents | None:
-    """What asks a resolver; None when there is none.
+    """Wrap a resolver; None when there is none.
 
     Raises:
-        InvalidInput: It is no resolver.
+        InvalidInput: It is not an `AgentResolver`.
     """
     if resolver is None:
         return None
@@ -50,17 +50,17 @@ def host_agents(resolver: Any, timeout_ms: int) -> HostAgents | None:
 
 
 class _HostRegistration:
-    """Adds agents of a resolver to registries as if they had been passed with the others."""
+    """Adds agents of a resolver to registries, as if they had been passed to the runtime."""
 
     def __init__(self) -> None:
         self._installed: dict[str, Plugin] = {}
 
     def add(self, registries: RegistrySet, agent: Written) -> RegistrySet:
-        """Return the set with the agent and with what only it brings along.
+        """Add the agent, with the plugins and the model that only it has.
 
         Raises:
             InvalidSpec: The agent cannot be accepted.
-            DuplicateRegistration: It brings another model under an id that is taken.
+            DuplicateRegistration: It has a different model under an id that is taken.
         """
         source = source_of(agent)
         known = {**self._installed, **registries.plugins}
@@ -72,7 +72,7 @@ class _HostRegistration:
 
 
 def _check_lives(source: AgentSource, known: dict[str, Plugin], registries: RegistrySet) -> None:
-    """Refuse plugins that have to be opened and closed, unless they are the runtime's own."""
+    """Refuse plugins that must be opened and closed, unless the runtime has them."""
     named = [known[name] for name in source.spec.plugin_ids if name in known]
     for plugin in {id(it): it for it in (*source.plugins, *named)}.values():
         if has_life(plugin) and registries.plugins.get(plugin.name) is not plugin:

@@ -1,4 +1,4 @@
-"""What is known of wire formats and vendors, as data. Nothing is imported for it."""
+"""The known wire formats and vendors, as data; nothing is imported for it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from awaken.contracts.record import Record
 
 
 class ProviderAdapter(Record, frozen=True, kw_only=True):
-    """A wire format: the class that speaks it, and what has to be installed for it."""
+    """A wire format: the class that implements it, and the extra that it needs."""
 
     class_name: str
     module: str
@@ -20,11 +20,11 @@ class ProviderAdapter(Record, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()
     """The environment variables in which its vendor looks for the key."""
     extra: str | None = None
-    """What has to be installed for it, or for some ways to use it."""
+    """The extra that it needs, at least for some uses."""
     requires: str | None = None
     """The module that the extra brings."""
     settings: Mapping[str, tuple[str, ...]] = {}
-    """Adapter options that it cannot do without, and the variables that may have them instead."""
+    """Required adapter options, and the environment variables that can replace them."""
 
 
 _OPENAI_KEYS = ("OPENAI_API_KEY",)
@@ -64,7 +64,7 @@ ADAPTERS: Mapping[str, ProviderAdapter] = {
 
 
 class KnownProvider(Record, frozen=True, kw_only=True):
-    """A vendor that needs no configuration but its key."""
+    """A vendor that needs no configuration except its key."""
 
     adapter: str
     base_url: str | None = None
@@ -82,7 +82,7 @@ def _chat(base_url: str, *keys: str, needs_key: bool = True, **options: Any) -> 
 
 _OPENAI = "https://api.openai.com/v1"
 _OLD_LIMIT: dict[str, Any] = {"max_tokens_field": "max_tokens"}
-"""Most servers know the limit of an answer by its older name."""
+"""Most servers know the output limit only by its older name."""
 
 KNOWN_PROVIDERS: Mapping[str, KnownProvider] = {
     "openai": KnownProvider(adapter="openai_responses", base_url=_OPENAI, keys=_OPENAI_KEYS),
@@ -120,4 +120,4 @@ KNOWN_PROVIDERS: Mapping[str, KnownProvider] = {
     "bedrock": KnownProvider(adapter="bedrock", keys=_BEDROCK_KEYS, needs_key=False),
     "bridge": KnownProvider(adapter="bridge", needs_key=False),
 }
-"""Every provider that an agent may name without further ado: `model="openai:gpt-5-mini"`."""
+"""Every provider that an agent may name without configuration: `model="openai:gpt-5-mini"`."""

@@ -23,14 +23,14 @@ from awaken.runtime.journal.leases import LeaseBook
 from .process_marks import is_gone, mark_worker
 
 HEARD_MS = 1_000
-"""How late a run may hear of a cancel or of input from a process that cannot signal it."""
+"""The longest delay of a cancel or of input from a process that cannot signal this one."""
 
 
 class Node:
-    """Everything durable of a runtime besides its engine.
+    """The durable parts of a runtime besides its engine.
 
-    Opened, it can send input and control runs wherever they execute. With a worker it also
-    executes what is queued, and takes over what others left behind.
+    When it is open, it can send input and control runs of every process. With a worker it also
+    executes queued work, and takes over runs whose process died.
     """
 
     def __init__(
@@ -39,10 +39,10 @@ class Node:
         self.store = store
         self.bus = bus or bus_of(store)
         if store.is_shared and isinstance(self.bus, MemoryBus):
-            # No signal of another process comes through: what it wants is heard with a beat.
+            # No signal of another process arrives: its commands are found at a lease renewal.
             config = msgspec.structs.replace(config, renew_ms=min(config.renew_ms, HEARD_MS))
         self.mailbox = Mailbox(store, self.bus, clock, ids, config)
-        # People look for the process; the rest tells those apart that have the same number.
+        # Host and pid are for people; the random part distinguishes processes with equal pids.
         name = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(3).hex()}"
         self.worker_id = mark_worker(name) if store.is_shared else name
         self._heartbeat = Heartbeat(store, clock, ids, config, self.worker_id)
@@ -51,12 +51,12 @@ class Node:
 
     @property
     def leases(self) -> LeaseBook | None:
-        """Keeps the leases of this process; None when nobody else can see the store."""
+        """Renews the leases of this process; None when no other process can see the store."""
         return self._heartbeat if self.store.is_shared else None
 
     @property
     def worker(self) -> Worker | None:
-        """The worker, once it was started."""
+        """The worker, if it was started."""
         return self._worker
 
     async def open(self) -> None:
@@ -69,19 +69,19 @@ class Node:
             raise
 
     def start_worker(self, engine: RunEngine) -> None:
-        """Begin to execute what is queued; calling it twice is harmless."""
+        """Start to execute queued work; idempotent."""
         if self._worker is None:
             self._worker = Worker(engine, self.mailbox, self._heartbeat, worker_id=self.worker_id)
             self._worker.start()
             self._sweeper.start()
 
     def stop_claiming(self) -> None:
-        """Begin nothing new that is queued; others will."""
+        """Claim no more queued work; other workers will."""
         if self._worker is not None:
             self._worker.stop_claiming()
 
     async def close(self, stop_runs: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Stop claiming, drain, give back what is left, then let go of everything."""
+        """Stop claiming, drain, release what is left, then close everything."""
         async with AsyncExitStack() as last_first:
             last_first.push_async_callback(self.store.close)
             last_first.push_async_callback(self.bus.close)
@@ -95,9 +95,9 @@ class Node:
 
 
 def bus_of(store: Store) -> Bus:
-    """The bus that reaches whoever shares the store; where there is none, polling has to do."""
+    """Make the bus between the processes of a store; without one, processes poll the store."""
     if store.name.startswith("postgresql:"):
-        # Imported when it is asked for: most users have no Postgres driver.
+        # Imported on demand: most users have no Postgres driver.
         module = importlib.import_module("awaken.buses.postgres")
         bus: Bus = module.PostgresBus(store.url)  # type: ignore[attr-defined]
         return bus

@@ -1,4 +1,4 @@
-"""A store for operators: looks and acts from outside, executes nothing."""
+"""Access to a store for operators: reads and controls runs, executes nothing."""
 
 from types import TracebackType
 

@@ -1,4 +1,4 @@
-"""The plugins of a runtime: found by name, opened with it, closed with it."""
+"""Finds the plugins of a runtime by name, and opens and closes them with the runtime."""
 
 import asyncio
 import importlib
@@ -14,7 +14,7 @@ from awaken.runtime.resolution.registry import RegistryHandle
 logger = logging.getLogger(__name__)
 
 GROUP = "awaken.extensions"
-"""Installed packages name their plugins here: a callable without arguments that makes one."""
+"""The entry point group of installed plugins: callables without arguments that make one."""
 OPEN_S = 30
 CLOSE_S = 10
 
@@ -22,10 +22,10 @@ CLOSE_S = 10
 def installed_plugins(
     wanted: Iterable[str], known: Mapping[str, Plugin], sources: Iterable[AgentSource]
 ) -> dict[str, Plugin]:
-    """Plugins that agents name, that nobody passed, and that an installed package offers.
+    """Load plugins that agents name, that were not passed, and that installed packages offer.
 
     Raises:
-        InvalidSpec: A package's plugin cannot be made, or is none.
+        InvalidSpec: A package's plugin cannot be made, or is not a plugin.
     """
     agents = list(sources)
     names = {*wanted, *(name for source in agents for name in source.spec.plugin_ids)}
@@ -33,12 +33,12 @@ def installed_plugins(
     missing = names - known.keys() - own
     if not missing:
         return {}
-    # Imported when it is asked for: most programs pass their plugins themselves.
+    # Imported on demand: most programs pass their plugins themselves.
     offered = importlib.import_module("importlib.metadata").entry_points(group=GROUP)
-    return {it.name: _made(it.name, it.load) for it in offered if it.name in missing}
+    return {it.name: _make_plugin(it.name, it.load) for it in offered if it.name in missing}
 
 
-def _made(name: str, load: Callable[[], Callable[[], Plugin]]) -> Plugin:
+def _make_plugin(name: str, load: Callable[[], Callable[[], Plugin]]) -> Plugin:
     what = f"The installed plugin '{name}'"
     try:
         plugin = load()()
@@ -53,7 +53,7 @@ def _made(name: str, load: Callable[[], Callable[[], Plugin]]) -> Plugin:
 
 
 def has_life(plugin: Plugin) -> bool:
-    """Whether a plugin wants to be opened or closed."""
+    """Whether a plugin has to be opened or closed."""
     return type(plugin).open is not Plugin.open or type(plugin).close is not Plugin.close
 
 
@@ -65,16 +65,16 @@ class PluginLives:
         self._opened: list[Plugin] = []
 
     def renew(self) -> None:
-        """Have every agent resolved again, because what a plugin registers has changed."""
+        """Resolve every agent again, because what a plugin registers has changed."""
         self._registry.update(lambda registries: registries)
 
     async def open(self) -> None:
-        """Open every plugin that has a life of its own.
+        """Open every plugin that has a lifecycle.
 
         Raises:
-            PluginFailed: One could not be opened; `close` closes it, and those that were.
+            PluginFailed: One could not be opened; `close` closes it, and those opened before.
         """
-        for plugin in self._living():
+        for plugin in self._list_with_lifecycle():
             self._opened.append(plugin)
             try:
                 async with asyncio.timeout(OPEN_S):
@@ -84,7 +84,7 @@ class PluginLives:
                 raise PluginFailed(what="open()", plugin=plugin.name, problem=problem) from error
 
     async def close(self) -> None:
-        """Close them, the last one first; one that fails keeps no other one from it."""
+        """Close them, the last one first; one that fails does not prevent the others."""
         while self._opened:
             plugin = self._opened.pop()
             try:
@@ -93,7 +93,7 @@ class PluginLives:
             except Exception:
                 logger.exception("Plugin '%s' could not be closed.", plugin.name)
 
-    def _living(self) -> list[Plugin]:
+    def _list_with_lifecycle(self) -> list[Plugin]:
         registries = self._registry.snapshot().registries
         known = [*registries.plugins.values()]
         known += [plugin for source in registries.agents.values() for plugin in source.plugins]

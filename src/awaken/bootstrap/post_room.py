@@ -1,11 +1,10 @@
-"""What commits ask for outside of their threads, carried out by this process."""
+"""Connects the outbox with the engine: this process executes the commands of commits."""
 
 import logging
 from collections.abc import Callable
 
 from awaken.contracts.errors import StorageError, UsageError
 from awaken.contracts.storage.outbox import ThreadMessage
-from awaken.contracts.storage.store import Commit
 from awaken.contracts.tasks import PARENT
 from awaken.mailbox.mailbox import Mailbox
 from awaken.mailbox.order_handlers import OrderHandlers
@@ -17,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 class OutboxWiring:
-    """Connects the runs of an engine with the relay of a mailbox."""
+    """Connects the runs of an engine with the outbox relay of a mailbox."""
 
     def __init__(self, engine: RunEngine, control: RunControl, mailbox: Mailbox) -> None:
         self._engine = engine
@@ -25,53 +24,49 @@ class OutboxWiring:
         self._handlers = OrderHandlers(
             mailbox,
             engine.abort_remote,
-            cancel_run=self._cancel,
+            cancel_run=self._cancel_child,
             decide=control.decide,
-            on_queued=self._tell,
+            on_queued=self._on_queued,
         )
         self._relay = Relay(mailbox, self._handlers)
-        # Where nobody else sees the store, nothing is there before somebody here asks for it.
+        # In a store that no other process sees, the outbox is empty until a run here fills it.
         self._is_relaying = not mailbox.services.store.is_shared
         self.on_queued: Callable[[], None] | None = None
-        """Called when something was queued, which somebody must execute."""
-        engine.services.commit_watchers.append(self._see)
-        engine.tasks.post = self._post
+        """Called when something was queued, so that a worker executes it."""
+        engine.services.watchers.outbox.append(self.wake)
+        engine.tasks.post = self._deliver_message
         engine.tasks.stop = control.cancel_run
         engine.tasks.on_orders = self.wake
 
     def open(self) -> None:
-        """Begin to carry out what is there, also what others have left."""
+        """Start to execute the commands in the outbox, also those of other processes."""
         self._is_relaying = True
         self._relay.start()
 
     def wake(self) -> None:
-        """Something is there to be carried out."""
+        """Notify the relay that the outbox has a new command."""
         if self._is_relaying:
             self._relay.start()
             self._relay.wake()
 
     async def close(self) -> None:
-        """Stop; what is left is found by whoever opens the store next."""
+        """Stop; the next process that opens the store executes what is left."""
         await self._relay.stop()
 
-    def _see(self, commit: Commit) -> None:
-        if commit.outbox:
-            self.wake()
-
-    async def _cancel(self, run_id: str) -> bool:
+    async def _cancel_child(self, run_id: str) -> bool:
         return await self._control.cancel_run(run_id, PARENT)
 
-    def _tell(self, thread_id: str) -> None:
+    def _on_queued(self, thread_id: str) -> None:
         if self.on_queued is not None:
             self.on_queued()
         active = self._engine.active.of_thread(thread_id)
         if active is not None:
             active.look_for_input()
 
-    async def _post(self, letter: ThreadMessage, letter_id: str) -> bool:
+    async def _deliver_message(self, message: ThreadMessage, message_id: str) -> bool:
         try:
-            await self._handlers.carry_out(letter_id, letter)
+            await self._handlers.carry_out(message_id, message)
         except (UsageError, StorageError) as error:
-            logger.info("Letter '%s' was not delivered: %s", letter_id, error)
+            logger.info("Message '%s' was not delivered: %s", message_id, error)
             return False
         return True

@@ -1,4 +1,4 @@
-"""From the name of a provider, or its spec, to a client that is made when it is first called."""
+"""Makes clients for providers by name or spec; a client is created at its first call."""
 
 import importlib
 import importlib.util
@@ -25,19 +25,19 @@ _CALL_PATH = re.compile(r"(/chat/completions|/responses|(/v1)?/messages)/*$")
 
 
 class Connections:
-    """What the providers of one runtime share: a pool of connections, made by the first call."""
+    """The connection pool that the providers of one runtime share; created by the first call."""
 
     def __init__(self) -> None:
         self._pool: Any = None
 
     def pool(self) -> Any:
-        """The pool; aiohttp is imported here and not before."""
+        """The pool; the first use imports aiohttp."""
         if self._pool is None:
             self._pool = importlib.import_module("awaken.outbound.pool").HttpPool()
         return self._pool
 
     async def close(self) -> None:
-        """Close what is open; a later call opens it again."""
+        """Close the connections; a later call opens new ones."""
         if self._pool is not None:
             await self._pool.close()
 
@@ -51,7 +51,7 @@ class ProviderClient:
         self.name = spec.id
         self.spec = spec
         self.needs_model = spec.id in KNOWN_PROVIDERS
-        """Whether its name alone says nothing: a vendor has many models."""
+        """Whether an agent must name a model as well: a vendor has many models."""
         self._connections = connections
         self._client: ModelClient | None = None
 
@@ -59,44 +59,44 @@ class ProviderClient:
         return f"ProviderClient({self.name!r})"
 
     def stream(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Ask the model and yield its answer as it comes.
+        """Call the model and yield its answer as it arrives.
 
         Raises:
-            ProviderUnusable: What the adapter needs is not installed, or a setting is wrong.
+            ProviderUnusable: The adapter's extra is not installed, or a setting is wrong.
             ModelError: The call failed, or there is no key for it.
         """
-        return self._made().stream(request)
+        return self._get_client().stream(request)
 
     @property
     def server(self) -> ServerAddress | None:
-        """The server that is asked; None if it is not known, or if the call itself will fail."""
+        """The server that is called; None if it is unknown, or if the call itself will fail."""
         try:
-            client = self._made()
+            client = self._get_client()
         except ModelError:
             return None
         return client.server if isinstance(client, Addressed) else None
 
-    def _made(self) -> ModelClient:
+    def _get_client(self) -> ModelClient:
         if self._client is None:
-            self._client = _made(self.spec, self._connections)
+            self._client = _make_client(self.spec, self._connections)
         return self._client
 
 
 def provider_clients(
     given: Mapping[str, ModelClient | ProviderSpec], connections: Connections
 ) -> dict[str, ModelClient]:
-    """Clients for every known provider and for those that were given, which win.
+    """Make clients for every known provider and for the given ones, which take precedence.
 
     Raises:
-        InvalidInput: A spec names an adapter that does not exist, or an address that is none.
+        InvalidInput: A spec names an adapter that does not exist, or a malformed address.
         InvalidSpec: Something else in a spec does not fit.
     """
     clients: dict[str, ModelClient] = {
-        name: ProviderClient(_known_spec(name), connections) for name in KNOWN_PROVIDERS
+        name: ProviderClient(_spec_of_known(name), connections) for name in KNOWN_PROVIDERS
     }
     for name, provider in given.items():
         if isinstance(provider, ProviderSpec):
-            clients[name] = ProviderClient(_completed(name, provider), connections)
+            clients[name] = ProviderClient(_complete_spec(name, provider), connections)
         else:
             clients[name] = provider
     return clients
@@ -107,16 +107,16 @@ def key_names(spec: ProviderSpec) -> tuple[str, ...]:
     if known := KNOWN_PROVIDERS.get(spec.id):
         return known.keys
     own = re.sub(r"[^A-Z0-9]", "_", spec.id.upper()) + "_API_KEY"
-    # The vendor's own key goes to the vendor and to no other address.
+    # The vendor's own key is sent to the vendor and to no other address.
     vendors = ADAPTERS[spec.adapter].keys if spec.base_url is None else ()
     return (own, *vendors)
 
 
 def find_key(spec: ProviderSpec) -> RedactedString | None:
-    """The key of a provider as it is now; None if it can do without.
+    """Find the current key of a provider; None if it needs none.
 
     Raises:
-        Unauthorized: There is none, or it cannot be one; names the variable to set.
+        Unauthorized: There is none, or it is malformed; names the variable to set.
     """
     if spec.key is not None:
         return spec.key
@@ -138,7 +138,7 @@ def find_key(spec: ProviderSpec) -> RedactedString | None:
 
 
 def missing_keys(snapshot: RegistrySnapshot) -> list[str]:
-    """What is wrong with the keys of the models that agents would ask, once for each provider."""
+    """List the key problems of the providers that agents use, one per provider."""
     problems: dict[str, str] = {}
     for agent_id in snapshot.registries.agents:
         for route in snapshot.resolve(agent_id).models:
@@ -153,7 +153,7 @@ def missing_keys(snapshot: RegistrySnapshot) -> list[str]:
 
 
 def needs_key(spec: ProviderSpec) -> bool:
-    """Whether it is a vendor's own address; one that somebody named may be open."""
+    """Whether the provider is at its vendor's own address; a configured one may need no key."""
     known = KNOWN_PROVIDERS.get(spec.id)
     if known is None:
         return spec.base_url is None
@@ -161,19 +161,19 @@ def needs_key(spec: ProviderSpec) -> bool:
 
 
 def base_url_name(provider_id: str) -> str:
-    """The environment variable that moves a known provider to another address."""
+    """The environment variable that overrides the address of a known provider."""
     return re.sub(r"[^A-Z0-9]", "_", provider_id.upper()) + "_BASE_URL"
 
 
-def missing_extra(spec: ProviderSpec) -> str | None:
-    """The extra that has to be installed before the provider can be used, if there is one."""
+def find_missing_extra(spec: ProviderSpec) -> str | None:
+    """The extra that must be installed before the provider can be used, if any."""
     adapter = ADAPTERS[spec.adapter]
     is_there = adapter.requires is None or importlib.util.find_spec(adapter.requires) is not None
     return None if is_there else adapter.extra
 
 
-def missing_settings(spec: ProviderSpec) -> tuple[str, ...]:
-    """The environment variables of which one has to be set before the provider can be used."""
+def find_missing_settings(spec: ProviderSpec) -> tuple[str, ...]:
+    """The environment variables of which one must be set before the provider can be used."""
     options = spec.adapter_options
     for name, variables in ADAPTERS[spec.adapter].settings.items():
         if not options.get(name) and not any(os.environ.get(it) for it in variables):
@@ -181,7 +181,7 @@ def missing_settings(spec: ProviderSpec) -> tuple[str, ...]:
     return ()
 
 
-def _known_spec(name: str) -> ProviderSpec:
+def _spec_of_known(name: str) -> ProviderSpec:
     known = KNOWN_PROVIDERS[name]
     return ProviderSpec(
         id=name,
@@ -191,8 +191,8 @@ def _known_spec(name: str) -> ProviderSpec:
     )
 
 
-def _completed(name: str, spec: ProviderSpec) -> ProviderSpec:
-    """Check a spec that people wrote, and add what is known of its vendor."""
+def _complete_spec(name: str, spec: ProviderSpec) -> ProviderSpec:
+    """Check a configured spec, and add the defaults of its vendor."""
     spec, what = checked_spec("provider", spec), f"provider '{name}'"
     if spec.id != name:
         raise InvalidInput(what=what, problem=f"its spec is that of '{spec.id}'")
@@ -203,11 +203,11 @@ def _completed(name: str, spec: ProviderSpec) -> ProviderSpec:
         raise InvalidInput(what=what, problem=problem)
     adapter, known = ADAPTERS[spec.adapter], KNOWN_PROVIDERS.get(name)
     if adapter.is_codec and spec.adapter_options:
-        # A codec refuses what it does not know, better now than in the first run.
-        _imported(adapter.module, adapter.class_name)(spec.adapter_options)
+        # A codec refuses unknown options; better now than in the first run.
+        _import_class(adapter.module, adapter.class_name)(spec.adapter_options)
     if known is None:
         return spec
-    # Without the vendor's address its key would go to the vendor of the format.
+    # Without the vendor's address its key would be sent to the vendor of the wire format.
     usual = known.options if spec.adapter == known.adapter else {}
     return msgspec.structs.replace(
         spec,
@@ -217,7 +217,7 @@ def _completed(name: str, spec: ProviderSpec) -> ProviderSpec:
 
 
 def _address_problem(base_url: str) -> str:
-    """Why a text cannot be the address of a provider; empty if it can."""
+    """Why a text cannot be the address of a provider; empty if it can be one."""
     try:
         parts = urlsplit(base_url)
         is_url = parts.scheme in ("http", "https") and bool(parts.hostname)
@@ -232,40 +232,40 @@ def _address_problem(base_url: str) -> str:
     return ""
 
 
-def _made(spec: ProviderSpec, connections: Connections) -> ModelClient:
+def _make_client(spec: ProviderSpec, connections: Connections) -> ModelClient:
     adapter, placed = ADAPTERS[spec.adapter], placed_spec(spec)
-    made = _imported(adapter.module, adapter.class_name)
+    make = _import_class(adapter.module, adapter.class_name)
     try:
         client: ModelClient
         if adapter.is_codec:
-            http = _imported("http.client", "HttpModelClient")
-            codec = made(spec.adapter_options, _origin(spec, made))
-            pool, setting = connections.pool(), _setting(spec)
+            http = _import_class("http.client", "HttpModelClient")
+            codec = make(spec.adapter_options, _origin(spec, make))
+            pool, setting = connections.pool(), _address_setting(spec)
             client = http(placed, codec, pool, lambda: find_key(placed), setting)
         else:
-            client = made(placed, connections.pool()) if adapter.has_pool else made(placed)
+            client = make(placed, connections.pool()) if adapter.has_pool else make(placed)
     except UsageError as error:
         raise ProviderUnusable(str(error)) from error
     return client
 
 
 def _origin(spec: ProviderSpec, codec: Any) -> str:
-    """Marks the reasoning of a provider: only the one that signed it can read it again."""
+    """The mark on a provider's reasoning: only the provider that signed it can read it."""
     known = KNOWN_PROVIDERS.get(spec.id)
     is_vendor = known and (known.adapter, known.base_url) == (spec.adapter, codec.base_url)
     return spec.adapter if is_vendor else f"{spec.adapter}:{spec.id}"
 
 
-def _setting(spec: ProviderSpec) -> str:
-    """What people change when the address is wrong."""
+def _address_setting(spec: ProviderSpec) -> str:
+    """The setting to change when the address is wrong, for error messages."""
     return f"base_url or {base_url_name(spec.id)}" if spec.id in KNOWN_PROVIDERS else "base_url"
 
 
 def placed_spec(spec: ProviderSpec) -> ProviderSpec:
-    """The spec at the address that the environment says, unless somebody configured another.
+    """Apply the address from the environment, unless the spec has a configured one.
 
     Raises:
-        ProviderUnusable: What the environment says is no address.
+        ProviderUnusable: The variable has a malformed address.
     """
     name, known = base_url_name(spec.id), KNOWN_PROVIDERS.get(spec.id)
     moved = os.environ.get(name, "").strip()
@@ -276,6 +276,6 @@ def placed_spec(spec: ProviderSpec) -> ProviderSpec:
     return msgspec.structs.replace(spec, base_url=moved)
 
 
-def _imported(module: str, name: str) -> Callable[..., Any]:
+def _import_class(module: str, name: str) -> Callable[..., Any]:
     found: Callable[..., Any] = getattr(importlib.import_module(f"awaken.providers.{module}"), name)
     return found

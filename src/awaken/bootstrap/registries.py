@@ -1,4 +1,4 @@
-"""From agents, tools and plugins as written to one registry set."""
+"""Builds one registry set from the agents, tools, plugins and models that a developer passes."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -39,7 +39,7 @@ def registry_set(
     """Collect everything by id.
 
     Raises:
-        InvalidInput: Something is of the wrong type.
+        InvalidInput: An argument has the wrong type.
         InvalidSpec: A spec or a plugin cannot be accepted.
         DuplicateRegistration: Two things of one kind have the same id.
     """
@@ -57,7 +57,7 @@ def registry_set(
 
 
 def with_everywhere(registries: RegistrySet, everywhere: Iterable[Plugin]) -> RegistrySet:
-    """Return the set with plugins that every agent has, and with those that packages offer.
+    """Add plugins that every agent has, and those that installed packages offer.
 
     Raises:
         InvalidSpec: A plugin cannot be accepted.
@@ -72,10 +72,10 @@ def with_everywhere(registries: RegistrySet, everywhere: Iterable[Plugin]) -> Re
 
 
 def source_of(agent: Agent | AgentSpec) -> AgentSource:
-    """The registry's entry for an agent: all of it, or its data, which names what it uses.
+    """Build the registry entry of an agent, or of a spec, which names what it uses by id.
 
     Raises:
-        InvalidSpec: The data does not fit; a spec made in code has not been checked before.
+        InvalidSpec: The spec is malformed; one made in code has not been checked before.
     """
     if isinstance(agent, AgentSpec):
         return AgentSource(spec=checked_spec("agent", agent), written=agent)
@@ -109,10 +109,10 @@ def _agents(agents: object) -> list[Agent | AgentSpec]:
 
 
 def checked_spec(what: str, spec: S) -> S:
-    """Return a spec that was made in code as one that was read: types are checked, text is enums.
+    """Check a spec that was made in code as if it was read from a file; converts text to enums.
 
     Raises:
-        InvalidSpec: Something in it does not fit.
+        InvalidSpec: A field does not fit.
     """
     try:
         data = msgspec.to_builtins(spec, enc_hook=encode_secret)
@@ -146,7 +146,7 @@ def _plugins(plugins: object, what: str = "plugins") -> list[Plugin]:
 def _providers(providers: Mapping[str, ModelClient]) -> Mapping[str, ModelClient]:
     for name, client in named("providers", providers).items():
         if isinstance(client, type) or not isinstance(client, ModelClient):
-            # Its type only: it may be a mapping with a key in it.
+            # Only its type is shown: it may be a mapping that contains a key.
             kind = client.__name__ if isinstance(client, type) else type(client).__name__
             problem = f"a {kind} is no ProviderSpec and no ModelClient (`name`, `stream(…)`)"
             raise InvalidInput(what=f"provider '{name}'", problem=problem)
@@ -154,10 +154,10 @@ def _providers(providers: Mapping[str, ModelClient]) -> Mapping[str, ModelClient
 
 
 def named(kind: str, things: Any) -> Mapping[str, Any]:
-    """Return a mapping of names.
+    """Check that an argument is a mapping with string keys, and return it.
 
     Raises:
-        InvalidInput: It is none.
+        InvalidInput: It is not.
     """
     if not isinstance(things, Mapping) or not all(isinstance(name, str) for name in things):
         raise InvalidInput(what=kind, problem=f"pass a mapping, {kind}={{'name': …}}")

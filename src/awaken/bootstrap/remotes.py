@@ -1,4 +1,4 @@
-"""The remote registries of a runtime, as written."""
+"""Checks the remote registries that a developer passes to a runtime."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from .arguments import check_members, listed
 
 
 def checked_remotes(remotes: Any) -> tuple[RemoteRegistry, ...]:
-    """Return registries that were made in code as if they were read: their types are checked.
+    """Check registries that were made in code as if they were read from a file.
 
     Raises:
-        InvalidInput: It is no list of registries.
-        InvalidSpec: Something in one of them does not fit.
+        InvalidInput: It is not a list of registries.
+        InvalidSpec: A field of one of them does not fit.
     """
     found = listed("remotes", remotes, "RemoteRegistry(…)")
     check_members("remotes", found, RemoteRegistry, "write RemoteRegistry(name=…, base_url=…)")

@@ -1,4 +1,4 @@
-"""From what a caller passes to a run's request; everything malformed is refused here."""
+"""Builds a run's request from a caller's arguments, and refuses malformed ones."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, cast
@@ -23,7 +23,7 @@ Input = str | Message | ContentBlock | Sequence[Message | ContentBlock | str]
 
 
 class RunRequestOptions(TypedDict, total=False):
-    """What a run may be given besides its input; see `RunRequest` for what each one means."""
+    """The options of a run; see `RunRequest` for what each one means."""
 
     overrides: InferenceOverride | Mapping[str, Any]
     frontend_tools: Sequence[ToolDescriptor]
@@ -44,14 +44,14 @@ class RunRequestOptions(TypedDict, total=False):
 
 
 class RunOptions(RunRequestOptions, total=False):
-    """What a run that is started now may be given besides its input."""
+    """The options of a run that is started now."""
 
     on_busy: OnBusy | str
-    """What becomes of it while another run of the thread executes: `queue` unless given."""
+    """What happens while another run of the thread executes; the default is `queue`."""
 
 
 class SubmitOptions(RunRequestOptions, DeliveryOptions, total=False):
-    """What submitted input may say about its run and its delivery."""
+    """The options of submitted input: of its run and of its delivery."""
 
 
 _OPTIONS = tuple(RunOptions.__annotations__)
@@ -78,13 +78,13 @@ _IDS = (
     "user_id",
 )
 _DESCRIPTORS = "pass ToolDescriptor(id=…, parameters=…); the agent's own tools go into Agent(tools)"
-_MESSAGES = "make one with awaken.contracts.messages.user(text)"
+_MESSAGES = "make one with awaken.user(text)"
 
 
 def run_request(
     agent_id: str | None, input: Input, thread_id: str | None, options: RunOptions
 ) -> RunRequest:
-    """Make a request.
+    """Build a request.
 
     Raises:
         InvalidInput: The input or an option is malformed, or there is no such option.
@@ -92,10 +92,10 @@ def run_request(
     if not options:  # The plain path: two ids and what `messages_of` has checked.
         request = RunRequest(agent_id=agent_id, thread_id=thread_id, messages=messages_of(input))
         is_fine = type(agent_id) is str and (thread_id is None or type(thread_id) is str)
-        return request if is_fine else checked_request(request)
+        return request if is_fine else validate_request(request)
     check_names("run option", options, _OPTIONS)
     fields: dict[str, Any] = dict(options)
-    return checked_request(
+    return validate_request(
         RunRequest(agent_id=agent_id, thread_id=thread_id, messages=messages_of(input), **fields)
     )
 
@@ -103,7 +103,7 @@ def run_request(
 def submission(
     agent_id: str | None, input: Input, thread_id: str | None, options: SubmitOptions
 ) -> tuple[RunRequest, DeliveryOptions]:
-    """Make a request that is to be queued, and say how it is delivered.
+    """Build a request that is to be queued, and its delivery options.
 
     Raises:
         InvalidInput: The input or an option is malformed, or there is no such option.
@@ -116,12 +116,12 @@ def submission(
             raise InvalidInput(what=name, problem="pass a whole number")
     if (key := delivery.get("dedupe_key")) is not None:
         check_text("dedupe_key", key)
-    request = checked_request(run_request(agent_id, input, thread_id, cast(RunOptions, given)))
+    request = validate_request(run_request(agent_id, input, thread_id, cast(RunOptions, given)))
     return request, cast(DeliveryOptions, delivery)
 
 
-def checked_request(request: RunRequest) -> RunRequest:
-    """Return the request with every field of its type: records do not check what they are given.
+def validate_request(request: RunRequest) -> RunRequest:
+    """Check the type of every field of a request: records do not check their arguments.
 
     Raises:
         InvalidInput: A field is malformed.
@@ -152,10 +152,10 @@ def checked_request(request: RunRequest) -> RunRequest:
 def start_request(
     agent_id: str | RunRequest | None, input: Input, thread_id: str | None, options: RunOptions
 ) -> RunRequest:
-    """Make a request, or check a whole one, which leaves nothing to add.
+    """Build a request, or check a complete `RunRequest`.
 
     Raises:
-        InvalidInput: Something is malformed, or was passed besides a whole request.
+        InvalidInput: An argument is malformed, or was passed besides a `RunRequest`.
     """
     if not isinstance(agent_id, RunRequest):
         return run_request(agent_id, input, thread_id, options)
@@ -163,14 +163,14 @@ def start_request(
     if extras := [name for name, value in given.items() if value is not None]:
         problem = "a RunRequest already says everything; put them into it"
         raise InvalidInput(what=f"start(RunRequest) with {', '.join(extras)}", problem=problem)
-    return checked_request(agent_id)
+    return validate_request(agent_id)
 
 
 def messages_of(input: Input) -> tuple[Message, ...]:
-    """Turn what a caller passes as input into messages; blocks in a row make one message.
+    """Convert input to messages; consecutive blocks make one message.
 
     Raises:
-        InvalidInput: It is neither text, blocks nor messages.
+        InvalidInput: The input is neither text, blocks nor messages.
     """
     if isinstance(input, Message):
         return (input,)
@@ -201,7 +201,7 @@ def _check_id(name: str, value: object) -> None:
 
 
 def _overrides(overrides: object) -> InferenceOverride:
-    # Checked inside as well: they are kept with the run, and must be readable when it goes on.
+    # Nested fields are checked too: they are stored, and must be readable when the run resumes.
     data = msgspec.to_builtins(overrides) if isinstance(overrides, msgspec.Struct) else overrides
     checked: InferenceOverride = converted("overrides", data, InferenceOverride)
     return checked
@@ -214,10 +214,10 @@ def _frontend_tools(tools: object) -> tuple[ToolDescriptor, ...]:
 
 
 def checked_budgets(budgets: object) -> tuple[Budget, ...]:
-    """The budgets as records of their type.
+    """Check budgets, and return them as records.
 
     Raises:
-        InvalidInput: They are no list of budgets, or one of them is malformed.
+        InvalidInput: It is not a list of budgets, or one of them is malformed.
     """
     members = listed("budgets", budgets, "Budget(tokens=…)")
     check_members("budgets", members, Budget, "pass Budget(tokens=…, cost_usd=…, time_ms=…)")

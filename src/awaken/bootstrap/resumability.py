@@ -1,4 +1,4 @@
-"""What keeps one unfinished run from going on: what it needs and these agents do not have."""
+"""Finds what prevents an unfinished run from resuming with a given set of agents."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -20,42 +20,42 @@ V = TypeVar("V")
 
 
 class Resumability:
-    """Judges runs by one set of agents. Every problem is a sentence that names what is missing."""
+    """Checks runs against one set of agents. Every problem is a sentence that names the cause."""
 
     def __init__(self, snapshot: RegistrySnapshot) -> None:
         self.pinned = snapshot
-        self._declared = _declared_keys(snapshot)
+        self._declared = _list_declared_keys(snapshot)
         self._refused: dict[str, str] = {}
-        """Agents that could not be had from the host's resolver, and why."""
+        """Agents that the host's resolver failed to supply, and why."""
 
     async def know(self, *agent_ids: str | None) -> None:
-        """Have the host's resolver asked for agents that are not registered, if there is one."""
+        """Ask the host's resolver, if there is one, for agents that are not registered."""
         for agent_id in filter(None, agent_ids):
             try:
                 await include_agent(self, agent_id)
             except AwakenError as error:
                 self._refused[agent_id] = str(error)
-        self._declared = _declared_keys(self.pinned)
+        self._declared = _list_declared_keys(self.pinned)
 
     def active_agent(self, checkout: Checkout) -> str | None:
         """The agent that a thread was handed over to, if any."""
         return _value(checkout.state, ACTIVE_AGENT)
 
     def handoff_problems(self, agent_id: str, checkout: Checkout) -> list[str]:
-        """What keeps a run of the agent from being handed over, if that is due."""
+        """List what prevents a pending handoff from the agent."""
         due = self.active_agent(checkout)
         return [] if due in (None, agent_id) else self._with_agent(due, lambda _: iter(()))
 
     def start_problems(self, agent_id: str, checkout: Checkout) -> list[str]:
-        """What keeps a new run of the agent from beginning on the thread."""
+        """List what prevents a new run of the agent on the thread."""
         return self._with_agent(agent_id, lambda agent: self._state(agent, checkout.state))
 
     def problems(
         self, agent_id: str, checkout: Checkout, records: Iterable[ToolRecord]
     ) -> list[str]:
-        """What keeps the thread's open run from going on."""
+        """List what prevents the thread's open run from resuming."""
 
-        def found(agent: ResolvedAgent) -> Iterator[str]:
+        def list_problems(agent: ResolvedAgent) -> Iterator[str]:
             kept = _value(checkout.run_state, REQUEST_OPTIONS)
             equipped = agent.with_frontend_tools(kept.frontend_tools if kept else ())
             yield from self._state(agent, {**checkout.state, **checkout.run_state})
@@ -65,7 +65,7 @@ class Resumability:
                 yield from _ticket(equipped, ticket)
             yield from _open_calls(equipped, checkout, records)
 
-        return self._with_agent(agent_id, found)
+        return self._with_agent(agent_id, list_problems)
 
     def _with_agent(
         self, agent_id: str, look: Callable[[ResolvedAgent], Iterator[str]]
@@ -84,29 +84,29 @@ class Resumability:
             if key is not None:
                 yield from _codec_problem(key, value)
             elif name not in self._declared:
-                yield from _undeclared_problem(name, value)
+                yield from _check_undeclared(name, value)
 
 
 def _place(checkout: Checkout) -> Iterator[str]:
     kept = None if checkout.open_run is None else checkout.open_run.bookmark
     if kept is not None and read_bookmark(kept) is None:
-        yield f"Its place in the run was kept in version {kept.version}, unknown here."
+        yield f"Its bookmark in the run has version {kept.version}, which is unknown here."
 
 
-def _declared_keys(snapshot: RegistrySnapshot) -> frozenset[str]:
-    """The state keys that any agent declares: a thread may have met several of them."""
+def _list_declared_keys(snapshot: RegistrySnapshot) -> frozenset[str]:
+    """The state keys that any agent declares: a thread may have used several agents."""
     names: set[str] = set()
     for agent_id in snapshot.registries.agents:
         try:
             names.update(snapshot.resolve(agent_id).env.keys)
         except AwakenError:
-            # Whoever needs this agent is told why it cannot be had.
+            # A run that needs this agent gets the reason as its problem.
             continue
     return frozenset(names)
 
 
-def _undeclared_problem(name: str, value: StoredValue) -> Iterator[str]:
-    """What is wrong with state of which only tools know, if any: one key that fits is enough."""
+def _check_undeclared(name: str, value: StoredValue) -> Iterator[str]:
+    """Check state that only tools declare; one key that can decode it is enough."""
     found = [tuple(_codec_problem(key, value)) for key in list_living_keys(name)]
     if not found:
         yield f"State '{name}' is kept, and no plugin declares it and no tool uses it any more."
@@ -128,7 +128,7 @@ def _value(stored: Mapping[str, StoredValue], key: StateKey[V, Any]) -> V | None
     try:
         return None if found is None else key.decode(found)
     except KeyCodecError:
-        # The look at the whole state says so.
+        # The check of the whole state reports it.
         return None
 
 
@@ -156,7 +156,7 @@ def _ticket(agent: ResolvedAgent, ticket: Ticket) -> Iterator[str]:
 def _open_calls(
     agent: ResolvedAgent, checkout: Checkout, records: Iterable[ToolRecord]
 ) -> Iterator[str]:
-    """Calls that a process left open: those that are over need their keys, the others a tool."""
+    """Check calls that a process left open: finished ones need their keys, others their tool."""
     answer, calls = latest_turn(checkout.messages)
     mark = answer.metadata if answer is not None else None
     step = 1 + (mark.step_index or 0) if mark is not None else 0
@@ -180,7 +180,8 @@ def _updates(agent: ResolvedAgent, record: ToolRecord) -> Iterator[str]:
         if verb not in ("update", "clear"):
             continue
         if name not in agent.env.keys and not list_living_keys(name):
-            yield f"Tool '{record.tool_name}' changed state '{name}', which nobody declares."
+            owner = f"Tool '{record.tool_name}' changed state '{name}'"
+            yield f"{owner}, which no plugin and no tool declares."
 
 
 def _call(tools: Mapping[str, Tool], call: ToolCall) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What all runs of one runtime share, from the options that it was made with."""
+"""Builds the services that all runs of one runtime share, from the runtime's options."""
 
 from typing import Any
 
@@ -22,10 +22,10 @@ def build_services(
     profile: ProfileStore,
     store: Store,
 ) -> Services:
-    """The services of an engine; `options` are those of the runtime.
+    """Build the services of an engine; `options` are those of the runtime.
 
     Raises:
-        InvalidInput: A budget or the message sink is none.
+        InvalidInput: A budget or the message sink is malformed.
     """
     return Services(
         clock=clock,

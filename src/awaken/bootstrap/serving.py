@@ -1,4 +1,4 @@
-"""The server put together: a runtime's desk, every protocol, and who may call."""
+"""Assembles the server: a runtime's services, every protocol, and authentication."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -24,26 +24,29 @@ from awaken.transport.routes import WireProtocol
 
 
 def server_app(
-    desk: AppServices,
+    services: AppServices,
     open_runtime: Callable[[AsyncExitStack], Awaitable[None]],
     config: ServerConfig | None,
 ) -> ServerApp:
-    """The whole server over a runtime, as an ASGI app."""
-    told = with_environment(config or ServerConfig(), os.environ)
-    outbound = Outbound(told.private_hosts, told.outbound_ports)
+    """Build the whole server over a runtime, as an ASGI app."""
+    settings = with_environment(config or ServerConfig(), os.environ)
+    outbound = Outbound(settings.private_hosts, settings.outbound_ports)
     protocols = (
         WireProtocol(name="native", routes=NATIVE),
         WireProtocol(name="ag-ui", routes=AG_UI),
         WireProtocol(name="ai-sdk", routes=AI_SDK),
-        a2a_protocol(outbound, asks_tokens=told.asks_who_calls),
+        a2a_protocol(outbound, asks_tokens=settings.asks_who_calls),
         mcp_protocol(),
         WireProtocol(name="openai", routes=OPENAI),
         WireProtocol(name="welcome", routes=WELCOME),
     )
-    return ServerApp(premises_of(desk, told), protocols, open_runtime, __version__)
+    return ServerApp(premises_of(services, settings), protocols, open_runtime, __version__)
 
 
-def premises_of(desk: AppServices, config: ServerConfig) -> ServerContext:
-    """What the endpoints of a server share: the desk, who may call, and what is counted."""
-    door, statistics = build_authenticator(config, desk.clock), RuntimeStatistics(desk.clock)
-    return ServerContext(desk, door, config, statistics)
+def premises_of(services: AppServices, config: ServerConfig) -> ServerContext:
+    """Build what the endpoints of a server share: services, authentication and statistics."""
+    authenticator, statistics = (
+        build_authenticator(config, services.clock),
+        RuntimeStatistics(services.clock),
+    )
+    return ServerContext(services, authenticator, config, statistics)

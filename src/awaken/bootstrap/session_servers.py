@@ -1,6 +1,6 @@
-"""MCP servers of one client's session: started with it, closed with it, seen by its runs only.
+"""MCP servers of one client's session: started and closed with it, visible to its runs only.
 
-They are no part of the registry. They ask nobody: neither people nor models.
+They are not in the registry. They can ask neither users nor models.
 """
 
 import logging
@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 class NoHost:
-    """A place for a plugin that no agent is resolved with."""
+    """The host of a plugin that no agent is resolved with."""
 
     def renew(self) -> None:
-        """Nothing depends on what the servers offer; each run looks when it begins."""
+        """Do nothing: each run reads the servers' tools when it begins."""
 
 
 class McpSession:
@@ -36,11 +36,11 @@ class McpSession:
         self._sessions = sessions
 
     def tools(self) -> Sequence[Tool]:
-        """What the servers offer now."""
+        """The tools that the servers offer now."""
         return self._plugin.tools()
 
     def descriptors(self) -> tuple[ToolDescriptor, ...]:
-        """The same, as a request names it."""
+        """The descriptors of these tools, for a request."""
         return tuple(tool.descriptor for tool in self.tools())
 
     async def open(self) -> None:
@@ -48,18 +48,18 @@ class McpSession:
         await self._plugin.open(NoHost())
         for status in self._plugin.status():
             if status.state is not ServerState.CONNECTED:
-                said = "MCP server '%s' of a session is not there: %s"
-                logger.warning(said, status.name, status.last_error)
+                text = "MCP server '%s' of a session is not connected: %s"
+                logger.warning(text, status.name, status.last_error)
         self._sessions[self.session_id] = self.tools
 
     async def close(self) -> None:
-        """End the servers, and let runs know."""
+        """Close the servers, and remove their tools from the session's runs."""
         self._sessions.pop(self.session_id, None)
         await self._plugin.close()
 
 
 class SessionServers:
-    """Opens the servers that clients name, each session under an id of its own."""
+    """Opens the servers that a client names, under a new session id."""
 
     def __init__(self, sessions: OpenSessions, ids: IdSource) -> None:
         self._sessions = sessions
@@ -69,7 +69,7 @@ class SessionServers:
         """Start the servers of a session.
 
         Raises:
-            InvalidSpec: A server could never work, or the extra `mcp` is not installed.
+            InvalidSpec: A server's settings are invalid, or the extra `mcp` is not installed.
             DuplicateRegistration: Two have the same name.
         """
         plugin = McpPlugin([_config(it) for it in servers])
@@ -83,14 +83,14 @@ class SessionServers:
 
 
 def session_servers_of(runtime: AgentRuntime) -> SessionServers:
-    """Opens servers for sessions with a runtime, for protocols that are served over a pipe."""
+    """Make the session servers of a runtime, for protocols that are served over a pipe."""
     return SessionServers(runtime.session_tools, Uuid7Source())
 
 
 def _config(server: SessionServer) -> McpServer:
     transport: Stdio | Http
     if server.url is not None:
-        # The client is a person's own program on this machine, and so is what it names.
+        # The client is the user's own program on this machine, and it may name local servers.
         transport = Http(url=server.url, headers=dict(server.headers), allow_private=True)
     else:
         env = dict(server.env)

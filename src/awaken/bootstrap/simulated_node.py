@@ -1,7 +1,7 @@
-"""One process of a simulation: an engine, a worker, a sweeper and a post room on a virtual loop.
+"""One process of a simulation: engine, worker, sweeper and outbox relay on a virtual event loop.
 
-What differs from a real node is how it keeps its leases: by timers of the loop, because a thread
-would live in real time.
+Unlike a real node it renews its leases with timers of the loop, because an operating-system thread
+would run in real time.
 """
 
 import asyncio
@@ -33,22 +33,22 @@ CONFIG = MailboxConfig(poll_ms=10_000, relay_ms=10_000, retention_ms=None, drain
 
 
 def simulated_store(clock: Clock) -> Store:
-    """A store that outlives the processes of a simulation."""
+    """Make a store that outlives the processes of a simulation."""
     return MemoryStore("simulated", clock=clock, is_shared=True)
 
 
 def simulated_bus() -> Bus:
-    """What the processes of a simulation hear each other by."""
+    """Make the bus between the processes of a simulation."""
     return MemoryBus()
 
 
 def simulated_mailbox(store: Store, bus: Bus, clock: Clock, ids: IdSource) -> Mailbox:
-    """A client of the simulated processes, in none of them."""
+    """Make a client of the simulated processes that is in none of them."""
     return Mailbox(store, bus, clock, ids, CONFIG)
 
 
 class SimulatedNode:
-    """Executes what is queued, as a worker process does."""
+    """Executes queued work, as a worker process does."""
 
     def __init__(
         self, store: Store, bus: Bus, registry: RegistryHandle, clock: Clock, ids: IdSource
@@ -75,25 +75,25 @@ class SimulatedNode:
         self._sweeper = Sweeper(mailbox)
         # What is queued wakes the worker through the bus.
         control = RunControl(self._engine, mailbox, lambda: None)
-        self._post_room = OutboxWiring(self._engine, control, mailbox)
+        self._outbox = OutboxWiring(self._engine, control, mailbox)
 
     def start(self) -> None:
         """Begin to work."""
         self._worker.start()
         self._sweeper.start()
-        self._post_room.open()
+        self._outbox.open()
 
     async def stop(self) -> None:
-        """End as a process does that was asked to."""
+        """Stop as a process does after SIGTERM."""
         await self._sweeper.stop()
         await self._worker.stop()
         await self._engine.close()
-        await self._post_room.close()
+        await self._outbox.close()
         await self._heartbeat.close()
 
 
 class LoopHeartbeat(Heartbeat):
-    """Keeps leases alive by timers of the running loop."""
+    """Renews leases with timers of the running loop."""
 
     def __init__(
         self,
@@ -110,28 +110,28 @@ class LoopHeartbeat(Heartbeat):
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, lease: Lease, run: LeaseHolder) -> None:
-        """Keep a lease alive until it is forgotten."""
+        """Renew a lease until it is forgotten."""
         self._holders[lease.token] = run
         if self._timer is None:
             self._beat_in(self._config.renew_ms / 1000)
 
     def forget(self, lease: Lease) -> None:
-        """Let a lease go."""
+        """Stop renewing a lease."""
         self._holders.pop(lease.token, None)
         if not self._holders:
             self.forget_all()
 
     def beat_soon(self) -> None:
-        """Beat at once, because a signal says that there may be news."""
+        """Renew at once, because a signal says that there may be a cancel or input."""
         if self._holders:
             self._beat_in(0)
 
     async def close(self) -> None:
-        """Stop beating."""
+        """Stop renewing."""
         self.forget_all()
 
     def forget_all(self) -> None:
-        """Let every lease go."""
+        """Stop renewing every lease."""
         self._holders.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -144,29 +144,29 @@ class LoopHeartbeat(Heartbeat):
 
     def _beat_now(self) -> None:
         self._timer = None
-        for act in self._news(tuple(self._holders)):
+        for act in self._collect_actions(tuple(self._holders)):
             act()
         if self._holders:
             self._beat_in(self._config.renew_ms / 1000)
 
-    def _news(self, tokens: Sequence[str]) -> list[Callable[[], object]]:
+    def _collect_actions(self, tokens: Sequence[str]) -> list[Callable[[], object]]:
         try:
-            news = self._keeper.extend(tokens, self._config.lease_ms)
+            extensions = self._keeper.extend(tokens, self._config.lease_ms)
         except StoreUnavailable:
             return []
         acts: list[Callable[[], object]] = []
-        for item in news:
+        for item in extensions:
             holder = self._holders.get(item.claim_token)
             if holder is None:
                 continue
             if not item.is_held:
                 acts.append(holder.lease_lost)
             elif item.cancel_cause is not None:
-                acts.append(_cancelling(holder, item.cancel_cause))
+                acts.append(_make_cancel(holder, item.cancel_cause))
             elif item.has_input:
                 acts.append(holder.look_for_input)
         return acts
 
 
-def _cancelling(holder: LeaseHolder, cause: str) -> Callable[[], object]:
+def _make_cancel(holder: LeaseHolder, cause: str) -> Callable[[], object]:
     return lambda: holder.cancel(cause)

@@ -1,4 +1,4 @@
-"""From what `store=` says to a store."""
+"""Makes the store that `store=` names."""
 
 import importlib
 from collections.abc import Callable
@@ -29,34 +29,34 @@ def opened_store(store: Store | str | None) -> Store:
     if store is None:
         return MemoryStore()
     if isinstance(store, str):
-        return _named(store)
-    return _checked(store)
+        return _make_store(store)
+    return _check_store(store)
 
 
 def profiles_of(store: Store) -> ProfileStore:
-    """The profile entries that go with a store: its own, or some in memory."""
+    """The profile store of a store: the store itself, or one in memory."""
     if hasattr(store, "find_entry"):
         return cast(ProfileStore, store)
     return MemoryProfileStore()
 
 
-def _named(url: str) -> Store:
+def _make_store(url: str) -> Store:
     if url == "memory://":
         return MemoryStore()
     if url.startswith(_SQLITE) and ":memory:" in url:
         raise InvalidInput(what=f"store '{url}'", problem="for one in memory use memory://")
     if url.startswith(_SQLITE):
-        return _imported("awaken.stores.sqlite.store", "SqliteStore")(
+        return _import_store("awaken.stores.sqlite.store", "SqliteStore")(
             unquote(url.removeprefix(_SQLITE))
         )
     if url.startswith(_POSTGRES):
-        return _imported("awaken.stores.postgres.store", "PostgresStore")(url)
+        return _import_store("awaken.stores.postgres.store", "PostgresStore")(url)
     scheme = url.partition(":")[0]
     raise InvalidInput(what=f"store '{scheme}:…'", problem=f"no such store; {KNOWN}")
 
 
-def _imported(module: str, name: str) -> Callable[[str], Store]:
-    """A store's class, imported when it is asked for: most users need one kind or none."""
+def _import_store(module: str, name: str) -> Callable[[str], Store]:
+    """Import a store's class on demand: most users need one kind or none."""
     try:
         made: Callable[[str], Store] = getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
@@ -64,7 +64,7 @@ def _imported(module: str, name: str) -> Callable[[str], Store]:
     return made
 
 
-def _checked(store: Any) -> Store:
+def _check_store(store: Any) -> Store:
     if isinstance(store, type) or any(not hasattr(store, name) for name in _METHODS):
         problem = f"it is no Store and no URL; {KNOWN}"
         raise InvalidInput(what=f"store {store!r}", problem=problem)

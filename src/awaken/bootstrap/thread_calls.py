@@ -1,4 +1,4 @@
-"""What a runtime does with whole threads."""
+"""The methods of a runtime that change whole threads."""
 
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.runs.threads import Thread
@@ -9,17 +9,18 @@ from .arguments import check_optional_text, check_text
 
 
 class ThreadCalls:
-    """The part of a runtime that changes threads outside of their runs."""
+    """The methods of a runtime that change threads outside of a run."""
 
     _engine: RunEngine
 
     async def fork(
         self, thread_id: str, *, at: str | None = None, before: str | None = None
     ) -> Thread:
-        """Make a thread that begins with what another one said, up to and with message `at`.
+        """Make a thread that begins with the messages of another one, up to and including `at`.
 
-        With `before` up to the message before that one; without both, with everything. The other
-        thread stays as it is. Past values of its state are not kept: a branch has the newest.
+        With `before`, up to the message before that one; without both, with all messages. The
+        other thread does not change. Past values of its state are not stored: a branch has the
+        newest.
 
         Raises:
             InvalidInput: Both were given.
@@ -36,7 +37,7 @@ class ThreadCalls:
         return await fork_thread(engine.store, services.clock, services.ids, thread_id, fork)
 
     async def undo_compaction(self, thread_id: str) -> bool:
-        """Have the whole history of a thread sent again; returns whether any was left out.
+        """Send the whole history of a thread to the model again; returns whether any was left out.
 
         Raises:
             ThreadBusy: A run of the thread executes here.

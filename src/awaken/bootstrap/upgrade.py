@@ -1,7 +1,7 @@
-"""Upgrade safety: which unfinished runs of a store would not go on with these agents, and why.
+"""Upgrade safety: finds unfinished runs of a store that would not resume with new agents.
 
-Only reads. The store must have the schema of this version. Models and backends are left out of
-it: they can be changed under a run at any time.
+It only reads. The store must have the schema of this version. Models and backends are not checked:
+they can be changed at any time during a run.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -40,7 +40,7 @@ _UNDELIVERED = (DispatchStatus.QUEUED, DispatchStatus.CLAIMED)
 
 
 class UnfinishedRun(Record, frozen=True, kw_only=True):
-    """A run that has not ended, and what is in its way."""
+    """A run that has not ended, and what prevents it from resuming."""
 
     run_id: str
     thread_id: str
@@ -51,7 +51,7 @@ class UnfinishedRun(Record, frozen=True, kw_only=True):
 
 
 class UpgradeReport(Record, frozen=True, kw_only=True):
-    """How much was looked at, and what would not go on."""
+    """How many runs were checked, and which would not resume."""
 
     store: str
     checked: int
@@ -59,7 +59,7 @@ class UpgradeReport(Record, frozen=True, kw_only=True):
 
     @property
     def is_safe(self) -> bool:
-        """Whether everything would go on."""
+        """Whether every run would resume."""
         return not self.stranded
 
 
@@ -71,7 +71,7 @@ async def check_upgrade(
     plugins: Iterable[Plugin] = (),
     resolver: AgentResolver | None = None,
 ) -> UpgradeReport:
-    """Look at every run that waits, executes or is queued; nothing is changed.
+    """Check every run that waits, executes or is queued; nothing is changed.
 
     Raises:
         InvalidSpec: The agents themselves cannot be accepted.
@@ -94,7 +94,7 @@ def _without_model(agent: Agent | AgentSpec) -> Agent | AgentSpec:
 
 
 class _Bare:
-    """The agents of a resolver without their models, as the registered ones are looked at."""
+    """A resolver whose agents have no models, like the registered agents of the check."""
 
     def __init__(self, resolver: AgentResolver) -> None:
         self._resolver = resolver
@@ -105,7 +105,7 @@ class _Bare:
 
 
 class _Checker:
-    """Walks over a store page by page; one bad record does not hide the others."""
+    """Reads a store page by page; one corrupt record does not hide the others."""
 
     def __init__(self, store: Store, resumability: Resumability) -> None:
         self._store = store
@@ -117,20 +117,20 @@ class _Checker:
             query = RunQuery(status=status, limit=LIMIT_MAX)
             async for record in _all(self._store.list_runs, query):
                 seen.add(record.run_id)
-                yield await self._begun(record)
+                yield await self._check_begun(record)
         for delivery in _UNDELIVERED:
             asked = DispatchQuery(status=delivery, limit=LIMIT_MAX)
             async for dispatch in _all(self._store.list_dispatches, asked):
-                # One that continues a run goes on when the run does.
+                # A dispatch that continues a run is checked with that run.
                 if dispatch.run_id not in seen and not dispatch.request.continue_run_id:
-                    yield await self._queued(dispatch)
+                    yield await self._check_queued(dispatch)
 
-    async def _begun(self, record: RunRecord) -> UnfinishedRun:
+    async def _check_begun(self, record: RunRecord) -> UnfinishedRun:
         agent_id = record.agent_id
         try:
             checkout = await self._checkout(record.thread_id)
             records = await self._store.list_tool_records(record.run_id)
-            # A handoff that is due follows when the calls of the agent before it are over.
+            # A pending handoff follows when the calls of the previous agent are over.
             agent_id = present(record.active_agent_id) or agent_id
             await self._resumability.know(agent_id, self._resumability.active_agent(checkout))
             problems = self._resumability.problems(agent_id, checkout, records)
@@ -138,7 +138,7 @@ class _Checker:
         except CorruptRecord as error:
             problems = [str(error)]
         if record.task is not None and record.task.task_type != SUB_AGENT:
-            # A function's task never outlives its process; its owner hears of that, and goes on.
+            # A function task never outlives its process; its owner is notified, and resumes.
             problems = []
         return UnfinishedRun(
             run_id=record.run_id,
@@ -148,7 +148,7 @@ class _Checker:
             problems=tuple(problems),
         )
 
-    async def _queued(self, dispatch: RunDispatch) -> UnfinishedRun:
+    async def _check_queued(self, dispatch: RunDispatch) -> UnfinishedRun:
         agent_id = present(dispatch.request.agent_id) or DEFAULT_AGENT
         try:
             checkout = await self._checkout(dispatch.thread_id)

@@ -9,33 +9,33 @@ logger = logging.getLogger(__name__)
 
 
 class MemoryBus:
-    """A `Bus` for one event loop: every listener has heard a signal before `publish` returns."""
+    """A `Bus` for one event loop: `publish` calls every listener before it returns."""
 
     def __init__(self) -> None:
         self._listeners: dict[object, Callable[[Signal], None]] = {}
         self._is_open = False
 
     async def open(self) -> None:
-        """Begin to carry signals; calling it twice is harmless."""
+        """Start to deliver signals; calling it twice is harmless."""
         self._is_open = True
 
     async def close(self) -> None:
-        """Stop; those who listen hear nothing until it is opened again."""
+        """Stop; listeners are not called until the bus is opened again."""
         self._is_open = False
 
     async def publish(self, signal: Signal) -> None:
-        """Send a signal to everybody who listens now; before `open` and after `close` to nobody."""
+        """Call every listener with a signal; before `open` and after `close`, do nothing."""
         if not self._is_open:
             return
         for listener in tuple(self._listeners.values()):
             try:
                 listener(signal)
             except Exception:
-                # One bad listener must not keep the others from hearing.
+                # A listener that fails must not keep the signal from the others.
                 logger.exception("A listener failed on signal '%s'.", signal.kind)
 
     def subscribe(self, listener: Callable[[Signal], None]) -> Unsubscribe:
-        """Call back with every signal; returns the way to stop that, which may be used twice."""
+        """Call the listener with every signal; returns a function that stops it, callable twice."""
         key = object()
         self._listeners[key] = listener
 

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 Connection: TypeAlias = asyncpg.Connection
 
 PAYLOAD_MAX = 7_999
-"""How many bytes the server carries in one signal."""
+"""The maximum size of a NOTIFY payload, in bytes."""
 
 RETRY_S = 0.1
 
@@ -36,9 +36,9 @@ _DECODE = msgspec.json.Decoder(Signal).decode
 class PostgresBus:
     """A `Bus` over one connection of its own.
 
-    When the connection breaks, or answers nothing for `probe_ms`, another one is made as soon as
-    the server is there; what was sent meanwhile is lost. Those who listen hear their own signals
-    as well.
+    If the connection breaks, or does not answer for `probe_ms`, the bus reconnects as soon as the
+    server is available; signals sent meanwhile are lost. Listeners also receive the signals of
+    their own process.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class PostgresBus:
         connect_timeout_ms: int = 5_000,
         probe_ms: int = 2_000,
     ) -> None:
-        self.name = _name_of(url)
+        self.name = _describe_url(url)
         if not 0 < len(channel.encode()) <= _CHANNEL_MAX or "\0" in channel:
             problem = f"its name must have 1 to {_CHANNEL_MAX} bytes"
             raise InvalidInput(what=f"channel '{channel}'", problem=problem)
@@ -64,18 +64,18 @@ class PostgresBus:
         self._task: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Connect and begin to listen; calling it twice is harmless.
+        """Connect and start to listen; calling it twice is harmless.
 
         Raises:
             StoreUnavailable: The server cannot be reached.
         """
         if self._task is None:
-            connection = await self._connected()
+            connection = await self._connect()
             self._task = asyncio.create_task(self._serve(connection), name=f"bus {self.name}")
             self._connection = connection
 
     async def close(self) -> None:
-        """Stop; nobody hears anything any more."""
+        """Stop; no listener is called any more."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -83,25 +83,25 @@ class PostgresBus:
             self._drop_connection()
 
     async def publish(self, signal: Signal) -> None:
-        """Send a signal; signals that wait together share one round trip.
+        """Send a signal; signals that are pending together share one round trip.
 
         Raises:
             StoreUnavailable: There is no connection now, or it broke.
-            InvalidRecord: The signal is larger than the server carries.
+            InvalidRecord: The signal is larger than `PAYLOAD_MAX`.
         """
         payload = msgspec.json.encode(signal).decode()
         if len(payload.encode()) > PAYLOAD_MAX:
             problem = f"its signal has over {PAYLOAD_MAX} bytes"
             raise InvalidRecord(what=f"Thread '{signal.thread_id[:64]}…'", problem=problem)
         if self._connection is None:
-            raise self._lost()
+            raise self._unavailable()
         sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._outgoing.append((payload, sent))
         self._wake.set()
         await sent
 
     def subscribe(self, listener: Callable[[Signal], None]) -> Unsubscribe:
-        """Call back with every signal; returns the way to stop that, which may be used twice."""
+        """Call the listener with every signal; returns a function that stops it, callable twice."""
         key = object()
         self._listeners[key] = listener
 
@@ -111,23 +111,23 @@ class PostgresBus:
         return unsubscribe
 
     async def _serve(self, connection: Connection) -> None:
-        """Carry signals over one connection after the other, until cancelled."""
+        """Send signals over one connection after another, until cancelled."""
         while True:
             try:
                 await self._carry(connection)
             except _BROKEN as error:
                 logger.warning("The bus on %s broke, connecting again: %s", self.name, error)
             self._drop_connection()
-            connection = self._connection = await self._connected_again()
+            connection = self._connection = await self._reconnect()
 
-    async def _connected_again(self) -> Connection:
+    async def _reconnect(self) -> Connection:
         while True:
             with suppress(StoreUnavailable):
-                return await self._connected()
+                return await self._connect()
             await asyncio.sleep(RETRY_S)
 
     async def _carry(self, connection: Connection) -> None:
-        """Send what is published; with nothing to send, ask whether the server is still there."""
+        """Send published signals; without any, check that the server still answers."""
         connection.add_termination_listener(lambda _: self._wake.set())
         while True:
             await self._wait_for_outgoing()
@@ -156,48 +156,48 @@ class PostgresBus:
         outgoing, self._outgoing = self._outgoing, []
         for _, sent in outgoing:
             if not sent.done():
-                sent.set_exception(self._lost())
+                sent.set_exception(self._unavailable())
 
-    async def _connected(self) -> Connection:
+    async def _connect(self) -> Connection:
         connection: Connection | None = None
         try:
             async with asyncio.timeout(self._connect_s):
                 connection = await asyncpg.connect(self._url)
-                # A signal may be lost: nobody has to wait for the disk.
+                # A signal may be lost, so its commit need not wait for the disk.
                 await connection.execute("SET synchronous_commit = off")
-                await connection.add_listener(self._channel, self._heard)
+                await connection.add_listener(self._channel, self._on_notify)
         except BaseException as error:
             if connection is not None:
                 connection.terminate()
             if isinstance(error, TimeoutError):
-                raise self._lost("it did not answer in time") from error
+                raise self._unavailable("it did not answer in time") from error
             if isinstance(error, ValueError):
                 # Not chained: its text may be a piece of the password.
-                raise self._lost("the driver cannot read its URL") from None
+                raise self._unavailable("the driver cannot read its URL") from None
             if isinstance(error, _BROKEN):
-                raise self._lost(str(error)) from error
+                raise self._unavailable(str(error)) from error
             raise
         return connection
 
-    def _lost(self, problem: str = "the bus has no connection") -> StoreUnavailable:
+    def _unavailable(self, problem: str = "the bus has no connection") -> StoreUnavailable:
         return StoreUnavailable(store=self.name, problem=problem)
 
-    def _heard(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+    def _on_notify(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
         try:
             signal = _DECODE(str(payload))
         except (msgspec.DecodeError, ValueError):
-            logger.warning("Something on channel '%s' is no signal.", self._channel)
+            logger.warning("A payload on channel '%s' is not a signal.", self._channel)
             return
         for listener in tuple(self._listeners.values()):
             try:
                 listener(signal)
             except Exception:
-                # One bad listener must not keep the others from hearing.
+                # A listener that fails must not keep the signal from the others.
                 logger.exception("A listener failed on signal '%s'.", signal.kind)
 
 
-def _name_of(url: str) -> str:
-    """What a URL points at, without the password and the options."""
+def _describe_url(url: str) -> str:
+    """The address in a URL, without the password and the options."""
     try:
         parts = urlsplit(url)
         port, options = parts.port, parse_qs(parts.query)

@@ -1,1 +1,1 @@
-"""The command line: parse, call the runtime, print. No behaviour of its own."""
+"""The command line: parses arguments, calls the runtime, prints. It has no other behaviour."""

@@ -24,7 +24,7 @@ def acp(
     app_place: AppPlace = None,
     agent_id: Annotated[
         str | None,
-        typer.Option("--agent", help="Who answers; absent: 'default', else the only agent."),
+        typer.Option("--agent", help="The agent; absent: 'default', else the only agent."),
     ] = None,
     drain_ms: DrainMs = DRAIN_MS,
     store_url: StoreUrl = None,

@@ -1,7 +1,7 @@
-"""Apps that a person names: `FILE.py`, `FILE.py:NAME`, `package.module` or `package.module:NAME`.
+"""Loads apps by name: `FILE.py`, `FILE.py:NAME`, `package.module` or `package.module:NAME`.
 
-The one way in which commands load what people wrote. The folder of a file, or this one for a
-module, can be imported from; a name leads to a runtime, to agents, or to what makes them.
+All commands load users' code here. The folder of a file, or the current folder for a module, is
+added to the import path; a name refers to a runtime, to agents, or to a function that makes them.
 """
 
 import asyncio
@@ -32,14 +32,14 @@ _MAKE = "assign an awaken.Agent or AgentRuntime to a name in it, or name a funct
 
 
 class AppFailed(RefusedInput):
-    """What a person wrote raised while it was loaded; `trace` begins in their code."""
+    """The user's code raised while it was loaded; `trace` begins in that code."""
 
     trace: str
 
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """A loaded app: its runtime if it brings one, else its agents."""
+    """A loaded app: its runtime if it has one, else its agents."""
 
     place: str
     values: Mapping[str, Any]
@@ -50,16 +50,16 @@ class App:
 
 
 def load_app(place: str) -> App:
-    """What a place names.
+    """Load the app that a place names.
 
     Raises:
         AppFailed: Its code raised.
-        InvalidInput: There is no such file, module or name, or nothing there that can run.
+        InvalidInput: There is no such file, module or name, or it has no agent and no runtime.
     """
     source, name = split_place(place)
     module = _import_file(Path(source)) if _is_file(source) else _import_module(source)
     values = vars(module)
-    found = _only_runtime(source, values) if name is None else _named(module, source, name)
+    found = _only_runtime(source, values) if name is None else _find_named(module, source, name)
     if isinstance(found, AgentRuntime):
         return App(place, values, found, _agents_of(found))
     return App(place, values, None, tuple(_agents_among(values, source, name, found)))
@@ -80,7 +80,7 @@ def file_of(place: str) -> Path:
     source, _ = split_place(place)
     if _is_file(source):
         return Path(source)
-    _let_import(Path.cwd())
+    _add_import_path(Path.cwd())
     try:
         spec = importlib.util.find_spec(source)
     except ImportError:
@@ -91,7 +91,7 @@ def file_of(place: str) -> Path:
 
 
 def split_place(place: str) -> tuple[str, str | None]:
-    """The file or the module of a place, and the name behind its colon."""
+    """Split a place into the file or module and the name after the colon."""
     source, colon, name = place.rpartition(":")
     return (source, name) if colon and source and _is_dotted(name) else (place, None)
 
@@ -114,18 +114,18 @@ def _import_file(path: Path) -> ModuleType:
     file = path.resolve()
     folder, parts = file.parent, [file.stem]
     while (folder / "__init__.py").is_file() and folder.name.isidentifier():
-        # A file of a package is imported as what it is there: its relative imports work.
+        # A file of a package is imported as a module of it, so that relative imports work.
         parts.insert(0, folder.name)
         folder = folder.parent
-    _let_import(folder)
+    _add_import_path(folder)
     if len(parts) > 1:
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        return _loaded(str(path), lambda: importlib.import_module(name))
-    return _loaded(str(path), lambda: _executed(file))
+        return _load(str(path), lambda: importlib.import_module(name))
+    return _load(str(path), lambda: _execute_file(file))
 
 
-def _executed(file: Path) -> ModuleType:
-    """The module of a file, under its own name unless that is another module's."""
+def _execute_file(file: Path) -> ModuleType:
+    """Execute a file as a module, under its own name unless another module has that name."""
     known = sys.modules.get(file.stem)
     is_free = known is None or getattr(known, "__awaken_app__", False)
     name = file.stem if is_free else f"awaken_app_{file.stem}"
@@ -144,17 +144,17 @@ def _executed(file: Path) -> ModuleType:
 
 
 def _import_module(name: str) -> ModuleType:
-    _let_import(Path.cwd())
+    _add_import_path(Path.cwd())
     try:
         is_there = importlib.util.find_spec(name) is not None
     except ModuleNotFoundError as error:
         is_there = not name.startswith(f"{error.name}")
     except Exception as error:
-        # To find a module, the packages that it is in are imported.
-        raise _failed(name, error) from error
+        # Finding a module imports its parent packages.
+        raise _load_error(name, error) from error
     if not is_there:
         raise _no_module(name)
-    return _loaded(name, lambda: importlib.import_module(name))
+    return _load(name, lambda: importlib.import_module(name))
 
 
 def _no_module(name: str) -> InvalidInput:
@@ -162,38 +162,38 @@ def _no_module(name: str) -> InvalidInput:
     return InvalidInput(what=f"'{name}'", problem=problem)
 
 
-def _let_import(folder: Path) -> None:
+def _add_import_path(folder: Path) -> None:
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
 
-def _loaded(source: str, load: Callable[[], T]) -> T:
-    """What loading gives; what a person's code raises is told with its place in that code."""
+def _load(source: str, load: Callable[[], T]) -> T:
+    """Call `load`; an error of the user's code becomes `AppFailed` with its traceback."""
     try:
         return load()
     except Exception as error:
-        raise _failed(source, error) from error
+        raise _load_error(source, error) from error
 
 
-def _failed(source: str, error: BaseException) -> AppFailed:
+def _load_error(source: str, error: BaseException) -> AppFailed:
     problem = f"'{source}' cannot be imported: {type(error).__name__}: {error}"
     return AppFailed(what="app", problem=problem, trace=_trace(error))
 
 
 def _trace(error: BaseException) -> str:
-    """The traceback of an error, from the first line that is not ours."""
+    """The traceback of an error, from the first line of the user's code."""
     begin: TracebackType | None = error.__traceback__
     while begin is not None and begin.tb_frame.f_code.co_filename.startswith(_OURS):
         begin = begin.tb_next
-    told = traceback.TracebackException(type(error), error, begin, compact=True)
-    kept = [frame for frame in told.stack if not frame.filename.startswith(_OURS)]
-    told.stack = traceback.StackSummary.from_list(kept)
-    lines = "".join(told.format()).rstrip("\n").split("\n")
+    report = traceback.TracebackException(type(error), error, begin, compact=True)
+    kept = [frame for frame in report.stack if not frame.filename.startswith(_OURS)]
+    report.stack = traceback.StackSummary.from_list(kept)
+    lines = "".join(report.format()).rstrip("\n").split("\n")
     return "\n".join(map(plain, lines))
 
 
-def _named(module: ModuleType, source: str, name: str) -> Any:
-    """What a name in a module leads to; a function is asked to make it."""
+def _find_named(module: ModuleType, source: str, name: str) -> Any:
+    """Find what a name in a module refers to; a function is called."""
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
@@ -203,11 +203,11 @@ def _named(module: ModuleType, source: str, name: str) -> Any:
     if not callable(found) or isinstance(found, Agent | AgentRuntime):
         return found
     make = found
-    return _loaded(f"{source}:{name}", lambda: _awaited(make()))
+    return _load(f"{source}:{name}", lambda: _await_result(make()))
 
 
-def _awaited(made: Any) -> Any:
-    """What a function returned, or what its coroutine comes to, in an event loop of its own."""
+def _await_result(made: Any) -> Any:
+    """Return a value; a coroutine is run first, in an event loop of its own."""
     if not inspect.iscoroutine(made):
         return made
     results: list[Any] = []

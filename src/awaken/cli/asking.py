@@ -1,6 +1,6 @@
-"""Questions of tickets in the terminal: a permission, an answer, or a form, field by field.
+"""Asks the questions of tickets in the terminal: a permission, an answer, or a form by field.
 
-What is no clear answer is asked again. The end of the input declines.
+An unclear answer is asked again. The end of the input declines.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ _ALWAYS = ("a", "always")
 
 
 def ask_ticket(ticket: Ticket, read: Read, say: Say) -> ToolCallResume:
-    """What a person decides on a ticket."""
+    """Ask a person to decide on a ticket."""
     schema = ticket.suspension.response_schema
     match ticket.asked:
         case Asks.PERMISSION:
@@ -34,7 +34,7 @@ def ask_ticket(ticket: Ticket, read: Read, say: Say) -> ToolCallResume:
 
 
 def offers_always(ticket: Ticket) -> bool:
-    """Whether the asker remembers an answer for the thread."""
+    """Whether the plugin that asks can remember an answer for the thread."""
     asked = ticket.suspension.parameters
     remember = asked.get("remember") if isinstance(asked, Mapping) else None
     scopes = remember.get("scopes") if isinstance(remember, Mapping) else None
@@ -42,14 +42,14 @@ def offers_always(ticket: Ticket) -> bool:
 
 
 def read_permission(text: str, *, has_always: bool) -> ToolCallResume | None:
-    """What a line says to a question for permission; None when it is no clear answer."""
+    """Read a line as the answer to a permission question; None when it is not clear."""
     if has_always and text.strip().casefold() in _ALWAYS:
         remember = Remember(scope=PermissionScope.THREAD)
         return ToolCallResume(decision_id="", remember=remember)
     verdict = read_text(text)
     if verdict is None:
         return None
-    return ToolCallResume(decision_id="") if verdict else _declined()
+    return ToolCallResume(decision_id="") if verdict else _decline()
 
 
 def _ask_permission(ticket: Ticket, read: Read, say: Say) -> ToolCallResume:
@@ -60,29 +60,29 @@ def _ask_permission(ticket: Ticket, read: Read, say: Say) -> ToolCallResume:
         if decision is not None:
             return decision
         say("That is neither a yes nor a no.")
-    return _declined()
+    return _decline()
 
 
 def _ask_either(read: Read, say: Say) -> ToolCallResume:
     while (line := read("[y]es / [n]o, or an answer> ")) is not None:
         verdict = read_text(line)
         if verdict is not None:
-            return ToolCallResume(decision_id="", result=line.strip()) if verdict else _declined()
+            return ToolCallResume(decision_id="", result=line.strip()) if verdict else _decline()
         if line.strip():
             return ToolCallResume(decision_id="", result=line.strip())
         say("Say something, or no.")
-    return _declined()
+    return _decline()
 
 
 def _ask_answer(schema: Mapping[str, Any], read: Read, say: Say) -> ToolCallResume:
     while (line := read("answer (empty declines)> ")) is not None:
         if not line.strip():
-            return _declined()
+            return _decline()
         try:
             return ToolCallResume(decision_id="", result=_value(schema, line.strip()))
         except ValueError as error:
             say(str(error))
-    return _declined()
+    return _decline()
 
 
 def _ask_form(schema: Mapping[str, Any], read: Read, say: Say) -> ToolCallResume:
@@ -91,19 +91,19 @@ def _ask_form(schema: Mapping[str, Any], read: Read, say: Say) -> ToolCallResume
     if not all(isinstance(it, Mapping) for it in fields.values()):
         return _ask_answer({}, read, say)
     if read_first(read, say) is False:
-        return _declined()
+        return _decline()
     given: dict[str, Any] = {}
     for name, field in fields.items():
         value = _ask_field(name, field, name in required, read, say)
         if value is _END:
-            return _declined()
+            return _decline()
         if value is not None:
             given[name] = value
     return ToolCallResume(decision_id="", result=given)
 
 
 def read_first(read: Read, say: Say) -> bool:
-    """Whether a person wants to fill in a form at all."""
+    """Ask whether the person wants to fill in the form."""
     while (line := read("fill in the form? [y]es / [n]o> ")) is not None:
         verdict = read_text(line)
         if verdict is not None:
@@ -119,7 +119,8 @@ def _ask_field(name: str, field: Mapping[str, Any], is_needed: bool, read: Read,
     choices = field.get("enum")
     kind = " / ".join(map(str, choices)) if choices else field.get("type", "JSON")
     if not is_needed:
-        kind = f"{kind}, empty for {_shown(field['default']) if 'default' in field else 'nothing'}"
+        default = _format_value(field["default"]) if "default" in field else "nothing"
+        kind = f"{kind}, empty for {default}"
     label = field.get("title") or name
     if field.get("description"):
         say(f"{label}: {field['description']}")
@@ -134,10 +135,10 @@ def _ask_field(name: str, field: Mapping[str, Any], is_needed: bool, read: Read,
 
 
 def _value(schema: Mapping[str, Any], text: str) -> Any:
-    """A line as the schema's type.
+    """Convert a line to the schema's type.
 
     Raises:
-        ValueError: It is no such value.
+        ValueError: It does not fit.
     """
     kind, choices = schema.get("type"), schema.get("enum")
     if kind == "boolean":
@@ -159,9 +160,9 @@ def _value(schema: Mapping[str, Any], text: str) -> Any:
     return value
 
 
-def _declined() -> ToolCallResume:
+def _decline() -> ToolCallResume:
     return ToolCallResume(decision_id="", action=DecisionAction.CANCEL)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

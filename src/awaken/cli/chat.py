@@ -1,4 +1,4 @@
-"""A conversation in the terminal: events in, text out, tickets answered by the person."""
+"""A conversation in the terminal: prints events, and asks the person to decide on tickets."""
 
 import sys
 from typing import cast
@@ -19,7 +19,7 @@ WELCOME = "You talk to '{agent}'. An empty line or Ctrl-D ends the conversation.
 
 
 async def converse(runtime: AgentRuntime, agent_id: str) -> None:
-    """Take lines from the terminal until there are no more."""
+    """Answer lines from the terminal until there are no more."""
     typer.echo(WELCOME.format(agent=agent_id))
     handle = None
     while text := _line("you> "):
@@ -30,7 +30,7 @@ async def converse(runtime: AgentRuntime, agent_id: str) -> None:
 async def answer(
     runtime: AgentRuntime, agent_id: str, text: str, *, thread_id: str | None
 ) -> str | None:
-    """Run the agent once, show what happens, and return the thread it ran on."""
+    """Run the agent once, print its events, and return the thread it ran on."""
     async for event in runtime.stream(agent_id, text, thread_id=thread_id):
         _show(event)
         if isinstance(event, RunFinish):
@@ -42,7 +42,7 @@ async def answer(
 
 async def _settle(runtime: AgentRuntime, tickets: tuple[Ticket, ...]) -> None:
     for ticket in tickets:
-        # The arguments are what is decided on, and messages need not name them.
+        # The decision is about the arguments, which the message need not contain.
         asked = f"[{ticket.tool_name} {ticket.arguments}] {ticket.suspension.message or ''}"
         typer.echo(f"\n{asked.rstrip()}")
         while not await _decide(runtime, ticket):
@@ -58,9 +58,9 @@ async def _settle(runtime: AgentRuntime, tickets: tuple[Ticket, ...]) -> None:
 
 
 async def _decide(runtime: AgentRuntime, ticket: Ticket) -> bool:
-    """Ask a person; False when the answer does not fit, and has to be given again."""
+    """Ask the person; False when the answer does not fit, and must be given again."""
     given = ask_ticket(ticket, _answer_line, typer.echo)
-    # Absent ones are left out: what is said is taken for an answer.
+    # Absent options are left out: a present one counts as an answer.
     said = {"result": given.result, "remember": given.remember}
     options: DecisionOptions = {"arguments_hash": ticket.decided_hash}
     options |= cast("DecisionOptions", {name: it for name, it in said.items() if it is not None})
@@ -95,6 +95,6 @@ def _line(prompt: str) -> str:
 
 
 def _answer_line(prompt: str) -> str | None:
-    """A line of the terminal; None at its end."""
+    """Read a line from the terminal; None at the end of the input."""
     typer.echo(prompt, nl=False)
     return sys.stdin.readline() or None

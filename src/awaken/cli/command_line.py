@@ -1,4 +1,4 @@
-"""Commands that are imported when they are asked for: most calls need one of them."""
+"""The commands; each is imported when it is used: most calls need only one."""
 
 import importlib
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,14 @@ import typer.main
 MODULES = {
     "serve": "serve",
     "acp": "acp",
-    "run": "talking",
+    "run": "run_agent",
     "worker": "worker",
     "mcp": "mcp",
     "mcp-login": "mcp_login",
-    "submit": "sending",
-    "steer": "sending",
-    "decide": "deciding",
-    "cancel": "cancelling",
+    "submit": "submit",
+    "steer": "submit",
+    "decide": "decide",
+    "cancel": "cancel",
     "threads": "threads",
     "runs": "runs",
     "tickets": "tickets",
@@ -31,36 +31,36 @@ MODULES = {
     "test": "test_app",
     "demo": "demo",
 }
-"""Every command, in the order in which people read them, and the module that has it."""
+"""Every command and its module, in the order of the help."""
 
 SUMMARIES = {
     "serve": "Serve agents over every protocol.",
     "acp": "Serve one agent over the Agent Client Protocol.",
     "run": "Talk to an agent in the terminal.",
-    "worker": "Execute what is queued.",
+    "worker": "Execute queued work.",
     "mcp": "Serve agents as tools over the Model Context Protocol.",
     "mcp-login": "Log in to an MCP server.",
     "submit": "Send input to a thread; a worker executes it.",
-    "steer": "Send a message into the run that executes on a thread.",
+    "steer": "Send a message into a thread's running run.",
     "decide": "Decide on a ticket.",
-    "cancel": "Cancel a dispatch, a run, or what a thread does.",
+    "cancel": "Cancel a dispatch, a run, or the run of a thread.",
     "threads": "Conversations.",
     "runs": "Executions on threads.",
     "tickets": "Tool calls that wait for a decision.",
     "dispatches": "Deliveries of input to threads.",
     "dead-letters": "Deliveries whose attempts are used up.",
     "models": "Providers, and whether their models answer.",
-    "policy": "Permission rules: what they would do.",
+    "policy": "Permission rules and their effect.",
     "db": "The store itself.",
     "upgrade": "Before new code is deployed.",
     "test": "Simulate agents: many schedules, and a crash at every commit.",
-    "demo": "Show what is promised.",
+    "demo": "Demonstrate the guarantees.",
 }
-"""What `awaken --help` says of each command, so that listing them imports none."""
+"""The summary of each command for `awaken --help`, so that listing them imports none."""
 
 
 def new_app(help_text: str | None = None) -> typer.Typer:
-    """An app for one module of commands; its help is plain text."""
+    """Make the typer app of one module of commands; its help is plain text."""
     return typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -73,7 +73,7 @@ class CommandLine(typer.core.TyperGroup):
         self.commands = commands
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        """The names of all commands; nothing is imported for it."""
+        """The names of all commands, without importing them."""
         return list(MODULES)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

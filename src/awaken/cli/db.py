@@ -1,4 +1,4 @@
-"""`awaken db`: the store itself."""
+"""`awaken db`: checks and migrates the store itself."""
 
 import asyncio
 
@@ -26,9 +26,9 @@ class SchemaUnknown(UnsupportedFeature):
 
 @app.command()
 def check(*, store_url: StoreUrl = None, is_json: IsJson = False) -> None:
-    """Read everything in a store and verify it; nothing is changed."""
+    """Read everything in a store and verify it; changes nothing."""
     with reporting(is_json=is_json):
-        found = asyncio.run(_checked(store_at(store_url)))
+        found = asyncio.run(_check_store(store_at(store_url)))
     out(as_json(found) if is_json else _text(found))
     for problem in found.problems:
         if not is_json:
@@ -39,28 +39,28 @@ def check(*, store_url: StoreUrl = None, is_json: IsJson = False) -> None:
 
 @app.command()
 def migrate(*, store_url: StoreUrl = None, is_json: IsJson = False) -> None:
-    """Bring a store's schema up to date; one that does not exist is made."""
+    """Migrate a store to the current schema; creates it if it does not exist."""
     with reporting(is_json=is_json):
         store = store_at(store_url)
-        before, after = asyncio.run(_migrated(store))
+        before, after = asyncio.run(_migrate_store(store))
     document = {"store": store.name, "from_version": before, "to_version": after}
     done = "is up to date" if before == after else f"went from schema {before}"
     out(as_json(document) if is_json else f"{plain(store.name)} {done}: schema {after}.")
 
 
-async def _checked(store: Store) -> StoreCheck:
+async def _check_store(store: Store) -> StoreCheck:
     checkable = _checkable(store)
     await check_exists(store)
     return await checkable.check()
 
 
-async def _migrated(store: Store) -> tuple[int, int]:
+async def _migrate_store(store: Store) -> tuple[int, int]:
     """Open the store, which migrates it; returns the schema before and after."""
     checkable = _checkable(store)
     try:
         before, _ = await checkable.schema_versions()
     except StoreUnavailable:
-        # There is none yet, or it cannot be reached: then opening says so.
+        # There is none yet, or it cannot be reached: then opening it raises.
         before = 0
     await store.open()
     await store.close()

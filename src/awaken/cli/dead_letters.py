@@ -1,4 +1,4 @@
-"""`awaken dead-letters`: deliveries, and orders of commits, whose attempts are used up."""
+"""`awaken dead-letters`: deliveries and outbox commands whose attempts are used up."""
 
 from typing import Annotated
 
@@ -20,7 +20,7 @@ OfOutbox = Annotated[
     bool,
     typer.Option(
         "--outbox",
-        help="Orders instead: letters, reports and stops that commits of a thread asked for.",
+        help="Outbox commands instead: messages, results and cancels that commits asked for.",
     ),
 ]
 
@@ -28,7 +28,7 @@ OfOutbox = Annotated[
 @app.command("list")
 @at_desk()
 async def list_dead_letters(
-    desk: CommandContext,
+    context: CommandContext,
     thread: OfThread = None,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
@@ -39,41 +39,41 @@ async def list_dead_letters(
     dead = DispatchQuery(thread_id=thread, status=DispatchStatus.DEAD_LETTER, limit=limit)
     wanted = placed(dead, cursor)
     if is_outbox:
-        found = await desk.mailbox.dead_orders(thread)
+        found = await context.mailbox.dead_orders(thread)
         items = found[wanted.offset : wanted.offset + wanted.limit]
-        desk.show_page(page_of(items, len(found), wanted), _ORDER_HEAD, _order_row)
+        context.show_page(page_of(items, len(found), wanted), _ORDER_HEAD, _order_row)
         return
-    page = await desk.store.list_dispatches(wanted)
-    desk.show_page(page, ("DISPATCH", "THREAD", "RUN", "ENDED", "LAST ERROR"), _row)
+    page = await context.store.list_dispatches(wanted)
+    context.show_page(page, ("DISPATCH", "THREAD", "RUN", "ENDED", "LAST ERROR"), _row)
 
 
 @app.command("replay")
 @at_desk()
 async def replay(
-    desk: CommandContext,
+    context: CommandContext,
     dead_id: Annotated[str, typer.Argument(metavar="ID", help="The dead letter's id.")],
     *,
     is_outbox: OfOutbox = False,
 ) -> None:
-    """Queue a dead letter again, with all its attempts; it works once."""
-    await (_retry_order(desk, dead_id) if is_outbox else _replay_dispatch(desk, dead_id))
+    """Queue a dead letter again, with all its attempts; possible once."""
+    await (_retry_order(context, dead_id) if is_outbox else _replay_dispatch(context, dead_id))
 
 
-async def _replay_dispatch(desk: CommandContext, dispatch_id: str) -> None:
+async def _replay_dispatch(context: CommandContext, dispatch_id: str) -> None:
     try:
-        receipt = await desk.mailbox.replay_dead_letter(dispatch_id)
+        receipt = await context.mailbox.replay_dead_letter(dispatch_id)
     except RecordNotFound as error:
         raise missing("Dispatch", dispatch_id, "dead-letters list") from error
     text = f"Queued '{plain(dispatch_id)}' again as dispatch '{plain(receipt.dispatch_id)}'."
-    desk.show(receipt, text)
+    context.show(receipt, text)
 
 
-async def _retry_order(desk: CommandContext, entry_id: str) -> None:
+async def _retry_order(context: CommandContext, entry_id: str) -> None:
     try:
-        entry = await desk.mailbox.retry_order(entry_id)
+        entry = await context.mailbox.retry_order(entry_id)
     except RecordNotFound as error:
-        raise missing("Dead order", entry_id, "dead-letters list --outbox") from error
-    desk.show(entry, f"Order '{plain(entry_id)}' is tried again.")
+        raise missing("Dead outbox command", entry_id, "dead-letters list --outbox") from error
+    context.show(entry, f"Outbox command '{plain(entry_id)}' is tried again.")
 
 
 def _row(dispatch: RunDispatch) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""`awaken demo`: what the runtime promises, shown on this machine."""
+"""`awaken demo`: demonstrates the runtime's guarantees on this machine."""
 
 import asyncio
 import shutil
@@ -13,12 +13,12 @@ from awaken.demo.crash import CrashStory, crash_demo
 from .desk import REFUSED, IsJson, reporting
 from .printing import as_json, complain, out
 
-app = typer.Typer(help="Show what is promised.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Demonstrate the guarantees.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @app.callback()
 def demo() -> None:
-    """Show what is promised."""
+    """Demonstrate the guarantees."""
 
 
 @app.command()
@@ -29,10 +29,10 @@ def crash(
     ] = False,
     is_json: IsJson = False,
 ) -> None:
-    """Kill a worker inside a tool, and see another one finish its run; takes some seconds.
+    """Kill a worker inside a tool, and let another one finish its run; takes some seconds.
 
     The tool writes one line to a file, as if it charged a card. The worker is killed right after
-    that. Nothing is lost, and nothing is charged twice.
+    that. No work is lost, and the card is charged once.
     """
     folder = Path(tempfile.mkdtemp(prefix="awaken-demo-"))
     say = complain if is_json else out

@@ -1,4 +1,4 @@
-"""What every command on a store has: `--store`, `--json`, an open store, errors on one line."""
+"""The common part of all commands on a store: `--store`, `--json`, an open store, errors."""
 
 import asyncio
 import inspect
@@ -35,14 +35,14 @@ IsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")
 
 @dataclass(frozen=True, slots=True)
 class CommandContext:
-    """Where a command works: an open store, and somebody who waits for the answer."""
+    """The context of a command: an open store, and the output format."""
 
     operator: Operator
     is_json: bool
 
     @property
     def store(self) -> Store:
-        """Everything durable."""
+        """The open store."""
         return self.operator.store
 
     @property
@@ -51,13 +51,13 @@ class CommandContext:
         return self.operator.mailbox
 
     def show(self, document: Any, text: str) -> None:
-        """Answer: the document to a program, the text to a person."""
+        """Print the document for programs, or the text for people."""
         out(as_json(document) if self.is_json else text)
 
     def show_page(
         self, page: Page[Any], head: Sequence[str], row: Callable[[Any], Sequence[object]]
     ) -> None:
-        """Answer with one page of a listing."""
+        """Print one page of a listing."""
         document = {"items": page.items, "next_cursor": page.next_cursor}
         text = table(head, map(row, page.items)) if page.items else "Nothing is there."
         if page.next_cursor is not None:
@@ -69,32 +69,32 @@ Body = Callable[Concatenate[CommandContext, P], Awaitable[None]]
 
 
 def at_desk(*, may_create: bool = False) -> Callable[[Body[P]], Callable[..., None]]:
-    """Make a command of a coroutine function: it gets a desk, and `--store` and `--json`.
+    """Make a command of a coroutine function, with a context and the common options.
 
-    Unless it `may_create`, a store that does not exist is refused, not made.
+    Unless the command `may_create` it, a store that does not exist is refused.
     """
 
-    def decorated(body: Body[P]) -> Callable[..., None]:
+    def decorate(body: Body[P]) -> Callable[..., None]:
         def command(store_url: str | None, *, is_json: bool, **given: Any) -> None:
             with reporting(is_json=is_json):
-                asyncio.run(_served(body, given, store_url, is_json, may_create))
+                asyncio.run(_run_body(body, given, store_url, is_json, may_create))
 
         own = list(inspect.signature(body).parameters.values())[1:]
         shown = [*own, *_SHARED]
         named: Any = command
         named.__name__, named.__doc__ = getattr(body, "__name__", ""), body.__doc__
         named.__module__ = body.__module__
-        # What typer makes arguments and options of.
+        # Typer makes arguments and options from the signature.
         named.__signature__ = inspect.Signature(shown)
         named.__annotations__ = {each.name: each.annotation for each in shown}
         return command
 
-    return decorated
+    return decorate
 
 
 @contextmanager
 def reporting(*, is_json: bool) -> Iterator[None]:
-    """Tell what is refused on one line of stderr, and end with the exit code for it."""
+    """Print an error on one line of stderr, and exit with the code for it."""
     try:
         yield
     except AwakenError as error:
@@ -103,7 +103,7 @@ def reporting(*, is_json: bool) -> Iterator[None]:
 
 
 def tell_error(error: AwakenError, *, is_json: bool = False) -> None:
-    """Say on stderr what is wrong; with the traceback of the person's own code if that raised."""
+    """Print an error on stderr, with the traceback of the user's code if that raised it."""
     trace = getattr(error, "trace", "")
     if is_json:
         report = {"code": error.code, "message": str(error)}
@@ -114,12 +114,12 @@ def tell_error(error: AwakenError, *, is_json: bool = False) -> None:
     complain(f"awaken: {plain(error)}")
 
 
-async def _served(
+async def _run_body(
     body: Callable[..., Awaitable[None]],
     given: dict[str, Any],
     store_url: str | None,
-    is_json: bool,  # noqa: FBT001 - handed through
-    may_create: bool,  # noqa: FBT001 - handed through
+    is_json: bool,  # noqa: FBT001 - passed through
+    may_create: bool,  # noqa: FBT001 - passed through
 ) -> None:
     store = store_at(store_url)
     if not may_create:

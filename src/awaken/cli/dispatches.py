@@ -18,7 +18,7 @@ app = new_app("Deliveries of input to threads.")
 @app.command("list")
 @at_desk()
 async def list_dispatches(
-    desk: CommandContext,
+    context: CommandContext,
     thread: OfThread = None,
     status: Annotated[
         DispatchStatus | None, typer.Option("--status", help="Only those in this status.")
@@ -28,20 +28,20 @@ async def list_dispatches(
 ) -> None:
     """List deliveries, oldest first."""
     query = placed(DispatchQuery(thread_id=thread, status=status, limit=limit), cursor)
-    desk.show_page(await desk.store.list_dispatches(query), _HEAD, _row)
+    context.show_page(await context.store.list_dispatches(query), _HEAD, _row)
 
 
 @app.command("show")
 @at_desk()
 async def show_dispatch(
-    desk: CommandContext,
+    context: CommandContext,
     dispatch_id: Annotated[str, typer.Argument(metavar="ID", help="The dispatch's id.")],
 ) -> None:
-    """Show a delivery: where it stands, its attempts and its last error."""
-    dispatch = await desk.store.find_dispatch(dispatch_id)
+    """Show a delivery: its status, its attempts and its last error."""
+    dispatch = await context.store.find_dispatch(dispatch_id)
     if dispatch is None:
         raise missing("Dispatch", dispatch_id, "dispatches list")
-    desk.show(dispatch, _about(dispatch))
+    context.show(dispatch, _about(dispatch))
 
 
 _HEAD = ("DISPATCH", "THREAD", "RUN", "MODE", "STATUS", "ATTEMPTS", "CREATED", "LAST ERROR")
@@ -61,7 +61,7 @@ def _row(dispatch: RunDispatch) -> tuple[object, ...]:
 
 
 def _about(dispatch: RunDispatch) -> str:
-    said = " ".join(message.text for message in dispatch.request.messages)
+    text = " ".join(message.text for message in dispatch.request.messages)
     return facts(
         (
             ("dispatch", dispatch.dispatch_id),
@@ -80,6 +80,6 @@ def _about(dispatch: RunDispatch) -> str:
             ("created", moment(dispatch.created_at)),
             ("updated", moment(dispatch.updated_at)),
             ("ended", moment(dispatch.completed_at)),
-            ("input", short(said, 1000)),
+            ("input", short(text, 1000)),
         )
     )

@@ -1,4 +1,4 @@
-"""Which runs this process has executed, overheard where it tells the others."""
+"""Reports the runs that this process has executed, by watching the signals that it publishes."""
 
 from collections.abc import Callable
 
@@ -11,9 +11,9 @@ _RESTS = (RunStatus.WAITING, RunStatus.DONE)
 
 
 class FinishedRuns:
-    """A `Bus` around another one; reports each run of this process that rests.
+    """Wraps a `Bus`; reports each run of this process that has ended or waits for a decision.
 
-    It has ended or waits for somebody; one that waits for its own tasks goes on by itself.
+    A run that waits only for its own tasks resumes by itself and is not reported.
     """
 
     def __init__(self, bus: Bus, store: Store, report: Callable[[RunRecord], None]) -> None:
@@ -22,15 +22,15 @@ class FinishedRuns:
         self._report = report
 
     async def open(self) -> None:
-        """Begin to carry signals."""
+        """Open the bus."""
         await self._bus.open()
 
     async def close(self) -> None:
-        """Stop."""
+        """Close the bus."""
         await self._bus.close()
 
     async def publish(self, signal: Signal) -> None:
-        """Send a signal, then look at the run that it is about."""
+        """Publish a signal, then check the run that it is about."""
         await self._bus.publish(signal)
         if signal.kind is not SignalKind.RUN_CHANGED or signal.run_id is None:
             return

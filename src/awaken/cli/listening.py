@@ -1,4 +1,4 @@
-"""Where a server listens: an address as people write it, and the socket for it."""
+"""The address that a server listens on: parses it, and opens the socket."""
 
 import errno
 import os
@@ -14,14 +14,14 @@ _TAKEN = "another process listens there; stop it or choose another --port"
 
 
 class ListenAddress(NamedTuple):
-    """A host, by its name or number, and a port; 0 is any that is free."""
+    """A host name or address, and a port; port 0 is any free one."""
 
     host: str
     port: int
 
     @property
     def url(self) -> str:
-        """As clients write it."""
+        """The URL that clients use."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
@@ -30,27 +30,27 @@ DEFAULT = ListenAddress("127.0.0.1", 38_080)
 
 
 def wanted_address(host: str | None, port: int | None) -> ListenAddress:
-    """What the options say, else the environment, else the usual address.
+    """The address from the options, else from the environment, else the default.
 
     Raises:
-        InvalidInput: The variable is no address.
+        InvalidInput: The variable has a malformed address.
     """
-    usual = _parsed(os.environ.get(VARIABLE, "").strip())
+    usual = _parse_address(os.environ.get(VARIABLE, "").strip())
     return ListenAddress(host or usual.host, usual.port if port is None else port)
 
 
 def listening(address: ListenAddress) -> socket.socket:
-    """A socket that takes connections, which wait until somebody serves them.
+    """Open a socket that accepts connections; they wait until the server serves them.
 
     Raises:
-        InvalidInput: The host is unknown, the port is taken or not allowed.
+        InvalidInput: The host is unknown, or the port is in use or not allowed.
     """
     what = f"The address {address.host}:{address.port}"
     try:
         found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         raise InvalidInput(what=what, problem="there is no such host") from error
-    # Names such as localhost have two meanings; clients try the older one at least.
+    # A name such as localhost may have IPv4 and IPv6 addresses; every client tries IPv4.
     family, _, _, _, place = min(found, key=lambda it: it[0] is not socket.AF_INET)
     try:
         return socket.create_server(place[:2], family=family, backlog=BACKLOG)
@@ -60,7 +60,7 @@ def listening(address: ListenAddress) -> socket.socket:
         raise InvalidInput(what=what, problem=problem) from error
 
 
-def _parsed(text: str) -> ListenAddress:
+def _parse_address(text: str) -> ListenAddress:
     if not text:
         return DEFAULT
     host, colon, port = text.rpartition(":")

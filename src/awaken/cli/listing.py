@@ -10,7 +10,7 @@ from awaken.contracts.storage.queries import DEFAULT_LIMIT, LIMIT_MAX, Q, at_cur
 Limit = Annotated[int, typer.Option("--limit", min=1, max=LIMIT_MAX, help="How many at most.")]
 Cursor = Annotated[
     str | None,
-    typer.Option("--cursor", help="Go on where a listing with the same filters has ended."),
+    typer.Option("--cursor", help="Continue a listing with the same filters."),
 ]
 OfThread = Annotated[str | None, typer.Option("--thread", help="Only those of this thread.")]
 OfTenant = Annotated[str | None, typer.Option("--tenant", help="Only those of this tenant.")]
@@ -19,7 +19,7 @@ __all__ = ["DEFAULT_LIMIT", "Cursor", "Limit", "OfTenant", "OfThread", "missing"
 
 
 def placed(query: Q, cursor: str | None) -> Q:
-    """The query at the page that a cursor names, or at the first one.
+    """Move the query to the page of a cursor, or to the first page.
 
     Raises:
         CursorInvalid: The cursor is malformed or was made for other filters.
@@ -35,5 +35,5 @@ class UnlistedRecord(RecordNotFound):
 
 
 def missing(kind: str, record_id: str, command: str) -> RecordNotFound:
-    """The error for an id that nothing has, with the command that lists those that exist."""
+    """The error for an unknown id, with the command that lists the existing ones."""
     return UnlistedRecord(kind=kind, record_id=record_id, command=command)

@@ -1,4 +1,4 @@
-"""What commands that go on running log, on stderr."""
+"""Logging of long-running commands, on stderr."""
 
 import inspect
 import logging
@@ -13,7 +13,7 @@ import typer
 from awaken.extensions.observability.logs import TextLogFormatter, json_handler
 
 FORMAT_VARIABLE = "AWAKEN_LOG_FORMAT"
-"""`json` for one object on each line; anything else, or nothing, for lines that people read."""
+"""`json` for one object per line; anything else, or nothing, for readable text."""
 
 RUNS = "awaken.runs"
 ACCESS = "awaken.access"
@@ -21,14 +21,14 @@ ACCESS = "awaken.access"
 
 
 class LogFormat(StrEnum):
-    """How a line is written."""
+    """The format of a log line."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class LogLevel(StrEnum):
-    """From what on things are logged."""
+    """The lowest level that is logged."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -42,7 +42,7 @@ class LogLevel(StrEnum):
 
 
 Command = Callable[..., None]
-Level = Annotated[LogLevel, typer.Option("--log-level", help="From what on things are logged.")]
+Level = Annotated[LogLevel, typer.Option("--log-level", help="The lowest level that is logged.")]
 Format = Annotated[
     LogFormat | None,
     typer.Option("--log-format", help=f"Absent: {FORMAT_VARIABLE}, else text."),
@@ -51,9 +51,9 @@ AccessLog = Annotated[bool, typer.Option("--access-log", help="Log one line for 
 
 
 def with_logs(*, has_requests: bool = False) -> Callable[[Command], Command]:
-    """Let a command log to stderr, and give it the options that say how."""
+    """Make a command log to stderr, and add the options for it."""
 
-    def decorated(body: Command) -> Command:
+    def decorate(body: Command) -> Command:
         def command(
             log_level: LogLevel,
             log_format: LogFormat | None,
@@ -75,12 +75,12 @@ def with_logs(*, has_requests: bool = False) -> Callable[[Command], Command]:
         named: Any = command
         named.__name__, named.__doc__ = body.__name__, body.__doc__
         named.__module__ = body.__module__
-        # What typer makes arguments and options of.
+        # Typer makes arguments and options from the signature.
         named.__signature__ = inspect.Signature(shown)
         named.__annotations__ = {each.name: each.annotation for each in shown}
         return command
 
-    return decorated
+    return decorate
 
 
 def _option(name: str, annotation: Any, default: object) -> inspect.Parameter:
@@ -89,7 +89,7 @@ def _option(name: str, annotation: Any, default: object) -> inspect.Parameter:
 
 
 def log_to_stderr(level: int, log_format: LogFormat | None = None) -> None:
-    """Log from this level on, in the format that is wanted, here or by the environment."""
+    """Log from this level on, in the given format, else in that of the environment."""
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
     wanted = log_format or os.environ.get(FORMAT_VARIABLE, "").strip().lower()
     if wanted == LogFormat.JSON:
@@ -98,15 +98,15 @@ def log_to_stderr(level: int, log_format: LogFormat | None = None) -> None:
         handler.setFormatter(TextLogFormatter())
     logging.basicConfig(level=level, handlers=[handler])
     if handler not in logging.getLogger().handlers:
-        # Whoever called this has set up logging already.
+        # The calling program has configured logging already.
         return
     if level == logging.WARNING:
-        # What becomes of runs is worth a line also where nothing is wrong with it.
+        # The end of a run is worth a line even if nothing is wrong.
         logging.getLogger(RUNS).setLevel(logging.INFO)
-    # Requests are many: they are logged when somebody asks for them.
+    # There are many requests: they are logged only on demand.
     logging.getLogger(ACCESS).setLevel(logging.WARNING)
 
 
 def log_requests() -> None:
-    """Log one line for each request, whatever the level of everything else is."""
+    """Log one line for each request, independent of the log level."""
     logging.getLogger(ACCESS).setLevel(logging.INFO)

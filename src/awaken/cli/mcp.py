@@ -32,7 +32,7 @@ def mcp(
     Nothing but the protocol is written to stdout. Threads of the store are resources.
     """
     with reporting(is_json=False):
-        serve = _loaded()
+        serve = _load_server()
         with redirect_stdout(sys.stderr):
             served = served_over_stdio(app_place, store_url)
         asyncio.run(_serve(served, serve, drain_ms))
@@ -44,7 +44,7 @@ async def _serve(served: Served, serve: ServeStdio, drain_ms: int) -> None:
         await runtime.drain(drain_ms)
 
 
-def _loaded() -> ServeStdio:
+def _load_server() -> ServeStdio:
     try:
         module = importlib.import_module("awaken.protocols.mcp.agents")
     except ModuleNotFoundError as error:

@@ -19,8 +19,8 @@ from .printing import out, plain
 from .served import app_served
 
 WAIT_S = 300
-_ANOTHER = "This is not the login that is waited for.\n"
-_THANKS = "That is all here; go on in the terminal. This page can be closed.\n"
+_ANOTHER = "This is not the expected login.\n"
+_THANKS = "Done; continue in the terminal. You can close this page.\n"
 
 app = new_app()
 
@@ -37,7 +37,7 @@ def mcp_login(
 ) -> None:
     """Log in to an MCP server whose `oauth` is a Login, and keep the login in its file.
 
-    Prints an address to open in a browser on this machine. A runtime that runs finds the login.
+    Prints an address to open in a browser on this machine. A running runtime finds the login.
     """
     with reporting(is_json=False):
         served = app_served(app_place, None, is_store_chosen=False)
@@ -57,7 +57,7 @@ def _plugin_of(runtime: AgentRuntime, server: str) -> McpPlugin:
     }
     if server not in owners:
         known = ", ".join(map(plain, owners)) or "none"
-        raise _refused(server, f"it is not there; known servers: {known}")
+        raise _login_error(server, f"it does not exist; known servers: {known}")
     return owners[server]
 
 
@@ -67,22 +67,22 @@ async def _login(plugin: McpPlugin, server: str, wait_s: int) -> None:
         async with asyncio.timeout(wait_s):
             await plugin.login(server, browser)
     except TimeoutError:
-        raise _refused(server, f"nobody has logged in within {wait_s} s") from None
+        raise _login_error(server, f"there was no login within {wait_s} s") from None
     if not browser.is_asked:
-        raise _refused(server, "it wants no login, or not before a tool is called")
+        raise _login_error(server, "it wants no login, or not before a tool is called")
 
 
-def _refused(server: str, problem: str) -> InvalidInput:
+def _login_error(server: str, problem: str) -> InvalidInput:
     return InvalidInput(what=f"MCP server '{plain(server)}'", problem=problem)
 
 
 class _Browser:
-    """Shows an address, and listens where the browser is sent to afterwards."""
+    """Prints an address, and listens on the redirect address of the login."""
 
     is_asked = False
 
     async def __call__(self, url: str) -> Mapping[str, str]:
-        """The query of the redirect that belongs to this address, and of no other one."""
+        """Wait for the redirect that belongs to this address; returns its query."""
         self.is_asked = True
         came: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
         asked = URL(url).query

@@ -1,4 +1,4 @@
-"""One small question to a model, to see what it can do and how fast."""
+"""Asks a model one small question, to see its features and its speed."""
 
 from contextlib import aclosing
 
@@ -29,7 +29,7 @@ REPORT = ModelTool(
 
 
 class Trial(Record, frozen=True, kw_only=True):
-    """What one question to a model has shown."""
+    """The result of one question to a model."""
 
     model: str
     first_token_ms: int | None = None
@@ -44,7 +44,7 @@ class Trial(Record, frozen=True, kw_only=True):
 
 
 async def tried(route: ModelRoute, clock: Clock) -> Trial:
-    """Ask one small question with one tool, and look at everything that comes.
+    """Ask one small question with one tool, and evaluate the answer.
 
     Raises:
         ModelError: The model did not answer.
@@ -55,7 +55,7 @@ async def tried(route: ModelRoute, clock: Clock) -> Trial:
         tools=(REPORT,),
         overrides=route.overrides(None),
     )
-    # What a first call has to import is not the model's time.
+    # Imports of the first call do not count as the model's time.
     asked = route.client.stream(request)
     began, first, seen = clock.monotonic_ms(), None, list[ModelEvent]()
     async with aclosing(asked) as events:

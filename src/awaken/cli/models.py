@@ -1,4 +1,4 @@
-"""`awaken models`: which providers there are, whether a model answers, and how the models are."""
+"""`awaken models`: lists providers, tests a model, and shows the health of models."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ from awaken.bootstrap.providers import (
     Connections,
     ProviderClient,
     find_key,
+    find_missing_extra,
+    find_missing_settings,
     key_names,
-    missing_extra,
-    missing_settings,
     needs_key,
     placed_spec,
     provider_clients,
@@ -51,7 +51,7 @@ AppPlace = Annotated[
 
 @app.command("list")
 def list_providers(app_place: AppPlace = None, *, is_json: IsJson = False) -> None:
-    """List the providers, and what each lacks on this machine."""
+    """List the providers, and what each needs on this machine."""
     with reporting(is_json=is_json):
         app = None if app_place is None else load_app(app_place)
         specs = {} if app is None else _specs(app)
@@ -69,7 +69,7 @@ def list_providers(app_place: AppPlace = None, *, is_json: IsJson = False) -> No
 
 
 def provider_facts(client: ProviderClient) -> dict[str, Any]:
-    """What a provider has on this machine; whether there is a key, and nothing of it."""
+    """Describe a provider on this machine; says whether there is a key, never the key."""
     spec, problem = client.spec, None
     try:
         spec = placed_spec(spec)
@@ -86,8 +86,8 @@ def provider_facts(client: ProviderClient) -> dict[str, Any]:
         "has_key": has_key,
         "needs_key": needs_key(spec),
         "key_names": key_names(spec),
-        "missing_extra": missing_extra(spec),
-        "missing_settings": missing_settings(spec),
+        "missing_extra": find_missing_extra(spec),
+        "missing_settings": find_missing_settings(spec),
         "problem": problem,
     }
 
@@ -107,7 +107,7 @@ def _provider_row(known: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _specs(app: App) -> dict[str, ProviderSpec]:
-    """The providers of an app: its runtime's, those in its module, alone or in a mapping."""
+    """The providers of an app: those of its runtime, and specs or mappings in its module."""
     values: list[object] = []
     for value in app.values.values():
         values += value.values() if isinstance(value, dict) else (value,)
@@ -138,16 +138,18 @@ def ask_model(
     ] = 60,
     is_json: IsJson = False,
 ) -> None:
-    """Ask a model one small question with one tool, and show what it can do and how fast."""
+    """Ask a model one small question with one tool, and show its features and its speed."""
     with reporting(is_json=is_json):
         specs = {} if app_place is None else _specs(load_app(app_place))
-        trial = asyncio.run(_tried(model, specs, timeout_s))
+        trial = asyncio.run(_try_named_model(model, specs, timeout_s))
         if not (trial.has_text or trial.has_tool_call):
             raise ProviderFailed(f"model '{model}' answered with nothing")
     out(as_json(trial) if is_json else _trial_text(trial))
 
 
-async def _tried(model: str, specs: Mapping[str, ProviderSpec], timeout_s: float) -> Trial:
+async def _try_named_model(
+    model: str, specs: Mapping[str, ProviderSpec], timeout_s: float
+) -> Trial:
     connections = Connections()
     try:
         registries = registry_set([], [], [], provider_clients(specs, connections), {})
@@ -186,14 +188,14 @@ def _trial_text(trial: Trial) -> str:
 
 @app.command("health")
 @at_desk()
-async def show_health(desk: CommandContext) -> None:
+async def show_health(context: CommandContext) -> None:
     """Show the circuit breakers that the processes of a store share."""
-    breakers = shared_breakers(await profiles_of(desk.store).list_entries(OWNER))
+    breakers = shared_breakers(await profiles_of(context.store).list_entries(OWNER))
     document = [{"model_id": name, **_breaker_facts(it)} for name, it in breakers]
     head = ("MODEL", "STATE", "FAILURES", "LAST ERROR", "SINCE", "ASK AGAIN")
     rows = ((name, *_breaker_row(it)) for name, it in breakers)
     text = table(head, rows) if breakers else "No model has failed often enough to be noticed."
-    desk.show({"items": document}, text)
+    context.show({"items": document}, text)
 
 
 def _breaker_facts(breaker: Breaker) -> dict[str, Any]:

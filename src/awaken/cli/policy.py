@@ -1,4 +1,4 @@
-"""`awaken policy`: what permission rules would do, and what people have decided for always."""
+"""`awaken policy`: shows the effect of permission rules, and the remembered decisions."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -31,7 +31,7 @@ from .remembered import forget, remembered
 EXAMPLES = 5
 POLICY_BYTES_MAX = 4 * 1024 * 1024
 
-app = new_app("Permission rules: what they would do, and what was decided for always.")
+app = new_app("Permission rules and their effect, and remembered decisions.")
 app.command("remembered")(remembered)
 app.command("forget")(forget)
 
@@ -44,7 +44,7 @@ PolicyFile = Annotated[
 @app.command("diff")
 @at_desk()
 async def diff(
-    desk: CommandContext,
+    context: CommandContext,
     old: PolicyFile,
     new: PolicyFile,
     agent: Annotated[
@@ -55,19 +55,19 @@ async def diff(
     ] = EXAMPLES,
     *,
     may_be_looser: Annotated[
-        bool, typer.Option("--allow-looser", help="End well though calls are newly allowed.")
+        bool, typer.Option("--allow-looser", help="Exit with 0 even if calls are newly allowed.")
     ] = False,
 ) -> None:
-    """Show which calls of the past a changed rule set would newly allow, ask about or deny.
+    """Show which past calls a changed rule set would newly allow, ask about or deny.
 
-    Ends with code 1 if it would newly allow any. Answers that people gave do not count.
+    Exits with 1 if it would newly allow any. Remembered decisions are not considered.
     """
     before, after = _rules_in(old, agent), _rules_in(new, agent)
-    calls = [call async for call in _past_calls(desk.store, agent)]
+    calls = [call async for call in _past_calls(context.store, agent)]
     if agent is not None and not calls:
-        await _check_has_run(desk.store, agent)
+        await _check_has_run(context.store, agent)
     found = policy_diff(before, after, calls)
-    desk.show(_document(found, examples), _text(found, examples))
+    context.show(_document(found, examples), _text(found, examples))
     if found.newly(ToolBehavior.ALLOW) and not may_be_looser:
         raise typer.Exit(REFUSED)
 
@@ -85,12 +85,12 @@ def preview(
 ) -> None:
     """Show which tools an agent's rules hide, and what would happen to a call.
 
-    Opens the app's plugins for it, so that tools of MCP servers are there as well.
+    Opens the app's plugins, so that tools of MCP servers are included.
     """
     with reporting(is_json=is_json):
-        agent = asyncio.run(_opened(load_app(app_place), agent_id))
+        agent = asyncio.run(_resolve_agent(load_app(app_place), agent_id))
         rules = _rules_of(agent)
-        tried = [_tried(rules, written) for written in calls or ()]
+        tried = [_try_call(rules, written) for written in calls or ()]
     hidden = sorted(hidden_tools(rules, agent.tools))
     shown = sorted(set(agent.tools) - set(hidden))
     if is_json:
@@ -101,8 +101,8 @@ def preview(
     out(about + section("Calls", "\n".join(lines)))
 
 
-async def _opened(app: App, agent_id: str) -> ResolvedAgent:
-    """An agent as it is once plugins have brought their tools; nothing that is queued runs."""
+async def _resolve_agent(app: App, agent_id: str) -> ResolvedAgent:
+    """Resolve an agent after its plugins have registered their tools; executes no queued work."""
     registry = (app.runtime or AgentRuntime(app.agents)).registry
     plugins = PluginLives(registry)
     try:
@@ -121,7 +121,7 @@ def _rules_of(agent: ResolvedAgent) -> RuleSet:
     return rules
 
 
-def _tried(rules: RuleSet, written: str) -> dict[str, str]:
+def _try_call(rules: RuleSet, written: str) -> dict[str, str]:
     tool_id, _, text = written.strip().partition(" ")
     if not tool_id:
         raise InvalidInput(what="--call", problem="it is blank; write a tool and its arguments")
@@ -168,7 +168,7 @@ def _section_in(document: Any, what: str, agent_id: str | None) -> Any:
 
 
 async def _check_has_run(store: Store, agent_id: str) -> None:
-    """Refuse an agent that never ran: that nothing changes for it would say nothing.
+    """Refuse an agent that never ran: an empty result would mean nothing.
 
     Raises:
         InvalidInput: The store has no run of it.
@@ -250,7 +250,7 @@ def _text(found: PolicyDiff, examples: int) -> str:
 
 
 def _lines(changes: Sequence[PolicyChange]) -> str:
-    """Each call with its exact arguments; as JSON in ASCII, so that a terminal obeys nothing."""
+    """Each call with its exact arguments, as ASCII JSON without terminal control characters."""
     return "\n".join(
         f"  {plain(it.call.tool)} {as_json(it.call.arguments, indent=None)}\n"
         f"    {it.before} -> {it.after} by {plain(it.rule)}; thread {plain(it.call.thread_id)}, "

@@ -1,6 +1,6 @@
-"""What people and programs see: escaped text, tables, JSON.
+"""Output for people and programs: escaped text, tables, JSON.
 
-Stored text was written by models and strangers. Nothing of it reaches a terminal as a control.
+Stored text comes from models and clients. Its control characters never reach a terminal.
 """
 
 import json
@@ -20,22 +20,22 @@ _GAP = "  "
 
 
 def out(text: str) -> None:
-    """Print to whoever asked."""
+    """Print to stdout."""
     typer.echo(_encodable(text, sys.stdout))
 
 
 def complain(text: str) -> None:
-    """Print to whoever watches."""
+    """Print to stderr."""
     typer.echo(_encodable(text, sys.stderr), err=True)
 
 
 def as_json(value: Any, *, indent: int | None = 2) -> str:
-    """A record's own JSON form, in ASCII: a terminal finds nothing in it to obey."""
+    """Encode a record as ASCII JSON, without terminal control characters."""
     return json.dumps(json.loads(msgspec.json.encode(value)), indent=indent)
 
 
 def plain(value: object) -> str:
-    """Text on one line with everything invisible spelled out."""
+    """Escape everything that cannot be printed, on one line."""
     return "" if value is None else printable(str(value))
 
 
@@ -57,12 +57,12 @@ def moment(at_ms: int | None) -> str:
 
 
 def dollars(amount: float | None) -> str:
-    """Money down to a millionth: one answer often costs less than a cent."""
+    """Format an amount to a millionth: one answer often costs less than a cent."""
     return "" if amount is None else f"${amount:,.6f}"
 
 
 def ending_text(termination: Termination | None) -> str:
-    """How a run ended, or that it has not."""
+    """How a run ended; empty if it has not."""
     match termination:
         case None:
             return ""
@@ -73,7 +73,7 @@ def ending_text(termination: Termination | None) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Aligned columns under their names; the ids in them are never cut."""
+    """Format aligned columns under their names; ids are never cut."""
     lines = [list(head), *([plain(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
@@ -83,18 +83,18 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> str:
-    """Names and values, one per line; what is absent is left out."""
+    """Format names and values, one pair per line; absent values are left out."""
     found = [(name, plain(value)) for name, value in pairs if value not in (None, "", (), {})]
     width = max((len(name) for name, _ in found), default=0)
     return "\n".join(f"{name.ljust(width)}{_GAP}{value}" for name, value in found)
 
 
 def section(title: str, body: str) -> str:
-    """A part of a longer answer, or nothing if it is empty."""
+    """Format a titled part of a longer text; nothing if its body is empty."""
     return f"\n\n{title}\n{body}" if body else ""
 
 
 def _encodable(text: str, stream: TextIO) -> str:
-    """What the stream can take: not every terminal speaks UTF-8."""
+    """Escape what the stream cannot encode: not every terminal uses UTF-8."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -1,4 +1,4 @@
-"""A process that begins anew when its app's files change, without letting go of its port."""
+"""Restarts the process when its app's files change, and keeps its port open."""
 
 import importlib
 import os
@@ -11,25 +11,25 @@ from awaken.contracts.errors import InvalidInput
 
 _SOCKET = "AWAKEN_SERVE_FD"
 _LOOK_MS = 500
-"""How often the app's own file is looked at besides, for what happened before it was watched."""
+"""How often the app's own file is also checked, for changes before it was watched."""
 
 
 def inherited_socket() -> socket.socket | None:
-    """The socket of the process that this one was before, if it was one."""
+    """Take the listening socket from before a restart, if there was one."""
     number = os.environ.pop(_SOCKET, None)
     return None if number is None else socket.socket(fileno=int(number))
 
 
 def begin_anew(listener: socket.socket | None) -> NoReturn:
-    """Become a new process with the same arguments; clients that connect meanwhile wait."""
+    """Restart with the same arguments; clients that connect meanwhile wait."""
     if listener is not None:
         listener.set_inheritable(True)
         os.environ[_SOCKET] = str(listener.fileno())
     os.execv(sys.executable, [sys.executable, "-m", "awaken", *sys.argv[1:]])
 
 
-def checked_watcher() -> Any:
-    """The library that watches files.
+def load_watcher() -> Any:
+    """Import the library that watches files.
 
     Raises:
         InvalidInput: It is not installed.
@@ -42,16 +42,16 @@ def checked_watcher() -> Any:
 
 
 class Watched:
-    """An app's file as it is now, and every Python file beside and below it."""
+    """Watches an app's file, and every Python file beside and below it."""
 
     def __init__(self, file: Path) -> None:
-        checked_watcher()
+        load_watcher()
         self._file = file.resolve()
         self._written = self._last_written()
 
     async def change(self) -> None:
-        """Wait until a file changes; the app's own also before anybody waits."""
-        watcher = checked_watcher()
+        """Wait until a file changes; a change of the app's own file before the call counts."""
+        watcher = load_watcher()
         changes = watcher.awatch(
             self._file.parent,
             watch_filter=watcher.PythonFilter(),

@@ -1,4 +1,4 @@
-"""`awaken policy remembered` and `forget`: decisions that hold for later calls as well."""
+"""`awaken policy remembered` and `forget`: list and revoke decisions for later calls."""
 
 from typing import Annotated, Any
 
@@ -27,17 +27,17 @@ OfTenant = Annotated[
 
 @at_desk()
 async def remembered(
-    desk: CommandContext, thread: OfThread = None, user: OfUser = None, tenant: OfTenant = None
+    context: CommandContext, thread: OfThread = None, user: OfUser = None, tenant: OfTenant = None
 ) -> None:
-    """List what was decided for later calls: of the project, of a thread, of a person."""
-    found = await _answers(desk).list(thread_id=thread, user_id=user, tenant_id=tenant)
+    """List the decisions for later calls: of the project, of a thread, of a person."""
+    found = await _answers(context).list(thread_id=thread, user_id=user, tenant_id=tenant)
     text = table(_HEAD, map(_row, found)) if found else "Nothing is remembered."
-    desk.show({"items": list(map(_document, found))}, text)
+    context.show({"items": list(map(_document, found))}, text)
 
 
 @at_desk()
 async def forget(
-    desk: CommandContext,
+    context: CommandContext,
     answer_id: Annotated[
         str | None, typer.Argument(metavar="ID", help="One answer, from `remembered`.")
     ] = None,
@@ -48,12 +48,12 @@ async def forget(
     user: OfUser = None,
     tenant: OfTenant = None,
 ) -> None:
-    """Take back one answer, or all of a scope: calls that come then are asked about again.
+    """Revoke one answer, or all of a scope; later calls ask again.
 
-    A run that executes knows it before its next call.
+    A running run applies it before its next call.
     """
     whose = {"thread_id": thread, "user_id": user, "tenant_id": tenant}
-    answers = _answers(desk)
+    answers = _answers(context)
     forgotten: tuple[RememberedAnswer, ...]
     if answer_id is not None and scope is None:
         forgotten = (await answers.forget(answer_id, **whose),)
@@ -63,11 +63,11 @@ async def forget(
         raise InvalidInput(what="what to forget", problem="name an ID, or --scope for all of one")
     text = "\n".join(f"Forgotten: {plain(_sentence(it))}" for it in forgotten)
     document = {"forgotten": list(map(_document, forgotten))}
-    desk.show(document, text or "Nothing was remembered.")
+    context.show(document, text or "Nothing was remembered.")
 
 
-def _answers(desk: CommandContext) -> RememberedAnswers:
-    return RememberedAnswers(desk.store, profiles_of(desk.store), SystemClock())
+def _answers(context: CommandContext) -> RememberedAnswers:
+    return RememberedAnswers(context.store, profiles_of(context.store), SystemClock())
 
 
 _HEAD = ("ID", "SCOPE", "BEHAVIOR", "TOOL", "PATTERN", "DECIDED BY", "DECIDED", "RUN")

@@ -42,7 +42,7 @@ class RunNotBegun(UnknownRun):
 @app.command("list")
 @at_desk()
 async def list_runs(
-    desk: CommandContext,
+    context: CommandContext,
     tenant: OfTenant = None,
     thread: OfThread = None,
     status: Annotated[
@@ -53,19 +53,19 @@ async def list_runs(
 ) -> None:
     """List runs, oldest first."""
     query = RunQuery(tenant_id=tenant, thread_id=thread, status=status, limit=limit)
-    desk.show_page(await desk.store.list_runs(placed(query, cursor)), _HEAD, _row)
+    context.show_page(await context.store.list_runs(placed(query, cursor)), _HEAD, _row)
 
 
 @app.command("show")
 @at_desk()
 async def show_run(
-    desk: CommandContext,
+    context: CommandContext,
     run_id: Annotated[str, typer.Argument(metavar="ID", help="The run's id.")],
     *,
     with_events: Annotated[bool, typer.Option("--events", help="With its events.")] = False,
 ) -> None:
-    """Show a run: how it stands, why it waits, its tool calls, its events."""
-    store = desk.store
+    """Show a run: its status, why it waits, its tool calls, its events."""
+    store = context.store
     run = await store.load_run(run_id)
     if run is None:
         queued = await store.find_dispatch_of_run(run_id)
@@ -83,7 +83,7 @@ async def show_run(
         section("Tool calls", table(_TOOL_HEAD, map(_tool_row, journal)) if journal else ""),
         section("Events", table(_EVENT_HEAD, map(_event_row, events)) if events else ""),
     )
-    desk.show(document, _about(run) + "".join(parts))
+    context.show(document, _about(run) + "".join(parts))
 
 
 _HEAD = ("RUN", "THREAD", "AGENT", "STATUS", "UPDATED", "ENDED BY")
@@ -171,7 +171,7 @@ async def _tickets(store: Store, run: RunRecord) -> tuple[Ticket, ...]:
 
 
 async def _events(store: Store, run: RunRecord) -> tuple[LoggedEvent, ...]:
-    """The events of a run among those of its thread."""
+    """Read the events of a run from the log of its thread."""
     found: list[LoggedEvent] = []
     after = 0
     while page := await store.list_events(run.thread_id, after=after, limit=EVENTS_AT_ONCE):

@@ -1,4 +1,4 @@
-"""`awaken serve`: agents for every client, until it is told to stop."""
+"""`awaken serve`: serves agents over every protocol, until a signal stops it."""
 
 import asyncio
 import gc
@@ -58,7 +58,7 @@ def serve(  # noqa: PLR0913 - typer makes an option of each parameter
         typer.Option("--port", min=0, max=65_535, help=f"0 is any; absent: {DEFAULT.port}."),
     ] = None,
     drain_ms: Annotated[
-        int, typer.Option("--drain-ms", min=0, help="How long runs may go on after a signal.")
+        int, typer.Option("--drain-ms", min=0, help="How long runs may continue after a signal.")
     ] = MailboxConfig().drain_ms,
     token: Annotated[
         str | None,
@@ -66,20 +66,20 @@ def serve(  # noqa: PLR0913 - typer makes an option of each parameter
     ] = None,
     *,
     is_reloading: Annotated[
-        bool, typer.Option("--reload", help="Begin anew when a Python file beside APP changes.")
+        bool, typer.Option("--reload", help="Restart when a Python file beside APP changes.")
     ] = False,
     store_url: StoreUrl = None,
     is_json: IsJson = False,
 ) -> None:
     """Serve agents over every protocol, until SIGTERM or SIGINT.
 
-    The first signal drains: /health says so, nothing new is begun, and what does not end in time
-    is given back for another process. The second one exits at once.
+    The first signal drains: /health reports it, no run starts, and runs that do not end in time
+    are released for another process. The second signal exits at once.
     """
     with reporting(is_json=is_json):
-        watched = _watched(app_place) if is_reloading else None
+        watched = _watch_app(app_place) if is_reloading else None
         address = wanted_address(host, port)
-        # A runtime that a file brings has its own store, whatever the environment says.
+        # A runtime in the app has its own store, whatever the environment says.
         is_store_chosen = store_url not in (None, os.environ.get("AWAKEN_STORE"))
 
         def load() -> Served:
@@ -96,7 +96,7 @@ def serve(  # noqa: PLR0913 - typer makes an option of each parameter
 
 @dataclass(frozen=True, slots=True)
 class _Process:
-    """Everything that one serving process does."""
+    """One serving process: loads the app, listens, serves and restarts."""
 
     address: ListenAddress
     load: Callable[[], Served]
@@ -104,13 +104,13 @@ class _Process:
     is_json: bool
 
     def run(self, watched: Watched | None) -> None:
-        """Serve until a signal; begin anew when a watched file changes.
+        """Serve until a signal; restart when a watched file changes.
 
         Raises:
-            AwakenError: It cannot begin.
+            AwakenError: It cannot start.
         """
         listener = inherited_socket()
-        served = self._loaded(watched)
+        served = self._load_or_wait(watched)
         if served is None:
             begin_anew(listener)
         with (
@@ -121,8 +121,8 @@ class _Process:
                 runner.close()
                 begin_anew(listener)
 
-    def _loaded(self, watched: Watched | None) -> Served | None:
-        """What is served; None when it cannot be loaded and a file has changed since."""
+    def _load_or_wait(self, watched: Watched | None) -> Served | None:
+        """Load the app; if it fails while files are watched, return None after a change."""
         try:
             return self.load()
         except AwakenError:
@@ -146,7 +146,7 @@ class _Process:
                 _calm_collector()
                 url = ListenAddress(self.address.host, listener.getsockname()[1]).url
                 server = _Server(_options(application), lambda: self._say_ready(url, runtime))
-                # A duplicate: it is closed when the server ends, and the port may be kept.
+                # The server closes the duplicate; the original may keep the port.
                 serving = asyncio.create_task(server.serve([listener.dup()]))
                 try:
                     is_changed = await _first(stop, watched, serving)
@@ -166,34 +166,34 @@ class _Process:
 
 
 class _Server(uvicorn.Server):
-    """Says when it listens, and leaves signals to others."""
+    """Reports when it listens, and installs no signal handlers."""
 
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._on_ready = on_ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen."""
+        """Start to listen."""
         await super().startup(sockets)
         self._on_ready()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
+        """Capture no signals."""
         yield
 
 
 def _calm_collector() -> None:
-    """Leave alone what lives as long as the server, and look for garbage less often.
+    """Exclude long-lived objects from garbage collection, and collect less often.
 
-    A run makes next to no cycles; the pauses of the collector are what its first event waits for.
+    A run makes almost no reference cycles, and a collector pause delays its first event.
     """
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
 
 
-def _watched(place: str | None) -> Watched:
+def _watch_app(place: str | None) -> Watched:
     if place is None:
         raise InvalidInput(what="--reload", problem="name the APP whose files are watched")
     return Watched(file_of(place))
@@ -214,7 +214,7 @@ def _with_token(config: ServerConfig, token: str | None) -> ServerConfig:
 
 
 async def _next_change(watched: Watched) -> bool:
-    """Wait for a change; False when a signal came before."""
+    """Wait for a change; False when a signal came first."""
     with stop_signals() as stop:
         return await _first(stop, watched)
 

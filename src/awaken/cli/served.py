@@ -1,4 +1,4 @@
-"""What `awaken serve` serves: the runtime of a file, the agents of one, or the demo."""
+"""Loads what `awaken serve` serves: the runtime or the agents of an app, or the demo."""
 
 import logging
 import os
@@ -29,44 +29,44 @@ AppPlace = Annotated[
     ),
 ]
 DrainMs = Annotated[
-    int, typer.Option("--drain-ms", min=0, help="How long runs may go on without a client.")
+    int, typer.Option("--drain-ms", min=0, help="How long runs may continue without a client.")
 ]
 DRAIN_MS = MailboxConfig().drain_ms
 
 
 class Served(NamedTuple):
-    """A runtime, and how its file wants it to be served."""
+    """A runtime, and the server config of its app."""
 
     runtime: AgentRuntime
     config: ServerConfig = ServerConfig()
 
 
 def served_over_stdio(place: str | None, store_url: str | None) -> Served:
-    """What a place names, or the demo.
+    """Load the app that a place names, or the demo.
 
     Raises:
         InvalidInput: It cannot be served.
     """
     if place is None:
         return demo_served(store_url)
-    # A runtime that a file brings has its own store, whatever the environment says.
+    # A runtime in the app has its own store, whatever the environment says.
     is_store_chosen = store_url not in (None, os.environ.get("AWAKEN_STORE"))
     return app_served(place, store_url, is_store_chosen=is_store_chosen)
 
 
 def demo_served(store_url: str | None) -> Served:
-    """The demo.
+    """Load the demo.
 
     Raises:
         InvalidInput: The environment or the store's URL is malformed.
     """
     environment = os.environ
     agents, providers = demo_agents(environment), demo_providers(environment)
-    return Served(AgentRuntime(agents, providers=providers, store=served_store(store_url)))
+    return Served(AgentRuntime(agents, providers=providers, store=store_to_serve(store_url)))
 
 
 def app_served(place: str, store_url: str | None, *, is_store_chosen: bool) -> Served:
-    """What a place names; a `ServerConfig` in its module is used.
+    """Load the app that a place names, with the `ServerConfig` in its module.
 
     Raises:
         AppFailed: Its code raised.
@@ -76,7 +76,7 @@ def app_served(place: str, store_url: str | None, *, is_store_chosen: bool) -> S
     configs = [value for value in app.values.values() if isinstance(value, ServerConfig)]
     config = configs[0] if configs else ServerConfig()
     if app.runtime is None:
-        return Served(AgentRuntime(app.agents, store=served_store(store_url)), config)
+        return Served(AgentRuntime(app.agents, store=store_to_serve(store_url)), config)
     check_own_store(app, is_store_chosen=is_store_chosen)
     return Served(app.runtime, config)
 
@@ -85,7 +85,7 @@ def check_own_store(app: App, *, is_store_chosen: bool) -> None:
     """Refuse to give another store to a runtime that has its own.
 
     Raises:
-        InvalidInput: Somebody chose one.
+        InvalidInput: `--store` names one.
     """
     if app.runtime is not None and is_store_chosen:
         problem = f"the runtime in '{app.place}' has its own; pass store=… there"
@@ -93,22 +93,22 @@ def check_own_store(app: App, *, is_store_chosen: bool) -> None:
 
 
 def name_agents(runtime: AgentRuntime) -> str:
-    """The agents of a runtime, for people."""
+    """The agents of a runtime as text for people."""
     named = list(runtime.registry.snapshot().registries.agents)
     return ", ".join([*named, *(["those of its resolver"] if runtime.registry.host else [])])
 
 
 def tell_missing_keys(runtime: AgentRuntime) -> None:
-    """Warn of every model whose provider has no key, before somebody asks for it in vain."""
+    """Log a warning for every model whose provider has no key, before a run fails on it."""
     for problem in missing_keys(runtime.registry.snapshot()):
         logger.warning("%s", problem, extra={"event": "missing_key"})
 
 
-def served_store(url: str | None) -> Store:
-    """The store that is named, else a file in `AWAKEN_STORAGE_DIR` or in this folder.
+def store_to_serve(url: str | None) -> Store:
+    """Make the store of a URL, else a file in `AWAKEN_STORAGE_DIR` or in this folder.
 
     Raises:
-        InvalidInput: No store is known under that URL, or the folder cannot be made.
+        InvalidInput: The URL names no known store, or the folder cannot be created.
     """
     folder = os.environ.get("AWAKEN_STORAGE_DIR", "").strip()
     if url or not folder:

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: the first asks to stop, the second does not wait."""
+"""SIGTERM and SIGINT: the first signal asks to stop, the second exits at once."""
 
 import asyncio
 import os
@@ -12,20 +12,20 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @contextmanager
 def stop_signals() -> Iterator[asyncio.Event]:
-    """An event that the first signal sets; the second ends the process at once."""
+    """Provide an event that the first signal sets; the second one exits at once."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     is_stopping = False
 
-    def hear(number: int, _frame: FrameType | None) -> None:
+    def on_signal(number: int, _frame: FrameType | None) -> None:
         nonlocal is_stopping
         if is_stopping:
-            # Not an exception: whoever is asked twice must not wait for anybody's cleaning up.
+            # Not an exception: the second signal must not wait for any cleanup.
             os._exit(128 + number)
         is_stopping = True
         loop.call_soon_threadsafe(stop.set)
 
-    # Not the loop's own handlers: those wait while a tool blocks the loop.
-    before = {number: signal.signal(number, hear) for number in SIGNALS}
+    # Not the loop's own handlers: they do not run while a tool blocks the loop.
+    before = {number: signal.signal(number, on_signal) for number in SIGNALS}
     try:
         yield stop
     finally:

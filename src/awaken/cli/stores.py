@@ -1,4 +1,4 @@
-"""Which store a command works on. Looking never makes one, nor changes its schema."""
+"""Finds the store of a command. Reading never creates a store or changes its schema."""
 
 from pathlib import Path
 
@@ -10,10 +10,10 @@ DEFAULT_FILE = "awaken.db"
 
 
 def store_at(url: str | None) -> Store:
-    """The store that is named, else the one in this folder; it is not opened yet.
+    """Make the store of a URL, else of the file in this folder; it is not opened yet.
 
     Raises:
-        InvalidInput: No store is named, or none that commands can share.
+        InvalidInput: No store is named, or it is not visible to other processes.
     """
     if not url and not Path(DEFAULT_FILE).is_file():
         problem = (
@@ -29,7 +29,7 @@ def store_at(url: str | None) -> Store:
 
 
 async def check_exists(store: Store) -> None:
-    """Refuse a store that opening would make or change.
+    """Refuse a store that opening would create or migrate.
 
     Raises:
         StoreUnavailable: There is none, or its schema is older than this version needs.
@@ -38,7 +38,7 @@ async def check_exists(store: Store) -> None:
         return
     found, known = await store.schema_versions()
     if found == 0:
-        problem = "it has no tables of awaken; `awaken db migrate` makes them"
+        problem = "it has no tables of awaken; `awaken db migrate` creates them"
         raise StoreUnavailable(store=store.name, problem=problem)
     if found < known:
         problem = f"its schema is {found}, this version needs {known}; run `awaken db migrate`"

@@ -1,4 +1,4 @@
-"""`awaken test`: the agents of a file under many schedules and through every crash."""
+"""`awaken test`: simulates the agents of a file with many schedules and crashes."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -17,14 +17,14 @@ from .desk import REFUSED, IsJson, reporting
 from .printing import as_json, out, plain
 
 SCENARIOS = "SCENARIOS"
-"""The name under which a file may say what its agents are asked: {agent_id: input or inputs}."""
+"""The variable of a file that has the inputs of its agents: {agent_id: input or inputs}."""
 DEFAULT_INPUT = "Hello."
 
 app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command("test")
-def simulated(
+def simulate_agents(
     app_place: Annotated[str, typer.Argument(metavar="APP", help=FORMS)],
     *,
     schedules: Annotated[
@@ -42,9 +42,9 @@ def simulated(
 ) -> None:
     """Simulate agents: many schedules, and a crash at every commit and in every tool.
 
-    An agent with a scripted model is simulated as it is, on what SCENARIOS in its file says. One
-    with a real model gets a stand-in that calls every tool once with made-up input; its tools
-    are not executed unless you ask for that.
+    An agent with a scripted model is simulated as it is, with the inputs in SCENARIOS of its file.
+    An agent with a real model gets a stand-in that calls every tool once with made-up input; its
+    tools are not executed without --real-tools.
     """
     with reporting(is_json=is_json):
         app = load_app(app_place)

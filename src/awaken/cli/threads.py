@@ -25,7 +25,7 @@ ThreadId = Annotated[str, typer.Argument(metavar="ID", help="The thread's id.")]
 @app.command("list")
 @at_desk()
 async def list_threads(
-    desk: CommandContext,
+    context: CommandContext,
     tenant: OfTenant = None,
     resource: Annotated[
         str | None, typer.Option("--resource", help="Only those of this owner.")
@@ -38,37 +38,37 @@ async def list_threads(
 ) -> None:
     """List threads, most recently updated first."""
     query = ThreadQuery(tenant_id=tenant, resource_id=resource, parent_id=parent, limit=limit)
-    desk.show_page(await desk.store.list_threads(placed(query, cursor)), THREAD_HEAD, _row)
+    context.show_page(await context.store.list_threads(placed(query, cursor)), THREAD_HEAD, _row)
 
 
 @app.command("show")
 @at_desk()
 async def show_thread(
-    desk: CommandContext,
+    context: CommandContext,
     thread_id: ThreadId,
     messages: Annotated[
         int, typer.Option("--messages", min=0, max=LIMIT_MAX, help="How many of the last messages.")
     ] = 10,
 ) -> None:
     """Show a thread: metadata, state, latest runs, last messages."""
-    checkout = await desk.store.checkout(thread_id)
+    checkout = await context.store.checkout(thread_id)
     if checkout is None:
         raise missing("Thread", thread_id, "threads list")
-    runs = await _latest_runs(desk.store, thread_id)
-    said = await _last_messages(desk.store, thread_id, messages)
+    runs = await _latest_runs(context.store, thread_id)
+    said = await _last_messages(context.store, thread_id, messages)
     document = {
         "thread": checkout.thread,
         "state": checkout.state,
         "runs": runs,
         "messages": said,
     }
-    desk.show(document, _text(checkout, runs, said))
+    context.show(document, _text(checkout, runs, said))
 
 
 @app.command("delete")
 @at_desk()
 async def delete_thread(
-    desk: CommandContext,
+    context: CommandContext,
     thread_id: ThreadId,
     strategy: Annotated[
         DeleteStrategy, typer.Option("--strategy", help="What happens to its children.")
@@ -76,15 +76,17 @@ async def delete_thread(
     *,
     is_sure: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Delete a thread and everything of it."""
-    thread = await desk.store.load_thread(thread_id)
+    """Delete a thread with everything that belongs to it."""
+    thread = await context.store.load_thread(thread_id)
     if thread is None:
         raise missing("Thread", thread_id, "threads list")
     if not is_sure:
         question = f"Delete thread '{plain(thread_id)}' with {thread.message_count} messages?"
         typer.confirm(question, abort=True, err=True)
-    await desk.store.delete_thread(thread_id, strategy)
-    desk.show({"thread_id": thread_id, "is_deleted": True}, f"Deleted thread '{plain(thread_id)}'.")
+    await context.store.delete_thread(thread_id, strategy)
+    context.show(
+        {"thread_id": thread_id, "is_deleted": True}, f"Deleted thread '{plain(thread_id)}'."
+    )
 
 
 THREAD_HEAD = ("THREAD", "MESSAGES", "OPEN RUN", "UPDATED", "TITLE")
@@ -121,7 +123,7 @@ def _text(
     state = [
         (name, value.version, len(bytes(value.data))) for name, value in checkout.state.items()
     ]
-    said = "\n".join(f"{record.seq}. {_said(record.message)}" for record in messages)
+    said = "\n".join(f"{record.seq}. {_format_message(record.message)}" for record in messages)
     return (
         about
         + section("State", table(("KEY", "VERSION", "BYTES"), sorted(state)) if state else "")
@@ -138,8 +140,8 @@ def _run_row(run: RunRecord) -> tuple[object, ...]:
     return (run.run_id, run.status, run.agent_id, moment(run.updated_at), ended)
 
 
-def _said(message: Message) -> str:
-    """A message with its calls, each on its own line and cut where it gets long."""
+def _format_message(message: Message) -> str:
+    """Format a message with its calls, each on its own line and cut if it is long."""
     lines: list[Any] = [f"{message.role}: {short(message.text, 1000)}"]
     for call in message.tool_calls or ():
         lines.append(f"   calls {plain(call.name)} {short(call.arguments, 200)} ({plain(call.id)})")

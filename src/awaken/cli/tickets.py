@@ -19,38 +19,38 @@ from .printing import as_json, facts, moment, short
 app = new_app("Tool calls that wait for a decision.")
 
 Place = tuple[int, str]
-"""Where a ticket stands among the open ones: when it was made, then its id."""
+"""The position of a ticket among the open ones: its creation time, then its id."""
 
 
 @app.command("list")
 @at_desk()
 async def list_tickets(
-    desk: CommandContext,
+    context: CommandContext,
     thread: OfThread = None,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> None:
     """List open tickets, oldest first."""
-    found = await desk.store.list_tickets(thread)
+    found = await context.store.list_tickets(thread)
     after = None if cursor is None else _place_at(cursor)
     left = [ticket for ticket in found if after is None or _place(ticket) > after]
     items = tuple(left[:limit])
     following = _cursor(_place(items[-1])) if len(left) > limit else None
-    desk.show_page(Page(items=items, total=len(found), next_cursor=following), _HEAD, _row)
+    context.show_page(Page(items=items, total=len(found), next_cursor=following), _HEAD, _row)
 
 
 @app.command("show")
 @at_desk()
 async def show_ticket(
-    desk: CommandContext,
+    context: CommandContext,
     ticket_id: Annotated[str, typer.Argument(metavar="ID", help="The ticket's id.")],
 ) -> None:
-    """Show a ticket: what is asked, by which call, and what was decided."""
-    ticket = await desk.store.find_ticket(ticket_id)
+    """Show a ticket: its question, its call and its decision."""
+    ticket = await context.store.find_ticket(ticket_id)
     if ticket is None:
         remedy = "`awaken tickets list` shows what is there"
         raise UnknownTicket(ticket_id=ticket_id, remedy=remedy)
-    desk.show(ticket, _about(ticket))
+    context.show(ticket, _about(ticket))
 
 
 _HEAD = ("TICKET", "THREAD", "RUN", "TOOL", "CREATED", "DEADLINE", "ASKS")

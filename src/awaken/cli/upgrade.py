@@ -1,4 +1,4 @@
-"""`awaken upgrade`: whether what is unfinished goes on with other code."""
+"""`awaken upgrade`: checks whether unfinished runs resume with new code."""
 
 from typing import Annotated
 
@@ -24,20 +24,20 @@ def upgrade() -> None:
 @app.command()
 @at_desk()
 async def check(
-    desk: CommandContext,
+    context: CommandContext,
     app_place: Annotated[str, typer.Argument(metavar="APP", help=f"The new agents: {FORMS}.")],
 ) -> None:
-    """List unfinished runs that would not go on with the agents of a file, and why.
+    """List unfinished runs that would not resume with the agents of a file, and why.
 
-    Nothing is changed. Exits with 0 when everything would go on, with 1 otherwise.
+    Changes nothing. Exits with 0 when every run would resume, with 1 otherwise.
     """
-    report = await _checked(desk.store, load_app(app_place))
-    desk.show(report, _text(report))
+    report = await _check_app(context.store, load_app(app_place))
+    context.show(report, _text(report))
     if not report.is_safe:
         raise typer.Exit(REFUSED)
 
 
-async def _checked(store: Store, app: App) -> UpgradeReport:
+async def _check_app(store: Store, app: App) -> UpgradeReport:
     if app.runtime is None:
         return await check_upgrade(store, app.agents)
     registries = app.runtime.registry.snapshot().registries

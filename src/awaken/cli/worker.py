@@ -1,4 +1,4 @@
-"""`awaken worker`: executes what is queued, until it is told to stop."""
+"""`awaken worker`: executes queued work, until a signal stops it."""
 
 import asyncio
 import logging
@@ -50,7 +50,7 @@ def worker(  # noqa: PLR0913 - typer makes an option of each parameter
         typer.Option(
             "--lease-ms",
             min=100,
-            help="After how long without a sign of life others take over; "
+            help="After how long without a renewal other workers take over; "
             f"absent: {_DEFAULTS.lease_ms}.",
         ),
     ] = None,
@@ -59,7 +59,7 @@ def worker(  # noqa: PLR0913 - typer makes an option of each parameter
         typer.Option(
             "--drain-ms",
             min=0,
-            help=f"How long runs may go on after a signal; absent: {_DEFAULTS.drain_ms}.",
+            help=f"How long runs may continue after a signal; absent: {_DEFAULTS.drain_ms}.",
         ),
     ] = None,
     *,
@@ -72,10 +72,10 @@ def worker(  # noqa: PLR0913 - typer makes an option of each parameter
     store_url: StoreUrl = None,
     is_json: IsJson = False,
 ) -> None:
-    """Execute what is queued, until SIGTERM or SIGINT.
+    """Execute queued work, until SIGTERM or SIGINT.
 
-    The first signal drains: nothing new is begun, and what does not end in time is given back
-    for another worker. The second one exits at once.
+    The first signal drains: no run starts, and runs that do not end in time are released for
+    another worker. The second signal exits at once.
     """
     if is_verbose:
         root = logging.getLogger()
@@ -88,27 +88,27 @@ def worker(  # noqa: PLR0913 - typer makes an option of each parameter
             _check_own(app, given, store_url)
             asyncio.run(_work(app.runtime, lines))
             return
-        config = configured(**given)
+        config = build_config(**given)
         runtime = _runtime(app, store_at(store_url), config, lines)
         asyncio.run(_work(runtime, lines, config))
 
 
 def _check_own(app: App, given: Mapping[str, int | None], store_url: str | None) -> None:
-    """Refuse options that a runtime says itself, and a runtime that nobody else can work for."""
-    # A runtime that a file brings has its own store, whatever the environment says.
+    """Refuse options that the runtime of an app sets itself, and a runtime in memory."""
+    # A runtime in the app has its own store, whatever the environment says.
     is_store_chosen = store_url not in (None, os.environ.get("AWAKEN_STORE"))
     check_own_store(app, is_store_chosen=is_store_chosen)
     for name, value in given.items():
         if value is not None:
-            problem = f"the runtime in '{app.place}' says it; pass mailbox=MailboxConfig(…) there"
+            problem = f"the runtime in '{app.place}' sets it; pass mailbox=MailboxConfig(…) there"
             raise InvalidInput(what=f"--{name.replace('_', '-')}", problem=problem)
     if app.runtime is not None and not app.runtime.store.is_shared:
-        problem = "its store is in memory, where nobody else puts work; pass store=… to it"
+        problem = "its store is in memory, where no other process queues work; pass store=… to it"
         raise InvalidInput(what=f"The runtime in '{app.place}'", problem=problem)
 
 
 def _runtime(app: App | None, store: Store, config: MailboxConfig, lines: "_Lines") -> AgentRuntime:
-    bus = FinishedRuns(bus_of(store), store, lines.finished)
+    bus = FinishedRuns(bus_of(store), store, lines.say_finished)
     if app is not None:
         return AgentRuntime(app.agents, store=store, bus=bus, mailbox=config)
     agents, providers = demo_agents(), demo_providers(os.environ)
@@ -121,20 +121,20 @@ async def _work(
     with stop_signals() as stop:
         async with runtime:
             tell_missing_keys(runtime)
-            lines.ready(runtime, config)
+            lines.say_ready(runtime, config)
             await stop.wait()
-            lines.draining()
+            lines.say_draining()
 
 
 class _Lines:
-    """What a worker says on stdout: one line when it is ready, and if wanted what it does then."""
+    """The lines of a worker on stdout: one when it is ready, and with `--verbose` more."""
 
     def __init__(self, *, is_json: bool, is_verbose: bool) -> None:
         self._is_json = is_json
         self._is_verbose = is_verbose
 
-    def ready(self, runtime: AgentRuntime, config: MailboxConfig | None) -> None:
-        """Say that work begins; how much at once, where that was said here."""
+    def say_ready(self, runtime: AgentRuntime, config: MailboxConfig | None) -> None:
+        """Print that the worker is ready; with its concurrency, if an option set it."""
         names = list(runtime.registry.snapshot().registries.agents)
         store = runtime.store.name
         document = {"event": "ready", "pid": os.getpid(), "store": store, "agents": names}
@@ -144,13 +144,13 @@ class _Lines:
             text += f", {config.concurrency} runs at once"
         self._say(document, f"{text}.")
 
-    def draining(self) -> None:
-        """Say that nothing new is begun."""
+    def say_draining(self) -> None:
+        """Print that the worker claims no more work."""
         if self._is_verbose:
             self._say({"event": "draining"}, "Draining.")
 
-    def finished(self, run: RunRecord) -> None:
-        """Say how a run stands after it was executed."""
+    def say_finished(self, run: RunRecord) -> None:
+        """Print the status of a run after it was executed."""
         if self._is_verbose:
             end = ending_text(run.termination)
             text = f"Run {run.run_id} on thread {run.thread_id}: {run.status} ({end})"
@@ -160,10 +160,10 @@ class _Lines:
         out(as_json(document, indent=None) if self._is_json else plain(text))
 
 
-def configured(
+def build_config(
     concurrency: int | None = None, lease_ms: int | None = None, drain_ms: int | None = None
 ) -> MailboxConfig:
-    """A short lease needs its sign of life sooner, and who takes over looks more often."""
+    """Build the config; a short lease is renewed sooner, and expired leases are found sooner."""
     lease = _DEFAULTS.lease_ms if lease_ms is None else lease_ms
     return MailboxConfig(
         concurrency=_DEFAULTS.concurrency if concurrency is None else concurrency,

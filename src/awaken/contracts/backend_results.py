@@ -1,4 +1,4 @@
-"""How a run on a backend went, and what it gave back."""
+"""The result of a run on a backend: its status, its output and its usage."""
 
 from enum import StrEnum
 from typing import Any
@@ -20,7 +20,7 @@ from .suspension.tickets import Ticket
 
 
 class BackendRunStatus(StrEnum):
-    """How a backend says a run went."""
+    """The outcome of a run as its backend reports it."""
 
     COMPLETED = "completed"
     WAITING_INPUT = "waiting_input"
@@ -32,7 +32,7 @@ class BackendRunStatus(StrEnum):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the run needs something from outside to go on."""
+        """Whether the run needs input from outside to continue."""
         return self in _WAITING_REASONS
 
     def run_status(self, termination: Termination) -> RunStatus:
@@ -42,7 +42,7 @@ class BackendRunStatus(StrEnum):
         return RunStatus.WAITING if self.is_waiting else RunStatus.DONE
 
     def status_reason(self, termination: Termination) -> str:
-        """The durable reason, for people."""
+        """The durable reason as a text for people."""
         if self is BackendRunStatus.COMPLETED:
             return reason_text(termination)
         return _WAITING_REASONS.get(self) or _DONE_REASONS[self]
@@ -67,7 +67,7 @@ _DONE_REASONS = {
 
 
 def backend_status(termination: Termination) -> tuple[BackendRunStatus, str | None]:
-    """How a termination looks to whoever delegated the run, and what is to be said about it."""
+    """The status and the message that the delegating run sees for a termination."""
     match termination:
         case Cancelled():
             return BackendRunStatus.CANCELLED, None
@@ -94,7 +94,7 @@ class BackendOutputArtifact(Record, frozen=True, kw_only=True):
 
 
 class BackendRunOutput(Record, frozen=True, kw_only=True):
-    """Everything a run gave back besides events."""
+    """Everything a run returned besides events."""
 
     text: str | None = None
     artifacts: tuple[BackendOutputArtifact, ...] = ()
@@ -102,7 +102,7 @@ class BackendRunOutput(Record, frozen=True, kw_only=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing worth keeping."""
+        """Whether it has no text, no artifacts and no raw data."""
         return self.text is None and not self.artifacts and self.raw is None
 
 
@@ -117,16 +117,16 @@ class BackendRunResult(Record, frozen=True, kw_only=True):
     message: str | None = None
     """What the run waits for, or why it failed."""
     status_reason: str | None = None
-    """Takes the place of the reason that the status stands for."""
+    """Replaces the reason that the status implies."""
     response: str = ""
     output: BackendRunOutput = BackendRunOutput()
-    """Its text, also an empty one, is the answer in the place of `response`."""
+    """If its text is set, even to an empty text, it replaces `response` as the answer."""
     steps: int = 1
-    """How many steps this turn took there."""
+    """How many steps this turn took at the backend."""
     usage: TokenUsage = TokenUsage()
     tickets: tuple[Ticket, ...] = ()
     is_work_left: bool = False
-    """Whether work may go on there that could not be stopped: it is tried again later."""
+    """Whether remote work that could not be stopped may continue; the abort is retried later."""
 
     @property
     def shown_status(self) -> str:

@@ -1,4 +1,4 @@
-"""What happens in a run, as one union of events in native wire form.
+"""The events of a run, as one union in the native wire form.
 
 `LIVE_EVENTS` are shown while they happen and never stored; every other event is also part of
 the canonical log, where a step's text is kept as one delta per block.
@@ -25,7 +25,7 @@ from .tool_results import ToolResult
 
 
 class RunStart(Event, frozen=True, kw_only=True, tag="run_start"):
-    """A run begins, or goes on after it was suspended."""
+    """A run begins, or continues after it was suspended."""
 
     thread_id: str
     run_id: str
@@ -34,7 +34,7 @@ class RunStart(Event, frozen=True, kw_only=True, tag="run_start"):
 
 
 class RunFinish(Event, frozen=True, kw_only=True, tag="run_finish"):
-    """A run ended or was suspended, or rests until its background tasks have news for it."""
+    """A run ended, was suspended, or waits until one of its background tasks reports."""
 
     thread_id: str
     run_id: str
@@ -42,7 +42,7 @@ class RunFinish(Event, frozen=True, kw_only=True, tag="run_finish"):
     result: Any = None
     termination: Termination
     awaits_tasks: bool = False
-    """Whether the run goes on by itself, when a task of it has ended."""
+    """Whether the run continues by itself when one of its tasks has ended."""
 
 
 class ReasoningEncryptedValue(Event, frozen=True, kw_only=True, tag="reasoning_encrypted_value"):
@@ -67,7 +67,7 @@ class ToolCallDone(Event, frozen=True, kw_only=True, tag="tool_call_done"):
     result: ToolResult
     outcome: ToolCallOutcome
     ticket_id: str | None = None
-    """What a suspended call waits on."""
+    """The ticket that a suspended call waits for."""
 
 
 class ToolCallStreamDelta(Event, frozen=True, kw_only=True, tag="tool_call_stream_delta"):
@@ -85,13 +85,13 @@ class ToolCallResumed(Event, frozen=True, kw_only=True, tag="tool_call_resumed")
     message_id: str = always("")
     result: Any = always(None)
     is_declined: bool = False
-    """Whether it was decided that the call is not to be made."""
+    """Whether the decision was not to make the call."""
     ticket_id: str | None = None
-    """What it had waited on."""
+    """The ticket that it waited for."""
 
 
 class ToolCallCancel(Event, frozen=True, kw_only=True, tag="tool_call_cancel"):
-    """A call that was being streamed was given up; it gets no result."""
+    """A call that was being streamed was abandoned; it gets no result."""
 
     id: str
     name: str
@@ -204,19 +204,20 @@ encode_event = msgspec.json.Encoder().encode
 
 
 def is_terminal(event: AgentEvent) -> bool:
-    """Whether nothing of this activation follows the event."""
+    """Whether this is the last event of the activation."""
     return isinstance(event, RunFinish | ErrorEvent)
 
 
 def ends_stream(event: AgentEvent) -> bool:
-    """Whether nothing of the run follows unless somebody asks for it."""
+    """Whether the run emits no further events until a caller resumes it."""
     return isinstance(event, RunFinish) and not event.awaits_tasks
 
 
 def wanted_message(event: RunFinish) -> str | None:
-    """Why a run waits for a message, like `input_required`; None when it asks by tickets or ends.
+    """Why a run waits for a message, such as `input_required`; None if it has tickets or ended.
 
-    Only runs at other backends wait so: they say how they wait where local ones say `waiting`.
+    Only runs at remote backends wait for messages: their status names the reason, where the status
+    of a local run is `waiting`.
     """
     result = event.result if isinstance(event.result, dict) else {}
     if not isinstance(event.termination, Suspended) or result.get("status", "waiting") == "waiting":
@@ -231,7 +232,7 @@ def extract_response(result: Any) -> str:
 
 
 class LoggedEvent(Record, frozen=True, kw_only=True):
-    """An event of the canonical log with its place in the thread."""
+    """An event of the canonical log with its sequence number in the thread."""
 
     seq: int
     """1-based and contiguous within the thread; the cursor of every reader."""
@@ -241,5 +242,5 @@ class LoggedEvent(Record, frozen=True, kw_only=True):
 
 
 def plain(item: AgentEvent | LoggedEvent) -> AgentEvent:
-    """The event itself, with or without a place in the log."""
+    """The event itself, whether or not it is wrapped in a log entry."""
     return item.event if type(item) is LoggedEvent else item  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Who runs what, for whom, through which door."""
+"""The identity of a run: its agent, its caller, and the protocol it came through."""
 
 import hashlib
 import re
@@ -41,7 +41,8 @@ class Adapter(StrEnum):
     OPENAI = "openai"
 
 
-_UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+GENERATED_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+"""The form of the ids that the runtime makes; an id of another origin may have it, too."""
 
 
 def present(value: str | None) -> str | None:
@@ -52,12 +53,12 @@ def present(value: str | None) -> str | None:
 
 
 def is_generated(id_: str) -> bool:
-    """Whether an id has the form that the runtime's own fresh ids have; others may have it, too."""
-    return _UUID7.fullmatch(id_) is not None
+    """Whether an id has the form of the runtime's own ids; a client's id may have it as well."""
+    return GENERATED_ID.fullmatch(id_) is not None
 
 
 def derived_id(*parts: str) -> str:
-    """An id that is the same whenever it is made of the same parts, and no other one's."""
+    """An id derived from the parts: equal parts give equal ids, other parts give other ids."""
     data = b"\0".join(part.encode() for part in parts)
     return str(UUID(bytes=hashlib.blake2b(data, digest_size=16).digest(), version=5))
 
@@ -66,7 +67,7 @@ class RunIdentity(Record, frozen=True, kw_only=True):
     """Everything that names a run; its JSON form is flat.
 
     `agent_id` is the agent the run began with; after a handoff `active_agent_id` names the
-    agent that is speaking.
+    agent that answers now.
     """
 
     thread_id: str
@@ -80,9 +81,9 @@ class RunIdentity(Record, frozen=True, kw_only=True):
     session_id: str | None = None
     transport_request_id: str | None = None
     tenant_id: str | None = None
-    """Who pays; budgets of tenants are kept by it."""
+    """The tenant that pays; tenant budgets are kept under this id."""
     user_id: str | None = None
-    """Who asked, if that is known; permissions of users are kept by it."""
+    """The user who asked, if known; user permissions are kept under this id."""
     origin: RunOrigin = always(RunOrigin.USER)
     run_mode: RunMode = RunMode.FOREGROUND
     adapter: Adapter = Adapter.INTERNAL

@@ -1,6 +1,6 @@
-"""Life cycles as tables. Rule: every legal move of a run or a tool call is listed here.
+"""Life cycles as tables: every legal transition of a run, a tool call or a ticket is listed here.
 
-The loop checks a move with `check_transition` before it makes it; stores check again.
+The loop checks a transition with `check_transition` before it makes it; stores check again.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ Status = TypeVar("Status", bound=StrEnum)
 
 
 class RunStatus(StrEnum):
-    """Where a run is in its life. `RUN_TRANSITIONS` lists every legal move."""
+    """The state of a run. `RUN_TRANSITIONS` lists every legal transition."""
 
     CREATED = "created"
     RUNNING = "running"
@@ -38,7 +38,7 @@ RUN_TRANSITIONS: Mapping[RunStatus, frozenset[RunStatus]] = {
 
 
 class ToolCallStatus(StrEnum):
-    """Where a tool call is in its life. `TOOL_CALL_TRANSITIONS` lists every legal move."""
+    """The state of a tool call. `TOOL_CALL_TRANSITIONS` lists every legal transition."""
 
     NEW = "new"
     RUNNING = "running"
@@ -72,7 +72,7 @@ TOOL_CALL_TRANSITIONS: Mapping[ToolCallStatus, frozenset[ToolCallStatus]] = {
 
 
 class TicketStatus(StrEnum):
-    """Where a ticket is in its life. `TICKET_TRANSITIONS` lists every legal move."""
+    """The state of a ticket. `TICKET_TRANSITIONS` lists every legal transition."""
 
     OPEN = "open"
     DECIDED = "decided"
@@ -89,17 +89,17 @@ TICKET_TRANSITIONS: Mapping[TicketStatus, frozenset[TicketStatus]] = {
 def check_transition(
     table: Mapping[Status, frozenset[Status]], thing: str, old: Status, new: Status
 ) -> None:
-    """Refuse a move that the table does not list.
+    """Refuse a transition that the table does not list.
 
     Raises:
-        IllegalTransition: The move is not in the table.
+        IllegalTransition: The transition is not in the table.
     """
     if new not in table[old]:
         raise IllegalTransition(thing=thing, old=str(old), new=str(new))
 
 
 class NaturalEnd(Record, frozen=True, kw_only=True, tag_field="type", tag="natural_end"):
-    """The model answered and asked for nothing more."""
+    """The model answered and requested no further tool call."""
 
 
 class BehaviorRequested(
@@ -109,20 +109,20 @@ class BehaviorRequested(
 
 
 class StoppedReason(Record, frozen=True, kw_only=True):
-    """Which stop condition held, and what it saw."""
+    """Which stop condition applied, and the value it found."""
 
     code: str
     detail: str | None = None
 
 
 class Stopped(Record, frozen=True, kw_only=True, tag_field="type", tag="stopped"):
-    """A stop condition held."""
+    """A stop condition applied."""
 
     reason: StoppedReason = msgspec.field(name="value")
 
 
 class Cancelled(Record, frozen=True, kw_only=True, tag_field="type", tag="cancelled"):
-    """Somebody cancelled the run; `cause` says who: user, caller or shutdown."""
+    """The run was cancelled; `cause` says by whom: user, caller or shutdown."""
 
     cause: str = "user"
 
@@ -134,7 +134,7 @@ class Blocked(Record, frozen=True, kw_only=True, tag_field="type", tag="blocked"
 
 
 class Suspended(Record, frozen=True, kw_only=True, tag_field="type", tag="suspended"):
-    """The run waits for decisions; it holds nothing in memory."""
+    """The run waits for decisions and holds nothing in memory."""
 
 
 class Failed(Record, frozen=True, kw_only=True, tag_field="type", tag="error"):
@@ -148,7 +148,7 @@ Termination = NaturalEnd | BehaviorRequested | Stopped | Cancelled | Blocked | S
 
 
 def status_after(termination: Termination) -> RunStatus:
-    """The run status that a termination leaves behind."""
+    """The status of a run after a termination."""
     return RunStatus.WAITING if type(termination) is Suspended else RunStatus.DONE
 
 

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """A named moment at which hooks act."""
+    """A point in a run at which hooks are called."""
 
     RUN_START = "run_start"
     STEP_START = "step_start"

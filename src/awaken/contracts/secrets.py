@@ -8,7 +8,7 @@ _PREVIEW_CHARS = 12
 class RedactedString:
     """A text that no log, error, event, trace or repr shows; only `reveal` does.
 
-    In JSON it is the plain text, so that whoever may read a config file can.
+    Its JSON form is the plain text, because config files have to contain it.
     """
 
     __slots__ = ("_text",)
@@ -51,7 +51,7 @@ def encode_secret(value: Any) -> str:
     """The hook by which msgspec writes secrets as JSON."""
     if isinstance(value, RedactedString):
         return value.reveal()
-    message = f"{type(value).__name__} is no JSON value"
+    message = f"{type(value).__name__} is not a JSON value"
     raise TypeError(message)
 
 

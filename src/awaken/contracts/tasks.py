@@ -1,7 +1,7 @@
-"""Background tasks: work that goes on beside the run that started it, owned by its thread.
+"""Background tasks: work that continues beside the run that started it, owned by its thread.
 
-A task is a run of its own, on a thread of its own below the owner's. Its id is that run's id. What
-became of it is told to the owner's thread exactly once, as a message.
+A task is a run of its own, on a child thread of the owner's thread. Its id is that run's id. Its
+result is delivered to the owner's thread exactly once, as a message.
 """
 
 from collections.abc import Mapping
@@ -15,17 +15,17 @@ from .state.keys import MergeStrategy, StateKey, StateScope
 
 RESERVED_NAMES = frozenset({"parent", "self", "all", "broadcast"})
 SUB_AGENT = "sub_agent"
-"""The type of a task that is an agent's run."""
+"""The type of a task that runs an agent."""
 ORPHANED = "task_orphaned"
-"""The code of a task whose process died with it."""
+"""The error code of a task whose process died."""
 PARENT = "parent"
-"""The cause of a run that is cancelled with the one above it."""
+"""The cancel cause of a run that is cancelled with its parent run."""
 OWNER = "owner"
-"""The cause of a task that its owner cancelled."""
+"""The cancel cause of a task that its owner cancelled."""
 
 
 class TaskStatus(StrEnum):
-    """Where a task is in its life; `running` is the only one that it can leave."""
+    """The state of a task; all states but `running` are final."""
 
     RUNNING = "running"
     COMPLETED = "completed"
@@ -41,26 +41,26 @@ class TaskStatus(StrEnum):
 
 
 class TaskFate(StrEnum):
-    """What becomes of a task when the run that started it is cancelled."""
+    """What happens to a task if the run that started it is cancelled."""
 
     CASCADE = "cascade"
     """It is cancelled as well."""
     DETACH = "detach"
-    """It goes on, and its run does not wait for it."""
+    """It continues, and the cancelled run does not wait for it."""
     AWAIT = "await"
-    """It goes on, and the cancelled run ends when it has ended."""
+    """It continues, and the cancelled run ends after it."""
 
 
 class TaskInfo(Record, frozen=True, kw_only=True):
-    """What a run is as a task; kept in its record."""
+    """The task fields of a run, stored in the run's record."""
 
     name: str | None = None
-    """How the model calls it; unique among the running tasks of its owner."""
+    """The name that the model uses; unique among the running tasks of its owner."""
     description: str = ""
     task_type: str = "task"
     fate: TaskFate = TaskFate.CASCADE
     parent_task_id: str | None = None
-    """The task in which it was started."""
+    """The task that started it, if a task did."""
 
 
 class TaskRecord(Record, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ class TaskRecord(Record, frozen=True, kw_only=True):
 
 
 def task_status(termination: Termination) -> TaskStatus:
-    """How a task has ended, by how its run did."""
+    """The status of a task, derived from the termination of its run."""
     match termination:
         case Cancelled():
             return TaskStatus.CANCELLED
@@ -101,7 +101,7 @@ def task_status(termination: Termination) -> TaskStatus:
 
 
 class OwnedTask(Record, frozen=True, kw_only=True):
-    """What the owner's state remembers of a task, until its end was told."""
+    """A task in the owner's state, until its result is delivered."""
 
     task_id: str
     name: str | None = None
@@ -118,7 +118,7 @@ class TaskStarted(Record, frozen=True, kw_only=True, tag_field="type", tag="star
 
 
 class TaskTold(Record, frozen=True, kw_only=True, tag_field="type", tag="told"):
-    """The end of a task is in the transcript."""
+    """The result of a task is in the transcript."""
 
     task_id: str
 
@@ -139,11 +139,11 @@ BACKGROUND_TASKS: StateKey[Mapping[str, OwnedTask], TaskStarted | TaskTold] = St
     merge=MergeStrategy.COMMUTATIVE,
     scope=StateScope.THREAD,
 )
-"""The tasks of a thread whose end it has not heard of."""
+"""The tasks of a thread whose results are not delivered yet."""
 
 
 class TaskContext(Protocol):
-    """What a task's function can see and do."""
+    """The interface of a task's function to its task."""
 
     @property
     def task_id(self) -> str:
@@ -152,19 +152,19 @@ class TaskContext(Protocol):
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody cancelled the task; for code that cannot await."""
+        """Whether the task was cancelled; for code that cannot await."""
         ...
 
     async def emit(self, event_type: str, payload: Any = None) -> bool:
-        """Tell the owner something while the task goes on; False when it could not be told.
+        """Send an event to the owner while the task is running; False if it was not sent.
 
-        Best effort: only the task's end is told exactly once.
+        Best effort: only the task's result is delivered exactly once.
         """
         ...
 
 
 class TaskError(UsageError):
-    """A task cannot be started, found or told what was asked."""
+    """A task cannot be started, found or sent a message."""
 
     code = "task_error"
 
@@ -204,7 +204,7 @@ class ParentRunCancelled(TaskError):
 
 
 class TaskIdTaken(TaskError):
-    """Somebody else's run has the id that the task would have."""
+    """Another run already has the id that the task would have."""
 
     code = "task_id_taken"
     template = "Task '{task_id}' cannot be started: its id is taken by another run."
@@ -237,7 +237,7 @@ class TaskTerminated(TaskError):
 
 
 class TooManyHops(TaskError):
-    """Agents write to each other, one because of the other, and no end is in sight."""
+    """Agents keep sending messages in response to each other's messages."""
 
     code = "too_many_hops"
     template = (

@@ -9,7 +9,7 @@ from .suspension.tickets import SuspendTicket, ToolCallOutcome, ToolCallResume
 
 
 class ToolStatus(StrEnum):
-    """How a result counts."""
+    """The status of a tool result."""
 
     SUCCESS = "success"
     PENDING = "pending"
@@ -26,23 +26,23 @@ class ToolResult(Record, frozen=True, kw_only=True):
     suspension: SuspendTicket | None = None
     metadata: dict[str, Any] = {}
     usage: TokenUsage | None = None
-    """What models were asked for it, in another run; added to this one's."""
+    """Model usage of another run for this result; added to this run's usage."""
 
     @classmethod
     def success(cls, tool_name: str, data: Any, message: str | None = None) -> "ToolResult":
-        """A result that worked."""
+        """A successful result."""
         return cls(tool_name=tool_name, data=data, message=message)
 
     @classmethod
     def decided(cls, tool_name: str, decision: ToolCallResume) -> "ToolResult":
-        """What was decided, as the result of the call."""
+        """The payload of a decision as the result of the call."""
         data = decision.result
         text = data if decision.is_text and isinstance(data, str) else None
         return cls(tool_name=tool_name, data=data, message=text)
 
     @classmethod
     def error(cls, tool_name: str, message: str, **metadata: Any) -> "ToolResult":
-        """A result the model should read as a failure."""
+        """A result that the model should read as a failure."""
         return cls(
             tool_name=tool_name,
             status=ToolStatus.ERROR,
@@ -62,7 +62,7 @@ class ToolResult(Record, frozen=True, kw_only=True):
 
     @classmethod
     def suspended(cls, tool_name: str, ticket: SuspendTicket | None = None) -> "ToolResult":
-        """A result that waits for a decision."""
+        """A pending result that waits for a decision."""
         ticket = ticket or SuspendTicket()
         message = ticket.suspension.message or None
         return cls(
@@ -74,7 +74,7 @@ class ToolResult(Record, frozen=True, kw_only=True):
 
     @property
     def error_class(self) -> str:
-        """What kind of failure it is: its code, if it has one that is a name, else `tool_error`."""
+        """The kind of failure: its code if that is an identifier, otherwise `tool_error`."""
         error = self.data.get("error") if isinstance(self.data, dict) else None
         code = error.get("code") if isinstance(error, dict) else self.metadata.get("code")
         if isinstance(code, str) and code.isidentifier() and len(code) <= _CODE_CHARS:
@@ -83,7 +83,7 @@ class ToolResult(Record, frozen=True, kw_only=True):
 
     @property
     def outcome(self) -> ToolCallOutcome:
-        """The outcome that the status stands for."""
+        """The outcome that corresponds to the status."""
         return _OUTCOMES[self.status]
 
 

@@ -1,4 +1,4 @@
-"""Where code runs: in which trace, and for which run. Passed on by context, not by argument."""
+"""The current trace and the current run, passed on by context variables, not by arguments."""
 
 import re
 from collections.abc import Mapping
@@ -10,23 +10,23 @@ from .record import Record
 
 
 class TraceContext(Record, frozen=True, kw_only=True):
-    """Where a caller's trace is, as W3C headers say it."""
+    """A caller's trace, in the form of the W3C headers."""
 
     traceparent: str
     tracestate: str | None = None
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers that carry it on."""
+        """The headers that propagate the trace."""
         more = {"tracestate": self.tracestate} if self.tracestate else {}
         return {"traceparent": self.traceparent, **more}
 
 
 CURRENT_TRACE: ContextVar[TraceContext | None] = ContextVar("awaken_trace", default=None)
-"""What a request that goes out now belongs to. Set by instruments, else by the run itself."""
+"""The trace of outgoing requests. Set by instruments, otherwise by the run itself."""
 
 CURRENT_RUN: ContextVar[RunIdentity | None] = ContextVar("awaken_run", default=None)
-"""Whose code runs now; logs name it."""
+"""The run whose code is executing; log records name it."""
 
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
@@ -34,7 +34,7 @@ _TRACESTATE_MAX = 512
 
 
 def trace_of(traceparent: str | None, tracestate: str | None = None) -> TraceContext | None:
-    """The trace that a caller's headers name; None when they name none, or nonsense."""
+    """The trace that a caller's headers name; None if they are absent or malformed."""
     given = (traceparent or "").strip()
     if given.startswith("ff") or not _TRACEPARENT.fullmatch(given[:55]):
         return None
@@ -44,7 +44,7 @@ def trace_of(traceparent: str | None, tracestate: str | None = None) -> TraceCon
 
 
 def trace_in(meta: Any) -> TraceContext | None:
-    """The trace that the `_meta` of a message names, as MCP and ACP carry it."""
+    """The trace in the `_meta` of a message, as MCP and ACP pass it."""
     if not isinstance(meta, Mapping):
         return None
     given = (meta.get(name) for name in ("traceparent", "tracestate"))

@@ -1,4 +1,4 @@
 """The agents of `awaken serve` and `awaken run` without an app, and the crash of `awaken demo`.
 
-Examples, not composition: what a runtime is made of stands in `bootstrap`.
+These are examples; the composition of a runtime is in `bootstrap`.
 """

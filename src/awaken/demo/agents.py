@@ -1,6 +1,6 @@
-"""The demo: agents that work without any key, to look at before writing one's own.
+"""The demo: example agents that work without an API key.
 
-With the scripted model, `RUN_WEATHER_TOOL` in a message calls that tool, and so on for the others.
+With the scripted model, `RUN_WEATHER_TOOL` in a message calls that tool; the others likewise.
 """
 
 import asyncio
@@ -10,15 +10,20 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from awaken.authoring.agents import Agent
-from awaken.authoring.frontend import FrontEndTool
-from awaken.authoring.functions import tool
-from awaken.contracts.models.inference import ContextWindowPolicy, Effort
-from awaken.contracts.specs.agents import StopOnTool, TokenBudget
-from awaken.contracts.state.keys import StateKey, StateScope
-from awaken.contracts.suspension.tickets import ResumeMode, SuspendTicket
-from awaken.contracts.tools.context import ToolContext
-from awaken.contracts.tools.tool import ToolDescriptor, ToolError
+from awaken import (
+    Agent,
+    ContextWindowPolicy,
+    StateKey,
+    StopOnTool,
+    SuspendTicket,
+    TokenBudget,
+    ToolContext,
+    ToolError,
+    tool,
+)
+from awaken.models import Effort
+from awaken.plugins import StateScope
+from awaken.tools import FrontEndTool, ResumeMode, ToolDescriptor
 
 from .extensions import extended_agents, mcp_plugins, remote_agents
 from .settings import demo_settings
@@ -73,7 +78,7 @@ async def server_info() -> dict[str, str]:
 
 
 @tool(id="failingTool", effect="none")
-async def failing_tool() -> str:
+async def fail_always() -> str:
     """Fail, always; to see what a failure looks like."""
     message = "this tool always fails"
     raise ToolError(message)
@@ -142,7 +147,7 @@ TOOLS = (
     get_stock_price,
     append_note,
     server_info,
-    failing_tool,
+    fail_always,
     finish,
     progress_demo,
     ask_user_question,
@@ -151,7 +156,7 @@ TOOLS = (
 
 
 def demo_agents(environment: Mapping[str, str] = os.environ) -> list[Agent]:
-    """The demo's agents, the general one first, as the environment wants them.
+    """The demo's agents, the general one first, configured by the environment.
 
     Raises:
         InvalidInput: A variable is malformed; names it.
@@ -172,11 +177,11 @@ def demo_agents(environment: Mapping[str, str] = os.environ) -> list[Agent]:
     usual: Any = {"model": settings.model, "instructions": settings.prompt, "tools": TOOLS}
     by_id = {it.descriptor.id: it for it in (*TOOLS, delete_file)}
     others = {**extended_agents(by_id), **_OTHERS, **remote_agents(settings)}
-    return [first, *(_agent(it, usual, own) for it, own in others.items() if it != first.id)]
+    return [first, *(_build_agent(it, usual, own) for it, own in others.items() if it != first.id)]
 
 
-def _agent(name: str, usual: Mapping[str, Any], own: Mapping[str, Any]) -> Agent:
-    # What executes elsewhere has its model and its tools there.
+def _build_agent(name: str, usual: Mapping[str, Any], own: Mapping[str, Any]) -> Agent:
+    # A remote agent has its model and its tools at its endpoint.
     return Agent(name, **(own if "endpoint" in own else {**usual, **own}))
 
 
@@ -209,4 +214,4 @@ _OTHERS: Mapping[str, Mapping[str, Any]] = {
     },
     "budget": {"description": "May use 60 tokens.", "stop": [TokenBudget(max_total=60)]},
 }
-"""What each of the others has of its own."""
+"""The options of the other agents, by agent id."""

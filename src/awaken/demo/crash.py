@@ -1,7 +1,7 @@
-"""The crash demo: a worker is killed inside a tool, another one finishes its run.
+"""The crash demo: a worker is killed inside a tool, and another worker finishes its run.
 
-The tool charges an order by writing one line to a file, and then takes its time. It is declared
-`once` with a `reconcile` that looks into the file, so the order is charged once, crash or not.
+The tool charges an order by writing one line to a file, and then sleeps. It is declared `once`
+with a `reconcile` that reads the file, so the order is charged once even if the worker crashes.
 """
 
 import asyncio
@@ -12,20 +12,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from awaken.authoring.agents import Agent
-from awaken.authoring.functions import tool
-from awaken.bootstrap.agent_runtime import AgentRuntime
+from awaken import (
+    Agent,
+    AgentRuntime,
+    Clock,
+    MailboxConfig,
+    NaturalEnd,
+    RunRequest,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStart,
+    tool,
+    user,
+)
 from awaken.bootstrap.operator import Operator
-from awaken.contracts.clock import Clock
-from awaken.contracts.lifecycle import NaturalEnd
-from awaken.contracts.messages.deltas import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.contracts.messages.message import Role, user
-from awaken.contracts.models.inference import InferenceRequest, ModelEvent, Stop, StopReason
-from awaken.contracts.record import Record
-from awaken.contracts.runs.records import RunRecord, RunRequest
-from awaken.contracts.storage.store import Store
-from awaken.mailbox.config import MailboxConfig
+from awaken.messages import Role
+from awaken.models import InferenceRequest, ModelEvent, Stop, StopReason
+from awaken.plugins import Record
 from awaken.runtime.primitives.system import SystemClock
+from awaken.stores import RunRecord, Store
 
 CONFIG = MailboxConfig(lease_ms=1_500, renew_ms=500, sweep_ms=300, poll_ms=100, drain_ms=0)
 EFFECTS, STORE = "effects.txt", "awaken.db"
@@ -41,15 +46,15 @@ T = TypeVar("T")
 
 
 class CrashStory(Record, frozen=True, kw_only=True):
-    """How the demo ended."""
+    """The result of the demo."""
 
     folder: str
     answer: str | None
-    """What the agent said in the end; None when its run did not finish."""
+    """The final answer of the agent; None if its run did not finish."""
     effects: tuple[str, ...]
-    """The lines in the effect file: one for each time that the order was charged."""
+    """The lines in the effect file: one for each charge of the order."""
     recovered_ms: int | None = None
-    """How long it took from the kill to the end of the run."""
+    """The time from the kill to the end of the run."""
 
     @property
     def is_good(self) -> bool:
@@ -64,19 +69,20 @@ async def crash_demo(folder: Path, say: Say, clock: Clock | None = None) -> Cras
         request = RunRequest(agent_id="cashier", messages=(user(f"Charge {ORDER}."),))
         receipt = await operator.mailbox.submit(request)
         timeline.say(f"A run is queued: “Charge {ORDER}.”")
-        first = await _worker(folder)
+        first = await _start_worker(folder)
         timeline.say(f"Worker {first.pid} takes it.")
-        await _until(lambda: _charged_once(folder))
+        await _poll_until(lambda: _find_charge(folder))
         timeline.say(f"The tool has written its line to {EFFECTS}, and is not done yet.")
         first.kill()
         await first.wait()
         killed_at = timeline.say(f"Worker {first.pid} is killed with SIGKILL, inside the tool.")
-        second = await _worker(folder)
-        timeline.say(f"Worker {second.pid} waits for the lease of the dead one ({_lease()}).")
-        record = await _until(lambda: _finished(operator.store, receipt.run_id))
-        done_at = timeline.say(_told(record))
-        await _stop(second)
-    effects = tuple(_lines(folder))
+        second = await _start_worker(folder)
+        lease_s = CONFIG.lease_ms / 1000
+        timeline.say(f"Worker {second.pid} waits for the lease of the dead one ({lease_s:g} s).")
+        record = await _poll_until(lambda: _load_finished(operator.store, receipt.run_id))
+        done_at = timeline.say(_describe_end(record))
+        await _stop_worker(second)
+    effects = tuple(_read_lines(folder))
     timeline.say(f"{len(effects)} line{'' if len(effects) == 1 else 's'} in {EFFECTS}.")
     return CrashStory(
         folder=str(folder),
@@ -88,7 +94,7 @@ async def crash_demo(folder: Path, say: Say, clock: Clock | None = None) -> Cras
 
 @dataclass(slots=True)
 class _Timeline:
-    """Says what happens, each with the time since the first."""
+    """Prints each event with the time since the first."""
 
     _say: Say
     _clock: Clock
@@ -102,14 +108,14 @@ class _Timeline:
         return now
 
 
-async def _worker(folder: Path) -> asyncio.subprocess.Process:
-    """Start a worker process; it stops when its standard input ends, so it cannot be left over."""
+async def _start_worker(folder: Path) -> asyncio.subprocess.Process:
+    """Start a worker process; it stops when its standard input ends, so none is left behind."""
     return await asyncio.create_subprocess_exec(
         sys.executable, "-m", __name__, str(folder), stdin=asyncio.subprocess.PIPE
     )
 
 
-async def _stop(worker: asyncio.subprocess.Process) -> None:
+async def _stop_worker(worker: asyncio.subprocess.Process) -> None:
     assert worker.stdin is not None
     worker.stdin.close()
     try:
@@ -120,8 +126,8 @@ async def _stop(worker: asyncio.subprocess.Process) -> None:
         await worker.wait()
 
 
-async def _until(found: Callable[[], Awaitable[T | None]]) -> T | None:
-    """Look until something is found, but not for ever."""
+async def _poll_until(found: Callable[[], Awaitable[T | None]]) -> T | None:
+    """Poll until a value is found, with a time limit."""
     try:
         async with asyncio.timeout(_PATIENCE_S):
             while True:
@@ -132,27 +138,23 @@ async def _until(found: Callable[[], Awaitable[T | None]]) -> T | None:
         return None
 
 
-async def _charged_once(folder: Path) -> bool | None:
-    return True if _lines(folder) else None
+async def _find_charge(folder: Path) -> bool | None:
+    return True if _read_lines(folder) else None
 
 
-async def _finished(store: Store, run_id: str) -> RunRecord | None:
+async def _load_finished(store: Store, run_id: str) -> RunRecord | None:
     record = await store.load_run(run_id)
     is_over = record is not None and isinstance(record.termination, NaturalEnd)
     return record if is_over else None
 
 
-def _told(record: RunRecord | None) -> str:
+def _describe_end(record: RunRecord | None) -> str:
     if record is None:
         return f"The run did not finish in {_PATIENCE_S:.0f} s."
     return f"The run is done: “{record.final_output}”"
 
 
-def _lease() -> str:
-    return f"{CONFIG.lease_ms / 1000:g} s"
-
-
-def _lines(folder: Path) -> list[str]:
+def _read_lines(folder: Path) -> list[str]:
     path = folder / EFFECTS
     return path.read_text("utf-8").splitlines() if path.exists() else []
 
@@ -162,10 +164,10 @@ def _url(folder: Path) -> str:
 
 
 def cashier(folder: Path) -> Agent:
-    """The agent of the demo: its one tool leaves one line for every time it was executed."""
+    """The agent of the demo: its tool writes one line for each execution."""
 
     def look(order: str) -> str | None:
-        return f"{order} is charged" if order in _lines(folder) else None
+        return f"{order} is charged" if order in _read_lines(folder) else None
 
     @tool(effect="once", reconcile=look)
     async def charge(order: str) -> str:
@@ -205,7 +207,7 @@ class _CashierModel:
 
 
 async def work(folder: Path) -> None:
-    """Execute what is queued until standard input ends."""
+    """Execute queued runs until standard input ends."""
     async with AgentRuntime([cashier(folder)], store=_url(folder), mailbox=CONFIG):
         await asyncio.to_thread(sys.stdin.buffer.read)
 

@@ -1,22 +1,29 @@
-"""The demo agents that show what extensions do. `demo_agents` puts them beside the others."""
+"""The demo agents that use extensions. `demo_agents` adds them to the others."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from awaken.authoring.functions import tool
-from awaken.contracts.phases import Phase
-from awaken.contracts.plugins.plugin import PhaseContext, Plugin, PluginRegistrar
-from awaken.contracts.specs.agents import RemoteEndpoint
-from awaken.contracts.specs.skills import Skill, SkillArgument
-from awaken.contracts.state.keys import MergeStrategy, StateCommand, StateKey
-from awaken.contracts.state.profile import ProfileKey, agent_type_scope
-from awaken.contracts.tools.context import ToolContext
+from awaken import (
+    Phase,
+    Plugin,
+    PluginRegistrar,
+    RemoteEndpoint,
+    StateCommand,
+    StateKey,
+    ToolContext,
+    tool,
+)
 from awaken.extensions.deferred_tools import DeferredToolsPlugin
-from awaken.extensions.generative_ui import GenerativeUiPlugin, json_render_rules, openui_rules
-from awaken.extensions.generative_ui.config import OpenUiConfig
+from awaken.extensions.generative_ui import (
+    GenerativeUiPlugin,
+    OpenUiConfig,
+    json_render_rules,
+    openui_rules,
+)
 from awaken.extensions.mcp import McpPlugin, McpServer, Stdio
 from awaken.extensions.permission import PermissionPlugin
-from awaken.extensions.skills import SkillsPlugin, StaticSkills
+from awaken.extensions.skills import Skill, SkillArgument, SkillsPlugin, StaticSkills
+from awaken.plugins import MergeStrategy, PhaseContext, ProfileKey, agent_type_scope
 
 from .settings import DemoSettings
 
@@ -37,20 +44,20 @@ PREFERENCE: ProfileKey[str] = ProfileKey("demo.preference", default="none yet", 
 
 
 class PhasesPlugin(Plugin):
-    """Notes every phase of a run, and tells them."""
+    """Records every phase of a run, and offers a tool that lists them."""
 
     name = "demo_phases"
 
     def register(self, registrar: PluginRegistrar) -> None:
-        """Look at every phase that has hooks."""
+        """Hook every phase that takes hooks."""
         registrar.key(PHASES)
         registrar.tool(phases_seen)
         for phase in Phase:
             if phase is not Phase.TOOL_GATE:
-                registrar.hook(phase, _noting(phase))
+                registrar.hook(phase, _build_phase_hook(phase))
 
 
-def _noting(phase: Phase) -> Any:
+def _build_phase_hook(phase: Phase) -> Any:
     async def note(_: PhaseContext) -> StateCommand:
         return StateCommand().update(PHASES, phase.value)
 
@@ -58,7 +65,7 @@ def _noting(phase: Phase) -> Any:
 
 
 class PreferencesPlugin(Plugin):
-    """Keeps what people like, for all conversations with one agent."""
+    """Stores a person's preference for all conversations with one agent."""
 
     name = "demo_preferences"
 
@@ -97,16 +104,16 @@ async def get_preference(ctx: ToolContext) -> str:
 
 GREETING = Skill(
     name="greeting",
-    description="Greets somebody the way they like to be greeted.",
-    when_to_use="Somebody is to be greeted.",
+    description="Greets a person the way they like to be greeted.",
+    when_to_use="A person is to be greeted.",
     arguments=(SkillArgument(name="who", description="Who is greeted.", required=True),),
     body="Greet ${who} in one warm sentence. Never use exclamation marks.",
 )
 
 
 def extended_agents(tools: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What each agent that uses extensions has of its own; `tools` are the demo's, by id."""
-    showing = GenerativeUiPlugin()
+    """The options of each agent that uses extensions; `tools` are the demo's tools, by id."""
+    generative_ui = GenerativeUiPlugin()
     openui = {"agent": "openui-ui", "components": OPENUI_COMPONENTS, "root": "Stack"}
     json_render = {"agent": "json-render-ui", "components": JSON_COMPONENTS}
     openui_library = OpenUiConfig(agent="openui-ui", components=OPENUI_COMPONENTS, root="Stack")
@@ -137,17 +144,17 @@ def extended_agents(tools: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         },
         "a2ui": {
             "description": "Shows A2UI surfaces; try RUN_A2UI_TOOL.",
-            "plugins": [showing],
+            "plugins": [generative_ui],
         },
         "genui": {
             "description": "Shows interfaces of all three kinds.",
-            "plugins": [showing],
+            "plugins": [generative_ui],
             "delegates": ["json-render-ui", "openui-ui"],
             "config": {"generative_ui": {"json_render": json_render, "openui": openui}},
         },
         "json-render": {
             "description": "Shows JSON interfaces; try RUN_JSON_UI_TOOL.",
-            "plugins": [showing],
+            "plugins": [generative_ui],
             "delegates": ["json-render-ui"],
             "config": {"generative_ui": {"a2ui": False, "json_render": json_render}},
         },
@@ -158,7 +165,7 @@ def extended_agents(tools: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         },
         "openui": {
             "description": "Shows OpenUI interfaces; try RUN_UI_TOOL.",
-            "plugins": [showing],
+            "plugins": [generative_ui],
             "delegates": ["openui-ui"],
             "config": {"generative_ui": {"a2ui": False, "openui": openui}},
         },
@@ -171,7 +178,7 @@ def extended_agents(tools: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def mcp_plugins(command: Sequence[str]) -> list[Plugin]:
-    """A plugin with the tools of an MCP server, when a program is named."""
+    """A plugin with the tools of an MCP server, if a program is configured."""
     if not command:
         return []
     program, *arguments = command
@@ -180,7 +187,7 @@ def mcp_plugins(command: Sequence[str]) -> list[Plugin]:
 
 
 def remote_agents(settings: DemoSettings) -> dict[str, dict[str, Any]]:
-    """An agent that executes elsewhere, when an address is named."""
+    """An agent that executes at a remote server, if a URL is configured."""
     if settings.a2a_url is None:
         return {}
     token = settings.a2a_token

@@ -1,5 +1,5 @@
-"""Packaged plugins: one folder each, an island of its own.
+"""Packaged plugins: one package each; none imports another.
 
-Belongs here: what extends runs through `contracts.plugins`. An extension imports `contracts` and
-`authoring` only; it has no access that a third party's plugin lacks.
+Belongs here: plugins that extend runs through `contracts.plugins`. An extension imports `contracts`
+and `authoring` only; it has no access that a third party's plugin lacks.
 """

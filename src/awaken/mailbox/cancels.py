@@ -1,4 +1,4 @@
-"""Cancelling, wherever a run is: queued, executing in some process, or waiting."""
+"""Cancellation of a run wherever it is: queued, executing in some process, or waiting."""
 
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
@@ -16,11 +16,11 @@ from awaken.runtime.suspension.forced_end import Ending, forced_end
 from .services import MailboxServices
 
 TRIES_MAX = 20
-"""How often a run may change hands while we look for it; each time somebody else got on."""
+"""How often to look for a run that moves meanwhile; each move is progress of another process."""
 
 
 class Named(Enum):
-    """What an id names that could be cancelled."""
+    """The kind of thing to cancel that an id names."""
 
     DISPATCH = auto()
     RUN = auto()
@@ -28,7 +28,7 @@ class Named(Enum):
 
 
 async def named(store: Store, id_: str) -> Named | None:
-    """What an id names; one that means two different runs means nothing."""
+    """Return what an id names; None if it is unknown or could mean two different runs."""
     if await store.find_dispatch(id_) is not None:
         return Named.DISPATCH
     thread = await store.load_thread(id_)
@@ -39,7 +39,7 @@ async def named(store: Store, id_: str) -> Named | None:
 
 
 async def cancel(services: MailboxServices, id_: str, cause: str) -> bool:
-    """Cancel by dispatch, run or thread id; False when there is nothing to cancel (any more)."""
+    """Cancel by dispatch, run or thread id; returns False if there is nothing to cancel."""
     match await named(services.store, id_):
         case Named.DISPATCH:
             return await _cancel_dispatch(services, id_, cause)
@@ -52,7 +52,7 @@ async def cancel(services: MailboxServices, id_: str, cause: str) -> bool:
 
 
 async def end_waiting(services: MailboxServices, thread_id: str, run_id: str, cause: str) -> bool:
-    """End a run that waits and that nobody has claimed; False when it is not like that."""
+    """End a waiting, unclaimed run; returns False if it is claimed or does not wait."""
     for _ in range(TRIES_MAX):
         run = await services.store.load_run(run_id)
         if run is None or not run.is_resumable_waiting:
@@ -69,7 +69,7 @@ async def end_waiting(services: MailboxServices, thread_id: str, run_id: str, ca
 
 
 async def cancel_thread(services: MailboxServices, thread_id: str, cause: str) -> bool:
-    """Cancel the open run of a thread, or what is queued there if it has none."""
+    """Cancel the open run of a thread, or its queued dispatches if it has none."""
     store = services.store
     thread = await store.load_thread(thread_id)
     if thread is None:
@@ -79,13 +79,13 @@ async def cancel_thread(services: MailboxServices, thread_id: str, cause: str) -
     if await _ask_holder(services, thread_id, cause):
         return True
     cancelled = 0
-    for dispatch in await _queued(store, thread_id):
-        # News of tasks and other agents was promised to be told.
+    for dispatch in await _list_queued(store, thread_id):
+        # The delivery of messages from tasks and other agents is guaranteed.
         cancelled += not dispatch.is_news and await _withdraw(services, dispatch)
     return bool(cancelled)
 
 
-async def _queued(store: Store, thread_id: str) -> list[RunDispatch]:
+async def _list_queued(store: Store, thread_id: str) -> list[RunDispatch]:
     found: list[RunDispatch] = []
     query: DispatchQuery | None = DispatchQuery(
         thread_id=thread_id, status=DispatchStatus.QUEUED, limit=LIMIT_MAX
@@ -98,7 +98,7 @@ async def _queued(store: Store, thread_id: str) -> list[RunDispatch]:
 
 
 async def cancel_run(services: MailboxServices, run_id: str, cause: str) -> bool:
-    """Cancel a run where it is now; False when it has ended or does not exist."""
+    """Cancel a run wherever it is; returns False if it has ended or does not exist."""
     return await _cancel_delivered(
         services, run_id, partial(services.store.find_dispatch_of_run, run_id), cause
     )
@@ -116,7 +116,7 @@ async def _cancel_delivered(
     find: Callable[[], Awaitable[RunDispatch | None]],
     cause: str,
 ) -> bool:
-    """Cancel a run and its delivery; it may change hands meanwhile, so look until it holds."""
+    """Cancel a run and its delivery; tries again if another process moves it meanwhile."""
     for _ in range(TRIES_MAX):
         run = await services.store.load_run(run_id)
         dispatch = await find()
@@ -128,7 +128,7 @@ async def _cancel_delivered(
 
 
 def _is_live(run: RunRecord | None, dispatch: RunDispatch | None) -> bool:
-    """Whether a run has not ended, or waits to be begun."""
+    """Whether a run has not ended, or its dispatch has not begun it yet."""
     if run is not None:
         return not run.status.is_terminal
     return dispatch is not None and not dispatch.status.is_terminal
@@ -137,7 +137,7 @@ def _is_live(run: RunRecord | None, dispatch: RunDispatch | None) -> bool:
 async def _try_to_cancel(
     services: MailboxServices, run: RunRecord | None, dispatch: RunDispatch | None, cause: str
 ) -> bool:
-    """Cancel what is known of a run; False when it was somewhere else by then."""
+    """Cancel a run as it was read; returns False if it has moved meanwhile."""
     if run is None:
         assert dispatch is not None
         if dispatch.status is DispatchStatus.QUEUED:
@@ -152,14 +152,14 @@ async def _try_to_cancel(
     is_here = dispatch is not None and dispatch.thread_id == run.thread_id
     for dispatch_id in {run.dispatch_id, dispatch.dispatch_id if dispatch and is_here else None}:
         if dispatch_id is not None:
-            # What would have gone on with it has nothing to do any more.
+            # The dispatch that would have continued the run has nothing left to do.
             await services.store.cancel_dispatch(dispatch_id)
     await services.tell(SignalKind.RUN_CHANGED, run.thread_id, run.run_id)
     return True
 
 
 async def _withdraw(services: MailboxServices, dispatch: RunDispatch) -> bool:
-    """Cancel what is queued, and tell those who wait for it; False when it is not any more."""
+    """Cancel a queued dispatch and announce it; returns False if it is no longer queued."""
     if await services.store.cancel_dispatch(dispatch.dispatch_id) is None:
         return False
     await services.tell(SignalKind.RUN_CHANGED, dispatch.thread_id, dispatch.run_id)
@@ -169,7 +169,7 @@ async def _withdraw(services: MailboxServices, dispatch: RunDispatch) -> bool:
 async def _ask_holder(
     services: MailboxServices, thread_id: str, cause: str, run_id: str | None = None
 ) -> bool:
-    """Ask whoever executes a run of the thread to cancel it; False when nobody does."""
+    """Ask the worker that executes a run of the thread to cancel it; False if there is none."""
     if not await services.store.request_cancel(thread_id, cause, run_id):
         return False
     await services.tell(SignalKind.CONTROL, thread_id)
@@ -177,11 +177,11 @@ async def _ask_holder(
 
 
 async def _end_by_force(services: MailboxServices, run: RunRecord, cause: str) -> None:
-    """End a run that nobody has claimed, if it is still the thread's open one.
+    """End an unclaimed run, if it is still the thread's open run.
 
     Raises:
-        VersionConflict: It is not, or it went on meanwhile.
-        ThreadClaimed: Somebody executes it.
+        VersionConflict: It is not the open run, or it changed meanwhile.
+        ThreadClaimed: A worker executes it.
     """
     checkout = await services.store.checkout(run.thread_id)
     ending = Ending(

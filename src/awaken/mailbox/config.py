@@ -1,4 +1,4 @@
-"""How the mailbox waits, retries and bounds what it holds."""
+"""The times, retries and limits of the mailbox."""
 
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.record import StrictRecord
@@ -10,46 +10,46 @@ class MailboxConfig(StrictRecord, frozen=True, kw_only=True):
     """Times and bounds of a worker and its mailbox; all times are milliseconds.
 
     Raises:
-        InvalidInput: A number is out of range, or two of them do not fit together.
+        InvalidInput: A number is out of range, or two of them contradict each other.
     """
 
     lease_ms: int = 30_000
-    """How long a claim lasts without a sign of life from its holder."""
+    """How long a claim lasts if its holder does not renew it."""
     renew_ms: int = 10_000
-    """How often a holder gives one."""
+    """How often a holder renews its claim."""
     sweep_ms: int = 15_000
-    """How often claims of the dead, passed deadlines and old records are looked for."""
+    """How often to look for claims of dead workers, passed deadlines and old records."""
     poll_ms: int = 250
-    """After how long a worker looks for work by itself when no signal came."""
+    """How long a worker waits for a signal before it looks for work by itself."""
     concurrency: int = 64
     """How many runs one worker executes at once."""
     max_attempts: int = 5
     """How often a dispatch is executed before it becomes a dead letter."""
     unknown_agent_ms: int = 60 * 60 * 1000
-    """How long a dispatch for an agent that a worker does not have is left to other workers."""
+    """How long a dispatch for an unknown agent waits for another worker that serves it."""
     retry_base_ms: int = 250
-    """The longest pause after the first failure; it doubles with each one more."""
+    """The longest pause after the first failure; it doubles with each further one."""
     retry_cap_ms: int = 30_000
-    """The longest pause between two attempts, and between two looks at a store that is away."""
+    """The longest pause between two attempts, and between two calls of an unavailable store."""
     thread_backlog: int = 1000
     """How many dispatches may wait on one thread."""
     queue_limit: int = 100_000
     """How many dispatches may wait on all threads together."""
     retention_ms: int | None = 7 * DAY_MS
-    """How long what has ended is kept: dispatches, runs, events, orders that were given up.
+    """How long dispatches, runs and events are kept after their end, and orders given up.
 
-    None keeps it for good.
+    None keeps them for ever.
     """
     purge_ms: int = 60_000
-    """How often what is older than that is removed."""
+    """How often older records are removed."""
     drain_ms: int = 10_000
-    """How long a worker that stops lets its runs go on before it gives them back."""
+    """How long a stopping worker lets its runs continue before it gives them back."""
     relay_ms: int = 1_000
-    """After how long orders of commits are looked for when nobody has told of any."""
+    """How often the relay looks for orders if no commit has woken it."""
     relay_attempts: int = 5
     """How often an order is tried before it is given up."""
     relay_base_ms: int = 1_000
-    """The pause after an order's first failure; it grows fivefold with each one more."""
+    """The pause after an order's first failure; it grows fivefold with each further one."""
     relay_cap_ms: int = 120_000
     """The longest pause between two attempts at an order."""
     relay_timeout_ms: int = 30_000
@@ -59,7 +59,7 @@ class MailboxConfig(StrictRecord, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             value = getattr(self, name)
             if value is not None and type(value) is not int:
-                raise InvalidInput(what=name, problem=f"{value!r} is no whole number")
+                raise InvalidInput(what=name, problem=f"{value!r} is not a whole number")
             if value is not None and value < _LEAST.get(name, 1):
                 raise InvalidInput(what=name, problem=f"{value} is too small")
         if self.renew_ms * 2 > self.lease_ms:

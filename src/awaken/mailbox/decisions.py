@@ -1,7 +1,7 @@
-"""Decisions on tickets, from any process: taken once, durable, and the run goes on by itself.
+"""Decisions on tickets, from any process: taken once and durable; the run then continues.
 
-The ticket in the store is where a decision is taken, in one step with the dispatch that lets the
-run go on. A run that executes somewhere finds it there when its other calls are done.
+The store writes a decision to its ticket together with the dispatch that continues the run. A run
+that executes finds the decision there when its other calls are done.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from .submissions import continuation, digest
 Decision = tuple[str, ToolCallResume]
 
 TRIES_MAX = 5
-"""How often the store may leave it open whether a decision was written."""
+"""How often to try again if the store does not know whether a decision was written."""
 
 
 class Decider:
@@ -34,14 +34,14 @@ class Decider:
     async def decide(
         self, decisions: Sequence[Decision]
     ) -> tuple[tuple[DecisionReceipt, ...], RunDispatch | None]:
-        """Take decisions on tickets of one run, all or none, and let the run go on.
+        """Take decisions on tickets of one run, all or none, and continue the run.
 
-        Also returns the dispatch that was queued, None when all were taken before.
+        Also returns the dispatch that was queued, or None if all were taken before.
 
         Raises:
             InvalidInput: There is no decision, or one is malformed or not allowed.
             UnknownTicket: A ticket does not exist, or belongs to another run than the first.
-            AlreadyDecided: A ticket was decided otherwise, closed, or has expired.
+            AlreadyDecided: A ticket has another decision, is closed, or has expired.
         """
         _check_decisions(decisions)
         first = await self._store.find_ticket(decisions[0][0])
@@ -53,9 +53,9 @@ class Decider:
     async def take(
         self, run_id: str, decisions: Sequence[Decision], request: RunRequest | None = None
     ) -> RunDispatch | None:
-        """Take decisions on tickets of one run; `request` has what else the run should get.
+        """Take decisions on tickets of one run; `request` may carry other input for the run.
 
-        Returns the dispatch that carries them, or None when all of them were taken before.
+        Returns the dispatch that carries them, or None if all of them were taken before.
 
         Raises:
             StorageError: The store does not answer.
@@ -68,27 +68,27 @@ class Decider:
         dispatch_id = f"decided:{services.ids.new_id()}"
         max_attempts = services.config.max_attempts
         then = resuming(request or continuation(run), dispatch_id, max_attempts)
-        queued = await self._written(run, decisions, then)
+        queued = await self._write(run, decisions, then)
         if queued is not None:
             await services.tell(SignalKind.CONTROL, queued.thread_id, queued.run_id)
             await services.tell(SignalKind.DISPATCH_QUEUED, queued.thread_id, queued.run_id)
         return queued
 
-    async def _written(
+    async def _write(
         self, run: RunRecord, decisions: Sequence[Decision], then: RunDispatch
     ) -> RunDispatch | None:
         for _ in range(TRIES_MAX):
-            named = [(await self._ticket(run, target), given) for target, given in decisions]
+            named = [(await self._find_ticket(run, target), given) for target, given in decisions]
             try:
                 return await write_decisions(self._store, self._services.clock, named, then)
             except CommitUnknown:
-                # If it was written it is found so, and queued: then it is ours.
+                # If the dispatch is in the store, the decisions were written with it.
                 if (queued := await self._store.find_dispatch(then.dispatch_id)) is not None:
                     return queued
         return await write_decisions(self._store, self._services.clock, named, then)
 
-    async def _ticket(self, run: RunRecord, target: str) -> Ticket:
-        """The ticket of an id; inside a run its call names it as well, if only one is open."""
+    async def _find_ticket(self, run: RunRecord, target: str) -> Ticket:
+        """Return the ticket with an id; the id of its call works too, if only one is open."""
         ticket = await self._store.find_ticket(target)
         if ticket is None:
             tickets = await self._store.list_run_tickets(run.thread_id, run.run_id)

@@ -1,4 +1,4 @@
-"""What becomes of a dispatch that could not be executed: tried again later, or buried."""
+"""What happens to a dispatch that could not be executed: a retry later, or a dead letter."""
 
 import logging
 from collections.abc import Callable
@@ -31,10 +31,10 @@ from .services import MailboxServices
 logger = logging.getLogger(__name__)
 
 REFUSED_INPUT = (AlreadyDecided, InvalidInput, InvalidResume, UnknownTicket)
-"""Errors that condemn the input, not the run that it was meant for."""
+"""Errors of the input, not of the run that it was meant for."""
 
 PERMANENT = (UsageError, InvalidRecord, InvalidTranscript, IdempotencyConflict, CorruptRecord)
-"""Errors that come again however often the same is tried."""
+"""Errors that occur again however often the dispatch is tried."""
 
 
 def is_permanent(error: Exception) -> bool:
@@ -43,7 +43,7 @@ def is_permanent(error: Exception) -> bool:
 
 
 class Failures:
-    """Requeues and buries dispatches that this worker has claimed."""
+    """Requeues failed dispatches of this worker, or ends them as dead letters."""
 
     def __init__(
         self, engine: RunEngine, services: MailboxServices, randomness: Callable[[], float]
@@ -55,37 +55,38 @@ class Failures:
         self._randomness = randomness
 
     async def settle(self, dispatch: RunDispatch, error: Exception, *, is_stopping: bool) -> None:
-        """Requeue or bury a dispatch; if that fails as well, its lease runs out."""
+        """Requeue a dispatch or end it as a dead letter; if that fails too, its lease runs out."""
         try:
             if isinstance(error, UnknownAgent) and await self._is_others_turn(dispatch):
                 logger.info("Dispatch '%s' is left to others: %s", dispatch.dispatch_id, error)
-                await self.give_back(dispatch, self._others_ms(), error=_reason(error))
+                await self.give_back(dispatch, self._others_ms(), error=describe_error(error))
                 return
             _log(dispatch, error)
             if is_permanent(error):
-                await self._bury(dispatch, error)
+                await self._end_as_dead_letter(dispatch, error)
             elif is_stopping:
                 await self.give_back(dispatch)
             else:
                 await self._retry_later(dispatch, error)
         except LeaseLost:
-            logger.info("Dispatch '%s' was taken over.", dispatch.dispatch_id)
+            logger.info("Dispatch '%s' was taken over by another worker.", dispatch.dispatch_id)
         except Exception:
             logger.warning(
-                "Dispatch '%s' could not be given back; its lease will.",
+                "Dispatch '%s' could not be given back; its lease will run out.",
                 dispatch.dispatch_id,
                 exc_info=True,
             )
 
     async def _is_others_turn(self, dispatch: RunDispatch) -> bool:
-        """Whether another worker may still come that has the agent."""
+        """Whether to wait for another worker that serves the agent."""
         age_ms = await self._store.now_ms() - dispatch.created_at
         return age_ms < self._config.unknown_agent_ms
 
     def _others_ms(self) -> int:
-        """How long a dispatch for an agent of others is left alone here.
+        """Return the delay of a dispatch whose agent this worker does not serve.
 
-        A worker with a resolver claims for every agent: it would come upon it again at once.
+        A worker with a resolver claims for every agent: without a delay it would claim the
+        dispatch again at once.
         """
         return 0 if self._engine.registry.host is None else self._config.sweep_ms
 
@@ -95,7 +96,7 @@ class Failures:
         """Requeue a dispatch that was not really tried; the attempt does not count.
 
         Raises:
-            LeaseLost: Somebody else has it.
+            LeaseLost: Another worker has the dispatch.
         """
         await self._store.requeue(
             dispatch.dispatch_id,
@@ -110,36 +111,39 @@ class Failures:
             dispatch.dispatch_id,
             _token(dispatch),
             delay_ms=self._pause_ms(dispatch.attempt_count),
-            error=_reason(error),
+            error=describe_error(error),
         )
 
     def _pause_ms(self, attempt: int) -> int:
-        """Half of the pause is by chance, so that those who failed together come back apart."""
+        """Return a pause of which half is random, so that simultaneous failures retry apart."""
         longest = backoff_ms(attempt, self._config.retry_base_ms, self._config.retry_cap_ms)
         return round(longest * (1 + self._randomness()) / 2)
 
-    async def _bury(self, dispatch: RunDispatch, error: Exception) -> None:
+    async def _end_as_dead_letter(self, dispatch: RunDispatch, error: Exception) -> None:
         if await self._is_late_decision(dispatch, error):
-            late = Release(status=DispatchStatus.SUPERSEDED, error=_reason(error))
+            late = Release(status=DispatchStatus.SUPERSEDED, error=describe_error(error))
             await self._store.release(dispatch.dispatch_id, _token(dispatch), late)
             return
-        release = Release(status=DispatchStatus.DEAD_LETTER, error=_reason(error))
+        release = Release(status=DispatchStatus.DEAD_LETTER, error=describe_error(error))
         if isinstance(error, UnknownThread):
-            # Neither the thread nor its run is the sender's: nothing is written there.
+            # Thread and run belong to another tenant: nothing is written there.
             await self._store.release(dispatch.dispatch_id, _token(dispatch), release)
             return
-        termination = Failed(message=without_secrets(str(error)), code=_code(error))
+        termination = Failed(
+            message=without_secrets(str(error)),
+            code=error.code if isinstance(error, AwakenError) else "error",
+        )
         run = await self._services.open_run(dispatch.thread_id)
         if run is not None and not is_own(run, dispatch):
             run = None
         is_known = await self._store.load_run(dispatch.run_id) is not None
         if run is None and dispatch.request.continue_run_id is None and not is_known:
-            # A record is left, so that whoever asks for the run learns why it never began.
+            # A run record is written, so that a reader of the run learns why it never began.
             await self._engine.endings.end_dispatch(
                 dispatch, EndRun(termination, release, has_begun=False)
             )
         elif run is None or (run.is_resumable_waiting and isinstance(error, REFUSED_INPUT)):
-            # There is no run to end, or one that still waits for better input.
+            # There is no run to end, or it still waits for valid input.
             await self._store.release(dispatch.dispatch_id, _token(dispatch), release)
         else:
             await self._engine.endings.end(
@@ -147,7 +151,7 @@ class Failures:
             )
 
     async def _is_late_decision(self, dispatch: RunDispatch, error: Exception) -> bool:
-        """Whether its tickets were closed before the decision got there: nothing is left to do."""
+        """Whether its tickets were closed before the decision arrived: nothing is left to do."""
         request = dispatch.request
         if request.messages or not isinstance(error, UnknownTicket | AlreadyDecided):
             return False
@@ -166,14 +170,6 @@ def _log(dispatch: RunDispatch, error: Exception) -> None:
         printable(without_secrets(str(error))),
         exc_info=loggable_error(error) if not isinstance(error, AwakenError) else None,
     )
-
-
-def _code(error: Exception) -> str:
-    return error.code if isinstance(error, AwakenError) else "error"
-
-
-def _reason(error: Exception) -> str:
-    return describe_error(error)
 
 
 def _token(dispatch: RunDispatch) -> str:

@@ -1,7 +1,7 @@
-"""The heartbeat: keeps the leases of this process alive from a thread of its own.
+"""The heartbeat: an operating-system thread extends the leases of this process.
 
-Never from the event loop: a loop that is blocked by somebody's code would lose every lease while
-its runs still execute. What the thread learns is handed to the loop, and only there acted on.
+Never the event loop: if application code blocks the loop, every lease would be lost while its runs
+still execute. The thread passes what it learns to the loop, and only the loop acts on it.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ _JOIN_S = 5.0
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    """A lease of this process: whose it is, where to tell, and since when it is known to last."""
+    """A lease of this process: its holder, the holder's loop, and the last confirmation."""
 
     holder: LeaseHolder
     loop: asyncio.AbstractEventLoop
@@ -35,10 +35,10 @@ class _Held:
 class Heartbeat:
     """A `LeaseBook` that extends every watched lease in one call, `renew_ms` after the last.
 
-    A holder is told in its event loop, and as long as it is watched, that its lease was lost,
-    that somebody wants it cancelled, or that input is there. A lease counts as lost as well when
-    it could not be confirmed until shortly before its end by this process's monotonic clock. The
-    thread begins with the first lease, dies with the process, and ends with `close`.
+    While a holder is watched, it is notified in its event loop that its lease was lost, that a
+    cancel was requested, or that input is there. A lease also counts as lost if it was not
+    confirmed until shortly before its end by this process's monotonic clock. The thread starts
+    with the first lease, ends with `close`, and dies with the process.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Heartbeat:
         self._lease_ms = config.lease_ms
         self._renew_ms = config.renew_ms
         self._retry_ms = max(config.renew_ms // 10, 1)
-        # Retries come more often than this is long, so that the end of trust is not overslept.
+        # Retries are more frequent than the remaining tenth, so that this limit is not missed.
         self._trust_ms = config.lease_ms - config.lease_ms // 10
         self._worker_id = worker_id
         self._held: dict[str, _Held] = {}
@@ -65,18 +65,18 @@ class Heartbeat:
         self._is_store_away = False
 
     def open(self, thread_id: str) -> Lease:
-        """A lease for a run that takes its thread with its first commit."""
+        """Return a lease for a run that claims its thread with its first commit."""
         claim = Claim(worker_id=self._worker_id, lease_ms=self._lease_ms)
         return Lease(token=self._ids.new_id(), claim=claim)
 
     def watch(self, lease: Lease, run: LeaseHolder) -> None:
-        """Keep a lease alive that was just taken, or tell another holder of it from now on."""
+        """Keep a new lease alive, or replace the holder that is notified."""
         now = self._clock.monotonic_ms()
         with self._changed:
             known = self._held.get(lease.token)
             since = now if known is None else known.confirmed_at
             self._held[lease.token] = _Held(run, asyncio.get_running_loop(), since)
-            # Whenever leases are held the next beat is at most `renew_ms` away: soon enough.
+            # While leases are held the next beat is at most `renew_ms` away, which is soon enough.
             if self._next_at is None:
                 self._wake_at(now + self._renew_ms)
             if self._thread is None or not self._thread.is_alive():
@@ -86,18 +86,18 @@ class Heartbeat:
                 self._thread.start()
 
     def forget(self, lease: Lease) -> None:
-        """Let a lease go; its holder is told nothing any more."""
+        """Stop extending a lease; its holder is no longer notified."""
         with self._changed:
             self._held.pop(lease.token, None)
 
     def beat_soon(self) -> None:
-        """Beat at once, because a signal says that there may be news."""
+        """Beat at once, because a signal says that a cancel or input may be there."""
         with self._changed:
             if self._held:
                 self._wake_at(self._clock.monotonic_ms())
 
     async def close(self) -> None:
-        """Stop beating and end the thread; one that hangs in the store is left to itself."""
+        """Stop the thread; if it hangs in the store it is abandoned."""
         with self._changed:
             thread, self._thread = self._thread, None
             self._held.clear()
@@ -121,33 +121,32 @@ class Heartbeat:
             _close(keeper)
 
     def _wait_for_next(self) -> tuple[str, ...]:
-        """Sleep until leases have to be extended; returns none when it is time to end."""
+        """Sleep until leases must be extended; returns an empty tuple when the thread must end."""
         with self._changed:
             while self._thread is threading.current_thread():
                 if self._next_at is None:
                     self._changed.wait()
                 elif (left := self._next_at - self._clock.monotonic_ms()) > 0:
                     self._changed.wait(left / 1000)
-                elif tokens := self._live_tokens():
-                    # Set before the store is asked, so that a signal meanwhile is not forgotten.
+                elif tokens := tuple(
+                    token for token, held in self._held.items() if not held.is_lost
+                ):
+                    # Set before the store is asked, so that a signal meanwhile is not lost.
                     self._next_at = self._clock.monotonic_ms() + self._renew_ms
                     return tokens
                 else:
                     self._next_at = None
             return ()
 
-    def _live_tokens(self) -> tuple[str, ...]:
-        return tuple(token for token, held in self._held.items() if not held.is_lost)
-
     def _beat(self, keeper: LeaseKeeper | None, tokens: tuple[str, ...]) -> LeaseKeeper | None:
-        """Extend the leases once; returns the keeper to use next time, none after a failure."""
+        """Extend the leases once; returns the keeper for the next time, or None after a failure."""
         asked_at = self._clock.monotonic_ms()
         news: Iterable[LeaseNews] = ()
         try:
             keeper = keeper or self._store.lease_keeper()
             news = keeper.extend(tokens, self._lease_ms)
             self._is_store_away = False
-        except Exception as error:  # noqa: BLE001 - the thread must outlive every trouble
+        except Exception as error:  # noqa: BLE001 - the thread must survive every error
             self._log_once(error)
             _close(keeper)
             keeper = None
@@ -155,11 +154,11 @@ class Heartbeat:
             if keeper is None:
                 self._next_at = self._clock.monotonic_ms() + self._retry_ms
             for item in news:
-                self._take(item, asked_at)
+                self._apply_news(item, asked_at)
             self._drop_untrusted()
         return keeper
 
-    def _take(self, news: LeaseNews, asked_at: int) -> None:
+    def _apply_news(self, news: LeaseNews, asked_at: int) -> None:
         held = self._held.get(news.claim_token)
         if held is None:
             return
@@ -168,9 +167,9 @@ class Heartbeat:
             return
         held.confirmed_at = asked_at
         if (cause := news.cancel_cause) is not None:
-            self._tell(news.claim_token, held, lambda: held.holder.cancel(cause))
+            self._notify(news.claim_token, held, lambda: held.holder.cancel(cause))
         if news.has_input:
-            self._tell(news.claim_token, held, held.holder.look_for_input)
+            self._notify(news.claim_token, held, held.holder.look_for_input)
 
     def _drop_untrusted(self) -> None:
         now = self._clock.monotonic_ms()
@@ -181,10 +180,10 @@ class Heartbeat:
 
     def _lose(self, token: str, held: _Held) -> None:
         held.is_lost = True
-        self._tell(token, held, held.holder.lease_lost)
+        self._notify(token, held, held.holder.lease_lost)
 
-    def _tell(self, token: str, held: _Held, action: Callable[[], object]) -> None:
-        """Act in the holder's loop, unless it was forgotten by then: its last commit ends it."""
+    def _notify(self, token: str, held: _Held, action: Callable[[], object]) -> None:
+        """Call the action in the holder's loop, unless the lease is no longer watched by then."""
 
         def act() -> None:
             if self._held.get(token) is held:
@@ -193,13 +192,13 @@ class Heartbeat:
         try:
             held.loop.call_soon_threadsafe(act)
         except RuntimeError:
-            # The loop is closed: nobody executes the run any more, so others may have it.
+            # The loop is closed: its run no longer executes, so another worker may take it.
             self._held.pop(token, None)
 
     def _log_once(self, error: Exception) -> None:
         if not self._is_store_away:
             self._is_store_away = True
-            logger.warning("Leases cannot be extended, trying again: %s", error)
+            logger.warning("Leases cannot be extended; trying again: %s", error)
 
 
 def _close(keeper: LeaseKeeper | None) -> None:

@@ -1,6 +1,6 @@
 """The mailbox: sends input to threads, decides and cancels. No agent code runs here.
 
-Everything is durable when a method returns, and holds whichever process executes the run.
+Everything is durable when a method returns, whichever process executes the run.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ from .submissions import (
 )
 
 INTERRUPT = "interrupt"
-"""The cause of a run that is cancelled to make way for new input."""
+"""The cause of a run that is cancelled because of new input."""
 
 
 class Mailbox:
@@ -68,20 +68,20 @@ class Mailbox:
     ) -> SubmitReceipt:
         """Send input to a thread; it is durable when this returns.
 
-        The same request again under the same dedupe key changes nothing and gives the receipt of
-        the first, at any moment of its run's life. `asked` is what its sender said, where the
-        request was made of that and of how the thread stands: then it is what has to be the same.
+        The same request with the same dedupe key changes nothing and returns the receipt of the
+        first, whatever the status of its run. `asked` is the original input of the sender, if the
+        request was derived from it and from the state of the thread: then `asked` is compared.
         With `resume` the decisions of the request are taken as `decide` takes them.
 
         Raises:
-            InvalidInput: Something is malformed; nothing was written, nothing cancelled.
-            QueueFull: Too much waits; says when to try again.
+            InvalidInput: Something is malformed; nothing was written or cancelled.
+            QueueFull: Too many dispatches wait; the error says when to try again.
             DedupeConflict: The key was used for another request; nothing was cancelled.
-            InvalidResume: No run of the thread waits, or the run id that it asks for is used.
-            UnknownThread: The thread is not the tenant's who asks.
+            InvalidResume: No run of the thread waits, or the requested run id is used.
+            UnknownThread: The thread belongs to another tenant.
             UnknownRun: The run to resume does not exist.
-            UnknownTicket: A decision names no ticket of the run that waits.
-            AlreadyDecided: A ticket was decided otherwise.
+            UnknownTicket: A decision names no ticket of the waiting run.
+            AlreadyDecided: A ticket has another decision.
         """
         delivery = Delivery(mode=mode, priority=priority, dedupe_key=dedupe_key, delay_ms=delay_ms)
         check_submission(request, delivery)
@@ -90,19 +90,19 @@ class Mailbox:
         delivery = msgspec.structs.replace(delivery, request_hash=hashed)
         with self.services.timed("submit"):
             if dedupe_key is None:
-                return await self._submitted(request, delivery)
-            return await self._submitted_once(request, delivery)
+                return await self._submit(request, delivery)
+            return await self._submit_once(request, delivery)
 
     async def decide(self, decisions: Sequence[Decision]) -> tuple[DecisionReceipt, ...]:
-        """Take decisions on tickets of one run, all or none, and let the run go on.
+        """Take decisions on tickets of one run, all or none, and continue the run.
 
-        The same decisions again give the same receipts. A run that executes acts on them when its
-        other calls are done.
+        The same decisions return the same receipts again. A run that executes acts on them when
+        its other calls are done.
 
         Raises:
             InvalidInput: There is no decision, or one is malformed or not allowed.
             UnknownTicket: A ticket does not exist, or belongs to another run than the first.
-            AlreadyDecided: A ticket was decided otherwise, closed, or has expired.
+            AlreadyDecided: A ticket has another decision, is closed, or has expired.
         """
         receipts, _ = await self.take_decisions(decisions)
         return receipts
@@ -110,51 +110,51 @@ class Mailbox:
     async def take_decisions(
         self, decisions: Sequence[Decision]
     ) -> tuple[tuple[DecisionReceipt, ...], RunDispatch | None]:
-        """Decide as `decide` does; also says what was queued, None if all was taken before."""
+        """Decide as `decide` does; also returns the new dispatch, None if all was taken before."""
         with self.services.timed("decide"):
             return await self._decider.decide(decisions)
 
     async def cancel(self, id_: str, cause: str = "user") -> bool:
         """Cancel by dispatch, run or thread id, wherever it is executed.
 
-        What is queued never starts; what executes ends as soon as its worker hears of it, also
-        if that worker dies first; what waits has ended when this returns. By its id, a thread's
-        open run is cancelled, or everything that is queued if there is none.
+        A queued dispatch never starts. An executing run ends as soon as its worker sees the
+        request, even if that worker dies first. A waiting run has ended when this returns. The id
+        of a thread cancels its open run, or all its queued dispatches if there is none.
 
-        Returns False when there is nothing to cancel (any more).
+        Returns False if there is nothing to cancel.
         """
         check_id("dispatch, run or thread id", id_)
         with self.services.timed("cancel"):
             return await cancels.cancel(self.services, id_, cause)
 
     async def cancel_run(self, run_id: str, cause: str = "user") -> bool:
-        """Cancel a run, as `cancel` does; a thread or a dispatch of that id is left alone."""
+        """Cancel a run as `cancel` does, but never a thread or a dispatch with that id."""
         with self.services.timed("cancel"):
             return await cancels.cancel_run(self.services, run_id, cause)
 
     async def cancel_thread(self, thread_id: str, cause: str = "user") -> bool:
-        """Cancel what a thread does, as `cancel` does; a run of that id is left alone."""
+        """Cancel the work of a thread as `cancel` does, but never a run with that id."""
         with self.services.timed("cancel"):
             return await cancels.cancel_thread(self.services, thread_id, cause)
 
     async def named(self, id_: str) -> cancels.Named | None:
-        """What an id names that could be cancelled."""
+        """Return what an id names that can be cancelled, or None."""
         check_id("dispatch, run or thread id", id_)
         return await cancels.named(self._store, id_)
 
     async def replay_dead_letter(self, dispatch_id: str) -> SubmitReceipt:
         """Queue a dead letter again, under a new id and with all its attempts; at most once.
 
-        A run that has ended stays ended: what it was asked for is asked again, of a new run.
+        A run that has ended stays ended: its request is repeated by a new run.
 
         Raises:
             RecordNotFound: There is no such dispatch.
-            IllegalTransition: It is no dead letter, or its run has not ended and goes on already.
-            InvalidResume: It was to continue a run that has ended.
+            IllegalTransition: It is not a dead letter, or its run has not ended and is continued.
+            InvalidResume: The dispatch continues a run that has ended.
         """
         check_id("dispatch_id", dispatch_id)
         dead = await self._store.find_dispatch(dispatch_id)
-        # Whichever run has taken it in has ended with it.
+        # The run that took in the input ended with it.
         asked = None if dead is None else dead.taken_by or dead.run_id
         run = None if asked is None else await self._store.load_run(asked)
         if dead is None or run is None or not run.status.is_terminal:
@@ -166,17 +166,17 @@ class Mailbox:
         return await self._enqueue(asked_again(dead, self.services.ids))
 
     async def dead_orders(self, thread_id: str | None = None) -> tuple[OutboxEntry, ...]:
-        """Orders of a thread's commits, or of all, that were given up; oldest first."""
+        """List the orders of one thread or of all that were given up, oldest first."""
         limit = LIMIT_MAX
         while len(found := await self._store.list_dead_outbox(thread_id, limit=limit)) == limit:
             limit *= 10
         return found
 
     async def retry_order(self, entry_id: str) -> OutboxEntry:
-        """Have an order tried again that was given up, with all its attempts.
+        """Retry an order that was given up, with all its attempts.
 
         Raises:
-            RecordNotFound: No order of that id was given up.
+            RecordNotFound: No order with that id was given up.
         """
         check_id("order id", entry_id)
         for dead in await self.dead_orders():
@@ -187,56 +187,56 @@ class Mailbox:
         raise RecordNotFound(kind="Dead order", record_id=entry_id)
 
     async def status(self, dispatch_id: str) -> RunDispatch | None:
-        """How a delivery stands, or None if there is none of that id."""
+        """Return a dispatch with its status, or None if there is none with that id."""
         check_id("dispatch_id", dispatch_id)
         return await self._store.find_dispatch(dispatch_id)
 
     async def list_dispatches(self, query: DispatchQuery) -> Page[RunDispatch]:
-        """List deliveries, oldest first."""
+        """List dispatches, oldest first."""
         return await self._store.list_dispatches(query)
 
-    async def _submitted_once(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt:
-        """Send what was not sent before under its key; how its thread stands now is no matter."""
+    async def _submit_once(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt:
+        """Submit a request once for its dedupe key, whatever the state of its thread is now."""
         known = await self._find_receipt(request, delivery)
         if known is not None:
             return known
         try:
-            return await self._submitted(request, delivery)
+            return await self._submit(request, delivery)
         except AwakenError:
-            # Sent at the same moment, it may be there by now, and have let the run go on.
+            # The same request, sent at the same moment, may have been queued meanwhile.
             known = await self._find_receipt(request, delivery)
             if known is None:
                 raise
             return known
 
     async def _find_receipt(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt | None:
-        """The receipt of what was sent before under the key.
+        """Return the receipt of the request that was sent with the same key before, or None.
 
         Raises:
-            DedupeConflict: Something else was.
+            DedupeConflict: Another request was sent with the key.
         """
         thread_id, key = request.thread_id or "", delivery.dedupe_key or ""
         keyed = DispatchQuery(thread_id=thread_id, dedupe_key=key, limit=1)
         known = next(iter((await self._store.list_dispatches(keyed)).items), None)
         if known is None or present(known.request.tenant_id) != present(request.tenant_id):
-            # Nobody learns what others have sent: the thread itself refuses those.
+            # No tenant learns of another tenant's input: the thread itself refuses the request.
             return None
         if known.request_hash != delivery.request_hash:
             raise DedupeConflict(thread_id=thread_id, dedupe_key=key)
         return receipt_of(known, is_duplicate=True)
 
-    async def _submitted(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt:
+    async def _submit(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt:
         await self._gauge.take_place()
         match delivery.mode:
             case InputMode.QUEUE | InputMode.STEER:
-                dispatch = await self._dispatch(request, delivery)
+                dispatch = await self._make_dispatch(request, delivery)
                 return await self._enqueue(dispatch)
             case InputMode.INTERRUPT:
-                return await self._interrupt(await self._dispatch(request, delivery))
+                return await self._interrupt(await self._make_dispatch(request, delivery))
             case InputMode.RESUME:
                 return await self._resume(request, delivery)
 
-    async def _dispatch(self, request: RunRequest, delivery: Delivery) -> RunDispatch:
+    async def _make_dispatch(self, request: RunRequest, delivery: Delivery) -> RunDispatch:
         config = self.services.config
         dispatch = dispatch_for(
             request, delivery, self.services.ids, max_attempts=config.max_attempts
@@ -253,10 +253,10 @@ class Mailbox:
         return receipt_of(stored, is_duplicate=stored.dispatch_id != dispatch.dispatch_id)
 
     async def _interrupt(self, dispatch: RunDispatch) -> SubmitReceipt:
-        # Looked up first: the run that begins with the interrupt must not be ended by it.
+        # Read first: the interrupt must not end the run that begins with it.
         thread = await self._store.load_thread(dispatch.thread_id)
         await self._store.interrupt(dispatch.thread_id, INTERRUPT, then=dispatch)
-        # Changes nothing: it only tells which dispatch the store has for this request.
+        # Changes nothing: it only returns the dispatch that the store has for this request.
         receipt = await self._enqueue(dispatch)
         if thread is not None and thread.open_run_id and not receipt.is_duplicate:
             await cancels.end_waiting(self.services, thread.id, thread.open_run_id, INTERRUPT)
@@ -272,7 +272,7 @@ class Mailbox:
             session_id=request.session_id or run.session_id,
             transport_request_id=request.transport_request_id or run.transport_request_id,
         )
-        dispatch = await self._dispatch(wanted, delivery)
+        dispatch = await self._make_dispatch(wanted, delivery)
         if request.decisions:
             return await self._resume_decided(run, dispatch)
         if not run.is_resumable_waiting:
@@ -289,7 +289,7 @@ class Mailbox:
         return receipt_of(known or dispatch, is_duplicate=True)
 
     async def _run_to_resume(self, request: RunRequest) -> RunRecord:
-        """The run that is named, else the one that waits, else the one that did last."""
+        """Return the run that the request names, else the open run, else the latest one."""
         if not request.messages and not request.decisions:
             raise InvalidInput(what="The request", problem="it has no decision and no message")
         thread_id = request.thread_id or ""

@@ -1,4 +1,4 @@
-"""How each order of a commit is carried out. Doing one twice changes nothing."""
+"""How each order of a commit is carried out. Every handler is idempotent."""
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -33,7 +33,7 @@ from .mailbox import Mailbox
 from .submissions import OUTBOX_KEY, PRIORITY_MAX, Delivery, check_submission, digest
 
 DELEGATE = "delegate"
-"""Who decides that a run goes on which waits for a delegate."""
+"""The decider of the ticket on which a run waits for its delegate."""
 
 Abort = Callable[[AbortRemote], Awaitable[None]]
 CancelRun = Callable[[str], Awaitable[bool]]
@@ -42,7 +42,7 @@ OnQueued = Callable[[str], None]
 
 
 class OrderHandlers:
-    """Carries orders out, for whichever process executes the runs that they are about."""
+    """Carries out orders, whichever process executes the runs that they concern."""
 
     def __init__(
         self,
@@ -59,16 +59,16 @@ class OrderHandlers:
         self._cancel_run = cancel_run or partial(mailbox.cancel_run, cause=PARENT)
         self._decide = decide or mailbox.decide
         self._on_queued = on_queued
-        """Called with a thread that has something to do, besides the signal to all processes."""
+        """Called with the id of a thread that has new work, besides the signal to all processes."""
 
     async def carry_out(self, entry_id: str, order: Order) -> None:
-        """Do what an order says; what it is about may have ended or gone meanwhile.
+        """Carry out an order; its run or thread may have ended or been deleted meanwhile.
 
         Raises:
-            UnknownThread: A letter is for a thread that is not there, or is another tenant's, or
-                an agent's for a thread of other people only.
-            InvalidInput: A letter cannot be read.
-            AwakenError: It could not be done, now or ever.
+            UnknownThread: A message is for a thread that does not exist or belongs to another
+                tenant, or an agent's message is for a thread that only other users have used.
+            InvalidInput: A message cannot be read.
+            AwakenError: The order failed, for now or for good.
         """
         match order:
             case ThreadMessage():
@@ -82,34 +82,34 @@ class OrderHandlers:
             case AbortRemote():
                 await self._abort(order)
 
-    async def _deliver(self, entry_id: str, letter: ThreadMessage) -> None:
+    async def _deliver(self, entry_id: str, message: ThreadMessage) -> None:
         config = self._services.config
-        dispatch = _dispatch(entry_id, letter, config.max_attempts)
-        # A thread is made only for an agent that is named: nobody else could read the letter.
-        if letter.agent_id is None and await self._store.load_thread(letter.thread_id) is None:
-            raise UnknownThread(thread_id=letter.thread_id)
-        if _is_from_agent(dispatch) and not await self._may_write(letter):
-            raise UnknownThread(thread_id=letter.thread_id)
-        # The ends of tasks are bounded by the limits of tasks; one that is refused is never told.
+        dispatch = _make_dispatch(entry_id, message, config.max_attempts)
+        # A thread is created only if an agent is named: without one no run could read the message.
+        if message.agent_id is None and await self._store.load_thread(message.thread_id) is None:
+            raise UnknownThread(thread_id=message.thread_id)
+        if _is_from_agent(dispatch) and not await self._may_write(message):
+            raise UnknownThread(thread_id=message.thread_id)
+        # The limits of tasks bound the number of their ends; a refused end would be lost.
         is_end = all(it.sender is not None and it.sender.is_end for it in dispatch.request.messages)
         backlog_max = sys.maxsize if is_end else config.thread_backlog
         queued = await self._store.enqueue(dispatch, backlog_max=backlog_max)
         await self._services.tell_queued(queued)
         self._on_queued(queued.thread_id)
 
-    async def _may_write(self, letter: ThreadMessage) -> bool:
-        """Whether the sender's user has runs on the thread too, or nobody else has."""
-        if letter.user_id is None:
+    async def _may_write(self, message: ThreadMessage) -> bool:
+        """Whether the sender's user has runs on the thread, or no user has."""
+        if message.user_id is None:
             return True
-        query = RunQuery(thread_id=letter.thread_id, limit=LIMIT_MAX)
+        query = RunQuery(thread_id=message.thread_id, limit=LIMIT_MAX)
         users: set[str | None] = set()
-        while letter.user_id not in users:
+        while message.user_id not in users:
             page = await self._store.list_runs(query)
             users.update(run.user_id for run in page.items)
             if page.next_cursor is None:
                 break
             query = at_cursor(query, page.next_cursor)
-        return letter.user_id in users or users <= {None}
+        return message.user_id in users or users <= {None}
 
     async def _report(self, order: ReportToParent) -> None:
         child = await self._store.load_run(order.child_run_id)
@@ -119,25 +119,25 @@ class OrderHandlers:
         tickets = await self._store.list_run_tickets(order.parent_thread_id, order.parent_run_id)
         for ticket in tickets:
             if ticket.status is TicketStatus.OPEN and delegate_of(ticket) == child.run_id:
-                # Decided or gone meanwhile: then nobody waits any more.
+                # Decided or deleted meanwhile: then no run waits for it.
                 with suppress(AlreadyDecided, UnknownTicket, UnknownRun):
                     await self._decide([(ticket.ticket_id, decision)])
                     self._on_queued(order.parent_thread_id)
 
     async def _stop_children(self, order: StopChildren) -> None:
         for thread in await threads_below(self._store, order.thread_id):
-            for run_id, child in await self._not_ended(thread):
+            for run_id, child in await self._list_open_runs(thread):
                 is_cascaded = child.task is None or child.task.fate is TaskFate.CASCADE
                 if child.parent_run_id == order.run_id and is_cascaded:
                     await self._cancel_run(run_id)
 
-    async def _not_ended(self, thread: Thread) -> list[tuple[str, RunRecord | RunRequest]]:
-        """The runs of a child's thread that can be cancelled, by id: open, or yet to begin."""
+    async def _list_open_runs(self, thread: Thread) -> list[tuple[str, RunRecord | RunRequest]]:
+        """List the runs of a child's thread that can be cancelled: open, or not yet begun."""
         if thread.open_run_id is not None:
             run = await self._store.load_run(thread.open_run_id)
             return [] if run is None else [(run.run_id, run)]
         if thread.latest_run_id is not None:
-            # Every child has a thread of its own, and this one's has ended.
+            # Every child has its own thread, and the run of this one has ended.
             return []
         query = DispatchQuery(thread_id=thread.id, limit=LIMIT_MAX)
         sent = (await self._store.list_dispatches(query)).items
@@ -149,41 +149,41 @@ def _is_from_agent(dispatch: RunDispatch) -> bool:
     return any(it is not None and it.kind is SenderKind.AGENT for it in senders)
 
 
-def _dispatch(entry_id: str, letter: ThreadMessage, max_attempts: int) -> RunDispatch:
-    """What delivers a letter; it has the same name whoever sends it, so that it comes once.
+def _make_dispatch(entry_id: str, message: ThreadMessage, max_attempts: int) -> RunDispatch:
+    """Make the dispatch of a message; its id depends only on the entry, so that it is sent once.
 
     Raises:
-        InvalidInput: The letter cannot be read, or an id is malformed.
+        InvalidInput: The message cannot be read, or an id is malformed.
         LimitExceeded: A message is too large.
     """
     request = RunRequest(
-        thread_id=letter.thread_id,
-        agent_id=letter.agent_id,
-        tenant_id=letter.tenant_id,
-        user_id=letter.user_id,
-        messages=_named(entry_id, inbox_messages(letter.payload)),
+        thread_id=message.thread_id,
+        agent_id=message.agent_id,
+        tenant_id=message.tenant_id,
+        user_id=message.user_id,
+        messages=_assign_ids(entry_id, inbox_messages(message.payload)),
         origin=RunOrigin.INTERNAL,
         run_mode=RunMode.INTERNAL_WAKE,
-        continue_run_id=letter.run_id,
+        continue_run_id=message.run_id,
         dispatch_id=entry_id,
     )
     check_submission(request, Delivery(mode=InputMode.STEER))
     return RunDispatch(
         dispatch_id=entry_id,
-        thread_id=letter.thread_id,
-        run_id=letter.run_id or namespace_in(letter.thread_id) + derived_id(entry_id, "run"),
+        thread_id=message.thread_id,
+        run_id=message.run_id or namespace_in(message.thread_id) + derived_id(entry_id, "run"),
         request=request,
         mode=InputMode.STEER,
-        # What people send goes first; the run that it starts takes the news in.
+        # Input of people goes first; the run that it starts takes in this message too.
         priority=PRIORITY_MAX,
         dedupe_key=f"{OUTBOX_KEY}{entry_id}",
-        request_hash=digest(letter),
+        request_hash=digest(message),
         max_attempts=max_attempts,
     )
 
 
-def _named(entry_id: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The first message has the id of the letter, the others have ids made of it."""
+def _assign_ids(entry_id: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Give the first message the id of the entry, and the others ids derived from it."""
     return tuple(
         msgspec.structs.replace(message, id=derived_id(entry_id, str(n)) if n else entry_id)
         for n, message in enumerate(messages)

@@ -1,10 +1,10 @@
-"""Trouble that lasts: logged when it begins and when it ends, with growing pauses between."""
+"""Repeated failures: logged when they begin and when they end, with growing pauses between."""
 
 import logging
 
 
 class Outage:
-    """Counts failures in a row of one thing that is tried again and again."""
+    """Counts consecutive failures of one operation that is tried again and again."""
 
     __slots__ = ("_base_ms", "_cap_ms", "_failures", "_logger", "_what")
 
@@ -16,20 +16,20 @@ class Outage:
         self._failures = 0
 
     def failed(self, error: Exception) -> int:
-        """Note a failure; returns how long to wait before the next try, in milliseconds."""
+        """Record a failure; returns how long to wait before the next try, in milliseconds."""
         if not self._failures:
-            self._logger.warning("%s fails and is tried again: %s", self._what, error)
+            self._logger.warning("%s failed and will be tried again: %s", self._what, error)
         self._failures += 1
         return backoff_ms(self._failures, self._base_ms, self._cap_ms)
 
     def succeeded(self) -> None:
-        """Note a success."""
+        """Record a success."""
         if self._failures:
             self._logger.info("%s works again after %d failures.", self._what, self._failures)
         self._failures = 0
 
 
 def backoff_ms(attempt: int, base_ms: int, cap_ms: int) -> int:
-    """The longest pause after an attempt: doubled with each one, never above the cap."""
-    # Beyond this many doublings every cap is reached, and the number would only get long.
+    """Return the longest pause after an attempt: doubled with each one, never above the cap."""
+    # After 40 doublings every cap is reached; more would only make the number longer.
     return min(cap_ms, base_ms << min(attempt - 1, 40))

@@ -1,15 +1,15 @@
-"""How full the queue is, known well enough to refuse more in time."""
+"""The approximate length of the queue, exact enough to refuse input in time."""
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.errors import QueueFull
 from awaken.contracts.storage.mailbox import MailboxStore
 
 FRESH_MS = 1000
-"""How old the count may be; so much more may be queued by other processes meanwhile."""
+"""How old the count may be; meanwhile other processes may queue more."""
 
 
 class QueueGauge:
-    """Counts what waits in all threads, at most once a second."""
+    """Counts the queued dispatches of all threads, at most once a second."""
 
     __slots__ = ("_clock", "_limit", "_read_at", "_size", "_store")
 
@@ -21,14 +21,14 @@ class QueueGauge:
         self._read_at: int | None = None
 
     async def take_place(self) -> None:
-        """Count one more, if there is room.
+        """Count one more dispatch, if there is room.
 
         Raises:
-            QueueFull: The queue is full; says when to try again.
+            QueueFull: The queue is full; the error says when to try again.
         """
         now = self._clock.monotonic_ms()
         if self._read_at is None or now - self._read_at >= FRESH_MS:
-            # Set first: whoever comes while the store counts goes by what is known so far.
+            # Set first: callers that come while the store counts use the old count.
             self._read_at, before = now, self._size
             counted = await self._store.count_queued()
             self._size = counted + self._size - before

@@ -1,7 +1,7 @@
-"""The relay: carries out what commits ask for outside of their threads, at least once.
+"""The relay: carries out the orders in the outbox of commits, at least once.
 
-Every node may relay the same order at the same time: doing it twice changes nothing. An order
-that fails is tried again with growing pauses, and in the end given up. It holds up no other one.
+Several nodes may relay the same order at the same time: orders are idempotent. An order that fails
+is tried again with growing pauses, and finally given up. It does not delay other orders.
 """
 
 import asyncio
@@ -33,26 +33,26 @@ logger = logging.getLogger(__name__)
 
 PAGE = 100
 IN_FLIGHT_MAX = 1000
-"""How many orders one process has taken up at most; others wait in the store."""
+"""How many orders one process handles at most; the others wait in the store."""
 AT_ONCE = 16
-"""How many of them are carried out at once, and as many again that ask another side."""
+"""How many orders are carried out at once; as many again may call remote systems."""
 ERROR_LENGTH_MAX = 1000
 _GROWTH = 5
 _GROWTHS_MAX = 20
-"""Beyond it every cap is reached, and the number would only get long."""
+"""After this many every cap is reached; more would only make the number longer."""
 _SETTLE_S = 5
 
 _HOPELESS = (AlreadyExists, DedupeConflict, LimitExceeded, RecordNotFound)
-"""Errors that come again however often an order is tried, besides those of a dispatch."""
+"""Errors that occur again however often an order is tried, besides `PERMANENT`."""
 
 Lane = tuple[str, str]
 
 
 class Relay:
-    """Takes orders out of the store and has them carried out.
+    """Takes orders from the outbox and carries them out.
 
-    Letters to one thread are delivered one after the other, in the order of their commits as long
-    as none fails. Everything else goes side by side.
+    Messages to one thread are delivered one after the other, in the order of their commits as
+    long as none fails. All other orders are carried out concurrently.
     """
 
     def __init__(self, mailbox: Mailbox, handlers: OrderHandlers) -> None:
@@ -63,63 +63,63 @@ class Relay:
         cap_ms = max(config.relay_ms, config.retry_cap_ms)
         self._outage = Outage("Relaying orders", config.relay_ms, cap_ms, logger)
         self._trouble: Exception | None = None
-        """What kept an order from being settled since the latest pass."""
+        """The error that kept an order from being settled since the latest pass."""
         self._woken = asyncio.Event()
-        self._passing: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None
         self._lanes: dict[Lane, tuple[deque[OutboxEntry], asyncio.Task[None]]] = {}
         self._in_flight: set[str] = set()
         self._listing = asyncio.Lock()
         self._settled: set[str] = set()
-        """What was settled since the latest listing began, which may still have seen it."""
+        """Orders settled since the latest listing began, which may still include them."""
         self._is_page_full = False
         self._slots = asyncio.Semaphore(AT_ONCE)
-        # Another side may take its time: what is done here must not wait for it.
+        # Remote systems may be slow: local orders must not wait for them.
         self._remote_slots = asyncio.Semaphore(AT_ONCE)
 
     def wake(self) -> None:
-        """Look for orders soon: a commit has some. Calling it often costs nothing."""
+        """Look for orders soon, because a commit has some. Calling it often costs nothing."""
         self._woken.set()
 
     def start(self) -> None:
         """Relay now, when woken, and every `relay_ms`; calling it twice is harmless."""
-        if self._passing is None:
-            self._passing = asyncio.create_task(self._pass_until_stopped(), name="relay")
+        if self._task is None:
+            self._task = asyncio.create_task(self._relay_until_stopped(), name="relay")
 
     async def stop(self) -> None:
-        """Stop relaying; what was not finished is found again by whoever relays next."""
+        """Stop relaying; the next relay finds again what was not finished."""
         tasks = {task for _, task in self._lanes.values()}
-        if self._passing is not None:
-            tasks.add(self._passing)
-            self._passing = None
+        if self._task is not None:
+            tasks.add(self._task)
+            self._task = None
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=_SETTLE_S)
-        # A task that was cancelled before it began has left these as they were.
+        # A task that was cancelled before it began did not clean these up.
         self._lanes.clear()
         self._in_flight.clear()
 
     async def relay_once(self) -> None:
-        """Try what is due, at most a page of it, and wait until it was tried.
+        """Try the orders that are due, at most one page, and wait until all were tried.
 
         Raises:
-            StorageError: The store did not say what is due.
+            StorageError: The store could not list the orders.
         """
         begun = await self._begin()
         if begun:
             await asyncio.wait(begun)
 
-    async def _pass_until_stopped(self) -> None:
+    async def _relay_until_stopped(self) -> None:
         while True:
-            # Before the store is asked: who wakes us meanwhile must not be forgotten.
+            # Cleared before the store is asked: a wake-up meanwhile must not be lost.
             self._woken.clear()
-            pause_ms = await self._pass()
+            pause_ms = await self._relay_due()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_ms / 1000):
                     await self._woken.wait()
 
-    async def _pass(self) -> int:
-        """Begin what is due; returns after how many milliseconds to look again."""
+    async def _relay_due(self) -> int:
+        """Begin the orders that are due; returns the pause before the next pass in ms."""
         trouble, self._trouble = self._trouble, None
         try:
             await self._begin()
@@ -138,21 +138,21 @@ class Relay:
             due = await self._store.list_outbox(limit=limit, pause_max_ms=longest)
             self._is_page_full = len(due) == limit
             known = self._in_flight | self._settled
-            return {self._put(entry) for entry in due if entry.entry_id not in known}
+            return {self._add_to_lane(entry) for entry in due if entry.entry_id not in known}
 
-    def _put(self, entry: OutboxEntry) -> asyncio.Task[None]:
+    def _add_to_lane(self, entry: OutboxEntry) -> asyncio.Task[None]:
         self._in_flight.add(entry.entry_id)
         key = _lane_of(entry)
         if key not in self._lanes:
             lane: deque[OutboxEntry] = deque()
-            task = asyncio.create_task(self._clear(key, lane), name=f"relay {key}")
+            task = asyncio.create_task(self._clear_lane(key, lane), name=f"relay {key}")
             self._lanes[key] = lane, task
         lane, task = self._lanes[key]
         lane.append(entry)
         return task
 
-    async def _clear(self, key: Lane, lane: deque[OutboxEntry]) -> None:
-        """Settle the orders of a lane until it is empty, or the store is away."""
+    async def _clear_lane(self, key: Lane, lane: deque[OutboxEntry]) -> None:
+        """Settle the orders of a lane until it is empty or the store is unavailable."""
         try:
             while lane and await self._is_settled(lane[0]):
                 settled = lane.popleft().entry_id
@@ -165,22 +165,22 @@ class Relay:
             self.wake()
 
     async def _is_settled(self, entry: OutboxEntry) -> bool:
-        """Try an order and keep what became of it; False when the store is away."""
+        """Try an order and store the result; returns False if the store is unavailable."""
         try:
             await self._settle(entry)
         except StoreUnavailable as error:
             self._trouble = error
             return False
         except Exception as error:
-            logger.exception("What became of order '%s' could not be kept.", entry.entry_id)
+            logger.exception("The result of order '%s' could not be stored.", entry.entry_id)
             self._trouble = error
         return True
 
     async def _settle(self, entry: OutboxEntry) -> None:
-        """Try an order; one that was carried out is deleted.
+        """Try an order; delete it if it was carried out.
 
         Raises:
-            StoreUnavailable: The store is away, which is not the order's fault.
+            StoreUnavailable: The store is unavailable; this does not count as an attempt.
         """
         try:
             await self._carry_out(entry)
@@ -218,7 +218,7 @@ def _lane_of(entry: OutboxEntry) -> Lane:
     try:
         order = order_of(entry.payload)
     except CorruptRecord:
-        # It is judged when its turn comes.
+        # The error is recorded when the order is tried.
         return "order", entry.entry_id
     return (
         ("thread", order.thread_id)
@@ -228,9 +228,9 @@ def _lane_of(entry: OutboxEntry) -> Lane:
 
 
 def _is_hopeless(error: Exception) -> bool:
-    """Whether an order would fail again, here and elsewhere, however often it is tried."""
+    """Whether an order would fail again in every process, however often it is tried."""
     if isinstance(error, UnknownAgent):
-        # Another process may have the agent.
+        # Another process may serve the agent.
         return False
     return is_permanent(error) or isinstance(error, _HOPELESS)
 

@@ -1,4 +1,4 @@
-"""What the use cases of one mailbox share."""
+"""The services that the use cases of one mailbox share."""
 
 import logging
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailboxServices:
-    """The ports of a mailbox and how it is configured."""
+    """The ports and the configuration of a mailbox."""
 
     store: Store
     bus: Bus
@@ -28,11 +28,11 @@ class MailboxServices:
     ids: IdSource
     config: MailboxConfig
     watchers: list[MailboxWatcher] = field(default_factory=list)
-    """Told how long everything takes."""
+    """They receive the duration of every operation."""
 
     @contextmanager
     def timed(self, operation: str) -> Iterator[None]:
-        """Tell watchers how long something takes, and how it ends."""
+        """Report to the watchers how long an operation takes and how it ends."""
         started, result = self.clock.monotonic_ms(), "ok"
         try:
             yield
@@ -45,21 +45,21 @@ class MailboxServices:
                 watcher.operated(operation, result, took)
 
     async def open_run(self, thread_id: str) -> RunRecord | None:
-        """The run of a thread that has not ended, or None."""
+        """Return the open run of a thread, or None."""
         thread = await self.store.load_thread(thread_id)
         run_id = None if thread is None else thread.open_run_id
         return None if run_id is None else await self.store.load_run(run_id)
 
     async def tell_queued(self, dispatch: RunDispatch) -> None:
-        """Tell workers of a dispatch, and whoever executes a run that could take it in."""
+        """Signal a new dispatch to all workers, and to the one whose run could take it in."""
         if dispatch.mode is not InputMode.QUEUE:
             await self.tell(SignalKind.CONTROL, dispatch.thread_id, dispatch.run_id)
         await self.tell(SignalKind.DISPATCH_QUEUED, dispatch.thread_id, dispatch.run_id)
 
     async def tell(self, kind: SignalKind, thread_id: str, run_id: str | None = None) -> None:
-        """Tell other processes where to look; what was written counts, heard or not."""
+        """Tell other processes where to look; the store is authoritative if the signal is lost."""
         try:
             await self.bus.publish(Signal(kind=kind, thread_id=thread_id, run_id=run_id))
         except Exception:
-            # Everybody who needs to know looks into the store from time to time.
+            # Every receiver also polls the store.
             logger.warning("Signal '%s' could not be sent.", kind, exc_info=True)

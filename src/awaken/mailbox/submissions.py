@@ -1,4 +1,4 @@
-"""From a request to a dispatch: checked, named and hashed. Nothing is written here."""
+"""How a request becomes a dispatch: checked, with ids and a hash. Nothing is written here."""
 
 import hashlib
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ from awaken.runtime.limits import Limits
 MESSAGE_BYTES = Limits().message_bytes
 PRIORITY_MAX = 255
 TICKET_KEY = "ticket:"
-"""Begins the dedupe keys under which earlier versions sent decisions; nobody else may use it."""
+"""Prefix of the dedupe keys with which earlier versions sent decisions; reserved."""
 REPLAY_KEY = "replay:"
-"""Begins the dedupe keys under which dead letters are replayed; nobody else may use it."""
+"""Prefix of the dedupe keys with which dead letters are replayed; reserved."""
 OUTBOX_KEY = "outbox:"
-"""Begins the dedupe keys under which letters of commits are sent; nobody else may use it."""
+"""Prefix of the dedupe keys with which messages of commits are sent; reserved."""
 
 _IDS = ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint", "tenant_id")
 _OPTIONAL_IDS = ("parent_run_id", "parent_thread_id", "session_id", "transport_request_id")
@@ -37,14 +37,14 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     dedupe_key: str | None = None
     delay_ms: int = 0
     request_hash: str = ""
-    """Tells what was asked for, whatever the thread's state makes of it."""
+    """A hash of the original request, independent of the thread's state."""
 
 
 def check_submission(request: RunRequest, delivery: Delivery) -> None:
-    """Refuse what could not be executed, found again or stored.
+    """Check that a request can be stored, found again and executed.
 
     Raises:
-        InvalidInput: Naming what is wrong.
+        InvalidInput: Something is malformed; the error names it.
         LimitExceeded: A message is too large.
     """
     for name in _IDS:
@@ -59,7 +59,7 @@ def check_submission(request: RunRequest, delivery: Delivery) -> None:
 
 
 def named_messages(messages: Sequence[Message], ids: IdSource) -> tuple[Message, ...]:
-    """Give each message the id under which it will appear in the thread."""
+    """Give each message without an id the one with which it will appear in the thread."""
     return tuple(
         message if message.id else msgspec.structs.replace(message, id=ids.new_id())
         for message in messages
@@ -69,7 +69,7 @@ def named_messages(messages: Sequence[Message], ids: IdSource) -> tuple[Message,
 def dispatch_for(
     request: RunRequest, delivery: Delivery, ids: IdSource, *, max_attempts: int
 ) -> RunDispatch:
-    """Make the dispatch that delivers a request which was checked."""
+    """Make the dispatch that delivers a checked request."""
     dispatch_id = ids.new_id()
     thread_id = request.thread_id or namespace_of(request.tenant_id) + ids.new_id()
     run_id = request.continue_run_id or request.run_id_hint
@@ -93,7 +93,7 @@ def dispatch_for(
 
 
 def hash_of(mode: InputMode, request: RunRequest) -> str:
-    """What tells whether two submissions ask for the same; whoever sends again may be traced anew.
+    """Return a hash that is equal for equal submissions; a retry may have another trace.
 
     Raises:
         InvalidInput: The request has no JSON form.
@@ -102,17 +102,17 @@ def hash_of(mode: InputMode, request: RunRequest) -> str:
 
 
 def asked_again(dead: RunDispatch, ids: IdSource) -> RunDispatch:
-    """Make the dispatch that asks a new run for what a dead letter asked for, once.
+    """Make the dispatch by which a new run repeats the request of a dead letter, once.
 
     Raises:
-        IllegalTransition: It is no dead letter.
+        IllegalTransition: The dispatch is not a dead letter.
     """
     if dead.status is not DispatchStatus.DEAD_LETTER:
         raise IllegalTransition(
             thing=f"Dispatch '{dead.dispatch_id}'", old=str(dead.status), new="queued"
         )
     dispatch_id, run_id = ids.new_id(), namespace_in(dead.thread_id) + ids.new_id()
-    # The messages may be in the thread already: there they are others.
+    # The old messages may be in the thread already, so the new ones need new ids.
     messages = tuple(
         msgspec.structs.replace(message, id=ids.new_id()) for message in dead.request.messages
     )
@@ -132,7 +132,7 @@ def asked_again(dead: RunDispatch, ids: IdSource) -> RunDispatch:
 
 
 def continuation(run: RunRecord) -> RunRequest:
-    """A request to go on with a run as it was begun: gates must see the same mode and adapter."""
+    """Return a request that continues a run: gates must see the run's own mode and adapter."""
     return RunRequest(
         thread_id=run.thread_id,
         continue_run_id=run.run_id,
@@ -144,7 +144,7 @@ def continuation(run: RunRecord) -> RunRequest:
 
 
 def digest(content: Any) -> str:
-    """A short text that is equal for equal content, whatever the order of its keys.
+    """Return a short text that is equal for equal content, whatever the order of its keys.
 
     Raises:
         InvalidInput: The content has no JSON form.
@@ -168,6 +168,6 @@ def _check_delivery(request: RunRequest, delivery: Delivery) -> None:
         return
     check_id("dedupe_key", key)
     if key.startswith((TICKET_KEY, REPLAY_KEY, OUTBOX_KEY)):
-        raise InvalidInput(what="dedupe_key", problem="it begins like those of the mailbox itself")
+        raise InvalidInput(what="dedupe_key", problem="its prefix is reserved for the mailbox")
     if not request.thread_id:
         raise InvalidInput(what="dedupe_key", problem="keys belong to a thread; pass thread_id")

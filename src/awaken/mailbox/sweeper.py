@@ -1,6 +1,6 @@
-"""The sweeper: what has to happen because time has passed, on start and then periodically.
+"""The sweeper: work that is due because time has passed, done at the start and periodically.
 
-Every node may sweep at the same time. One bad item is logged and never blocks the others.
+Several nodes may sweep at the same time. A failing item is logged and never blocks the others.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ PURGE_PAGE = 1000
 
 
 class Sweeper:
-    """Takes back claims of the dead, decides at deadlines, and removes what is too old."""
+    """Takes back claims of dead workers, decides expired tickets, and removes old records."""
 
     def __init__(self, mailbox: Mailbox, is_gone: Callable[[str], bool] | None = None) -> None:
         self._is_gone = is_gone
-        """Tells for certain that a worker has ended; without it only leases tell."""
+        """Returns True if a worker has certainly ended; without it only leases decide."""
         services = mailbox.services
         config = services.config
         self._services = services
@@ -55,7 +55,7 @@ class Sweeper:
             self._sweeping = asyncio.create_task(self._sweep_until_stopped(), name="sweeper")
 
     async def stop(self) -> None:
-        """Stop sweeping; what was not finished is found again by the next sweep."""
+        """Stop sweeping; the next sweep finds again what was not finished."""
         if self._sweeping is None:
             return
         self._stopped.set()
@@ -64,12 +64,12 @@ class Sweeper:
         await asyncio.wait([sweeping])
 
     async def sweep(self) -> None:
-        """Do everything once; a stage that fails does not keep the next one from being done."""
+        """Run every stage once; a stage that fails does not stop the next one."""
         for stage, outage in self._outages.items():
-            await _guarded(stage, outage)
+            await _run_stage(stage, outage)
 
     async def reclaim(self) -> int:
-        """Queue again what was claimed by somebody who gives no sign of life any more."""
+        """Queue again the dispatches of workers that are gone or whose lease has run out."""
         count = 0
         while True:
             queued = await self._store.reclaim(PAGE, self._is_gone)
@@ -88,7 +88,7 @@ class Sweeper:
                 return count
 
     async def expire_tickets(self) -> int:
-        """Decide tickets whose deadline has passed, as they say; returns how many."""
+        """Decide tickets whose deadline has passed by their own rule; returns how many."""
         seen: set[str] = set()
         decided = 0
         while True:
@@ -96,13 +96,13 @@ class Sweeper:
             news = [ticket for ticket in page if ticket.ticket_id not in seen]
             for ticket in news:
                 decided += await self._expire(ticket)
-            # Those that are still open come first again: look past them.
+            # Tickets that are still open come first again: skip them.
             seen = {ticket.ticket_id for ticket in page}
             if len(news) < PAGE:
                 return decided
 
     async def purge(self) -> None:
-        """Remove what ended or was given up longer ago than it is kept."""
+        """Remove records that ended or were given up before the retention period."""
         if self._config.retention_ms is None:
             return
         before = await self._store.now_ms() - self._config.retention_ms
@@ -121,7 +121,7 @@ class Sweeper:
         try:
             await self._decider.decide([(ticket.ticket_id, decision)])
         except AlreadyDecided:
-            # Somebody, or another node, was faster.
+            # A person or another node was faster.
             return False
         except Exception:
             logger.exception("Ticket '%s' could not be decided.", ticket.ticket_id)
@@ -135,7 +135,7 @@ class Sweeper:
             self._purged_at = now
 
 
-async def _guarded(stage: Callable[[], Awaitable[object]], outage: Outage) -> None:
+async def _run_stage(stage: Callable[[], Awaitable[object]], outage: Outage) -> None:
     try:
         await stage()
     except Exception as error:  # noqa: BLE001 - logged there, and tried again
@@ -145,7 +145,7 @@ async def _guarded(stage: Callable[[], Awaitable[object]], outage: Outage) -> No
 
 
 def _decision_at_deadline(ticket: Ticket, now_ms: int) -> ToolCallResume:
-    """What a ticket says for the case that nobody has decided until its deadline."""
+    """Return the decision that a ticket prescribes for a missed deadline."""
     return ToolCallResume(
         decision_id=expiry_id(ticket.ticket_id),
         action=ticket.on_expiry,

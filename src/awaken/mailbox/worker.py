@@ -1,7 +1,7 @@
-"""A worker: claims dispatches and has the engine execute them.
+"""A worker: claims dispatches and lets the engine execute them.
 
-It decides when to claim and what becomes of a dispatch that could not be executed. How a run
-goes, and the commit that ends it together with its dispatch, is the engine's business.
+It decides when to claim, and what happens to a dispatch that could not be executed. The engine
+executes the run and commits its end together with the end of its dispatch.
 """
 
 import asyncio
@@ -29,16 +29,17 @@ from .outages import Outage
 logger = logging.getLogger(__name__)
 
 _SETTLE_MS = 5_000
-"""How long a worker that stops waits for what was given back to come to its end."""
+"""How long a stopping worker waits for the tasks of runs that were given back."""
 _ROUNDS = 3
-"""How often it asks: a dispatch may be on its way into the engine when that is closed."""
+"""How often it closes the engine: a dispatch may enter the engine while it is closed."""
 
 
 class Worker:
-    """Executes what is queued, at most `concurrency` runs at once.
+    """Executes queued dispatches, at most `concurrency` runs at once.
 
-    Work starts with a signal, and without one at the latest after `poll_ms`. A store that is away
-    is waited for. Whatever the worker cannot bring to an end, its lease gives back.
+    A signal starts work; without one the worker looks every `poll_ms`. It waits for a store that
+    is unavailable. If it cannot finish a dispatch, the lease runs out and another worker takes
+    over.
     """
 
     def __init__(
@@ -61,17 +62,17 @@ class Worker:
         self._claiming: asyncio.Task[None] | None = None
         self._unsubscribe: Unsubscribe | None = None
         self._is_stopping = False
-        self._strangers_at: int | None = None
-        """When dispatches for agents of others were last looked at."""
+        self._all_agents_at: int | None = None
+        """When the worker last claimed for all agents, not only for its own."""
         self._stopping = asyncio.Lock()
 
     @property
     def in_flight(self) -> int:
-        """How many dispatches are being executed."""
+        """The number of dispatches that are being executed."""
         return len(self._tasks)
 
     async def run(self) -> None:
-        """Work until somebody calls `stop` or cancels this; ends when everything is given back."""
+        """Work until `stop` is called or this is cancelled; all dispatches are then given back."""
         self.start()
         assert self._claiming is not None
         try:
@@ -83,19 +84,19 @@ class Worker:
         """Begin to work; calling it twice is harmless."""
         if self._claiming is None:
             self._is_stopping = False
-            self._unsubscribe = self._services.bus.subscribe(self._hear)
-            # Runs belong to the traces of their requests, not to that of whoever came first.
+            self._unsubscribe = self._services.bus.subscribe(self._handle_signal)
+            # A run belongs to the trace of its request, not to the trace that started the worker.
             self._claiming = asyncio.create_task(
                 self._claim_until_stopped(), name="claim loop", context=Context()
             )
 
     def stop_claiming(self) -> None:
-        """Begin nothing new; what is executed goes on until `stop`."""
+        """Claim nothing new; executing runs continue until `stop`."""
         self._is_stopping = True
         self._wake.set()
 
     async def stop(self) -> None:
-        """Stop claiming, let runs end for `drain_ms`, then give the others back, not charged.
+        """Stop claiming, wait `drain_ms` for runs to end, then give back the rest uncharged.
 
         Call it before the store is closed.
         """
@@ -108,7 +109,7 @@ class Worker:
     async def _drain(self, claiming: asyncio.Task[None]) -> None:
         if self._unsubscribe is not None:
             self._unsubscribe()
-        # What is being claimed now must be known here, or nobody would give it back.
+        # Wait for a claim in progress: otherwise its dispatches would not be given back.
         await _wait_for({claiming}, max(self._config.drain_ms, _SETTLE_MS))
         claiming.cancel()
         await _wait_for(self._tasks, self._config.drain_ms)
@@ -119,7 +120,7 @@ class Worker:
             task.cancel()
         await _wait_for({claiming, *self._tasks}, _SETTLE_MS)
 
-    def _hear(self, signal: Signal) -> None:
+    def _handle_signal(self, signal: Signal) -> None:
         match signal.kind:
             case SignalKind.DISPATCH_QUEUED:
                 self._wake.set()
@@ -143,8 +144,8 @@ class Worker:
                 await self._sleep(pause)
 
     async def _claim(self) -> bool:
-        """Claim what there is room for; returns whether to look again at once."""
-        # Before the store is asked: a signal that comes meanwhile must not be forgotten.
+        """Claim as many dispatches as there is room for; returns whether to claim again at once."""
+        # Cleared before the store is asked: a signal that comes meanwhile must not be lost.
         self._wake.clear()
         room = self._config.concurrency - len(self._tasks)
         if room <= 0:
@@ -156,36 +157,36 @@ class Worker:
                 self._worker_id, token, self._config.lease_ms, limit=room, agents=self._agents()
             )
         is_begun = False
-        for dispatch in map(self._bounded, claimed):
+        for dispatch in map(self._limit_attempts, claimed):
             if not store.is_shared and engine.active.of_thread(dispatch.thread_id) is not None:
-                # A run that was started here holds no claim where nobody else could see one.
+                # A run that was started in this process holds no claim in an unshared store.
                 await self._failures.give_back(dispatch)
                 continue
             name = f"dispatch {dispatch.dispatch_id}"
             is_begun = True
             task = asyncio.create_task(self._execute(dispatch), name=name)
             self._tasks.add(task)
-            task.add_done_callback(self._finished)
-        # What was given back is due again: looking at once would find the same, for ever.
+            task.add_done_callback(self._finish_task)
+        # A dispatch that was given back is due again: claiming at once would find it for ever.
         return is_begun and len(claimed) == room
 
-    def _bounded(self, dispatch: RunDispatch) -> RunDispatch:
-        """A dispatch with its bound; one that the store made has none of a sender's."""
+    def _limit_attempts(self, dispatch: RunDispatch) -> RunDispatch:
+        """Return a dispatch with its limit of attempts; one that the store made has none yet."""
         if not dispatch.is_recovery:
             return dispatch
         return msgspec.structs.replace(dispatch, max_attempts=self._config.max_attempts)
 
     def _agents(self) -> tuple[str, ...] | None:
-        """The agents that are registered here; others are for other workers.
+        """Return the agents to claim for: those registered here, or None for all.
 
-        Once in a while for all: what nobody has an agent for must not wait for ever. With a
-        resolver always: which agents it knows is not known before it is asked.
+        Every `sweep_ms` it is all agents, so that a dispatch whose agent no worker serves does not
+        wait for ever. With a resolver it is always all: only the resolver knows its agents.
         """
         if self._engine.registry.host is not None:
             return None
         now = self._services.clock.monotonic_ms()
-        if self._strangers_at is None or now - self._strangers_at >= self._config.sweep_ms:
-            self._strangers_at = now
+        if self._all_agents_at is None or now - self._all_agents_at >= self._config.sweep_ms:
+            self._all_agents_at = now
             return None
         return tuple(self._engine.registry.snapshot().registries.agents)
 
@@ -204,10 +205,10 @@ class Worker:
         try:
             await self._deliver(dispatch)
         except (LeaseLost, RunHandedOver) as error:
-            # Somebody else has the thread, or will. Nothing is left to do here.
+            # Another worker has the thread, or will have it. Nothing is left to do here.
             outcome = "left"
-            logger.info("Dispatch '%s' is left: %s", dispatch.dispatch_id, error)
-        except Exception as error:  # noqa: BLE001 - logged there, and never the worker's end
+            logger.info("Dispatch '%s' continues elsewhere: %s", dispatch.dispatch_id, error)
+        except Exception as error:  # noqa: BLE001 - logged there, and must not end the worker
             outcome = "failed"
             await self._failures.settle(dispatch, error, is_stopping=self._is_stopping)
         for watcher in self._services.watchers:
@@ -220,53 +221,53 @@ class Worker:
             return
         assert dispatch.claim_token is not None
         lease = Lease(dispatch.claim_token, dispatch_id=dispatch.dispatch_id)
-        # From now on, not only from when the engine has made a run of it.
+        # Watched from now on, not only once the engine has started the run.
         self._heartbeat.watch(lease, _Executing(self._engine, dispatch))
         try:
             if dispatch.mode is InputMode.INTERRUPT:
                 await self._make_way(dispatch)
             await self._engine.execute(dispatch)
         except ThreadBusy:
-            # A run was just started here, and will learn that the thread is claimed.
+            # A run was just started in this process; its first commit finds the thread claimed.
             await self._failures.give_back(dispatch, self._config.poll_ms)
         finally:
             self._heartbeat.forget(lease)
 
     async def _make_way(self, dispatch: RunDispatch) -> None:
-        """End the run that an interrupt found on its thread, if nobody has ended it yet."""
+        """End the run that an interrupt found on its thread, if it is still open."""
         run = await self._services.open_run(dispatch.thread_id)
         if run is not None and not is_own(run, dispatch):
             await self._engine.endings.end(
                 dispatch.thread_id, Cancelled(cause=INTERRUPT), token=dispatch.claim_token
             )
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
+    def _finish_task(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("A dispatch ended in a way nobody foresaw.", exc_info=error)
-        # There is room, and the thread may have more to do.
+            logger.error("A dispatch ended with an unexpected error.", exc_info=error)
+        # There is room now, and the thread may have more dispatches.
         self._wake.set()
 
 
 class _Executing:
-    """A dispatch of this worker as the keeper of its lease sees it, from its claim on."""
+    """The lease holder for a dispatch of this worker, from its claim on."""
 
     def __init__(self, engine: RunEngine, dispatch: RunDispatch) -> None:
         self._engine = engine
         self._dispatch = dispatch
 
     def lease_lost(self) -> None:
-        """Stop the run, if there is one; before that, its first commit is refused."""
+        """Stop the run if it has started; otherwise its first commit is refused."""
         if (active := self._run()) is not None:
             active.lease_lost()
 
     def cancel(self, cause: str) -> None:
-        """Cancel the run, if there is one; before that, the next beat says so again."""
+        """Cancel the run if it has started; otherwise the next heartbeat tries again."""
         if (active := self._run()) is not None:
             active.cancel(cause)
 
     def look_for_input(self) -> None:
-        """Let the run take input in, if there is one."""
+        """Let the run take in input, if it has started."""
         if (active := self._run()) is not None:
             active.look_for_input()
 

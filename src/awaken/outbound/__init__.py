@@ -1,6 +1,5 @@
-"""What leaves this process over HTTP: the pool of connections, the guard, the reader of streams.
+"""Outgoing HTTP: the connection pool, the URL guard, OAuth tokens, the decoder of event streams.
 
-Belongs here: whatever every client of somebody else's server needs, whoever it calls, such as the
-tokens that say who we are there. Does not: a vendor's format, a protocol, or what a failure means
-to its caller. May import: contracts.
+Belongs here: what every client of another server needs, whatever server it is. Does not: a vendor's
+format, a protocol, or what a failure means to the caller. May import: contracts.
 """

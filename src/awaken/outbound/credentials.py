@@ -1,4 +1,4 @@
-"""Who we are to somebody else's server, as people configure it: OAuth 2.1, in two ways."""
+"""Credentials for other servers, as configured: OAuth 2.1 as a client or as a person."""
 
 from urllib.parse import urlsplit
 
@@ -12,7 +12,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 class ClientCredentials(
     StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="client_credentials"
 ):
-    """This program is a client of its own: no person is involved, and tokens stay in memory.
+    """This program is the OAuth client: no person is involved, and tokens stay in memory.
 
     It proves itself with a secret, or with assertions that are signed with a private key.
     """
@@ -29,19 +29,19 @@ class ClientCredentials(
 
 
 class Login(StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="login"):
-    """An operator logs in once; whoever runs afterwards only refreshes the login."""
+    """An operator logs in once; later processes only refresh the login."""
 
     file: str
-    """Where the tokens and the registration are kept, readable by their owner only."""
+    """The file with the tokens and the registration, readable by its owner only."""
     redirect: str = "http://127.0.0.1:38081/callback"
-    """Where the operator's browser is sent to, which is this machine."""
+    """The redirect URL of the operator's browser, on this machine."""
     issuer: str | None = None
     """The authorization server to log in at; absent: the one that the server names."""
     client_id: str | None = None
-    """Of a client that is registered already; absent: it is registered at the first login."""
+    """The id of a registered client; absent: a client is registered at the first login."""
     secret: RedactedString | None = None
     client_metadata_url: str | None = None
-    """A document about the client, for authorization servers that take its address as an id."""
+    """A document about the client, for authorization servers that accept its URL as an id."""
     scopes: tuple[str, ...] = ()
     """Asked for besides those that the server names."""
 
@@ -50,7 +50,7 @@ OAuth = ClientCredentials | Login
 
 
 class LoginRequired(ToolError):
-    """Nobody is logged in to a server; an operator has to do it."""
+    """There is no login for a server; an operator has to log in."""
 
     code = "login_required"
 
@@ -62,7 +62,7 @@ class AuthorizationFailed(ToolError):
 
 
 def problem_with(oauth: OAuth, url: str) -> str | None:
-    """Why this could never prove to the server at a URL who calls; no secret is repeated."""
+    """Why these credentials can never work for a URL, or None; shows no secret."""
     if not is_confidential(url) or not is_confidential(oauth.issuer or url):
         return "with `oauth`, its url and its issuer must be https, or on this machine"
     match oauth:
@@ -75,7 +75,7 @@ def problem_with(oauth: OAuth, url: str) -> str | None:
 
 
 def is_confidential(url: str) -> bool:
-    """Whether nobody else reads what is sent to an address."""
+    """Whether requests to a URL are encrypted or stay on this machine."""
     try:
         parts = urlsplit(url)
         is_local = parts.hostname in LOOPBACK

@@ -1,7 +1,7 @@
-"""The way out: requests to addresses that somebody else named reach the public internet only.
+"""The outbound guard: requests to URLs from outside reach only the public internet.
 
-A URL is checked when it is given and again with every request; names are checked when they are
-resolved for the connection itself, so that a name cannot change its mind in between. Redirects
+A URL is checked when it is given and again with every request. Host names are checked when they are
+resolved for the connection itself, so that a name cannot change its address in between. Redirects
 are never followed.
 """
 
@@ -33,7 +33,7 @@ _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*
 _NUMBER = re.compile(r"\d+|0x[0-9a-f]*")
 _SPECIAL = re.compile(r"[\x00-\x20\x7f\\<>\"^`{|}]")
 
-# Public by their number, and yet reachable only from inside a cloud or a network.
+# Global addresses that are reachable only from inside a cloud or a network.
 _INSIDE = tuple(
     ipaddress.ip_network(it)
     for it in ("168.63.129.16/32", "192.88.99.0/24", "2001::/32", "3fff::/20", "5f00::/16")
@@ -47,7 +47,7 @@ class Undelivered(Exception):
 
 
 class Outbound:
-    """Decides which addresses may be called, and calls no others."""
+    """Checks which URLs may be called, and calls no others."""
 
     def __init__(
         self,
@@ -63,34 +63,34 @@ class Outbound:
         self._resolving = resolving
 
     def trusting(self, host: str) -> "Outbound":
-        """The same guard, for calls to a host that an operator named: its addresses may be private.
+        """The same guard, with a host that an operator named: its addresses may be private.
 
-        Whoever uses it has to see to it that nobody else names the URLs.
+        The caller has to make sure that no other party chooses the URLs.
         """
         return Outbound((*self._private_hosts, host), self._ports, self._resolving)
 
     def check(self, url: str) -> URL:
-        """Refuse a URL that is unsafe whatever its name resolves to; asks nobody.
+        """Refuse a URL that is unsafe whatever its name resolves to; without network access.
 
         Raises:
-            InvalidInput: Saying why; the URL itself, which may hold secrets, is not repeated.
+            InvalidInput: With the reason; the URL itself, which may contain secrets, is not shown.
         """
         if len(url) > URL_LENGTH_MAX or _SPECIAL.search(url):
-            raise _refused("it is too long or has characters that belong in no URL")
+            raise _invalid_url("it is too long or has characters that belong in no URL")
         try:
             target = URL(url)
             host = target.raw_host or ""
         except ValueError as error:
-            raise _refused("it is malformed") from error
+            raise _invalid_url("it is malformed") from error
         is_bracketed = "[" in url.partition("://")[2].partition("/")[0]
         if target.scheme not in ("http", "https") or not host or is_bracketed != (":" in host):
-            raise _refused("only http and https URLs with a host can be called")
+            raise _invalid_url("only http and https URLs with a host can be called")
         if target.raw_user is not None or target.raw_password is not None:
-            raise _refused("it must not contain credentials")
+            raise _invalid_url("it must not contain credentials")
         if self._is_private(host):
             return target
         if target.port not in self._ports:
-            raise _refused(f"its port is not among {sorted(self._ports)}")
+            raise _invalid_url(f"its port is not among {sorted(self._ports)}")
         _check_host(host)
         return target
 
@@ -102,28 +102,28 @@ class Outbound:
         """
         target = self.check(url)
         host = target.raw_host or ""
-        if self._is_private(host) or _address(host) is not None:
+        if self._is_private(host) or _parse_address(host) is not None:
             return
         resolver = self.resolver()
         try:
             async with asyncio.timeout(RESOLVE_S):
                 await resolver.resolve(host, target.port or 0, socket.AF_UNSPEC)
         except OSError as error:
-            raise _refused("its host cannot be resolved to public addresses") from error
+            raise _invalid_url("its host cannot be resolved to public addresses") from error
         finally:
             await resolver.close()
 
     def resolver(self) -> AbstractResolver:
-        """A resolver that has no answer for names with an address that is not public."""
+        """A resolver that refuses names with an address that is not public."""
         return _PublicResolver(self._resolving(), self._is_private)
 
     def session(
         self, timeout_s: float, *, connections: int = 64, keeps_alive: bool = False
     ) -> ClientSession:
-        """A client for checked URLs: no cookies, no proxies, every connection resolved anew.
+        """A client session for checked URLs: no cookies, no proxies, no DNS cache.
 
-        Nothing is unpacked behind the caller's back: bytes are counted as they come. `connections`
-        is how many there may be at a time; 0 is no bound.
+        Bodies are not decompressed, so the caller can count bytes as they arrive. `connections` is
+        the maximum number of concurrent connections; 0 means no limit.
         """
         return ClientSession(
             connector=TCPConnector(
@@ -154,7 +154,7 @@ class Outbound:
                     message = f"the target answered with status {reply.status}"
                     raise Undelivered(message)
         except (ClientError, OSError, InvalidInput, ValueError) as error:
-            # Neither the error's text nor its chain is kept: they name the target.
+            # The error's text and its chain are dropped: they name the target.
             message = f"the target could not be reached ({type(error).__name__})"
             raise Undelivered(message) from None
 
@@ -163,7 +163,7 @@ class Outbound:
 
 
 class _PublicResolver(AbstractResolver):
-    """Resolves as another one does, and refuses what is not public as if it did not exist."""
+    """Wraps a resolver and refuses addresses that are not public."""
 
     def __init__(self, inner: AbstractResolver, is_trusted: Callable[[str], bool]) -> None:
         self._inner = inner
@@ -172,41 +172,41 @@ class _PublicResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """The addresses of a name, which are all public.
+        """Resolve a name; all its addresses are public.
 
         Raises:
             OSError: There are none, or one of them is not public.
         """
         found = await self._inner.resolve(host, port, family)
-        addresses = [_address(it["host"]) for it in found]
+        addresses = [_parse_address(it["host"]) for it in found]
         if not self._is_trusted(host) and not (addresses and all(map(_is_public, addresses))):
             message = "The host has an address that is not public."
             raise OSError(message)
         return found
 
     async def close(self) -> None:
-        """Let go of the other one."""
+        """Close the wrapped resolver."""
         await self._inner.close()
 
 
 def _check_host(host: str) -> None:
-    address = _address(host)
+    address = _parse_address(host)
     if address is not None:
         if not _is_public(address):
-            raise _refused("its address is not public")
+            raise _invalid_url("its address is not public")
         return
     name = host.removesuffix(".").lower()
     if not _NAME.fullmatch(name) or len(name) > 253:
-        raise _refused("its host is no name")
+        raise _invalid_url("its host is not a valid name")
     last = name.rpartition(".")[2]
     if _NUMBER.fullmatch(last):
-        # Octal, hexadecimal and short forms, which some systems read as addresses.
-        raise _refused("its host is a number in disguise")
+        # Octal, hexadecimal and short forms, which some systems parse as addresses.
+        raise _invalid_url("its host is a number in disguise")
     if last in ("localhost", "local", "internal", "localdomain") or "." not in name:
-        raise _refused("its host is not public")
+        raise _invalid_url("its host is not public")
 
 
-def _address(host: str) -> _Address | None:
+def _parse_address(host: str) -> _Address | None:
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -214,7 +214,7 @@ def _address(host: str) -> _Address | None:
 
 
 def _is_public(address: _Address | None) -> bool:
-    """Whether an address is reachable from everywhere, also when it wraps another one."""
+    """Whether an address is globally reachable; an embedded IPv4 address is checked as well."""
     if address is None:
         return False
     if isinstance(address, ipaddress.IPv6Address):
@@ -228,5 +228,5 @@ def _is_public(address: _Address | None) -> bool:
     return address.is_global and not address.is_multicast and not is_inside
 
 
-def _refused(problem: str) -> InvalidInput:
+def _invalid_url(problem: str) -> InvalidInput:
     return InvalidInput(what="The URL", problem=problem)

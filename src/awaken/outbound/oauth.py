@@ -1,4 +1,4 @@
-"""Tokens for somebody else's server: the flows of the MCP SDK, within bounds, in our words.
+"""OAuth tokens for other servers: the flows of the MCP SDK, with limits and typed errors.
 
 Needs the extra `mcp`.
 """
@@ -37,43 +37,43 @@ _LONG_AGO = 1.0
 _SHOWN = 300
 
 Person = Callable[[str], Awaitable[Mapping[str, str]]]
-"""Is shown where to log in, and returns the query with which the browser was sent back."""
+"""Shows the login page to a person, and returns the query of the browser's redirect."""
 Send = Callable[[httpx2.Request, bool], Awaitable[httpx2.Response]]
-"""Sends a request, to the server or, if it is aside, to whoever gives tokens."""
+"""Sends a request: to the server, or, if the flag is set, to the authorization server."""
 _Flow = AsyncGenerator[httpx2.Request, httpx2.Response]
 
 
-def _without_traceback(record: logging.LogRecord) -> bool:
+def _drop_traceback(record: logging.LogRecord) -> bool:
     record.exc_info = record.exc_text = None
     return True
 
 
-# The texts of its errors may hold tokens; what went wrong is told by ours.
-logging.getLogger("mcp.client.auth.oauth2").addFilter(_without_traceback)
+# The SDK's error texts may contain tokens; our own errors report the problem.
+logging.getLogger("mcp.client.auth.oauth2").addFilter(_drop_traceback)
 
 
 class Authorized:
-    """Gives requests to a server their token, and gets one when there is none or it is refused.
+    """Adds a token to requests, and obtains one if there is none or the server refuses it.
 
-    The SDK's flow is followed to the next token only: it lets one request at a time pass.
+    The SDK's flow is used only to obtain the next token, because it serializes all requests.
     """
 
     def __init__(
         self, url: str, oauth: OAuth, send: Send, *, person: Person | None, way_out: str
     ) -> None:
-        """Without a person no login is begun; `way_out` says what somebody has to do then."""
+        """Without a person no login is started; `way_out` says what the operator has to do then."""
         self._send, self._way_out = send, way_out
-        self._provider = _provider(url, oauth, person)
-        # In every era: a token is for this server, and for no other one.
+        self._provider = _build_provider(url, oauth, person)
+        # In every protocol version: a token is valid for this server only.
         context: Any = self._provider.context
         context.should_include_resource_param = lambda *_: True
 
     async def answer(self, request: httpx2.Request) -> httpx2.Response:
-        """The server's answer; the request is sent again when its token was the problem.
+        """Send a request and return the response; it is sent again if its token was refused.
 
         Raises:
-            LoginRequired: Somebody has to log in.
-            AuthorizationFailed: No token is to be had.
+            LoginRequired: An operator has to log in.
+            AuthorizationFailed: No token can be obtained.
         """
         reply: httpx2.Response | None = None
         used: str | None = None
@@ -93,7 +93,7 @@ class Authorized:
     async def _obtain(
         self, request: httpx2.Request, reply: httpx2.Response | None, used: str | None
     ) -> httpx2.Response | None:
-        """Get another token; returns the server's answer where that is the last word."""
+        """Obtain another token; returns the server's response if no token can change it."""
         provider = self._provider
         if reply is not None and reply.status_code == 403 and not provider.may_begin:
             return reply
@@ -102,7 +102,7 @@ class Authorized:
             step = await self._next(flow, None)
             while step is not None and (step is not request or self._token in (None, used)):
                 if step is not request:
-                    step = await self._next(flow, await self._aside(step))
+                    step = await self._next(flow, await self._send_aside(step))
                     continue
                 if not provider.may_begin:
                     raise LoginRequired(self._way_out)
@@ -112,7 +112,7 @@ class Authorized:
                 step = await self._next(flow, reply)
         return reply if step is None else None
 
-    async def _aside(self, request: httpx2.Request) -> httpx2.Response:
+    async def _send_aside(self, request: httpx2.Request) -> httpx2.Response:
         reply = await self._send(request, True)  # noqa: FBT003 - a callable
         try:
             await reply.aread()
@@ -132,9 +132,9 @@ class Authorized:
         except StopAsyncIteration:
             return None
         except (OAuthFlowError, ValueError, httpx2.InvalidURL) as error:
-            # What follows may be what somebody answered, tokens and all.
-            said = str(error).partition(": ")[0][:_SHOWN]
-            raise AuthorizationFailed(f"there is no token: {said}") from None
+            # The rest of the text may quote a server's response, including tokens.
+            reason = str(error).partition(": ")[0][:_SHOWN]
+            raise AuthorizationFailed(f"there is no token: {reason}") from None
 
 
 def _is_refusal(reply: httpx2.Response) -> bool:
@@ -143,20 +143,20 @@ def _is_refusal(reply: httpx2.Response) -> bool:
 
 
 class _Provider(OAuthClientProvider):
-    """What all ways to a token have in common."""
+    """The common base of all token providers."""
 
     may_begin = True
-    """Whether it may ask for a token that does not come of an earlier one."""
+    """Whether it may request a token without an earlier one to refresh."""
     scopes: tuple[str, ...] = ()
 
     def forget(self, token: str | None) -> None:
-        """Know that a token was refused."""
+        """Record that a token was refused."""
 
     async def _perform_authorization(self) -> httpx2.Request:
         if self.context.oauth_metadata is None:
             raise OAuthFlowError("the authorization server publishes no metadata")
-        asked = self.context.client_metadata
-        asked.scope = union_scopes(asked.scope, " ".join(self.scopes) or None)
+        metadata = self.context.client_metadata
+        metadata.scope = union_scopes(metadata.scope, " ".join(self.scopes) or None)
         return await super()._perform_authorization()
 
 
@@ -169,13 +169,13 @@ class _SignedProvider(_Provider, PrivateKeyJWTOAuthProvider):
 
 
 class _Nowhere:
-    """Tokens that are kept nowhere."""
+    """A token storage that stores nothing."""
 
     async def get_tokens(self) -> None:
         """There are none."""
 
     async def set_tokens(self, tokens: auth.OAuthToken) -> None:
-        """The SDK has them in memory."""
+        """The SDK keeps them in memory."""
 
     async def get_client_info(self) -> None:
         """It is configured."""
@@ -185,7 +185,7 @@ class _Nowhere:
 
 
 class _Kept(StrictRecord, frozen=True, kw_only=True):
-    """A login: to which server, by which client, and where it is refreshed."""
+    """A stored login: the server, the client, the tokens and how to refresh them."""
 
     server: str
     client: dict[str, Any]
@@ -196,34 +196,34 @@ class _Kept(StrictRecord, frozen=True, kw_only=True):
 
 
 class _LoginProvider(_Provider, _Nowhere):
-    """A person's login, which is kept in a file; without a person it is only refreshed."""
+    """A person's login, stored in a file; without a person it is only refreshed."""
 
     def __init__(self, url: str, login: Login, person: Person | None) -> None:
         metadata = auth.OAuthClientMetadata(
             redirect_uris=[AnyUrl(login.redirect)], client_name="awaken"
         )
-        where, come_back = login.client_metadata_url, self._came_back
-        super().__init__(url, metadata, self, self._show, come_back, where)
+        where, come_back = login.client_metadata_url, self._read_reply
+        super().__init__(url, metadata, self, self._show_login_page, come_back, where)
         self.may_begin = person is not None
         self._login, self._person = login, person
         self._refused: str | None = None
         self._reply: Mapping[str, str] = {}
 
     def forget(self, token: str | None) -> None:
-        """Look into the file again: somebody else may have got another token."""
+        """Read the file again: another process may have obtained a new token."""
         if not self.may_begin:
             self._refused, self._initialized = token, False
 
     async def set_tokens(self, tokens: auth.OAuthToken) -> None:
-        """Keep the whole login."""
+        """Store the whole login."""
         context = self.context
         kept = _Kept(
             server=context.server_url,
-            client=_plain(context.client_info),
-            tokens=_plain(tokens),
+            client=_to_json(context.client_info),
+            tokens=_to_json(tokens),
             expires_at=context.token_expiry_time,
-            metadata=_plain(context.oauth_metadata),
-            resource=_plain(context.protected_resource_metadata) or None,
+            metadata=_to_json(context.oauth_metadata),
+            resource=_to_json(context.protected_resource_metadata) or None,
         )
         await asyncio.to_thread(private_files.keep, self._login.file, kept)
 
@@ -231,7 +231,7 @@ class _LoginProvider(_Provider, _Nowhere):
         context, self._initialized = self.context, True
         kept = await asyncio.to_thread(private_files.read, self._login.file, _Kept)
         kept = kept if kept is not None and self._is_meant(kept) else None
-        context.client_info = self._client(kept)
+        context.client_info = self._find_client(kept)
         context.clear_tokens()
         if kept is None or self.may_begin:
             return
@@ -244,13 +244,13 @@ class _LoginProvider(_Provider, _Nowhere):
         context.token_expiry_time = _LONG_AGO if is_refused else kept.expires_at
 
     def _is_meant(self, kept: _Kept) -> bool:
-        """Whether a login is to this server, and at the authorization server that is wanted."""
+        """Whether a stored login is for this server and for the configured issuer."""
         issuer = str(kept.metadata.get("issuer"))
         is_wanted = self._login.issuer is None or issuers_match(issuer, self._login.issuer)
         return is_wanted and kept.server == self.context.server_url
 
-    def _client(self, kept: _Kept | None) -> auth.OAuthClientInformationFull | None:
-        """The client that is registered already, for exactly this redirect."""
+    def _find_client(self, kept: _Kept | None) -> auth.OAuthClientInformationFull | None:
+        """The client that is already registered for exactly this redirect."""
         login = self._login
         if login.client_id is None:
             if kept is None or login.redirect not in kept.client.get("redirect_uris", ()):
@@ -272,12 +272,12 @@ class _LoginProvider(_Provider, _Nowhere):
             raise OAuthFlowError("the server names another authorization server than `issuer`")
         return await super()._perform_authorization()
 
-    async def _show(self, url: str) -> None:
+    async def _show_login_page(self, url: str) -> None:
         if not is_confidential(url) or self._person is None:
             raise OAuthFlowError("the page to log in at is not https")
         self._reply = await self._person(url)
 
-    async def _came_back(self) -> auth.AuthorizationCodeResult:
+    async def _read_reply(self) -> auth.AuthorizationCodeResult:
         reply = self._reply
         if reply.get("error"):
             raise OAuthFlowError(f"the login was refused ({reply['error'][:_SHOWN]})")
@@ -285,14 +285,14 @@ class _LoginProvider(_Provider, _Nowhere):
         return auth.AuthorizationCodeResult(code=code, state=state, iss=iss)
 
 
-def _provider(url: str, oauth: OAuth, person: Person | None) -> _Provider:
+def _build_provider(url: str, oauth: OAuth, person: Person | None) -> _Provider:
     provider: _Provider
     match oauth:
         case Login():
             provider = _LoginProvider(url, oauth, person)
         case ClientCredentials(client_id=id_, private_key=None, secret=secret):
-            told = "" if secret is None else secret.reveal()
-            provider = _SecretProvider(url, _Nowhere(), id_, told, issuer=oauth.issuer)
+            text = "" if secret is None else secret.reveal()
+            provider = _SecretProvider(url, _Nowhere(), id_, text, issuer=oauth.issuer)
         case ClientCredentials(client_id=id_, private_key=key):
             pem, algorithm = "" if key is None else key.reveal(), oauth.algorithm
             signing = SignedJWTParameters(
@@ -304,5 +304,5 @@ def _provider(url: str, oauth: OAuth, person: Person | None) -> _Provider:
     return provider
 
 
-def _plain(model: BaseModel | None) -> dict[str, Any]:
+def _to_json(model: BaseModel | None) -> dict[str, Any]:
     return {} if model is None else model.model_dump(mode="json", exclude_none=True)

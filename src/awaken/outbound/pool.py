@@ -1,4 +1,4 @@
-"""The connections of one runtime: made when the first call needs them, closed with it."""
+"""The HTTP connections of one runtime: opened on first use, closed with the runtime."""
 
 import asyncio
 import os
@@ -12,9 +12,9 @@ _PROXIES = ("https_proxy", "http_proxy", "HTTPS_PROXY", "HTTP_PROXY")
 
 
 class HttpPool:
-    """One pool of connections for all that a runtime calls.
+    """One connection pool for all outgoing calls of a runtime.
 
-    Cookies are not kept and nothing is unpacked behind our back: bytes are counted as they come.
+    It stores no cookies and does not decompress bodies, so that bytes are counted as they arrive.
     """
 
     __slots__ = ("_has_proxy", "_loop", "_session")
@@ -32,7 +32,7 @@ class HttpPool:
         return self._session
 
     def proxy_of(self, url: str) -> str | None:
-        """The proxy that the environment names for an address, if it names one."""
+        """The proxy that the environment sets for a URL, or None."""
         if not self._has_proxy:
             return None
         parts = urlsplit(url)
@@ -51,6 +51,6 @@ def _new_session() -> aiohttp.ClientSession:
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
         read_bufsize=256 * 1024,
-        # The environment is asked for a proxy and nothing else: a login from .netrc is no key.
+        # Only proxies are read from the environment: a login from .netrc must not be used.
         trust_env=False,
     )

@@ -1,4 +1,4 @@
-"""Files that only their owner reads, and that are there whole or not at all."""
+"""Files that only their owner can read, written atomically."""
 
 import os
 import tempfile
@@ -23,7 +23,7 @@ class UnusableFile(StorageError):
 
 
 def read(path: str, type_: type[T]) -> T | None:
-    """What was kept in a file; None if there is none.
+    """Read and decode a file; None if it does not exist.
 
     Raises:
         UnusableFile: It cannot be read, or others than its owner can read it.
@@ -41,10 +41,10 @@ def read(path: str, type_: type[T]) -> T | None:
 
 
 def keep(path: str, value: Any) -> None:
-    """Write a file anew, for its owner only.
+    """Write or replace a file atomically, readable by its owner only.
 
     Raises:
-        UnusableFile: It cannot be written; what was there stays.
+        UnusableFile: It cannot be written; the earlier file is unchanged.
     """
     new = ""
     try:

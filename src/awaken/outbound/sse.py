@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes that may be cut anywhere."""
+"""Decodes server-sent events from bytes that may be split anywhere."""
 
 import re
 from collections.abc import Callable
@@ -10,13 +10,13 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class SseTooLarge(Exception):
-    """One event of a stream exceeds what is read of any."""
+    """One event of a stream exceeds the size limit."""
 
 
 class SseDecoder:
-    """Collects bytes and gives the data of every event that is complete.
+    """Buffers bytes and returns the data of every complete event.
 
-    Each byte is looked at once or twice, however small the pieces are in which they come.
+    Each byte is read once or twice, however small the chunks are.
     """
 
     __slots__ = ("_buffer", "_has_begun", "_held", "_max_bytes", "_too_large")
@@ -32,15 +32,15 @@ class SseDecoder:
         self._has_begun = False
         self._max_bytes = max_bytes
         self._too_large = too_large
-        """Makes the error of whoever reads."""
+        """Builds the error of the caller."""
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Take more bytes; returns the data of the events that ended with them.
+        """Add bytes; returns the data of the events that are complete with them.
 
         Raises:
-            SseTooLarge: An event exceeds the bound; or the error that the caller named.
+            SseTooLarge: An event exceeds the limit; or the error of the caller's choice.
         """
-        chunk = self._settled(chunk)
+        chunk = self._normalize_line_ends(chunk)
         buffer, seen = self._buffer, max(0, len(self._buffer) - 1)
         if seen or buffer:
             buffer += chunk
@@ -51,16 +51,16 @@ class SseDecoder:
         *events, rest = chunk.split(b"\n\n")
         self._buffer = bytearray(rest)
         self._check_size()
-        return [data for event in events if (data := _data_of(event)) is not None]
+        return [data for event in events if (data := _read_data(event)) is not None]
 
     def end(self) -> list[bytes]:
-        """The stream is over: an event without its empty line counts if it is a whole line."""
+        """End the stream; an event without its empty line counts if its last line is complete."""
         rest, self._buffer = bytes(self._buffer) + self._held, bytearray()
-        data = _data_of(rest.rstrip(b"\r\n")) if rest.endswith((b"\n", b"\r")) else None
+        data = _read_data(rest.rstrip(b"\r\n")) if rest.endswith((b"\n", b"\r")) else None
         return [] if data is None else [data]
 
-    def _settled(self, chunk: bytes) -> bytes:
-        """The bytes with line feeds as their only line ends, as far as that can be told."""
+    def _normalize_line_ends(self, chunk: bytes) -> bytes:
+        """Convert line ends to line feeds; bytes whose meaning is still open are held back."""
         if self._held:
             chunk, self._held = self._held + chunk, b""
         if not self._has_begun:
@@ -81,15 +81,15 @@ class SseDecoder:
             raise self._too_large(message)
 
 
-def _data_of(event: bytes) -> bytes | None:
-    """The data of an event; None when it has none, or nothing but an empty one."""
+def _read_data(event: bytes) -> bytes | None:
+    """The data of an event; None if it has none or only blank data."""
     if event.startswith(b"data: ") and b"\n" not in event:
-        return _something(event[6:])
+        return _none_if_blank(event[6:])
     lines = [
         line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")
     ]
-    return _something(b"\n".join(lines))
+    return _none_if_blank(b"\n".join(lines))
 
 
-def _something(data: bytes) -> bytes | None:
+def _none_if_blank(data: bytes) -> bytes | None:
     return data if data.strip() else None

@@ -1,8 +1,8 @@
-"""The language in which rules speak of tool calls: `Bash(command ~ "git *")`.
+"""The pattern language for tool calls in rules: `Bash(command ~ "git *")`.
 
-Belongs here: reading patterns, and whether a call fits one. A rule that denies or asks takes
-`may_match`, a rule that allows takes `must_match`; see `conditions.py` for why they are two. Does
-not: what follows from a match. May import: contracts, and RE2, which runs every expression.
+Belongs here: parsing patterns, and matching calls. A rule that denies or asks uses `may_match`, a
+rule that allows uses `must_match`; `conditions.py` explains why there are two. Does not: what
+follows from a match. May import: contracts, and RE2, which runs every expression.
 """
 
 from .calls import PatternCall, call_of

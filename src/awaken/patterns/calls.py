@@ -1,6 +1,6 @@
-"""A tool call as patterns see it, and the paths that lead into its arguments."""
+"""A tool call as patterns see it, and paths into its arguments."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -9,14 +9,14 @@ from .readings import Reading, reading_of
 
 
 class Path(msgspec.Struct, frozen=True):
-    """Where in the arguments: names, indexes, and `None` for every item."""
+    """A path into the arguments: names, indexes, and `None` for every item."""
 
     text: str
     steps: tuple[str | int | None, ...]
 
 
 class PatternCall:
-    """A call whose values are read once, however many patterns look at them."""
+    """A call whose values are read once, however many patterns compare them."""
 
     __slots__ = ("_found", "arguments", "tool_id")
 
@@ -26,21 +26,19 @@ class PatternCall:
         self._found: dict[str, tuple[Reading | None, ...]] = {}
 
     def readings(self, path: Path | None) -> tuple[Reading | None, ...]:
-        """What is found at the path, one for each branch, `None` where a branch ends too early.
+        """The values at the path, one per branch, `None` where a branch ends too early.
 
-        Without a path it is the primary value: the only argument, or all of them as one object.
+        Without a path this is the primary value: the only argument, or all of them as one object.
         """
         key = "" if path is None else path.text
         found = self._found.get(key)
         if found is None:
-            found = self._found[key] = self._read(path)
+            values = [_choose_primary(self.arguments) if path is None else self.arguments]
+            for step in () if path is None else path.steps:
+                values = [item for value in values for item in _iter_step(value, step)]
+            found = tuple(None if value is _MISSING else reading_of(value) for value in values)
+            self._found[key] = found
         return found
-
-    def _read(self, path: Path | None) -> tuple[Reading | None, ...]:
-        if path is None:
-            return (reading_of(_primary(self.arguments)),)
-        values = _follow([self.arguments], path.steps)
-        return tuple(None if value is _MISSING else reading_of(value) for value in values)
 
 
 def call_of(tool_id: str, arguments: Any) -> PatternCall:
@@ -51,19 +49,13 @@ def call_of(tool_id: str, arguments: Any) -> PatternCall:
 _MISSING = object()
 
 
-def _primary(arguments: Any) -> Any:
+def _choose_primary(arguments: Any) -> Any:
     if isinstance(arguments, dict) and len(arguments) == 1:
         return next(iter(arguments.values()))
     return arguments
 
 
-def _follow(values: Iterable[Any], steps: tuple[str | int | None, ...]) -> Iterable[Any]:
-    for step in steps:
-        values = [item for value in values for item in _step(value, step)]
-    return values
-
-
-def _step(value: Any, step: str | int | None) -> Iterator[Any]:
+def _iter_step(value: Any, step: str | int | None) -> Iterator[Any]:
     match value, step:
         case dict(), str() if step in value:
             yield value[step]

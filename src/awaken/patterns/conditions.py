@@ -1,7 +1,7 @@
-"""Conditions on values: six operators, each asked either generously or strictly.
+"""Conditions on values: six operators, each evaluated either loosely or strictly.
 
-The two questions are duals: a negated condition may hold where its positive is not certain, and is
-certain only where its positive is not even possible. So nothing falls between a denial and an
+The two evaluations are duals: a negated condition may hold where its positive is not certain, and
+is certain only where its positive is not possible. So no call falls between a denial and an
 allowance of the same text.
 """
 
@@ -15,11 +15,11 @@ from .readings import Reading, fold
 from .regexes import Needle, Regex, compiled_regex
 
 MAX_TEXT = 4_096
-"""Characters of a pattern."""
+"""The maximum length of a pattern, in characters."""
 
 
 class ConditionKind(StrEnum):
-    """How a text is compared; tool names and conditions share it."""
+    """How a text is compared; used for tool names and conditions."""
 
     EXACT = "exact"
     GLOB = "glob"
@@ -35,14 +35,14 @@ OPERATORS: dict[str, tuple[ConditionKind, bool]] = {
     "=": (ConditionKind.EXACT, False),
     "~": (ConditionKind.GLOB, False),
 }
-"""What each operator compares with, and whether it negates; the longest first, as they are read."""
+"""The comparison of each operator, and whether it negates; longest first, for the parser."""
 
 
 class ValueTest:
     """One text compared in one way.
 
     Raises:
-        PatternError: The text is no glob, or no regular expression.
+        PatternError: The text is not a valid glob or regular expression.
     """
 
     __slots__ = ("_loose", "_sees_through", "_strict", "kind", "text")
@@ -57,11 +57,11 @@ class ValueTest:
 
     @property
     def needles(self) -> tuple[Needle, Needle]:
-        """A value that may fit has, in one of its readings, one as it stands or one folded."""
+        """A value that may fit contains the first as it is, or the second in its folded form."""
         return self._strict.needle, self._loose.needle
 
     def may_fit(self, reading: Reading) -> bool:
-        """Whether any way to read the value fits; true if that cannot be decided."""
+        """Whether the value fits in any of its forms; true if that cannot be decided."""
         if reading.given is None:
             return True
         for form, folded in reading.forms:
@@ -72,9 +72,9 @@ class ValueTest:
         return False
 
     def must_fit(self, reading: Reading) -> bool:
-        """Whether the value fits as it stands; false if that cannot be decided.
+        """Whether the value fits exactly as it is; false if that cannot be decided.
 
-        A value with unseen characters or line breaks fits only an equal text, or the glob `*`.
+        A value with invisible characters or line breaks fits only an equal text, or the glob `*`.
         """
         if reading.given is None or not (reading.plain or self._sees_through):
             return False
@@ -82,7 +82,7 @@ class ValueTest:
 
 
 class Condition:
-    """What one value, or (without a path) the primary value, has to be."""
+    """A condition on the value at a path or, without a path, on the primary value."""
 
     __slots__ = ("_negated", "_test", "kind", "path", "text", "value")
 
@@ -93,15 +93,15 @@ class Condition:
         self.value = value
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         self.text = f'{path.text} {operator} "{escaped}"' if path else value
-        """The canonical form, quotes and backslashes escaped; a primary glob stands as it is."""
+        """The canonical form, quotes and backslashes escaped; a primary glob is unchanged."""
 
     @property
     def needles(self) -> tuple[Needle, Needle] | None:
-        """What a value that may match has in it, as it stands or folded; none for a negation."""
+        """What a matching value contains, as it is or folded; None for a negation."""
         return None if self._negated else self._test.needles
 
     def may_match(self, call: PatternCall) -> bool:
-        """Whether any value found fits in any reading; a missing one fits negations only."""
+        """Whether any value at the path may fit; a missing value fits negations only."""
         for reading in call.readings(self.path):
             if reading is None:
                 fits = self._negated
@@ -114,7 +114,7 @@ class Condition:
         return False
 
     def must_match(self, call: PatternCall) -> bool:
-        """Whether every value is there and fits as it stands."""
+        """Whether every value at the path exists and certainly fits."""
         for reading in call.readings(self.path):
             if reading is None:
                 fits = False
@@ -130,10 +130,10 @@ class Condition:
 def matcher_of(
     kind: ConditionKind, text: str, fold: Callable[[str], str] | None = None
 ) -> Glob | Regex:
-    """What compares a text as it stands, or with folded texts if it is given how they are folded.
+    """Build the matcher of a text; with `fold` it is compared with folded texts.
 
     Raises:
-        PatternError: The text is no glob, or no regular expression.
+        PatternError: The text is not a valid glob or regular expression.
     """
     match kind:
         case ConditionKind.EXACT:

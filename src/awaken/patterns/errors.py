@@ -1,4 +1,4 @@
-"""The one error of this package."""
+"""The error of this package."""
 
 from awaken.contracts.errors import UsageError
 
@@ -22,12 +22,12 @@ class PatternError(UsageError):
         return f"Pattern {quoted} is invalid at character {self.position}: {self.problem}."
 
     def inside(self, pattern: str, start: int) -> "PatternError":
-        """The same error, told of the whole pattern that has this one at `start`."""
+        """The same error, positioned in the whole pattern that contains this one at `start`."""
         return PatternError(pattern=pattern, position=start + self.position, problem=self.problem)
 
 
 def check_text(text: str, limit: int, what: str) -> None:
-    """Refuse a text that is too long, or that is no valid Unicode."""
+    """Refuse a text that is too long or not valid Unicode."""
     if len(text) > limit:
         raise PatternError(
             pattern=text,

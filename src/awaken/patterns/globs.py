@@ -1,7 +1,7 @@
 r"""Globs: `*` any text (also `/`), `?` one character, `[a-z]`, `[!a-z]`, `{a,b}`, `\` escapes.
 
-A glob fits the whole text and minds case. It is compiled once: the literal beginning is compared as
-it stands, only what follows becomes a regular expression.
+A glob matches the whole text and is case-sensitive. It is compiled once: the literal prefix is
+compared directly, only the rest becomes a regular expression.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,9 +12,9 @@ from .errors import PatternError, check_text
 from .regexes import MAX_INPUT, MAX_SOURCE, Needle, Regex
 
 SPECIAL = frozenset("*?[{\\")
-"""What makes a tool's name a glob."""
+"""The characters that make a tool's name a glob."""
 _ANYTHING = r"\C*"
-"""Any bytes. UTF-8 on both sides keeps it from splitting a character, and it is a tiny program."""
+"""Any bytes. Its neighbours are UTF-8, so it cannot split a character; the program is tiny."""
 _LONE_BACKSLASH = "a backslash escapes the next character; write `\\\\`"
 
 Token = tuple[str, bool]
@@ -22,7 +22,7 @@ Token = tuple[str, bool]
 
 
 class Glob:
-    """A compiled glob. With `fold` it is compared with texts that were folded in the same way."""
+    """A compiled glob. With `fold` it is compared with texts that were folded the same way."""
 
     __slots__ = ("_open", "_prefix", "_rest", "anything")
 
@@ -36,16 +36,16 @@ class Glob:
         if rest and not self._open:
             self._rest = Regex(rest, ignore_case=fold is not None, whole=True)
         self.anything = self._open and not prefix
-        """Whether it fits every text."""
+        """Whether it matches every text."""
 
     @property
     def prefix(self) -> str:
-        """What every text that fits begins with."""
+        """The literal prefix of every matching text."""
         return self._prefix.decode()
 
     @property
     def needle(self) -> Needle:
-        """What is in each text that fits."""
+        """An expression that every matching text contains."""
         rest = _ANYTHING if self._open else ""
         limit = MAX_INPUT
         if self._rest is not None:
@@ -53,7 +53,7 @@ class Glob:
         return Needle(rf"\A{re2.escape(self.prefix)}{rest}\z", limit)
 
     def matches(self, data: bytes, *, otherwise: bool) -> bool:
-        """Whether UTF-8 text fits; `otherwise` if it is too long to be looked at."""
+        """Whether UTF-8 text matches; `otherwise` if it is too long to be searched."""
         if not data.startswith(self._prefix):
             return False
         if self._rest is None:
@@ -62,7 +62,7 @@ class Glob:
 
 
 def tool_glob(source: str) -> Callable[[str], bool]:
-    """A glob for whole tool ids, wherever tools are named by one.
+    """Compile a glob into a predicate on whole tool ids.
 
     Raises:
         PatternError: It is empty, malformed or too long.
@@ -76,7 +76,7 @@ def tool_glob(source: str) -> Callable[[str], bool]:
 
 
 def tokens_of(source: str) -> list[Token]:
-    """The pieces of a glob.
+    """Split a glob into tokens.
 
     Raises:
         PatternError: It is malformed or too long.
@@ -86,32 +86,32 @@ def tokens_of(source: str) -> list[Token]:
     groups: list[int] = []
     at = 0
     while at < len(source):
-        token, at = _next(source, at, groups)
+        token, at = _read_token(source, at, groups)
         tokens.append(token)
     if groups:
         problem = "`{` is never closed; write `\\{` for a brace"
         raise PatternError(pattern=source, position=abs(groups[-1]) - 1, problem=problem)
-    return _joined(tokens)
+    return _join_literals(tokens)
 
 
-def _next(source: str, at: int, groups: list[int]) -> tuple[Token, int]:
+def _read_token(source: str, at: int, groups: list[int]) -> tuple[Token, int]:
     match source[at]:
         case "*":
-            return _stars(source, at)
+            return _read_stars(source, at)
         case "?":
             return ("(?s:.)", False), at + 1
         case "[":
-            return _character_class(source, at)
+            return _read_character_class(source, at)
         case "{" | "}":
-            return (_brace(source, at, groups), False), at + 1
+            return (_read_brace(source, at, groups), False), at + 1
         case "," if groups:
             groups[-1] = -abs(groups[-1])
             return ("|", False), at + 1
     escaped = source[at] == "\\"
-    return (_literal(source, at + escaped), True), at + escaped + 1
+    return (_read_literal(source, at + escaped), True), at + escaped + 1
 
 
-def _stars(source: str, at: int) -> tuple[Token, int]:
+def _read_stars(source: str, at: int) -> tuple[Token, int]:
     end = at
     while source[end : end + 1] == "*":
         end += 1
@@ -120,8 +120,8 @@ def _stars(source: str, at: int) -> tuple[Token, int]:
     return (_ANYTHING, False), end
 
 
-def _brace(source: str, at: int, groups: list[int]) -> str:
-    """Open or close a group. `groups` has where each begins, negative once it has a comma."""
+def _read_brace(source: str, at: int, groups: list[int]) -> str:
+    """Open or close a group. `groups` has the start of each, negative once it has a comma."""
     if source[at] == "{":
         groups.append(at + 1)
         return "(?:"
@@ -131,7 +131,7 @@ def _brace(source: str, at: int, groups: list[int]) -> str:
     return ")"
 
 
-def _character_class(source: str, at: int) -> tuple[Token, int]:
+def _read_character_class(source: str, at: int) -> tuple[Token, int]:
     negated = source[at + 1 : at + 2] in ("!", "^")
     start = end = at + 1 + negated
     items: list[str] = []
@@ -144,7 +144,7 @@ def _character_class(source: str, at: int) -> tuple[Token, int]:
             )
         is_range = source[end] == "-"
         end += source[end] == "\\"
-        items.append("-" if is_range else re2.escape(_literal(source, end)))
+        items.append("-" if is_range else re2.escape(_read_literal(source, end)))
         end += 1
     fragment = f"[{'^' * negated}{''.join(items)}]"
     try:
@@ -155,13 +155,13 @@ def _character_class(source: str, at: int) -> tuple[Token, int]:
     return (fragment, False), end + 1
 
 
-def _literal(source: str, at: int) -> str:
+def _read_literal(source: str, at: int) -> str:
     if at >= len(source):
         raise PatternError(pattern=source, position=at - 1, problem=_LONE_BACKSLASH)
     return source[at]
 
 
-def _joined(tokens: list[Token]) -> list[Token]:
+def _join_literals(tokens: list[Token]) -> list[Token]:
     joined: list[Token] = []
     for text, literal in tokens:
         if literal and joined and joined[-1][1]:

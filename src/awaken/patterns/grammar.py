@@ -35,22 +35,22 @@ _QUOTES = ("'", '"')
 
 
 def parse_pattern(text: str) -> ToolPattern:
-    """Read a tool pattern.
+    """Parse a tool pattern.
 
     Raises:
-        PatternError: The text is none; it says where, what was expected and what to write.
+        PatternError: The text is malformed; it names the position and the expected syntax.
     """
-    return _Parser(text).pattern()
+    return _Parser(text).read_pattern()
 
 
 def parse_condition(path: str, operator: str, value: str) -> Condition:
-    """A single condition from its three parts, for rules that have them as fields.
+    """Build a condition from its three parts, for rules that have them as fields.
 
     Raises:
         PatternError: The path, the operator or the value is malformed.
     """
     parser = _Parser(path)
-    found = parser.path()
+    found = parser.read_path()
     if found is None or parser.at < len(path):
         problem = "expected a path such as `a.b[0].c`, with `*` for every item"
         raise PatternError(pattern=path, position=parser.at, problem=problem)
@@ -66,48 +66,48 @@ class _Parser:
         self.text = text
         self.at = 0
 
-    def pattern(self) -> ToolPattern:
+    def read_pattern(self) -> ToolPattern:
         check_text(self.text, MAX_TEXT, "a pattern")
-        self._space()
-        tool = self._regex_tool() if self._next() == "/" else self._named_tool()
-        self._space()
-        conditions = self._arguments() if self._take("(") else ()
-        self._space()
+        self._skip_space()
+        tool = self._read_regex_tool() if self._peek() == "/" else self._read_named_tool()
+        self._skip_space()
+        conditions = self._read_arguments() if self._take("(") else ()
+        self._skip_space()
         if self.at < len(self.text):
             raise self._error("expected nothing after the pattern; one pattern is one rule")
         return ToolPattern(tool, conditions)
 
-    def _regex_tool(self) -> ToolName:
+    def _read_regex_tool(self) -> ToolName:
         start = self.at + 1
-        end = _end_of(self.text, start, closing="/")
+        end = _find_end(self.text, start, closing="/")
         if end is None:
             raise self._error("expected `/` at the end of the regular expression")
         self.at = end + 1
-        return self._made(start, ToolName, ConditionKind.REGEX, self.text[start:end])
+        return self._build(start, ToolName, ConditionKind.REGEX, self.text[start:end])
 
-    def _named_tool(self) -> ToolName:
+    def _read_named_tool(self) -> ToolName:
         start = self.at
         name = self._read(_TOOL_NAME)
         wrong = re.search("[)'\"]", name)
         if wrong or not name:
             problem = "expected a tool's name, as in `Bash` or `mcp__*`, or `/regex/`"
             raise self._error(problem, at=start + (wrong.start() if wrong else 0))
-        return self._made(
+        return self._build(
             start,
             ToolName,
             ConditionKind.GLOB if SPECIAL & set(name) else ConditionKind.EXACT,
             name,
         )
 
-    def _arguments(self) -> tuple[Condition, ...]:
-        self._space()
+    def _read_arguments(self) -> tuple[Condition, ...]:
+        self._skip_space()
         if self._read(_ANY_ARGUMENTS):
             return ()
         if not self._at_condition():
-            return (self._primary(),)
-        conditions = [self._condition()]
+            return (self._read_primary(),)
+        conditions = [self._read_condition()]
         while self._take(","):
-            conditions.append(self._condition())
+            conditions.append(self._read_condition())
         if not self._take(")"):
             raise self._error("expected `,` and another condition, or `)`")
         if len(conditions) > _MAX_CONDITIONS:
@@ -115,26 +115,26 @@ class _Parser:
         return tuple(conditions)
 
     def _at_condition(self) -> bool:
-        """Whether a path and an operator follow; after a last `*`, a glob's too, a quote."""
+        """Whether a path and an operator follow; a path that ends in `*` also needs a quote."""
         found = _CONDITION.match(self.text, self.at)
         return found is not None and bool(found["quote"] or not found["path"].endswith("*"))
 
-    def _condition(self) -> Condition:
-        self._space()
-        path = self.path()
+    def _read_condition(self) -> Condition:
+        self._skip_space()
+        path = self.read_path()
         if path is None:
             raise self._error("expected a path such as `command` or `edits[*].path`")
-        self._space()
-        operator = self._operator()
+        self._skip_space()
+        operator = next((it for it in OPERATORS if self._take(it)), None)
         if operator is None:
             raise self._error(f"expected one of the operators {' '.join(OPERATORS)}")
-        self._space()
+        self._skip_space()
         start = self.at
-        value = self._quoted()
-        self._space()
-        return self._made(start + 1, Condition, path, operator, value)
+        value = self._read_quoted()
+        self._skip_space()
+        return self._build(start + 1, Condition, path, operator, value)
 
-    def path(self) -> Path | None:
+    def read_path(self) -> Path | None:
         start = self.at
         text = self._read(_PATH)
         steps: list[str | int | None] = []
@@ -145,13 +145,10 @@ class _Parser:
             steps.append(int(step["index"]) if step["index"] else step["name"])
         return Path(text, tuple(steps)) if text else None
 
-    def _operator(self) -> str | None:
-        return next((operator for operator in OPERATORS if self._take(operator)), None)
-
-    def _quoted(self) -> str:
-        if self._next() == "'":
+    def _read_quoted(self) -> str:
+        if self._peek() == "'":
             raise self._error("expected a value in double quotes; write \"…\" in place of '…'")
-        if self._next() != '"':
+        if self._peek() != '"':
             raise self._error(
                 'expected a value in double quotes, as in `command ~ "git *"`; if a plain glob is '
                 "meant, write a backslash before the operator"
@@ -161,9 +158,9 @@ class _Parser:
             raise self._error('expected `"` at the end of the value')
         return _ESCAPE.sub(r"\1", value[1:-1])
 
-    def _primary(self) -> Condition:
+    def _read_primary(self) -> Condition:
         start = self.at
-        end = _end_of(self.text, start, closing=")")
+        end = _find_end(self.text, start, closing=")")
         if end is None:
             raise self._error("expected `)` at the end of the arguments", at=start - 1)
         glob = self.text[start:end].strip()
@@ -172,10 +169,10 @@ class _Parser:
         if glob[0] in _QUOTES:
             raise self._error("a plain glob has no quotes, as in `Bash(git *)`; `\\` escapes one")
         self.at = end + 1
-        return self._made(start, Condition, None, "~", glob)
+        return self._build(start, Condition, None, "~", glob)
 
-    def _made(self, start: int, make: Callable[..., T], *parts: object) -> T:
-        """Make something of a part that begins at `start`, where its errors are told of."""
+    def _build(self, start: int, make: Callable[..., T], *parts: object) -> T:
+        """Build an object from a part that begins at `start`; errors get that position."""
         try:
             return make(*parts)
         except PatternError as error:
@@ -186,7 +183,7 @@ class _Parser:
         self.at += len(found[0]) if found else 0
         return found[0] if found else ""
 
-    def _next(self) -> str:
+    def _peek(self) -> str:
         return self.text[self.at : self.at + 1]
 
     def _take(self, wanted: str) -> bool:
@@ -195,7 +192,7 @@ class _Parser:
         self.at += len(wanted)
         return True
 
-    def _space(self) -> None:
+    def _skip_space(self) -> None:
         self._read(_SPACE)
 
     def _error(self, problem: str, *, at: int | None = None) -> PatternError:
@@ -204,8 +201,8 @@ class _Parser:
         )
 
 
-def _end_of(text: str, start: int, *, closing: str) -> int | None:
-    """Where an unescaped `closing` stands that is inside no parentheses opened since `start`."""
+def _find_end(text: str, start: int, *, closing: str) -> int | None:
+    """The position of an unescaped `closing` outside of parentheses opened since `start`."""
     depth, at = 0, start
     while at < len(text):
         if depth == 0 and text[at] == closing:

@@ -1,4 +1,4 @@
-"""Many patterns, asked at once."""
+"""An index of many patterns, to match a call with all of them."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -15,7 +15,7 @@ _REMEMBERED = 4_096
 
 
 class _OfTool(NamedTuple, Generic[T]):
-    """The entries that speak of a tool: all, those that no screen has, and the screens."""
+    """The entries for one tool: all of them, those without a screen, and the screens."""
 
     entries: Sequence[Entry[T]]
     unscreened: Sequence[Entry[T]]
@@ -23,12 +23,12 @@ class _OfTool(NamedTuple, Generic[T]):
 
 
 class PatternIndex(Generic[T]):
-    """Patterns with what belongs to each, in the order given.
+    """Patterns with an item each, in the given order.
 
-    Which of them speak of a tool is found out once: by its name for exact ones, by the beginning of
-    its name for the rest, and remembered for a bounded number of tools. So a call is compared with
-    the arguments of those few only. Where many of them look for expressions in the same value,
-    screens leave the few that can be there.
+    The patterns for a tool are looked up once, by its name for exact ones and by a prefix of its
+    name for the rest, and cached for a bounded number of tools. So a call is compared with the
+    arguments of those few only. Where many patterns search the same value, screens select the few
+    that can match.
     """
 
     __slots__ = ("_broad", "_exact", "_lengths", "_of_tool", "_screens")
@@ -49,43 +49,51 @@ class PatternIndex(Generic[T]):
         }
 
     def of_tool(self, tool_id: str) -> list[T]:
-        """What belongs to the patterns that speak of the tool, whatever the arguments."""
-        return [item for _, _, item in self._found(tool_id).entries]
+        """The items of the patterns that match the tool, whatever the arguments."""
+        return [item for _, _, item in self._lookup_tool(tool_id).entries]
 
     def of_call(self, call: PatternCall) -> list[T]:
-        """What belongs to the patterns that are worth asking; no other one fits the call."""
-        return [item for _, _, item in self._left(call)]
+        """The items of the candidate patterns; no other pattern matches the call."""
+        return [item for _, _, item in self._find_candidates(call)]
 
     def may_match(self, call: PatternCall) -> list[T]:
-        """What belongs to the patterns that may match."""
-        return [it for _, pattern, it in self._left(call) if pattern.may_match_arguments(call)]
+        """The items of the patterns that may match."""
+        return [
+            it
+            for _, pattern, it in self._find_candidates(call)
+            if pattern.may_match_arguments(call)
+        ]
 
     def must_match(self, call: PatternCall) -> list[T]:
-        """What belongs to the patterns that must match."""
-        return [it for _, pattern, it in self._left(call) if pattern.must_match_arguments(call)]
+        """The items of the patterns that must match."""
+        return [
+            it
+            for _, pattern, it in self._find_candidates(call)
+            if pattern.must_match_arguments(call)
+        ]
 
-    def _left(self, call: PatternCall) -> Sequence[Entry[T]]:
-        found = self._found(call.tool_id)
+    def _find_candidates(self, call: PatternCall) -> Sequence[Entry[T]]:
+        found = self._lookup_tool(call.tool_id)
         if not found.screens:
             return found.entries
         left = (screen.left(call) for screen in found.screens)
         return sorted(chain(found.unscreened, *left), key=_order)
 
-    def _found(self, tool_id: str) -> _OfTool[T]:
+    def _lookup_tool(self, tool_id: str) -> _OfTool[T]:
         found = self._of_tool.get(tool_id)
         if found is None:
-            found = self._find(tool_id)
+            found = self._find_entries(tool_id)
             if len(self._of_tool) < _REMEMBERED:
                 self._of_tool[tool_id] = found
         return found
 
-    def _find(self, tool_id: str) -> _OfTool[T]:
+    def _find_entries(self, tool_id: str) -> _OfTool[T]:
         begins = [tool_id[:length] for length in self._lengths if length <= len(tool_id)]
         likely = [entry for begin in begins for entry in self._broad.get(begin, ())]
         broad = [entry for entry in likely if entry[1].matches_tool(tool_id)]
         entries = sorted(self._exact.get(tool_id, []) + broad, key=_order)
         unscreened = [entry for entry in entries if entry[0] not in self._screens]
-        # The patterns of a screen have the same name of tools: it speaks of this one as a whole.
+        # All patterns of a screen have the same tool name, so the whole screen applies.
         screens = dict.fromkeys(self._screens[it[0]] for it in entries if it[0] in self._screens)
         return _OfTool(tuple(entries), tuple(unscreened), tuple(screens))
 

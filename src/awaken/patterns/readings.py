@@ -1,9 +1,9 @@
-"""How a value reads as text: as it stands, and as somebody may have meant it to be taken.
+"""The texts of a value: as it is, and every other text that a program may take it for.
 
-`Reading.given` is the text that an allowing rule has to fit. `Reading.forms` are the texts of which
-a denying rule has to fit only one: disguises (case, compatibility
-characters, zero-width characters, more space) and other shapes (a list for a string) are seen
-through, so that a denial covers at least whatever an allowance does.
+`Reading.given` is the text that an allowing rule has to match. `Reading.forms` are the texts of
+which a denying rule has to match only one: they undo disguises (case, compatibility characters,
+zero-width characters, extra space) and cover other shapes (a list for a string), so that a denial
+covers at least what an allowance does.
 """
 
 import re
@@ -24,9 +24,9 @@ _UNSEEN = (
     "\u2800\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U00013440"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""Characters that nobody sees: controls, formats, fillers, variation selectors, tags."""
+"""Invisible characters: controls, formats, fillers, variation selectors, tags."""
 _BLANKS = re.compile("[\u115f\u1160\u180e\u2800\u3164\uffa0]")
-"""Those of them that look like a space."""
+"""Invisible characters that look like a space."""
 _BREAKS = "\t-\r\x1c-\x1f\x85\u2028\u2029"
 _STRIPPED = re.compile(f"[{_UNSEEN}]+")
 _SUSPICIOUS = re.compile(f"[{_UNSEEN}{_BREAKS}]")
@@ -37,24 +37,24 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One value of a call as UTF-8 texts."""
 
     given: bytes | None
-    """As it stands; absent if it is too large or no valid text, so that nothing is certain."""
+    """The value as it is; absent if it is too large or not valid text: then nothing is certain."""
     plain: bool = False
-    """Whether it is free of line breaks and of characters that nobody sees."""
+    """Whether it has no line breaks and no invisible characters."""
     forms: tuple[tuple[bytes, bytes], ...] = ()
-    """Every text that it may be taken for, each as it stands and folded."""
+    """Every text that it may be taken for, each as it is and folded."""
 
 
 _UNREADABLE = Reading(given=None)
 
 
 def reading_of(value: Any) -> Reading:
-    """Read a JSON value: a string as it is, null as nothing, the rest as JSON with sorted keys."""
+    """Read a JSON value: a string as it is, null as empty, the rest as JSON with sorted keys."""
     try:
         given = text_of(value)
         if len(given) > MAX_INPUT:
             return _UNREADABLE
         texts, keys = [given], list[str]()
-        folded = _looked_into(value, texts, keys)
+        folded = _collect_texts(value, texts, keys)
         if not isinstance(value, str):
             texts.append(text_of(folded))
         texts += [_BLANKS.sub(" ", it) for it in texts if _BLANKS.search(it)]
@@ -68,22 +68,22 @@ def reading_of(value: Any) -> Reading:
             ),
         )
     except (RecursionError, UnicodeEncodeError):
-        # Too deep, or half a surrogate pair: whoever asks takes the careful side.
+        # Too deep, or half a surrogate pair: every rule then takes the careful side.
         return _UNREADABLE
 
 
 def text_of(value: Any) -> str:
-    """The text that a condition compares: null is empty, an object has its keys sorted."""
+    """The text that a condition compares: null is empty, object keys are sorted."""
     if isinstance(value, str):
         return value
     return "" if value is None else _ENCODE(value).decode()
 
 
 def fold(text: str) -> str:
-    """The text without its disguises: one case, one width, nothing unseen, single spaces."""
+    """Fold a text: one case, one width, nothing invisible, single spaces."""
     seen = _STRIPPED.sub("", text).casefold()
     if not seen.isascii():
-        # What one step takes away or joins can be a disguise that another one sees through.
+        # The result of one step can contain a disguise that another step removes.
         for _ in range(_MAX_FOLDS):
             before, seen = seen, unicodedata.normalize("NFKC", seen)
             seen = _STRIPPED.sub("", seen).casefold()
@@ -92,16 +92,16 @@ def fold(text: str) -> str:
     return _SPACES.sub(" ", seen)
 
 
-def _looked_into(value: Any, texts: list[str], keys: list[str]) -> Any:
-    """The value with its strings folded; what it is made of is added to `texts` and `keys`."""
+def _collect_texts(value: Any, texts: list[str], keys: list[str]) -> Any:
+    """Return the value with its strings folded; add its parts to `texts` and `keys`."""
     match value:
         case dict():
             keys.extend(value)
-            return {key: _looked_into(item, texts, keys) for key, item in value.items()}
+            return {key: _collect_texts(item, texts, keys) for key, item in value.items()}
         case list() | tuple():
             scalars = [text_of(it) for it in value if not isinstance(it, dict | list | tuple)]
             texts.append(" ".join(scalars))
-            return [_looked_into(item, texts, keys) for item in value]
+            return [_collect_texts(item, texts, keys) for item in value]
         case float() if value.is_integer():
             texts.append(str(int(value)))
     texts.append(text_of(value))

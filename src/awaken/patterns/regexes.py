@@ -1,7 +1,7 @@
-"""Regular expressions whose cost is bounded, whoever wrote them and whatever they are given.
+"""Regular expressions with bounded cost, whatever the expression and its input are.
 
-RE2 knows no catastrophic backtracking, but its time still grows with the size of the program times
-the size of the input. Beyond `_WORK` nothing is searched: the caller's `otherwise` is the answer.
+RE2 has no catastrophic backtracking, but its time still grows with the size of the program times
+the size of the input. Beyond `_WORK` nothing is searched: the result is the caller's `otherwise`.
 """
 
 from functools import cache
@@ -12,15 +12,15 @@ import re2
 from .errors import PatternError, check_text
 
 MAX_SOURCE = 512
-"""Characters of one regular expression or glob."""
+"""The maximum length of a regular expression or glob, in characters."""
 MAX_INPUT = 256 * 1024
-"""Bytes of one value, however small the expression is."""
+"""The maximum size of a value, in bytes, however small the expression is."""
 _WORK = 4_000_000
-"""Program instructions times bytes: some tens of milliseconds for the worst expressions."""
+"""Program instructions times bytes: tens of milliseconds for the worst expressions."""
 
 
 class Needle(NamedTuple):
-    """An expression that is in each text that fits, and up to how many bytes that is said."""
+    """An expression that every matching text contains, valid for texts up to `limit` bytes."""
 
     source: str
     limit: int
@@ -32,25 +32,25 @@ class Regex:
     __slots__ = ("_match", "limit", "source")
 
     def __init__(self, source: str, *, ignore_case: bool = False, whole: bool = False) -> None:
-        compiled = _compiled(source, ignore_case=ignore_case)
+        compiled = _compile(source, ignore_case=ignore_case)
         self.source = source
         self._match = compiled.fullmatch if whole else compiled.search
         self.limit = min(MAX_INPUT, _WORK // max(1, compiled.programsize))
-        """The longest text, in bytes, that it is asked about."""
+        """The longest text, in bytes, that it searches."""
 
     @property
     def needle(self) -> Needle:
-        """What is in each text that fits."""
+        """An expression that every matching text contains."""
         return Needle(self.source, self.limit)
 
     def matches(self, data: bytes, *, otherwise: bool) -> bool:
-        """Whether UTF-8 text fits; `otherwise` if it is too long to be looked at."""
+        """Whether UTF-8 text matches; `otherwise` if it is too long to be searched."""
         if len(data) > self.limit:
             return otherwise
         return self._match(data) is not None
 
     def search(self, text: str, *, otherwise: bool) -> bool:
-        """Whether the text fits; `otherwise` if it is too long, or no valid Unicode."""
+        """Whether the text matches; `otherwise` if it is too long or not valid Unicode."""
         try:
             return self.matches(text.encode(), otherwise=otherwise)
         except UnicodeEncodeError:
@@ -58,11 +58,11 @@ class Regex:
 
 
 def compiled_regex(source: str, *, ignore_case: bool = False) -> Regex:
-    """Compile an expression of RE2's syntax.
+    """Compile an expression in RE2 syntax.
 
     Raises:
-        PatternError: It is empty, too long, too large, or uses what RE2 has not (look-around,
-            back-references).
+        PatternError: It is empty, too long, too large, or uses features that RE2 lacks
+            (look-around, back-references).
     """
     if not source:
         raise PatternError(
@@ -74,7 +74,7 @@ def compiled_regex(source: str, *, ignore_case: bool = False) -> Regex:
     return Regex(source, ignore_case=ignore_case)
 
 
-def _compiled(source: str, *, ignore_case: bool) -> "re2._Regexp":
+def _compile(source: str, *, ignore_case: bool) -> "re2._Regexp":
     try:
         return re2.compile(source, options_of(ignore_case=ignore_case))
     except re2.error as error:
@@ -85,7 +85,7 @@ def _compiled(source: str, *, ignore_case: bool) -> "re2._Regexp":
 
 @cache
 def options_of(*, ignore_case: bool) -> "re2.Options":
-    """How RE2 takes every expression."""
+    """The RE2 options of every expression."""
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True

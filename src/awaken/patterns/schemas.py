@@ -1,4 +1,4 @@
-"""Whether a path can be there in arguments that fit a JSON Schema."""
+"""Checks whether a path can exist in arguments that fit a JSON Schema."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,30 +11,32 @@ _BRANCHES = ("anyOf", "oneOf", "allOf")
 
 
 def path_problem(path: Path, schema: Any) -> str | None:
-    """Say where the path leaves the schema; `None` if it can be there.
+    """Describe where the path leaves the schema; `None` if it can exist.
 
-    An object that declares properties has no others, unless it says `additionalProperties`.
+    An object that declares properties has no others, unless it sets `additionalProperties`.
     """
     places = [schema]
     walked = "the arguments"
     for step in path.steps:
-        branches = [branch for place in places for branch in _branches(place, schema)]
-        places = [below for branch in branches[:_MAX_BRANCHES] for below in _below(branch, step)]
+        branches = [branch for place in places for branch in _list_branches(place, schema)]
+        places = [
+            below for branch in branches[:_MAX_BRANCHES] for below in _step_into(branch, step)
+        ]
         if not places:
             known = sorted({name for it in branches for name in it.get("properties", {})})
-            return f"'{path.text}': {walked} have no {_named(step)}; known: {', '.join(known)}"
-        walked = f"the values at {_named(step)}"
+            return f"'{path.text}': {walked} have no {_name_step(step)}; known: {', '.join(known)}"
+        walked = f"the values at {_name_step(step)}"
     return None
 
 
-def _named(step: str | int | None) -> str:
+def _name_step(step: str | int | None) -> str:
     if step is None:
         return "items"
     return f"'{step}'" if isinstance(step, str) else f"item [{step}]"
 
 
-def _branches(place: Any, root: Any) -> list[dict[str, Any]]:
-    """The schemas, references resolved, of which each may describe the place."""
+def _list_branches(place: Any, root: Any) -> list[dict[str, Any]]:
+    """The alternative schemas of a place, with references resolved."""
     found: list[dict[str, Any]] = []
     waiting, seen = [place], set[str]()
     while waiting and len(found) < _MAX_BRANCHES:
@@ -45,7 +47,7 @@ def _branches(place: Any, root: Any) -> list[dict[str, Any]]:
         reference = schema.get("$ref")
         if isinstance(reference, str) and reference not in seen:
             seen.add(reference)
-            waiting.append(_referred(reference, root))
+            waiting.append(_resolve_reference(reference, root))
         branches = [it for key in _BRANCHES for it in schema.get(key, ())]
         waiting.extend(branches)
         if "$ref" not in schema and (not branches or "properties" in schema):
@@ -53,8 +55,8 @@ def _branches(place: Any, root: Any) -> list[dict[str, Any]]:
     return found
 
 
-def _referred(reference: str, root: Any) -> Any:
-    """The part of the schema that is meant; anything, if it is not part of it."""
+def _resolve_reference(reference: str, root: Any) -> Any:
+    """The target of a reference; an empty schema if it is not in this document."""
     if not reference.startswith("#"):
         return _ANYTHING
     place = root
@@ -64,14 +66,14 @@ def _referred(reference: str, root: Any) -> Any:
     return place
 
 
-def _below(schema: dict[str, Any], step: str | int | None) -> Iterator[Any]:
+def _step_into(schema: dict[str, Any], step: str | int | None) -> Iterator[Any]:
     if step is None or isinstance(step, str):
-        yield from _of_object(schema, step)
+        yield from _step_into_object(schema, step)
     if step is None or isinstance(step, int):
-        yield from _of_array(schema, step)
+        yield from _step_into_array(schema, step)
 
 
-def _of_object(schema: dict[str, Any], name: str | None) -> Iterator[Any]:
+def _step_into_object(schema: dict[str, Any], name: str | None) -> Iterator[Any]:
     if not _allows(schema, "object"):
         return
     properties = schema.get("properties", {})
@@ -86,7 +88,7 @@ def _of_object(schema: dict[str, Any], name: str | None) -> Iterator[Any]:
         yield more
 
 
-def _of_array(schema: dict[str, Any], index: int | None) -> Iterator[Any]:
+def _step_into_array(schema: dict[str, Any], index: int | None) -> Iterator[Any]:
     if not _allows(schema, "array"):
         return
     first = schema.get("prefixItems", [])

@@ -1,7 +1,7 @@
-"""Which of many patterns are worth asking, found out in one pass over the text of a value.
+"""Screens select the candidates among many patterns in one pass over the text of a value.
 
-A screen takes away only patterns that do not fit; those it leaves are asked one by one. So it
-changes how long an answer takes, never the answer.
+A screen removes only patterns that cannot match; the others are evaluated one by one. So it changes
+the time of a match, never its result.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,18 +15,18 @@ from .tool_pattern import ToolPattern
 
 T = TypeVar("T")
 Entry = tuple[int, ToolPattern, T]
-"""A pattern of an index: its place in the order, itself, and what belongs to it."""
+"""A pattern of an index: its position, the pattern, and its item."""
 _Member = tuple[Entry[T], Path | None, Needle, Needle]
-"""An entry that fits only where a value has a needle, as it stands or folded."""
+"""An entry that matches only if a value contains a needle, as it is or folded."""
 
 _FEWEST = 8
-"""Patterns of a screen; fewer are asked as fast one by one."""
+"""The minimum number of patterns; fewer are as fast one by one."""
 _MARK = b"\0\0\0"
-"""Is put behind every text, as something that has to be found."""
+"""Appended to every text, as a match that must always be found."""
 
 
 class Screen(Generic[T]):
-    """Patterns of the same tools, each with a needle in the values at the same path."""
+    """Patterns of the same tools, each with a needle for the values at the same path."""
 
     __slots__ = ("_folded", "_given", "_path", "entries")
 
@@ -37,9 +37,9 @@ class Screen(Generic[T]):
         self._folded = _Sieve([folded for *_, folded in members], ignore_case=True)
 
     def left(self, call: PatternCall) -> Iterable[Entry[T]]:
-        """The entries worth asking; the patterns of the others do not fit, in no order.
+        """The entries that can match, in no order; the patterns of the others do not match.
 
-        What must fit may fit as well, so one look serves both questions.
+        A pattern that must match also may match, so one search serves both evaluations.
         """
         found = set[int]()
         for reading in call.readings(self._path):
@@ -48,14 +48,14 @@ class Screen(Generic[T]):
             if reading.given is None:
                 return self.entries
             for form, folded in reading.forms:
-                found.update(self._given.left(form), self._folded.left(folded))
+                found.update(self._given.find_needles(form), self._folded.find_needles(folded))
         return [self.entries[place] for place in found]
 
 
 class _Sieve:
-    """Many needles, of which RE2 searches only for the words that each of them cannot be without.
+    """Many needles; RE2 searches only for the literal words that each of them requires.
 
-    So what they cost together does not depend on what they have between those words.
+    So their common cost does not depend on the expressions between those words.
     """
 
     __slots__ = ("_filter", "_limits", "_shortest")
@@ -70,16 +70,16 @@ class _Sieve:
             self._filter.Add(_MARK, options_of(ignore_case=False))
             self._filter.Compile()
         except re2.error:
-            # They are too large together, so each of them has to be asked.
+            # Together they are too large, so each of them has to be evaluated.
             self._filter = None
 
-    def left(self, data: bytes) -> Iterable[int]:
-        """The places of the needles that may be in UTF-8 text, or for which it is too long."""
+    def find_needles(self, data: bytes) -> Iterable[int]:
+        """The indexes of the needles that the text may contain, or for which it is too long."""
         count = len(self._limits)
         found: list[int] | None = None
         if self._filter is not None:
             found = self._filter.Match(data + _MARK, potential=True)
-        # RE2 does not tell that its memory ran out: it finds nothing then, not even the mark.
+        # RE2 does not report that its memory ran out: then it finds nothing, not even the mark.
         if not found or found.pop() != count:
             return range(count)
         if len(data) > self._shortest:
@@ -88,7 +88,7 @@ class _Sieve:
 
 
 def screens_of(entries: Iterable[Entry[T]]) -> Iterator[Screen[T]]:
-    """Screens for those entries where it is worth it, each in one at most."""
+    """Build screens for groups of entries that are large enough; an entry is in one at most."""
     groups: dict[tuple[str, str, Path | None], list[_Member[T]]] = {}
     for entry in entries:
         tool = entry[1].tool

@@ -12,14 +12,14 @@ from .schemas import path_problem
 
 Specificity = tuple[int, int, int, int]
 _LONGEST_ID = 1_024
-"""Whether a pattern speaks of a tool is always decided, so that no denial can miss one."""
+"""Names up to this length are always searched, so that no denial can miss a tool."""
 
 
 class ToolName:
-    """The tool, or the tools, that a pattern speaks of.
+    """The tool name or names that a pattern matches.
 
     Raises:
-        PatternError: The text is no glob, or no regular expression.
+        PatternError: The text is not a valid glob or regular expression.
     """
 
     __slots__ = ("_matcher", "kind", "text")
@@ -37,16 +37,16 @@ class ToolName:
 
     @property
     def prefix(self) -> str:
-        """What the names of all these tools begin with."""
+        """The common prefix of all matching tool names."""
         return self._matcher.prefix if isinstance(self._matcher, Glob) else ""
 
     def matches(self, tool_id: str) -> bool:
-        """Whether a tool of this id is meant."""
+        """Whether the pattern matches this tool id."""
         return self._matcher.matches(tool_id.encode(errors="replace"), otherwise=False)
 
 
 class ToolPattern:
-    """A compiled pattern. Equal ones have equal `text`, which `parse_pattern` reads as it was."""
+    """A compiled pattern. Equal patterns have equal `text`, which `parse_pattern` can parse."""
 
     __slots__ = ("conditions", "specificity", "text", "tool")
 
@@ -63,35 +63,35 @@ class ToolPattern:
             len(conditions),
             min(255, sum(PRECISION[condition.kind] for condition in conditions)),
         )
-        """Compares which of two patterns says more: the greater one."""
+        """The greater of two patterns is the more specific one."""
 
     @property
     def has_arguments(self) -> bool:
-        """Whether it looks at the arguments at all."""
+        """Whether it has conditions on the arguments."""
         return bool(self.conditions)
 
     def matches_tool(self, tool_id: str) -> bool:
-        """Whether it speaks of this tool, whatever the arguments."""
+        """Whether it matches this tool, whatever the arguments."""
         return self.tool.matches(tool_id)
 
     def may_match(self, call: PatternCall) -> bool:
-        """Whether the call could be one that is meant: for what denies or asks."""
+        """Whether the call possibly matches; for rules that deny or ask."""
         return self.matches_tool(call.tool_id) and self.may_match_arguments(call)
 
     def must_match(self, call: PatternCall) -> bool:
-        """Whether the call is certainly one that is meant: for what allows."""
+        """Whether the call certainly matches; for rules that allow."""
         return self.matches_tool(call.tool_id) and self.must_match_arguments(call)
 
     def may_match_arguments(self, call: PatternCall) -> bool:
-        """As `may_match`, for a call of a tool that is known to match."""
+        """Like `may_match`, for a call whose tool is known to match."""
         return all(map(Condition.may_match, self.conditions, repeat(call)))
 
     def must_match_arguments(self, call: PatternCall) -> bool:
-        """As `must_match`, for a call of a tool that is known to match."""
+        """Like `must_match`, for a call whose tool is known to match."""
         return all(map(Condition.must_match, self.conditions, repeat(call)))
 
     def problems(self, schema: Any) -> tuple[str, ...]:
-        """What of the pattern no arguments that fit the tool's JSON Schema can have."""
+        """The conditions that no arguments that fit the tool's JSON Schema can meet, as texts."""
         found = (path_problem(it.path, schema) for it in self.conditions if it.path is not None)
         return tuple(problem for problem in found if problem)
 

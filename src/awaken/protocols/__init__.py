@@ -1,5 +1,5 @@
-"""One package for each protocol that clients speak: decode, encode, routes.
+"""One package for each protocol of clients: decode, encode, routes.
 
-A protocol turns requests into use cases of `services` and events into its own frames; encoders
-are functions of the events. Protocols never import each other.
+A protocol maps requests to use cases of `services`, and events to its own frames; an encoder
+depends only on the events. Protocols never import each other.
 """

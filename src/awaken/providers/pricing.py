@@ -1,4 +1,4 @@
-"""What models cost: their own prices first, else the price list of the extra `pricing`."""
+"""The cost of models: their configured prices, else the price list of the extra `pricing`."""
 
 import importlib
 import importlib.util
@@ -12,7 +12,7 @@ from awaken.contracts.models.model_specs import NANOS, ModelPrices, ModelSpec
 
 _PACKAGE = "genai_prices"
 _VENDORS = {"gemini": "google", "vertex": "google", "bedrock": "aws", "xai": "x-ai", "grok": "x-ai"}
-"""What vendors are called in the list, where that is not what people call them."""
+"""Names of vendors in the price list that differ from the usual ones."""
 _FREE = frozenset({"scripted"})
 _NAMES = {
     "input_mtok": "input",
@@ -23,9 +23,9 @@ _NAMES = {
 
 
 class KnownPrices:
-    """A `PriceList`. The list comes with its package and is read on first use, never online.
+    """A `PriceList`. The list is part of its package; it is read on first use, never online.
 
-    A model or a vendor that it does not know has no price; nothing is guessed.
+    A model or a vendor that is not in the list has no price; nothing is guessed.
     """
 
     __slots__ = ("_clock", "_fixed", "_has_list", "_unknown")
@@ -38,7 +38,7 @@ class KnownPrices:
         self._unknown: set[tuple[str, str]] = set()
 
     def nanos(self, model: ModelSpec, usage: TokenUsage) -> int | None:
-        """The cost in billionths of a US dollar, or None when the model's price is not known."""
+        """Return the cost in billionths of a US dollar, or None if the price is not known."""
         if model.prices is not None:
             return model.prices.nanos(usage)
         vendor = _VENDORS.get(model.provider_id, model.provider_id)
@@ -47,19 +47,19 @@ class KnownPrices:
             return fixed.nanos(usage)
         if vendor in _FREE or name in self._unknown or not self._is_installed():
             return None
-        return self._looked_up(name, usage)
+        return self._look_up(name, usage)
 
     def _is_installed(self) -> bool:
         if self._has_list is None:
             self._has_list = importlib.util.find_spec(_PACKAGE) is not None
         return self._has_list
 
-    def _looked_up(self, name: tuple[str, str], usage: TokenUsage) -> int | None:
+    def _look_up(self, name: tuple[str, str], usage: TokenUsage) -> int | None:
         prices: Any = importlib.import_module(_PACKAGE)
         moment = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
         try:
             found = prices.calc_price(
-                _counted(prices, usage),
+                _convert_usage(prices, usage),
                 name[1],
                 provider_id=name[0],
                 genai_request_timestamp=moment,
@@ -67,7 +67,7 @@ class KnownPrices:
         except LookupError:
             self._unknown.add(name)
             return None
-        fixed = _fixed(found.model.prices)
+        fixed = _find_fixed(found.model.prices)
         if fixed is not None:
             self._fixed[name] = fixed
             return fixed.nanos(usage)
@@ -75,8 +75,8 @@ class KnownPrices:
         return round(total * NANOS)
 
 
-def _counted(prices: Any, usage: TokenUsage) -> Any:
-    """The usage in the list's own form, which must add up."""
+def _convert_usage(prices: Any, usage: TokenUsage) -> Any:
+    """Return the usage in the form of the price list, whose counts must be consistent."""
     read, written = usage.cache_read_tokens or 0, usage.cache_creation_tokens or 0
     return prices.Usage(
         input_tokens=max(usage.prompt_tokens or 0, read + written),
@@ -86,8 +86,8 @@ def _counted(prices: Any, usage: TokenUsage) -> Any:
     )
 
 
-def _fixed(listed: Any) -> ModelPrices | None:
-    """Plain prices of tokens, which are quicker to reckon with; None when there is more to pay."""
+def _find_fixed(listed: Any) -> ModelPrices | None:
+    """Return plain prices per token, which are faster to compute; None if other fees apply."""
     if isinstance(listed, list) or getattr(listed, "requests_kcount", None) is not None:
         return None
     found: dict[str, float] = {}

@@ -1,6 +1,6 @@
-"""The model of the demo: answers without a key, a network or a surprise.
+"""The model of the demo: it answers by fixed rules, without a key or a network.
 
-A pure function of the request. It shows what the runtime can do (text, tool calls, generated
+A pure function of the request. It shows features of the runtime (text, tool calls, generated
 interfaces); scripts for tests are in `awaken.testing`.
 """
 
@@ -96,10 +96,10 @@ _DIRECTIVES = (
 class ScriptedProvider:
     """Answers by fixed rules; the same request always gets the same answer.
 
-    In this order: a system prompt that tells how to write OpenUI Lang, or a JSON interface, gets
-    one; tool results get a text that repeats them; marks in the last user text
-    (`RUN_WEATHER_TOOL`, …) become calls of the tools that the request offers; anything else is
-    quoted back. Asked to reason, it first says what it was asked.
+    In this order: if the system prompt explains OpenUI Lang or a JSON interface, the answer is
+    one; tool results are repeated as text; marks in the last user text (`RUN_WEATHER_TOOL`, …)
+    become calls of the tools that the request offers; any other text is quoted. If the request
+    asks for reasoning, the model first repeats the question.
     """
 
     name = "scripted"
@@ -109,7 +109,7 @@ class ScriptedProvider:
         unread = _unread(request.messages)
         calls = _calls(request, unread)
         text = "" if calls else _answer(request, unread)
-        if _thinks(request):
+        if _is_reasoning_wanted(request):
             yield ReasoningDelta(delta=f"I was asked: {unread.text[:_QUOTED_CHARS]}")
         for word in _WORDS.findall(text):
             yield TextDelta(delta=word)
@@ -121,27 +121,27 @@ class ScriptedProvider:
         yield Stop(reason=StopReason.TOOL_USE if calls else StopReason.END_TURN)
 
 
-def _thinks(request: InferenceRequest) -> bool:
+def _is_reasoning_wanted(request: InferenceRequest) -> bool:
     effort = request.overrides.reasoning_effort if request.overrides is not None else None
     return effort not in (None, Effort.NONE)
 
 
 class _Unread(NamedTuple):
-    """What came after the last answer: what was said, and name and text of each result."""
+    """The messages after the last answer: the text, and name and text of each result."""
 
     text: str
     results: list[tuple[str, str]]
 
 
 def _unread(messages: Sequence[Message]) -> _Unread:
-    """Read back to the last answer; a person's words count before the runtime's own."""
+    """Read back to the last answer; a user's text counts before internal messages."""
     hidden: Message | None = None
     answers: list[Message] = []
     for message in reversed(messages):
         if message.role is Role.TOOL:
             answers.append(message)
         elif message.role is Role.ASSISTANT:
-            return _Unread(hidden.text if hidden else "", _named(message, answers))
+            return _Unread(hidden.text if hidden else "", _name_results(message, answers))
         elif message.role is Role.USER and message.visibility is Visibility.ALL:
             return _Unread(message.text, [])
         elif message.role is Role.USER:
@@ -149,7 +149,7 @@ def _unread(messages: Sequence[Message]) -> _Unread:
     return _Unread(hidden.text if hidden else "", [])
 
 
-def _named(asked: Message, answers: list[Message]) -> list[tuple[str, str]]:
+def _name_results(asked: Message, answers: list[Message]) -> list[tuple[str, str]]:
     names = {call.id: call.name for call in asked.tool_calls or ()}
     return [
         (names.get(answer.tool_call_id or "", "tool"), answer.text) for answer in reversed(answers)
@@ -176,18 +176,18 @@ def _answer(request: InferenceRequest, unread: _Unread) -> str:
 
 
 def _interface(request: InferenceRequest) -> str:
-    """The interface that the request wants to have written; empty when it wants none."""
-    told = list(request.system)
+    """Return the interface that the request asks for; empty if it asks for none."""
+    prompts = list(request.system)
     for message in request.messages:
         if message.role is not Role.SYSTEM:
             break
-        told.append(message.text)
-    found = (ui for mark, ui in _INTERFACES.items() if any(mark in text for text in told))
+        prompts.append(message.text)
+    found = (ui for mark, ui in _INTERFACES.items() if any(mark in text for text in prompts))
     return next(found, "")
 
 
 def _call_ids(messages: Sequence[Message], count: int) -> list[str]:
-    # Compaction can bring the number of messages back to one that was used before.
+    # After compaction the number of messages may be one that was used before.
     taken = {call.id for message in messages for call in message.tool_calls or ()}
     turn = len(messages)
     while f"call_{turn}_1" in taken:
@@ -196,7 +196,7 @@ def _call_ids(messages: Sequence[Message], count: int) -> list[str]:
 
 
 def _usage(request: InferenceRequest, *, read: int, written: int) -> TokenUsage:
-    # Counts messages instead of reading them all, so that a long thread costs nothing more.
+    # Counts messages instead of reading them all, so that a long thread costs no more.
     system = sum(len(text) for text in request.system)
     prompt = 4 * len(request.messages) + (system + read) // 4 + 1
     completion = written // 4 + 1

@@ -1,7 +1,7 @@
-"""Finding secrets and personal data in texts, and taking them out.
+"""Finds secrets and personal data in texts, and replaces them.
 
-Belongs here: what such data looks like, and how it is replaced. Does not: what to do about it,
-which guardrails and telemetry decide. Every expression runs on RE2, so that no text takes long.
+Belongs here: the detectors of such data, and the replacement. Does not: when to redact, which
+guardrails and telemetry decide. Every expression runs on RE2, so that the time stays bounded.
 """
 
 from .detectors import DETECTORS, Detector, Finding, custom_detector, detectors_named

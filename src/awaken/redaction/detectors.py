@@ -1,4 +1,4 @@
-"""What secrets and personal data look like."""
+"""Detectors of secrets and personal data."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -11,24 +11,24 @@ from awaken.contracts.record import Record
 
 PATTERN_CHARS_MAX = 512
 MATCHES_MAX = 2_000
-"""How many places of one text a detector looks at; with more, the rest of the text is found."""
+"""How many matches in one text a detector checks; after them, the rest counts as found."""
 SECRETS = "secrets"
 _NAMED = "(?:password|passwd|secret|api[_-]?key|access[_-]?token)"
 _QUOTED = re2.compile(r"\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]")
 _ENDLESS = re2.compile(r"[*+]|\{[0-9]+,\}")
 _BETWEEN = " -.()"
-"""What may stand between the digits of a number."""
+"""Separators that may occur between the digits of a number."""
 PERSONAL = "pii"
 _DIGITS = bytes.maketrans(b"0123456789", bytes(range(10)))
 _DOUBLED = bytes.maketrans(b"0123456789", bytes((0, 2, 4, 6, 8, 1, 3, 5, 7, 9)))
-"""What digits count, and what those count that Luhn doubles."""
+"""The values of digits, plain and doubled as in the Luhn algorithm."""
 
 
 _IBAN_DIGITS = {ord(it): str(int(it, 36)) for it in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 
 class Finding(Record, frozen=True, kw_only=True):
-    """Where in a text something was found, and what kind of thing; never the thing itself."""
+    """The position and the kind of a match; never the matched text itself."""
 
     kind: str
     start: int
@@ -37,27 +37,27 @@ class Finding(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Detector:
-    """Finds one kind of thing."""
+    """Finds one kind of secret or personal data."""
 
     kind: str
     expression: Any
     is_real: Callable[[str], bool] | None = None
-    """Tells a real one from what only looks like it."""
-    begun: Any = None
-    """Matches the end of a text that the next words could make one, from where it begins."""
+    """Distinguishes a real value from a text that only looks like one."""
+    partial: Any = None
+    """Matches the end of a text that more text could complete to a match."""
     longest: int | None = None
-    """How long one is at most; without this and `begun` only a whole text can be looked at."""
+    """The maximum length of a match; without it and `partial` only whole texts are searched."""
     sizes: tuple[int, int] = (0, 0)
-    """How many characters a real one has, without what may stand between them."""
+    """The minimum and maximum length of a real value, without separators."""
     head: Callable[[str], bool] | None = None
-    """Tells from its first four characters what cannot be one."""
+    """Checks the first four characters, to rule out texts early."""
     needs: tuple[str, ...] = ()
-    """Texts of which every one has one: where none of them is, nothing has to be looked for."""
+    """Every match contains one of these texts; without any of them nothing is searched."""
 
     def find(self, text: str, at: int = 0) -> Iterator[Finding]:
-        """Every place where it is, from one on; overlapping ones once.
+        """Find every real value from a position on; overlapping ones once.
 
-        After too many places that look like one, all the rest of the text counts as found.
+        After `MATCHES_MAX` candidates, the rest of the text counts as found.
         """
         if self.needs and not any(it in text for it in self.needs):
             return
@@ -70,11 +70,11 @@ class Detector:
                     yield Finding(kind=self.kind, start=start, end=end)
 
     def spans(self, text: str, at: int = 0) -> Iterator[tuple[int, int]]:
-        """Every place that looks like one, whether it is real or not."""
+        """The span of every candidate, real or not."""
         return (match.span() for match in self.expression.finditer(text, at))
 
     def _real_ones(self, text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """The real ones in what looks like one: other numbers may stand before and behind them."""
+        """The real values in a candidate: other numbers may precede and follow them."""
         if self.is_real is None:
             yield start, end
             return
@@ -88,9 +88,9 @@ class Detector:
                 start = last + 1
 
     def _real_end(self, text: str, first: int, ends: list[int]) -> int | None:
-        """Where the longest real one that begins here ends, if one does.
+        """The end of the longest real value that begins here, or None.
 
-        Numbers that follow it may have been taken for its end.
+        The candidate may include numbers that only follow the value.
         """
         assert self.is_real is not None
         shortest, longest = self.sizes
@@ -105,36 +105,38 @@ class Detector:
         return None
 
     def begins(self, text: str, place: int) -> bool:
-        """Whether a real one may begin there."""
+        """Whether a real value may begin there."""
         return self.head is None or self.head(text[place : place + 4])
 
     @property
     def can_stream(self) -> bool:
-        """Whether it can look at a text of which only the beginning is there."""
-        return self.begun is not None or self.longest is not None
+        """Whether it can search a text that is still incomplete."""
+        return self.partial is not None or self.longest is not None
 
     def opening(self, text: str, at: int = 0) -> int:
-        """From where on the end of a text could become one; its length if nothing could."""
-        if self.begun is None:
+        """The position from which more text could complete a match; the length if there is none."""
+        if self.partial is None:
             return max(at, len(text) - (self.longest or len(text)))
-        match = self.begun.search(text, at)
+        match = self.partial.search(text, at)
         return len(text) if match is None else int(match.start())
 
 
 def custom_detector(kind: str, pattern: str, longest: int | None = None) -> Detector:
-    """A detector of what an RE2 expression finds; `longest` is how long that is at most.
+    """Build a detector from an RE2 expression; `longest` is the maximum length of a match.
 
     Raises:
-        InvalidSpec: The expression is too long, not RE2, or finds nothing at all places.
+        InvalidSpec: The expression is too long, not RE2, or matches the empty text.
     """
     what = f"The pattern of '{kind}'"
     if len(pattern) > PATTERN_CHARS_MAX:
         raise InvalidSpec(what=what, problem=f"it is longer than {PATTERN_CHARS_MAX} characters")
+    options = re2.Options()
+    options.log_errors = False
     try:
-        expression = re2.compile(pattern, _options())
+        expression = re2.compile(pattern, options)
     except re2.error as error:
         reason = error.args[0].decode(errors="replace")
-        raise InvalidSpec(what=what, problem=f"it is no RE2 expression: {reason}") from error
+        raise InvalidSpec(what=what, problem=f"it is not an RE2 expression: {reason}") from error
     if expression.search("") is not None:
         raise InvalidSpec(what=what, problem="it matches the empty text")
     if longest is not None and _ENDLESS.search(_QUOTED.sub("", pattern)) is not None:
@@ -144,10 +146,10 @@ def custom_detector(kind: str, pattern: str, longest: int | None = None) -> Dete
 
 
 def detectors_named(names: Iterable[str]) -> tuple[Detector, ...]:
-    """Detectors by their kinds; `secrets` and `pii` stand for all of a group.
+    """Select detectors by kind; `secrets` and `pii` select a whole group.
 
     Raises:
-        InvalidSpec: There is none of that name.
+        InvalidSpec: There is no detector with that name.
     """
     found: dict[str, Detector] = {}
     for name in names:
@@ -161,12 +163,6 @@ def detectors_named(names: Iterable[str]) -> tuple[Detector, ...]:
             raise InvalidSpec(what=f"The detector '{name}'", problem=f"known ones: {known}")
         found |= chosen
     return tuple(found.values())
-
-
-def _options() -> Any:
-    options = re2.Options()
-    options.log_errors = False
-    return options
 
 
 def _passes_luhn(text: str) -> bool:
@@ -190,7 +186,7 @@ def _is_phone(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Real:
-    """How it is told what is real, and how many characters that has."""
+    """The check of real values, and their length."""
 
     test: Callable[[str], bool]
     sizes: tuple[int, int]
@@ -199,7 +195,7 @@ class _Real:
 
 _Found = tuple[str, str, str, _Real | None]
 _KNOWN: tuple[_Found, ...] = (
-    # What it is called, what it looks like, what its beginning looks like, whether it is real.
+    # The kind, the expression, the expression of a partial match, the check of real values.
     ("secrets.private_key",
      r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)",
      r"-{1,4}|-----[A-Z ]*-{0,5}", None),
@@ -241,7 +237,7 @@ _KNOWN: tuple[_Found, ...] = (
      r"\b[A-Z](?:[A-Z](?:[0-9](?:[0-9](?: ?[A-Z0-9]{1,4}){0,8} ?)?)?)?",
      _Real(_passes_iban, (15, 34), _is_iban_head)),
     ("pii.card",
-     # Longer than any card: numbers that stand before one must not cut it off.
+     # Longer than any card: numbers before a card must not cut it off.
      r"\b[0-9](?:[ -]?[0-9]){12,30}\b",
      r"\b[0-9](?:[ -]?[0-9]){0,30}[ -]?",
      _Real(_passes_luhn, (13, 19))),
@@ -251,7 +247,7 @@ _KNOWN: tuple[_Found, ...] = (
     ("pii.phone",
      r"\+[1-9][0-9 ().-]{6,20}[0-9]\b",
      r"\+(?:[1-9][0-9 ().-]{0,21})?",
-     # With its plus sign.
+     # The sizes include the plus sign.
      _Real(_is_phone, (9, 16))),
 )  # fmt: skip
 
@@ -275,10 +271,10 @@ DETECTORS = {
         kind,
         re2.compile(text),
         real.test if real else None,
-        re2.compile(rf"(?:{begun})\z"),
+        re2.compile(rf"(?:{partial})\z"),
         sizes=real.sizes if real else (0, 0),
         head=real.head if real else None,
         needs=_NEEDS.get(kind, ()),
     )
-    for kind, text, begun, real in _KNOWN
+    for kind, text, partial, real in _KNOWN
 }

@@ -1,6 +1,6 @@
-"""Errors of foreign code without the secrets in them: as a text, and as something to be logged.
+"""Removes secrets from errors: as a text, and as an exception that can be logged.
 
-What an exception says was written for the programmer beside it, and often quotes what it failed on.
+The text of an exception is written for a programmer, and often quotes the input that failed.
 """
 
 from awaken.contracts.messages.content import encodable
@@ -13,19 +13,19 @@ _DEPTH_MAX = 20
 
 
 def without_secrets(text: str) -> str:
-    """A text of an error as clients, models and logs may read it."""
+    """The text of an error without secrets, fit for clients, models and logs."""
     return redacted(encodable(text), SECRETS)
 
 
 def describe_error(error: BaseException) -> str:
-    """The type of an error and what it says, without secrets; one that cannot be shown is named."""
-    name, text = type(error).__name__, _said(error)
+    """The type and the text of an error, without secrets; only the type if it has no text."""
+    name, text = type(error).__name__, _read_text(error)
     return f"{name}: {text}" if text else name
 
 
 def loggable_error(error: BaseException, depth: int = 0) -> BaseException:
-    """A stand-in for an error that prints like it, with its causes and notes, without secrets."""
-    made = _stand_in(error, depth)
+    """A copy of an error that prints like it, with its causes and notes, without secrets."""
+    made = _make_stand_in(error, depth)
     for name in getattr(error, "__notes__", ()):
         made.add_note(without_secrets(str(name)))
     if depth < _DEPTH_MAX:
@@ -37,18 +37,18 @@ def loggable_error(error: BaseException, depth: int = 0) -> BaseException:
     return made.with_traceback(error.__traceback__)
 
 
-def _stand_in(error: BaseException, depth: int) -> BaseException:
+def _make_stand_in(error: BaseException, depth: int) -> BaseException:
     if isinstance(error, BaseExceptionGroup) and depth < _DEPTH_MAX:
         inside = [loggable_error(it, depth + 1) for it in error.exceptions]
         return BaseExceptionGroup(without_secrets(error.message), inside)
     kind = type(error)
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    made: BaseException = type(kind.__name__, (Exception,), names)(_said(error))
+    made: BaseException = type(kind.__name__, (Exception,), names)(_read_text(error))
     return made
 
 
-def _said(error: BaseException) -> str:
+def _read_text(error: BaseException) -> str:
     try:
         return without_secrets(str(error))
-    except Exception:  # noqa: BLE001 - an error that cannot even be shown is one all the same
+    except Exception:  # noqa: BLE001 - an error whose `__str__` raises is still an error
         return ""

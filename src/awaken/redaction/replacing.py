@@ -1,4 +1,4 @@
-"""Taking what was found out of texts and of JSON."""
+"""Replaces findings in texts and in JSON."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -13,43 +13,43 @@ ALL = tuple(DETECTORS.values())
 DEPTH_MAX = 200
 TOO_DEEP = "[too deep]"
 CHARS_MAX = 1_000_000
-"""How much of a text is looked at; the rest counts as found."""
+"""How much of a text is searched; the rest counts as found."""
 FOLDED_CHARS_MAX = 300_000
-"""How much is looked at of a text that reads otherwise than it is written."""
+"""How much is searched of a text whose folded form differs."""
 TEXTS_MAX = 2_000
-"""How many texts of one value are looked at one by one, once something was found in it."""
+"""How many texts of one value are searched one by one, once it is known to have findings."""
 UNCHECKED = "unchecked"
-"""The kind of what was too much to be looked at."""
+"""The kind of text that exceeds the limits and was not searched."""
 SECRET_NAME = "secrets.assigned"
 
 _NAME = re2.compile(
     r"(?i)(?:^|[_\-. ])(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|"
     r"private[_-]?key|authorization|credentials?)$"
 )
-"""Names of fields whose values are nobody's business."""
+"""Names of fields whose values are secret."""
 _NAMES = re2.compile(r"(?i)pass|secret|token|key|authorization|credential")
-"""What is in all such names."""
+"""A text that every such name contains."""
 _NO_SECRET = re2.compile(
     r"(?i)(?:^|[_\-. ])(?:page|next|continuation|cursor|sync|max|min)[_-]token$"
 )
-"""Names of fields that say where a listing goes on, and are sent back for the rest, or count."""
+"""Names of fields that look secret but are page cursors or counts."""
 _HUMP = re2.compile(r"([a-z0-9])([A-Z])")
-"""Where a word of a `camelCase` name begins."""
+"""The boundary of two words in a `camelCase` name."""
 
 
 def findings(text: str, detectors: Iterable[Detector] = ALL, at: int = 0) -> list[Finding]:
-    """What is in a text from one place on, by place; of what overlaps the first counts.
+    """Find everything in a text from a position on, in order; of overlapping ones the first counts.
 
-    Characters that only look different, and those that nobody sees, hide nothing.
+    Compatibility characters and invisible characters hide nothing.
     """
     chosen, whole = tuple(detectors), text
     text = text[:CHARS_MAX]
-    # Checks of one's own always look at whole texts.
+    # Custom detectors may take no position: they always search whole texts.
     found = [it for detector in chosen for it in detector.find(text, *((at,) if at else ()))]
     if len(whole) > CHARS_MAX:
         found.append(Finding(kind=UNCHECKED, start=CHARS_MAX, end=len(whole)))
-    if not text.isascii() and (table := _fold_table(text)):
-        found += _folded_findings(text, table, chosen, at)
+    if not text.isascii() and (table := _build_fold_table(text)):
+        found += _find_in_folded(text, table, chosen, at)
     found.sort(key=lambda it: (it.start, -it.end))
     kept: list[Finding] = []
     for it in found:
@@ -60,17 +60,17 @@ def findings(text: str, detectors: Iterable[Detector] = ALL, at: int = 0) -> lis
     return kept
 
 
-def _folded_findings(
+def _find_in_folded(
     text: str, table: dict[int, str], detectors: tuple[Detector, ...], at: int
 ) -> list[Finding]:
-    """What is in a text as it is read."""
+    """Find everything in the folded form of a text."""
     whole, text = text, text[:FOLDED_CHARS_MAX]
     folded = text.translate(table)
     if len(folded) > 2 * FOLDED_CHARS_MAX:
         return [Finding(kind=UNCHECKED, start=at, end=len(whole))]
     since = len(text[:at].translate(table)) if at else 0
     found = [it for one in detectors for it in one.find(folded, *((since,) if since else ()))]
-    places = _places(text, table) if found else []
+    places = _map_places(text, table) if found else []
     mapped = [
         Finding(kind=it.kind, start=places[it.start], end=places[it.end - 1] + 1) for it in found
     ]
@@ -80,13 +80,13 @@ def _folded_findings(
 
 
 def redacted(text: str, detectors: Iterable[Detector] = ALL) -> str:
-    """A text with `[kind]` in the place of what was found."""
+    """Replace every finding in a text by `[kind]`."""
     found = findings(text, detectors)
     return replaced(text, found) if found else text
 
 
 def replaced(text: str, found: Iterable[Finding], at: int = 0) -> str:
-    """A text from one place on, with `[kind]` in the place of each finding."""
+    """The text from a position on, with each finding replaced by `[kind]`."""
     parts: list[str] = []
     for it in found:
         parts += (text[at : it.start], f"[{it.kind}]")
@@ -95,10 +95,10 @@ def replaced(text: str, found: Iterable[Finding], at: int = 0) -> str:
 
 
 def redacted_value(value: Any, detectors: Iterable[Detector] = ALL) -> Any:
-    """JSON with every text in it redacted, keys included; the same object when nothing was found.
+    """Redact every text in a JSON value, keys included; the same object if nothing was found.
 
-    What is nested too deep to be looked at is taken out, and so is what comes after too many
-    texts. No entry is lost: keys that would become the same are numbered.
+    Values that are nested too deeply are replaced, and so is everything after too many texts. No
+    entry is lost: keys that would become equal are numbered.
     """
     if isinstance(value, str):
         return redacted(value, detectors)
@@ -111,7 +111,7 @@ def redacted_value(value: Any, detectors: Iterable[Detector] = ALL) -> Any:
 
 
 def _is_clean(value: Any, detectors: tuple[Detector, ...]) -> bool:
-    """Whether nothing is in any text of a value, which one look at all of them together tells."""
+    """Whether a value has no findings, checked by one search over all its texts together."""
     texts: list[str] = []
     names: list[str] = []
     level, depth = [value], 0
@@ -129,12 +129,12 @@ def _is_clean(value: Any, detectors: tuple[Detector, ...]) -> bool:
         level = below
         if depth >= DEPTH_MAX and level:
             return False
-    said = "\n".join(names)
-    return not (_NAMES.search(said) or findings("\n".join((said, *texts)), detectors))
+    joined = "\n".join(names)
+    return not (_NAMES.search(joined) or findings("\n".join((joined, *texts)), detectors))
 
 
 class _Redaction:
-    """One walk over one value, of so many texts."""
+    """One walk over one value, with a limit on its texts."""
 
     __slots__ = ("_detectors", "_is_named", "_texts_left")
 
@@ -145,7 +145,7 @@ class _Redaction:
 
     def value(self, value: Any, depth: int) -> Any:
         if isinstance(value, str):
-            return self._text(value)
+            return self._redact_text(value)
         if not isinstance(value, dict | list | tuple):
             return value
         if depth >= DEPTH_MAX:
@@ -154,24 +154,24 @@ class _Redaction:
         if isinstance(value, dict):
             made = {}
             for key, it in value.items():
-                named = self._text(key) if isinstance(key, str) else key
-                made[_free(named, made)] = self._entry(key, it, depth + 1)
+                named = self._redact_text(key) if isinstance(key, str) else key
+                made[_choose_free_key(named, made)] = self._redact_entry(key, it, depth + 1)
         else:
             made = [self.value(it, depth + 1) for it in value]
         return value if made == value else made
 
-    def _text(self, text: str) -> str:
+    def _redact_text(self, text: str) -> str:
         self._texts_left -= 1
         return redacted(text, self._detectors) if self._texts_left >= 0 else f"[{UNCHECKED}]"
 
-    def _entry(self, key: Any, value: Any, depth: int) -> Any:
-        """A value of a mapping; its name may tell what it is, also what is inside of it."""
+    def _redact_entry(self, key: Any, value: Any, depth: int) -> Any:
+        """Redact a value of a mapping; a secret name makes everything inside secret."""
         if self._is_named and isinstance(key, str) and _is_secret(key):
-            return _hidden(value, depth)
+            return _hide_values(value, depth)
         return self.value(value, depth)
 
 
-def _free(key: Any, taken: dict[Any, Any]) -> Any:
+def _choose_free_key(key: Any, taken: dict[Any, Any]) -> Any:
     if key not in taken:
         return key
     return next(name for n in count(2) if (name := f"{key} {n}") not in taken)
@@ -182,41 +182,39 @@ def _is_secret(name: str) -> bool:
     return bool(_NAME.search(words)) and not _NO_SECRET.search(words)
 
 
-def _hidden(value: Any, depth: int) -> Any:
+def _hide_values(value: Any, depth: int) -> Any:
     if depth >= DEPTH_MAX:
         return TOO_DEEP
     if isinstance(value, dict):
-        return {key: _hidden(it, depth + 1) for key, it in value.items()}
+        return {key: _hide_values(it, depth + 1) for key, it in value.items()}
     if isinstance(value, list | tuple):
-        return [_hidden(it, depth + 1) for it in value]
-    # Whether there is one, and that there is none, is no secret.
+        return [_hide_values(it, depth + 1) for it in value]
+    # Whether a value is present is no secret.
     is_secret = value not in (None, "") and not isinstance(value, bool)
     return f"[{SECRET_NAME}]" if is_secret else value
 
 
 def folding(text: str) -> tuple[str, list[int]]:
-    """A text as it is read, and where each of its characters stands as it is written."""
-    table = _fold_table(text)
-    return text.translate(table), _places(text, table)
+    """The folded form of a text, and the position of each of its characters in the text."""
+    table = _build_fold_table(text)
+    return text.translate(table), _map_places(text, table)
 
 
-def _fold_table(text: str) -> dict[int, str]:
-    """How the characters of a text are read that are written otherwise."""
-    readings = ((char, "" if is_unseen(char) else _plain(char)) for char in set(text))
+def _build_fold_table(text: str) -> dict[int, str]:
+    """The translation of the characters whose folded form differs."""
+    readings = (
+        (char, "" if is_unseen(char) else unicodedata.normalize("NFKC", char)) for char in set(text)
+    )
     return {ord(char): plain for char, plain in readings if plain != char}
 
 
-def _places(text: str, table: dict[int, str]) -> list[int]:
+def _map_places(text: str, table: dict[int, str]) -> list[int]:
     places: list[int] = []
     for place, char in enumerate(text):
         places += (place,) * len(table.get(ord(char), char))
     return places
 
 
-def _plain(char: str) -> str:
-    return unicodedata.normalize("NFKC", char)
-
-
 def is_unseen(char: str) -> bool:
-    """Whether a character only changes others, or nothing."""
+    """Whether a character is invisible: a format character or a combining mark."""
     return unicodedata.category(char) in ("Cf", "Mn")

@@ -1,4 +1,4 @@
-"""Redacting a text while it comes."""
+"""Redacts a text while it is streamed."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ _GROWTH = 8
 
 
 class RedactedStream:
-    """Gives a text out as `redacted` would, as soon as nothing that follows can change it.
+    """Releases the redacted text as soon as no later text can change it.
 
-    What it has given out is at every moment the beginning of the redacted whole, however the text
-    was cut: what could still become something to take out is kept back from its first character on.
-    It looks once per few characters, more rarely the more it keeps back, so that no text takes
-    long. Each detector must be able to stream.
+    At every moment, the released text is a prefix of the redacted whole, however the text was cut:
+    a part that could still become a finding is held back from its first character on. It searches
+    once per few characters, and less often the more it holds back, so that the time stays bounded.
+    Each detector must be able to stream.
     """
 
     __slots__ = ("_at", "_detectors", "_length", "_look_at", "_parts", "_stride")
@@ -28,23 +28,23 @@ class RedactedStream:
         self._length = 0
         self._look_at = stride
         self._at = 0
-        """How much of what is kept was given out: only what stands behind it is judged by it."""
+        """How much of the buffer was released; it is only context for the rest."""
 
     def hear(self, piece: str) -> str:
-        """Take in what comes next; returns what may be seen now."""
+        """Add the next piece; return the text that may be shown now."""
         self._parts.append(piece)
         self._length += len(piece)
         if self._length < self._look_at:
             return ""
         text = "".join(self._parts)
-        return self._given(text, _settled(text, self._detectors, self._at))
+        return self._release(text, _find_settled_end(text, self._detectors, self._at))
 
     def end(self) -> str:
-        """The rest: nothing follows."""
+        """Return the rest; the text is complete."""
         text = "".join(self._parts)
-        return self._given(text, len(text))
+        return self._release(text, len(text))
 
-    def _given(self, text: str, upto: int) -> str:
+    def _release(self, text: str, upto: int) -> str:
         found = [it for it in findings(text, self._detectors, self._at) if it.start < upto]
         shown = replaced(text[:upto], found, self._at)
         rest = text[max(0, upto - 1) :]
@@ -53,10 +53,10 @@ class RedactedStream:
         return shown
 
 
-def _settled(text: str, detectors: tuple[Detector, ...], at: int) -> int:
-    """How much of a text is found, or not found, in it whatever follows."""
+def _find_settled_end(text: str, detectors: tuple[Detector, ...], at: int) -> int:
+    """The length of the prefix whose findings cannot change, whatever follows."""
     upto, spans = len(text), []
-    for opening, span in _looks(text, detectors, at):
+    for opening, span in _examine(text, detectors, at):
         upto = min(upto, opening)
         spans += span
     before = -1
@@ -65,16 +65,16 @@ def _settled(text: str, detectors: tuple[Detector, ...], at: int) -> int:
         for start, end in spans:
             if start < upto and (upto < end or end == len(text)):
                 upto = start
-        # What stands behind it must be seen from there.
+        # The character before the end is the context of the rest, so it must be visible.
         while upto > at and is_unseen(text[upto - 1]):
             upto -= 1
     return max(at, upto)
 
 
-def _looks(
+def _examine(
     text: str, detectors: tuple[Detector, ...], at: int
 ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-    """From where on each detector waits for more, and what it takes for one, as yet."""
+    """For each detector: the position from which it needs more text, and its candidates so far."""
     for it in detectors:
         yield it.opening(text, at), list(it.spans(text, at))
     if text.isascii():

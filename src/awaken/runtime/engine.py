@@ -40,7 +40,7 @@ from .journal.repeated_messages import AlreadySaid, check_chosen_ids
 from .journal.streams import EventReader
 from .loop.task_waits import is_suspending
 from .plugins.input_screens import Seen
-from .primitives.latch import Latch
+from .primitives.signals import Latch
 from .remote.aborting import abort_remote
 from .resolution.registry import RegistryHandle
 from .run import Run, Services
@@ -344,7 +344,7 @@ class RunEngine:
             check_chosen_ids(request.messages, () if checkout is None else checkout.messages)
             active = self.active.of_thread(request.thread_id)
             if active is not None and active.run is not None:
-                answer = Message(role=Role.ASSISTANT, id=active.run.step_message_id)
+                answer = Message(role=Role.ASSISTANT, id=active.run.step.message_id)
                 check_chosen_ids(request.messages, (answer,))
         return request
 
@@ -421,7 +421,7 @@ class RunEngine:
             ThreadBusy: A run of the thread executes here.
             ThreadClaimed: One executes in another process.
         """
-        slot = self.active.reserve(thread_id)
+        slot = await self.active.reserve(thread_id)
         try:
             self.services.compactor.forget(thread_id)
             services = self.services

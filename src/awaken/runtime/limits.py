@@ -68,11 +68,9 @@ class ToolSlots:
         # By the tool itself, because two agents may have different tools of one id.
         self._slots: dict[int, tuple[Tool, asyncio.Semaphore]] = {}
 
-    def of(self, tool: Tool) -> asyncio.Semaphore | None:
-        """Return the tool's semaphore, or None when it has no limit."""
-        limit = tool.descriptor.concurrency
-        if limit is None:
-            return None
+    def of(self, tool: Tool) -> asyncio.Semaphore:
+        """Return the semaphore of a tool that has a limit."""
         if id(tool) not in self._slots:
+            limit = tool.descriptor.concurrency or 1
             self._slots[id(tool)] = (tool, asyncio.Semaphore(limit))
         return self._slots[id(tool)][1]

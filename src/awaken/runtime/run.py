@@ -7,8 +7,8 @@ the transcript, the journal and the state together.
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
-from types import MappingProxyType
 from typing import Any, Protocol
 
 import msgspec
@@ -19,18 +19,25 @@ from awaken.contracts.events import AgentEvent, StepStart
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.lifecycle import Blocked, Cancelled, RunStatus, Termination
 from awaken.contracts.messages.content import ContentBlock, text_of
-from awaken.contracts.messages.message import Message, MessageMetadata, Role, ToolCall
-from awaken.contracts.messages.transcript import Transcript
+from awaken.contracts.messages.message import Message, MessageMetadata, Role, ToolCall, Transcript
 from awaken.contracts.models.budgets import THREAD_LEDGER, Amount, Budget, OwnPrices, PriceList
 from awaken.contracts.models.inference import InferenceRequest, TokenUsage
+from awaken.contracts.models.model_specs import ModelSpec
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins.instruments import Instrument, InstrumentMaker
-from awaken.contracts.plugins.loop_state import PENDING_MESSAGES, RUN_LIFECYCLE, End, StopStats
+from awaken.contracts.plugins.loop_state import (
+    PENDING_ACTIONS,
+    PENDING_MESSAGES,
+    RUN_LIFECYCLE,
+    End,
+    RunLifecycle,
+    StopStats,
+)
 from awaken.contracts.runs.records import RunRecord, RunRequest, Waiting
 from awaken.contracts.state.keys import Clear, MutationBatch
 from awaken.contracts.state.profile import ProfileAccess, ProfileStore
 from awaken.contracts.storage.dispatch import Release
-from awaken.contracts.storage.store import Commit, OutboxEntry, Store, StreamCheckpoint, ToolRecord
+from awaken.contracts.storage.store import OutboxEntry, Store, StreamCheckpoint, ToolRecord
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tasks import BACKGROUND_TASKS, TaskTold
 from awaken.contracts.tools.sub_runs import DurableMessageSink, SubRuns
@@ -38,17 +45,17 @@ from awaken.contracts.tools.tool import Tool
 
 from .context.summaries import Compactor
 from .context.window import ContextWindow
-from .journal.bookmark import Answered, Bookmark, Owed, RemoteEnd, stored_bookmark
+from .journal.bookmark import Answered, Bookmark, PendingAfterHook, RemoteEnd, stored_bookmark
 from .journal.inbox import Inbox
-from .journal.journal import Journal, LastWords
+from .journal.journal import CommitWatchers, Journal, LastWords
 from .journal.known_messages import unheard_messages, wakes_model, with_free_ids
 from .journal.leases import RunHandedOver
 from .journal.streams import EventFeed
 from .limits import Limits, ToolSlots
 from .model_health.health import ModelHealth
 from .plugins.input_screens import look_at_messages
-from .primitives.alarm import Alarm
 from .primitives.cancellation import CancellationToken, TaskCancels
+from .primitives.timers import Alarm
 from .resolution.registry import RegistrySnapshot
 from .resolution.resolver import ResolvedAgent
 from .state.store import StateStore
@@ -74,10 +81,17 @@ class Services:
     """Whether a run may be released while its tasks go on: somebody wakes it."""
     instruments: list[InstrumentMaker] = field(default_factory=list)
     """Those that watch every run that begins or goes on from now on."""
-    commit_watchers: list[Callable[[Commit], None]] = field(default_factory=list)
-    """Told of every commit of a run once it is durable; they must not raise."""
+    watchers: CommitWatchers = field(default_factory=CommitWatchers)
     session_tools: dict[str, Callable[[], Sequence[Tool]]] = field(default_factory=dict)
     """What the sessions of clients that are open in this process offer now, by session."""
+
+    def price_usage(self, usage: TokenUsage, model: ModelSpec) -> TokenUsage:
+        """Return the usage with its cost, if the model's price is known and the cost is not."""
+        if usage.cost_nanos is not None and usage.cost_nanos >= 0:
+            return usage
+        # Negative counts add nothing.
+        nanos = self.prices.nanos(model, TokenUsage().plus(usage))
+        return usage if nanos is None else msgspec.structs.replace(usage, cost_nanos=nanos)
 
 
 class UnfinishedAnswer(Protocol):
@@ -112,13 +126,62 @@ class PromptCounter(Protocol):
         ...
 
 
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _NOT_SPENT = Amount()
+_LIFECYCLE, _ACTIONS, _HELD = RUN_LIFECYCLE.name, PENDING_ACTIONS.name, PENDING_MESSAGES.name
+
+
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
+class Step:
+    """The step that a run is in, or the one before while it is between two."""
+
+    number: int = 0
+    metadata: MessageMetadata
+    """Marks what the step produces."""
+    message_id: str = ""
+    """The id that its answer has or will have."""
+    calls: tuple[ToolCall, ...] = ()
+    failures: int = 0
+    """How many of its calls failed."""
+    is_open: bool = False
+    is_over: bool = False
+    """Whether everything of the step is done but its end."""
+    answer: Answered | None = None
+    """Present once the model has answered."""
+    ending: Termination | None = None
+    """How the run ends when the step is over, as far as that is known."""
+    batch_base: int | None = None
+    """The state revision that the calls that execute now were started on."""
+    passed: frozenset[Phase] = frozenset()
+    """Phases of the run and of the step whose hooks have acted."""
+    hooked: frozenset[str] = frozenset()
+    """Calls whose hooks before execution have acted."""
+    pending_after_hook: PendingAfterHook | None = None
+    """A call whose result is written and whose hooks have not acted yet."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
+class Recovery:
+    """What another process left of a run that this one goes on with."""
+
+    answered: tuple[ContentBlock, ...] = ()
+    """What the model had said in the step in which that process stopped."""
+    streamed: StreamCheckpoint | None = None
+    """What that process had streamed of the answer that is asked for now."""
+    lost: dict[str, ToolRecord] = field(default_factory=dict)
+    """What the tool journal knows of calls that were left without a result, by call."""
+    attempts: dict[str, int] = field(default_factory=dict)
+    """How often such a call was started before, if it has to be run again."""
+    ending: Termination | None = None
+    """How a plugin, or the way out, had ended the run there."""
+
+    def count_attempt(self, record: ToolRecord) -> None:
+        """Have a call run again: as one attempt more than the journal knows."""
+        self.attempts[record.call_id] = record.attempt
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Run:
-    """A run in progress."""
+    """A run in progress: what it is, what it has, and how far it is."""
 
     identity: RunIdentity
     record: RunRecord
@@ -132,96 +195,68 @@ class Run:
     state: StateStore
     journal: Journal
     feed: EventFeed
-    token: CancellationToken = field(default_factory=CancellationToken)
-    alarm: Alarm = field(default_factory=Alarm)
-    """Rings when what the run waits for takes too long."""
     inbox: Inbox
-    """Its bell is rung when something came that the run may wait for in process."""
+    """Its signal wakes the run when something came that it may wait for in process."""
     messages: Transcript
-    """The transcript: read by everybody, appended to by `append` only."""
-    profile: ProfileAccess | None = None
-    own: Mapping[str, Any] = field(default_factory=dict)
-    """The per-run objects of the plugins, by plugin name."""
+    """The transcript; only `append` adds to it."""
     tickets: dict[str, Ticket]
     """Tickets of this run that are open or not yet acted on, by call id."""
     open_calls: dict[str, ToolCall]
     """Tool calls that have no result yet, in call order."""
-    metadata: MessageMetadata
-    """Marks what this step produces."""
+    step: Step
     usage: TokenUsage
     stats: StopStats
     started_ms: int
     """Monotonic time at which this activation began."""
     active_before_ms: int = 0
     """Executing time of earlier activations."""
-    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
-    """The loop that executes the run; a tool may run in another thread."""
-    cancels: TaskCancels = field(init=False)
-    """The cancellations of the task that executes the run."""
-    step: int = 0
-    step_message_id: str = ""
-    answered: tuple[ContentBlock, ...] = ()
-    """What the model had said in the step in which another process stopped."""
+    has_budgets: bool = False
+    """Whether anything limits or counts what the run spends."""
+    recovery: Recovery | None = None
+    """Present when another process has begun what is executed here."""
+    is_continued: bool = False
+    """Whether it waited and goes on."""
+    is_attached: bool = False
+    """Whether a caller awaits the run, so that it ends with its caller."""
+    has_input: bool = False
+    """Whether queued input may be there that the run could take in."""
+    has_children: bool = False
+    """Whether it started runs below it here."""
     response: str = ""
     output: Any = None
     output_retries: int = 0
-    step_calls: tuple[ToolCall, ...] = ()
-    step_failures: int = 0
-    is_step_open: bool = False
-    is_attached: bool = False
-    """Whether somebody awaits the run, so that it ends with its caller."""
-    streaming: "UnfinishedAnswer | None" = None
-    """The model turn that is being streamed."""
-    on_open: Callable[[], None] | None = None
-    """Called once the run is durable."""
-    passed: frozenset[Phase] = frozenset()
-    """Phases of the run and of its step whose hooks have acted."""
-    hooked: frozenset[str] = frozenset()
-    """Calls of the step whose hooks before execution have acted."""
-    owed: Owed | None = None
-    """A call whose result is written and whose hooks have not acted yet."""
-    answer: Answered | None = None
-    """Present once the model has answered in this step."""
-    is_step_over: bool = False
-    """Whether everything of the step is done but its end."""
-    verdict: Termination | None = None
-    """How the run ends when its step is over, as far as that is known."""
-    batch_base: int | None = None
-    """The state revision that the calls of the step that run now were started on."""
-    is_recovered: bool = False
-    """Whether another process has begun what is executed here."""
-    is_continued: bool = False
-    """Whether it waited and goes on."""
-    ended_before: Termination | None = None
-    """How a plugin, or the way out, had ended the run there."""
-    heard: StreamCheckpoint | None = None
-    """What another process has streamed of the answer that is asked for now."""
-    lost: Mapping[str, ToolRecord] = field(default_factory=lambda: _NOTHING)
-    """What the tool journal knows of calls that another process left without a result."""
-    attempts: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
-    """How often such a call was started before, if it has to be run again."""
-    unsettled: Amount = _NOT_SPENT
-    """What the tenant's ledger was not charged with yet."""
-    meter: PromptCounter | None = None
-    """Present once a budget has to know how long requests are."""
-    window: ContextWindow | None = None
-    """What is sent of the transcript; None while all of it is."""
-    has_input: bool = False
-    """Whether queued input may be there that the run could take in."""
     children: ChildStarter | None = None
     """Starts what its calls set going."""
-    has_children: bool = False
-    """Whether it started runs below it here."""
-    asides: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by the tool call that asks the model something."""
+    on_open: Callable[[], None] | None = None
+    """Called once the run is durable."""
     instruments: tuple[Instrument, ...] = ()
     """What watches it while it executes here."""
+    profile: ProfileAccess | None = None
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """The per-run objects of the plugins, by plugin name."""
+    streaming: "UnfinishedAnswer | None" = None
+    """The model turn that is being streamed."""
+    window: ContextWindow | None = None
+    """What is sent of the transcript; None while all of it is."""
+    meter: PromptCounter | None = None
+    """Present once a budget has to know how long requests are."""
+    unsettled: Amount = _NOT_SPENT
+    """What the tenant's ledger was not charged with yet."""
+    side_call_lock: asyncio.Lock | None = None
+    """Held by the tool call that asks the model something."""
     remote_end: RemoteEnd | None = None
     """How the turn at a remote backend ended."""
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    """The loop that executes the run; a tool may run in another thread."""
+    token: CancellationToken = field(default_factory=CancellationToken)
+    alarm: Alarm = field(default_factory=Alarm)
+    """Calls back when what the run waits for takes too long."""
+    cancels: TaskCancels = field(init=False)
+    """The cancellations of the task that executes the run."""
 
     @property
     def cancel_cause(self) -> str:
-        """Who cancelled; a cancellation nobody asked for is the caller's or the process's end."""
+        """What cancelled the run: unless a cause was given, its caller or the process's end."""
         return self.token.cause or ("caller" if self.is_attached else "shutdown")
 
     @property
@@ -230,48 +265,47 @@ class Run:
         return self.active_before_ms + self.services.clock.monotonic_ms() - self.started_ms
 
     @property
-    def termination(self) -> Termination | None:
-        """How the run was ended by a plugin or a rule, or None while it goes on."""
-        lifecycle = self.state.get(RUN_LIFECYCLE)
-        return lifecycle.termination if lifecycle.status is RunStatus.DONE else None
-
-    @property
-    def stopped_by(self) -> AwakenError | None:
-        """Why the run stops here without an outcome; None while it goes on or ends properly."""
-        return self.journal.closed_by
-
-    @property
     def is_delivered(self) -> bool:
         """Whether it executes for a dispatch, which is delivered again if it stops here."""
         lease = self.journal.lease
         return lease is not None and lease.dispatch_id is not None
 
     @property
-    def is_cancelled(self) -> bool:
-        """Whether somebody cancelled the run."""
-        return self.token.cause is not None
-
-    @property
     def ending(self) -> Termination | None:
-        """How the run has to end now, or None while it may go on.
+        """How the run has to end now: cancelled, or as a plugin or a rule says; None: it goes on.
 
         Asked at every turn, because foreign code may swallow the cancellation it was sent.
         """
-        return Cancelled(cause=self.cancel_cause) if self.is_cancelled else self.termination
+        if self.token.cause is not None:
+            return Cancelled(cause=self.token.cause)
+        lifecycle: RunLifecycle | None = self.state.values.get(_LIFECYCLE)
+        if lifecycle is None or lifecycle.status is not RunStatus.DONE:
+            return None
+        return lifecycle.termination
+
+    def end(self, termination: Termination) -> None:
+        """Decide how the run ends; its step takes notice at its next turn."""
+        self.state.update(RUN_LIFECYCLE, End(termination=termination))
+
+    def has_work(self, phase: Phase) -> bool:
+        """Whether anything would happen in a phase that has not happened before a crash."""
+        is_busy = phase in self.agent.env.phases or self.state.values.get(_ACTIONS)
+        return bool(is_busy) and phase not in self.step.passed
 
     def emit(self, event: AgentEvent) -> None:
-        """Show a live event to whoever watches."""
+        """Show a live event to the readers."""
         if not self.feed.readers:
             return
-        if self.journal.has_announcements:
+        if self.journal.announced:
             self.journal.announce(event, is_logged=False)
         else:
             self.feed.emit(event)
 
     def show(self, event: AgentEvent) -> None:
         """Show an event now and keep it for the log."""
-        self.journal.record(event)
-        self.emit(event)
+        self.journal.events.append(event)
+        if self.feed.readers:
+            self.emit(event)
 
     def unfinished_events(self) -> list[AgentEvent]:
         """What readers have seen since the last commit, with streamed pieces joined."""
@@ -280,17 +314,15 @@ class Run:
 
     def begin_step(self) -> None:
         """Count a new step and fix the id of the message that it will produce."""
-        self.step += 1
-        self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=self.step - 1)
-        self.step_message_id = self.services.ids.new_id()
-        self.step_calls = ()
-        self.step_failures = 0
-        self.is_step_open = True
-        self.is_step_over = False
-        self.answer = self.verdict = self.batch_base = None
-        if self.passed or self.hooked:
-            self.passed, self.hooked = self.passed & _OF_RUN, frozenset()
-        self.show(StepStart(message_id=self.step_message_id))
+        before = self.step
+        self.step = Step(
+            number=before.number + 1,
+            metadata=MessageMetadata(run_id=self.identity.run_id, step_index=before.number),
+            message_id=self.services.ids.new_id(),
+            is_open=True,
+            passed=before.passed & _OF_RUN if before.passed else before.passed,
+        )
+        self.show(StepStart(message_id=self.step.message_id))
 
     def append(self, message: Message) -> None:
         """Add a message with its id and mark to the transcript and to the next commit."""
@@ -308,9 +340,9 @@ class Run:
         if self.agent.env.message_screens:
             (message,), blocked = look_at_messages(self.agent.env, (message,))
             if blocked is not None:
-                block_run(self, blocked)
+                self.end(Blocked(reason=blocked))
         marked = msgspec.structs.replace(
-            message, id=message.id or self.services.ids.new_id(), metadata=self.metadata
+            message, id=message.id or self.services.ids.new_id(), metadata=self.step.metadata
         )
         self.append(marked)
         sender = message.sender
@@ -322,16 +354,18 @@ class Run:
         if all(entry.entry_id != known.entry_id for known in self.journal.outbox):
             self.journal.outbox.append(entry)
 
-    def take_in_news(self) -> bool:
-        """Add what was sent to the run and not taken in yet; returns whether the model is asked."""
-        held = self.state.get(PENDING_MESSAGES)
+    def drain_inbox(self) -> bool:
+        """Append what was sent to the run; returns whether the model has to be asked about it."""
+        held: tuple[Message, ...] = self.state.values.get(_HELD, ())
+        if not (held or self.inbox.messages):
+            return False
         if held:
             self.state.commit(MutationBatch(ops=(Clear(key=PENDING_MESSAGES),)))
             held = with_free_ids(unheard_messages(held, self.messages), self.messages)
-        news = (*held, *self.inbox.drain())
-        for message in news:
+        taken = (*held, *self.inbox.drain())
+        for message in taken:
             self.append_user(message)
-        return wakes_model(news)
+        return wakes_model(taken)
 
     def hold(self, messages: Iterable[Message]) -> None:
         """Keep messages for later: the transcript has no place for them while calls wait.
@@ -372,67 +406,75 @@ class Run:
         return self.record
 
     def _bookmark(self) -> Bookmark:
-        base, written = self.batch_base, self.state.written
+        step, written = self.step, self.state.written
+        base = step.batch_base
         changed = (name for name, at in written.items() if base is not None and at > base)
+        lifecycle = self.state.get(RUN_LIFECYCLE)
         return Bookmark(
-            step=self.step,
-            is_step_open=self.is_step_open,
-            message_id=self.step_message_id,
-            answer=self.answer,
-            is_over=self.is_step_over,
-            failures=self.step_failures,
+            step=step.number,
+            is_step_open=step.is_open,
+            message_id=step.message_id,
+            answer=step.answer,
+            is_over=step.is_over,
+            failures=step.failures,
             output_retries=self.output_retries,
-            passed=self.passed,
-            hooked=self.hooked,
-            owed=self.owed,
+            passed=step.passed,
+            hooked=step.hooked,
+            owed=step.pending_after_hook,
             written=tuple(sorted(changed)),
-            verdict=self.verdict,
-            termination=self.termination,
+            verdict=step.ending,
+            termination=lifecycle.termination if lifecycle.status is RunStatus.DONE else None,
             is_remote=not self.agent.is_local,
             remote_end=self.remote_end,
         )
 
-    async def flush_record(
+    async def flush_record(self) -> None:
+        """Make everything pending durable together with the record of the run, which goes on."""
+        await self.journal.flush(self.state, self._next_record)
+
+    async def flush_last(
         self,
-        status: RunStatus,
+        event: AgentEvent,
+        termination: Termination | None,
+        waiting: Waiting | None,
+        outbox: tuple[OutboxEntry, ...],
+    ) -> None:
+        """End the run, or let it wait, in one commit, which alone has its last event.
+
+        The same commit lets its thread go.
+        """
+        lease = self.journal.lease
+        is_released = lease is not None and not lease.is_kept
+        last = LastWords(event, outbox, Release() if is_released else None)
+        record = partial(self._next_record, is_last=True, termination=termination, waiting=waiting)
+        await self.journal.flush(self.state, record, last)
+
+    def _next_record(
+        self,
         *,
+        is_last: bool = False,
         termination: Termination | None = None,
         waiting: Waiting | None = None,
-        finish: AgentEvent | None = None,
-        orders: Iterable[OutboxEntry] = (),
-    ) -> None:
-        """Make everything pending durable together with the run's record.
-
-        A run that ends or waits lets its thread go in the same commit, which alone has its last
-        event and the orders that follow from it.
-        """
-        is_running = status is RunStatus.RUNNING
-        is_kept = is_running and self.journal.lease is not None
-
-        def record() -> RunRecord:
-            now = self.services.clock.now_ms()
-            self.record = msgspec.structs.replace(
-                self.record,
-                status=status,
-                active_agent_id=self.identity.active_agent_id,
-                waiting=waiting,
-                termination=termination,
-                backend_status=self.remote_end.status if self.remote_end is not None else None,
-                final_output=None if is_running else self.response or None,
-                steps=self.step - 1 if self.is_step_open else self.step,
-                usage=self.usage,
-                bookmark=stored_bookmark(self._bookmark()) if is_kept else None,
-                finished_at=now if status is RunStatus.DONE else None,
-                updated_at=now,
-            )
-            return self.record
-
-        last = None
-        if finish is not None:
-            lease = self.journal.lease
-            is_released = lease is not None and not lease.is_kept
-            last = LastWords(finish, tuple(orders), Release() if is_released else None)
-        await self.journal.flush(self.state, record, last)
+    ) -> RunRecord:
+        step, status, now = self.step, RunStatus.RUNNING, self.services.clock.now_ms()
+        if is_last:
+            status = RunStatus.DONE if waiting is None else RunStatus.WAITING
+        is_kept = not is_last and self.journal.lease is not None
+        self.record = msgspec.structs.replace(
+            self.record,
+            status=status,
+            active_agent_id=self.identity.active_agent_id,
+            waiting=waiting,
+            termination=termination,
+            backend_status=self.remote_end.status if self.remote_end is not None else None,
+            final_output=self.response or None if is_last else None,
+            steps=step.number - 1 if step.is_open else step.number,
+            usage=self.usage,
+            bookmark=stored_bookmark(self._bookmark()) if is_kept else None,
+            finished_at=now if status is RunStatus.DONE else None,
+            updated_at=now,
+        )
+        return self.record
 
 
 def unheard_by(run: Run, messages: Iterable[Message]) -> tuple[Message, ...]:
@@ -444,11 +486,6 @@ def unheard_by(run: Run, messages: Iterable[Message]) -> tuple[Message, ...]:
 
 
 _OF_RUN = frozenset({Phase.RUN_START, Phase.RUN_END})
-
-
-def block_run(run: Run, reason: str) -> None:
-    """End a run before anything else: it may not go on with what came in."""
-    run.state.update(RUN_LIFECYCLE, End(termination=Blocked(reason=reason)))
 
 
 def _hear_end(run: Run, task_id: str, usage: TokenUsage | None) -> None:

@@ -101,15 +101,15 @@ class StopRules:
         return StoppedReason(code=str(code), detail=detail) if holds else None
 
 
-def advanced(
-    stats: StopStats, calls: tuple[ToolCall, ...], *, failed: bool, active_ms: int
+def count_step(
+    stats: StopStats, calls: tuple[ToolCall, ...], *, is_failed: bool, active_ms: int
 ) -> StopStats:
     """Return the stats after one more step; a step failed when every tool call in it did."""
     prints = (*stats.last_calls, _fingerprint(calls)) if calls else ()
     return StopStats(
         rounds=stats.rounds + 1,
         active_ms=active_ms,
-        consecutive_errors=stats.consecutive_errors + 1 if failed else 0,
+        consecutive_errors=stats.consecutive_errors + 1 if is_failed else 0,
         last_calls=prints[-_WINDOW_MAX:],
     )
 

@@ -1,4 +1,62 @@
-"""The server: one ASGI app made of the protocols' routes, with who may call what.
+"""The server: one ASGI app made of the protocols' routes, with authentication and limits.
 
-It knows no concrete protocol, store or agent; `bootstrap` puts them together.
+This module has its configuration and what `runtime.asgi()`, `runtime.view()` and
+`runtime.remembered` return. The package knows no concrete protocol, store or agent; `bootstrap`
+puts them together.
 """
+
+from typing import TYPE_CHECKING
+
+from awaken._deferred_imports import defer_imports
+
+if TYPE_CHECKING:
+    from awaken.server.app import (
+        ServerApp,
+    )
+    from awaken.server.config import (
+        JwtConfig,
+        RateLimit,
+        ServerConfig,
+        ServerLimits,
+        TokenSpec,
+    )
+    from awaken.services.remembered import (
+        RememberedAnswers,
+    )
+    from awaken.services.view import (
+        TenantView,
+    )
+    from awaken.transport.routes import (
+        Access,
+        Principal,
+    )
+
+__all__ = [
+    "Access",
+    "JwtConfig",
+    "Principal",
+    "RateLimit",
+    "RememberedAnswers",
+    "ServerApp",
+    "ServerConfig",
+    "ServerLimits",
+    "TenantView",
+    "TokenSpec",
+]
+
+_HOMES = {
+    "Access": "awaken.transport.routes",
+    "JwtConfig": "awaken.server.config",
+    "Principal": "awaken.transport.routes",
+    "RateLimit": "awaken.server.config",
+    "RememberedAnswers": "awaken.services.remembered",
+    "ServerApp": "awaken.server.app",
+    "ServerConfig": "awaken.server.config",
+    "ServerLimits": "awaken.server.config",
+    "TenantView": "awaken.services.view",
+    "TokenSpec": "awaken.server.config",
+}
+"""The module that each name is imported from."""
+
+if not TYPE_CHECKING:  # Type checkers see the imports above, and refuse every other name.
+    __getattr__, __dir__ = defer_imports(__name__, _HOMES)

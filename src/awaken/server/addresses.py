@@ -1,4 +1,4 @@
-"""Where a server listens, what it is called, and where pages that call it come from."""
+"""Checks of the address that a server listens on, and of the Host and Origin of a request."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from .config import ServerConfig
 
 
 class UnsafeExposure(UsageError):
-    """The server would serve everybody in the network without asking who they are."""
+    """The server would serve the whole network without authentication."""
 
     code = "unsafe_exposure"
     template = (
@@ -23,12 +23,12 @@ class UnsafeExposure(UsageError):
 
 
 def check_exposure(host: str | None, config: ServerConfig) -> None:
-    """Refuse to listen where others could call without a token; call it before binding.
+    """Refuse to listen where other machines could call without a token; call it before binding.
 
-    A name counts as exposed unless it is `localhost`: what it means is decided elsewhere.
+    A host name counts as exposed unless it is `localhost`: DNS decides which address it means.
 
     Raises:
-        UnsafeExposure: Others could call, and nothing asks who they are.
+        UnsafeExposure: Other machines could call, and the server has no authentication.
     """
     if config.asks_who_calls or config.is_guarded_elsewhere:
         return
@@ -37,7 +37,7 @@ def check_exposure(host: str | None, config: ServerConfig) -> None:
 
 
 class HostOriginCheck:
-    """Checks that a request was meant for this server, by the names in it."""
+    """Checks by the Host and Origin headers that a request was meant for this server."""
 
     def __init__(self, config: ServerConfig) -> None:
         self._origins = frozenset(config.cors_origins)
@@ -46,10 +46,10 @@ class HostOriginCheck:
         self._checks_host = is_open and "*" not in self._hosts
 
     def check(self, headers: Mapping[str, str]) -> None:
-        """Refuse a page of somewhere else, also when its name was made to mean this machine.
+        """Refuse a page of a foreign origin, also if DNS rebinding made it look local.
 
         Raises:
-            Problem: 403.
+            HttpError: 403.
         """
         host = headers.get("host", "")
         if self._checks_host and not (is_loopback(name := _name(host)) or name in self._hosts):
@@ -70,7 +70,7 @@ class HostOriginCheck:
 
 @lru_cache(1024)
 def is_loopback(host: str) -> bool:
-    """Whether an address can only be reached from this machine, for sure."""
+    """Whether an address can certainly be reached from this machine only."""
     if host.lower() == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""The ASGI app: the routes of all protocols, and the life of what runs beside them."""
+"""The ASGI app: the routes of all protocols, and the lifespan of their background work."""
 
 import asyncio
 import logging
@@ -20,29 +20,29 @@ from .table import RouteTable
 
 logger = logging.getLogger(__name__)
 access_logger = logging.getLogger("awaken.access")
-"""One line for each request, for whoever lets it log at INFO."""
+"""Logs one line for each request, if its level is INFO."""
 
 T = TypeVar("T")
 
 
 class ServerApp:
-    """Serves protocols over one desk. Opened by the first request if nobody did before."""
+    """Serves protocols over one runtime. The first request opens it, if it is not open yet."""
 
     def __init__(
         self,
-        premises: ServerContext,
+        context: ServerContext,
         protocols: Sequence[WireProtocol],
         open_runtime: Callable[[AsyncExitStack], Awaitable[None]],
         version: str = "0",
     ) -> None:
-        self.premises = premises
-        operations = Operations(premises, [it.name for it in protocols], version)
+        self.premises = context
+        operations = Operations(context, [it.name for it in protocols], version)
         spoken = (route for protocol in protocols for route in protocol.routes)
         self.routes: tuple[ApiRoute, ...] = with_document((*operations.routes(), *spoken), version)
-        self._desk = premises.desk
+        self._services = context.desk
         self._protocols = protocols
         self._open_runtime = open_runtime
-        self._surroundings = HostOriginCheck(premises.config)
+        self._origin_check = HostOriginCheck(context.config)
         self._table = RouteTable(
             (route.method, route.path, Endpoint(route, self.premises)) for route in self.routes
         )
@@ -63,38 +63,38 @@ class ServerApp:
         async with self._opening:
             if self._running is not None:
                 return
-            self._desk.following.open()
+            self._services.following.open()
             async with AsyncExitStack() as stack:
                 await self._open_runtime(stack)
                 self._observe(stack)
                 for protocol in self._protocols:
                     if protocol.lifespan is not None:
-                        await stack.enter_async_context(protocol.lifespan(self._desk))
+                        await stack.enter_async_context(protocol.lifespan(self._services))
                 self._running = stack.pop_all()
             self.premises.is_draining = False
 
     def _observe(self, stack: AsyncExitStack) -> None:
-        """Count what happens until the stack is closed."""
-        services, premises = self._desk.engine.services, self.premises
-        observations = premises.observations
+        """Count commits, calls and deliveries until the stack is closed."""
+        services, context = self._services.engine.services, self.premises
+        observations = context.observations
 
         def watch(watchers: list[T], *more: T) -> None:
             for watcher in more:
                 watchers.append(watcher)
                 stack.callback(watchers.remove, watcher)
 
-        watch(services.commit_watchers, observations.committed)
-        watch(services.instruments, observations.instrument, premises.statistics.instrument)
-        watch(self._desk.control.mailbox_watchers, observations.mailbox)
+        watch(services.watchers.commits, observations.committed)
+        watch(services.instruments, observations.instrument, context.statistics.instrument)
+        watch(self._services.control.mailbox_watchers, observations.mailbox)
 
     def drain(self) -> None:
-        """Take nothing more and say so; what was begun goes on."""
+        """Accept no more requests and report that as unhealthy; running requests continue."""
         self.premises.is_draining = True
 
     async def close(self) -> None:
-        """Take nothing more, end every stream, then stop what was started."""
+        """Accept no more requests, end every stream, then stop what was started."""
         self.drain()
-        self._desk.following.close()
+        self._services.following.close()
         self.premises.refusals.close()
         running, self._running = self._running, None
         if running is not None:
@@ -104,7 +104,7 @@ class ServerApp:
         await receive()
         try:
             await self.open()
-        except Exception as error:  # noqa: BLE001 - told to the server, which stops
+        except Exception as error:  # noqa: BLE001 - the web server gets the message, and stops
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.startup.complete"})
@@ -113,13 +113,13 @@ class ServerApp:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        clock, observations = self._desk.clock, self.premises.observations
+        clock, observations = self._services.clock, self.premises.observations
         started = clock.monotonic_ms()
-        exchange = HttpExchange(scope, send, request_id_of(scope) or self._desk.ids.new_id())
+        exchange = HttpExchange(scope, send, request_id_of(scope) or self._services.ids.new_id())
         route = "unmatched"
         observations.in_flight.add(1)
         try:
-            found = await self._found(exchange)
+            found = await self._find_endpoint(exchange)
             if isinstance(found, Endpoint):
                 route = found.route.path
                 await found(exchange, receive)
@@ -132,27 +132,27 @@ class ServerApp:
             if access_logger.isEnabledFor(logging.INFO):
                 _log_access(exchange, route, took)
 
-    async def _found(self, exchange: HttpExchange) -> Endpoint | Bytes:
-        """What serves a request, or why nothing does."""
+    async def _find_endpoint(self, exchange: HttpExchange) -> Endpoint | Bytes:
+        """Find the endpoint of a request, or the reply that says why there is none."""
         try:
             if self._running is None and not self.premises.is_draining:
                 await self.open()
-            return self._matched(exchange)
+            return self._match_route(exchange)
         except HttpError as problem:
-            told = problem
+            refusal = problem
         except AwakenError as error:
             logger.exception("The server could not be opened (%s)", exchange.request_id)
-            told = problem_of(error)
-        told.request_id = exchange.request_id
-        self.premises.refusals.note(told, "unmatched", exchange.client)
-        return native_refusal(told)
+            refusal = problem_of(error)
+        refusal.request_id = exchange.request_id
+        self.premises.refusals.note(refusal, "unmatched", exchange.client)
+        return native_refusal(refusal)
 
-    def _matched(self, exchange: HttpExchange) -> Endpoint | Bytes:
+    def _match_route(self, exchange: HttpExchange) -> Endpoint | Bytes:
         scope = exchange.scope
         headers = exchange.headers = headers_of(scope, self.premises.config.limits)
-        self._surroundings.check(headers)
+        self._origin_check.check(headers)
         origin = headers.get("origin")
-        if origin is not None and self._surroundings.allows(origin):
+        if origin is not None and self._origin_check.allows(origin):
             exchange.let_read(origin)
         found = self._table.find(_path(scope))
         if found is None:
@@ -168,7 +168,7 @@ class ServerApp:
 
 
 def _log_access(exchange: HttpExchange, route: str, took_ms: float) -> None:
-    """Say that a request was answered; its query is left out, it may hold secrets."""
+    """Log that a request was answered, without its query, which may hold secrets."""
     scope = exchange.scope
     facts = {"method": scope["method"], "path": scope["path"], "status": exchange.status}
     access_logger.info(
@@ -187,14 +187,14 @@ def _log_access(exchange: HttpExchange, route: str, took_ms: float) -> None:
 
 
 def _path(scope: Scope) -> str:
-    """The path below the place where the app is mounted."""
+    """The path below the mount point of the app."""
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
     return path.removeprefix(root)
 
 
 def _other(method: str, endpoints: Mapping[str, Endpoint]) -> Bytes:
-    """The answer to a method that no route of the path has, and to pages that ask before."""
+    """Answer CORS preflight requests, and methods that no route of the path has."""
     methods = ", ".join((*endpoints, "OPTIONS")).encode()
     if method != "OPTIONS":
         message = f"This path only knows {methods.decode()}."

@@ -1,4 +1,4 @@
-"""Who calls, and what it may do."""
+"""Authentication: who the caller is, and what it may do."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -10,55 +10,59 @@ from awaken.transport.problems import HttpError
 from awaken.transport.routes import Access, Principal
 
 from .addresses import is_loopback
-from .config import NOBODY, ServerConfig, TokenSpec, is_token
+from .config import ANONYMOUS, ServerConfig, TokenSpec, is_token
 from .json_web_tokens import WebTokens
 from .rates import Rates
 
 LOCAL = Principal(id="local", access=frozenset(Access))
-"""Whoever can reach a server that asks nobody."""
+"""The caller of a server without authentication."""
 
 _FORWARDED = frozenset({"forwarded", "x-forwarded-for", "via"})
-"""By these headers a proxy says that it calls for somebody else."""
+"""A proxy that forwards another client's request sets one of these headers."""
 
 
 class Authenticator(Protocol):
-    """Tells from a request's headers who calls."""
+    """Identifies the caller by a request's headers."""
 
     def admit(self, headers: Mapping[str, str], access: Access, client: str = "") -> Principal:
-        """The caller, if it may do that; `client` is the address that it calls from.
+        """Return the caller, if it has the scope; `client` is the address that it calls from.
 
         Raises:
-            Problem: 401 when it is unknown, 403 when it may not, 429 when it was wrong too often.
+            HttpError: 401 when it is unknown, 403 when it lacks the scope, 429 after too many
+                failed attempts.
         """
         ...
 
 
 def build_authenticator(config: ServerConfig, clock: Clock) -> Authenticator:
-    """The way in that a config asks for."""
-    return TokenDoor(config, clock) if config.asks_who_calls else OpenDoor(config)
+    """Make the authenticator that a config asks for."""
+    return (
+        TokenAuthenticator(config, clock) if config.asks_who_calls else LocalAuthenticator(config)
+    )
 
 
-class OpenDoor:
-    """Lets everybody on this machine do everything, and nobody else unless others check them.
+class LocalAuthenticator:
+    """Grants everything to callers on this machine, and nothing to others.
 
-    Whoever has no address, as on a socket file, may be anybody behind a proxy; so may whoever a
-    proxy on this machine calls for.
+    It grants everything to every caller if the config says that a proxy authenticates them. A
+    caller without an address, as on a socket file, may be a remote client behind a proxy, and so
+    may a local caller whose request was forwarded: both count as remote.
     """
 
     def __init__(self, config: ServerConfig | None = None) -> None:
         self._is_guarded = config is not None and config.is_guarded_elsewhere
 
     def admit(self, headers: Mapping[str, str], access: Access, client: str = "") -> Principal:
-        """The local caller, or nobody where nobody is asked."""
+        """Return the local caller, or the anonymous one on an open route."""
         if self._is_guarded or (is_loopback(client) and _FORWARDED.isdisjoint(headers)):
             return LOCAL
         if access is Access.OPEN:
-            return NOBODY
+            return ANONYMOUS
         raise _unknown("admin authentication required")
 
 
-class TokenDoor:
-    """Asks for a bearer token: one that was configured, or a signed one."""
+class TokenAuthenticator:
+    """Requires a bearer token: a configured one, or a signed one."""
 
     def __init__(self, config: ServerConfig, clock: Clock) -> None:
         self._known = [(token.digest, _principal(token)) for token in config.tokens]
@@ -66,9 +70,9 @@ class TokenDoor:
         self._failures = Rates(config.limits.login_failures, clock)
 
     def admit(self, headers: Mapping[str, str], access: Access, client: str = "") -> Principal:
-        """The caller, if its token allows that."""
+        """Return the caller, if its token has the scope."""
         if access is Access.OPEN:
-            return NOBODY
+            return ANONYMOUS
         principal = self._caller(_bearer(headers.get("authorization")), client)
         if not principal.may(access):
             challenge = (b"www-authenticate", b'Bearer error="insufficient_scope"')
@@ -77,7 +81,7 @@ class TokenDoor:
         return principal
 
     def _caller(self, token: str, client: str) -> Principal:
-        """Whom a token names; it is verified first, so that no failures of others refuse it."""
+        """The caller of a token; a valid one is accepted whatever failed from that address."""
         digest = sha256(token.encode()).digest()
         found = None
         for known, principal in self._known:
@@ -86,7 +90,7 @@ class TokenDoor:
         if found is None and self._web_tokens is not None:
             found = self._web_tokens.principal(token, digest)
         if found is None:
-            # An address may be shared, as behind a proxy: only tokens that are wrong wait.
+            # Clients may share an address, as behind a proxy: only wrong tokens are limited.
             self._failures.check(client, "Too many failed logins.")
             self._failures.count(client)
             raise _unknown("invalid admin bearer token", b' error="invalid_token"')

@@ -1,4 +1,4 @@
-"""What a server is told: who may call, from where, and how much."""
+"""The configuration of a server: tokens, origins and limits."""
 
 from hashlib import sha256
 from urllib.parse import urlsplit
@@ -11,16 +11,16 @@ from awaken.contracts.secrets import RedactedString
 from awaken.transport.json_bodies import VALUES_MAX
 from awaken.transport.routes import SCOPES, Access, Principal
 
-NOBODY = Principal(id="anonymous", access=frozenset(), tenant_id="(nobody)")
-"""Who calls a route that asks nobody; nothing belongs to it, and nobody else may be its tenant."""
+ANONYMOUS = Principal(id="anonymous", access=frozenset(), tenant_id="(nobody)")
+"""The caller of an open route. It owns nothing, and no other caller may have its tenant."""
 
 
 class RateLimit(StrictRecord, frozen=True, kw_only=True):
-    """How often somebody may do something."""
+    """How often a caller may do something."""
 
     per_s: float
     burst: int
-    """How many at once, after a pause."""
+    """How many may come at once after a pause."""
 
     def __post_init__(self) -> None:
         if self.per_s <= 0 or self.burst < 1:
@@ -31,7 +31,7 @@ class TokenSpec(StrictRecord, frozen=True, kw_only=True):
     """A bearer token: whose it is, what it allows, and for which tenant.
 
     Raises:
-        InvalidInput: It would match nobody or too many.
+        InvalidInput: It would match no caller or too many.
     """
 
     id: str
@@ -40,7 +40,7 @@ class TokenSpec(StrictRecord, frozen=True, kw_only=True):
     sha256: str | None = None
     """The token's hash as hex digits, instead of the token itself."""
     tenant_id: str | None = None
-    """Absent: every tenant's objects."""
+    """Absent: the objects of every tenant."""
 
     def __post_init__(self) -> None:
         _hide(self, "token")
@@ -65,10 +65,10 @@ class TokenSpec(StrictRecord, frozen=True, kw_only=True):
 
 
 class JwtConfig(StrictRecord, frozen=True, kw_only=True):
-    """Which JSON web tokens are believed. Issuer, audience and expiry are always required.
+    """Which JSON web tokens are accepted. Issuer, audience and expiry are always required.
 
     Raises:
-        InvalidInput: It leaves open who signs.
+        InvalidInput: It does not determine who may sign.
     """
 
     issuer: str
@@ -81,7 +81,7 @@ class JwtConfig(StrictRecord, frozen=True, kw_only=True):
     principal_claim: str = "sub"
     scope_claim: str = "scope"
     tenant_claim: str | None = None
-    """When it is named, a token without it is refused."""
+    """If it is set, a token without the claim is refused."""
 
     def __post_init__(self) -> None:
         _hide(self, "key")
@@ -96,10 +96,10 @@ class JwtConfig(StrictRecord, frozen=True, kw_only=True):
 
 
 class ServerLimits(StrictRecord, frozen=True, kw_only=True):
-    """How much at once, and how often; all sizes are bytes, all times milliseconds."""
+    """Limits on concurrency, sizes and rates; sizes are bytes, times are milliseconds."""
 
     requests: int = 512
-    """How many requests are served at once, streams left out."""
+    """How many requests are served at once, not counting streams."""
     streams: int = 10_000
     requests_per_caller: int = 128
     streams_per_caller: int = 1_000
@@ -108,26 +108,26 @@ class ServerLimits(StrictRecord, frozen=True, kw_only=True):
     id_chars: int = 256
     """How long an id in a path may be."""
     body_values: int = VALUES_MAX
-    """How many values (members, items, and all that has them) the JSON of a body may have."""
+    """How many values (members, items and containers) the JSON of a body may have."""
     held_bytes: int = 512 * 1024 * 1024
-    """What all requests together may hold: bodies until they are handled, replies until sent."""
+    """The memory of all requests together: bodies until handled, replies until sent."""
     body_ms: int = 30_000
     """How long a client may take to send a body."""
     run_wait_ms: int = 300_000
     """How long `POST /v1/runs` waits for a result before it answers with the run's id."""
     probe_ms: int = 5_000
-    """How long the store may take to prove that it is there."""
+    """How long the store may take to answer a health check."""
     submits: RateLimit = RateLimit(per_s=100, burst=500)
     decisions: RateLimit = RateLimit(per_s=50, burst=200)
     login_failures: RateLimit = RateLimit(per_s=0.5, burst=20)
-    """By the address that they come from."""
+    """Counted per client address."""
 
 
 class ServerConfig(StrictRecord, frozen=True, kw_only=True):
-    """How a server serves. Without tokens and without `jwt` it serves only its own machine.
+    """The settings of a server. Without tokens and without `jwt` it serves only its own machine.
 
     Raises:
-        InvalidInput: Two tokens have one id, or an origin is no origin.
+        InvalidInput: Two tokens have one id, or an origin is malformed.
     """
 
     body_bytes: int = 8 * 1024 * 1024
@@ -136,19 +136,19 @@ class ServerConfig(StrictRecord, frozen=True, kw_only=True):
     tokens: tuple[TokenSpec, ...] = ()
     jwt: JwtConfig | None = None
     is_guarded_elsewhere: bool = False
-    """Whether something in front of the server checks who calls, so that it need not."""
+    """Whether a proxy in front of the server authenticates callers."""
     cors_origins: tuple[str, ...] = ("http://127.0.0.1:3002", "http://localhost:3002")
-    """The only other origins whose pages may read replies."""
+    """The other origins whose pages may read replies."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names besides loopback ones that a server without tokens answers to; `*` is any."""
+    """Host names besides loopback that a server without tokens accepts; `*` is any."""
     private_hosts: tuple[str, ...] = ()
-    """Hosts that push notifications may reach though they are not public, at any port."""
+    """Hosts that push notifications may reach although they are not public, on any port."""
     outbound_ports: tuple[int, ...] = (80, 443)
     """The ports at which push notifications may reach public hosts."""
 
     @property
     def asks_who_calls(self) -> bool:
-        """Whether callers must show a token."""
+        """Whether callers must send a token."""
         return bool(self.tokens) or self.jwt is not None
 
     def __post_init__(self) -> None:
@@ -167,14 +167,14 @@ def is_token(text: str) -> bool:
 
 
 def is_tenant(tenant_id: str | None) -> bool:
-    """Whether somebody may belong to it; a blank one would mean every tenant."""
-    return tenant_id is None or (bool(tenant_id.strip()) and tenant_id != NOBODY.tenant_id)
+    """Whether a caller may belong to this tenant; a blank one would mean every tenant."""
+    return tenant_id is None or (bool(tenant_id.strip()) and tenant_id != ANONYMOUS.tenant_id)
 
 
 def _hide(record: msgspec.Struct, name: str) -> None:
     text = getattr(record, name)
     if isinstance(text, str):
-        # Written as a plain text, it would be shown.
+        # As plain text it would show up in logs.
         msgspec.structs.force_setattr(record, name, RedactedString(text))
 
 

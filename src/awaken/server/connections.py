@@ -1,6 +1,7 @@
-"""Connections that cannot be held for nothing: by sending slowly, or by never reading.
+"""Drops connections that send too slowly or never read.
 
-`awaken serve` gives `GuardedHttp` to uvicorn. Elsewhere the limits of the app hold without it.
+`awaken serve` passes `GuardedHttp` to uvicorn. With another web server only the limits of the app
+hold.
 """
 
 import asyncio
@@ -17,13 +18,13 @@ HEAD_S = 15.0
 """How long a client may take to send the head of a request."""
 HEAD_BYTES = 64 * 1024
 STALL_S = 30.0
-"""How long a client may read nothing while there is much to read."""
+"""How long a client may read nothing while the write buffer is full."""
 
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n"
 
 
 class GuardedHttp(Http):
-    """Drops connections that only cost: an endless head, or a reader that does not read."""
+    """Drops connections with an endless request head or a client that does not read."""
 
     _head_timer: asyncio.TimerHandle | None = None
     _stall_timer: asyncio.TimerHandle | None = None
@@ -31,19 +32,19 @@ class GuardedHttp(Http):
     _head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for the first head."""
+        """Start the timer for the first request head."""
         super().connection_made(transport)
         self._head_timer = self.loop.call_later(HEAD_S, transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop all waiting."""
+        """Stop all timers."""
         for timer in (self._head_timer, self._stall_timer):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; while nothing is served, all of it counts as the way to the next head."""
+        """Parse data; while no request is served, all of it counts toward the next head."""
         super().data_received(data)
         if self._is_in_head:
             self._head_bytes += len(data)
@@ -55,19 +56,19 @@ class GuardedHttp(Http):
         if is_serving and not self._is_in_head:
             self._stop_head_timer()
         elif self._head_timer is None:
-            # Whatever came, such as a blank line or the rest of a body that nobody wants, has
-            # ended uvicorn's own wait for the next request.
+            # Any data, such as a blank line or the rest of an unread body, has ended uvicorn's
+            # own timeout for the next request.
             self._head_timer = self.loop.call_later(HEAD_S, self.transport.abort)
 
     def on_message_begin(self) -> None:
-        """Begin a request, and let its reply drop the connection."""
+        """Begin a request; its reply can drop the connection."""
         super().on_message_begin()
         self._is_in_head, self._head_bytes = True, 0
         scope: Any = self.scope
         scope["extensions"] = {ABORT: self.transport.abort}
 
     def on_headers_complete(self) -> None:
-        """Serve it."""
+        """Serve the request."""
         self._is_in_head = False
         super().on_headers_complete()
 
@@ -77,13 +78,13 @@ class GuardedHttp(Http):
             self._head_timer = None
 
     def pause_writing(self) -> None:
-        """Give the reader a while to read."""
+        """Start the timer for a client that does not read."""
         super().pause_writing()
         if self._stall_timer is None:
             self._stall_timer = self.loop.call_later(STALL_S, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """The reader has read."""
+        """Stop that timer: the client has read."""
         super().resume_writing()
         if self._stall_timer is not None:
             self._stall_timer.cancel()

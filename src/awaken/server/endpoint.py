@@ -1,4 +1,4 @@
-"""One operation over HTTP: who calls, what is asked, and every refusal."""
+"""Serves one operation over HTTP: authenticates, decodes, calls the handler, reports errors."""
 
 import asyncio
 import logging
@@ -33,9 +33,9 @@ logger = logging.getLogger(__name__)
 _ALWAYS_ANSWERED = frozenset({"/health", "/health/live"})
 _FAILED = "%s failed (request %s)"
 _COPIES = 3
-"""How often a body is held at most: as it came, joined, and decoded."""
+"""How often a body is in memory at most: as it came, joined, and decoded."""
 _SMALL_REPLY = 64 * 1024
-"""Up to how many bytes a reply is sent whatever the others hold."""
+"""Replies up to this size are sent even if the memory budget is used up."""
 
 
 class ServerContext:
@@ -43,47 +43,47 @@ class ServerContext:
 
     def __init__(
         self,
-        desk: AppServices,
+        services: AppServices,
         authenticator: Authenticator,
         config: ServerConfig,
         statistics: StatisticsKeeper,
     ) -> None:
         limits = config.limits
-        self.desk = desk
+        self.desk = services
         self.authenticator = authenticator
         self.config = config
-        self.observations = Observations(ToolLabels(desk.engine.registry))
-        self.refusals = RefusalLog(desk.clock)
+        self.observations = Observations(ToolLabels(services.engine.registry))
+        self.refusals = RefusalLog(services.clock)
         self.statistics = statistics
         self.requests = Permits("requests", limits.requests, limits.requests_per_caller)
         self.streams = Permits("streams", limits.streams, limits.streams_per_caller)
         self.memory = MemoryBudget(limits.held_bytes)
-        self.submits = Rates(limits.submits, desk.clock)
-        self.decisions = Rates(limits.decisions, desk.clock)
+        self.submits = Rates(limits.submits, services.clock)
+        self.decisions = Rates(limits.decisions, services.clock)
         self.is_draining = False
-        """Whether the server is about to stop and takes nothing more."""
+        """Whether the server is about to stop and accepts no more requests."""
 
 
 class Endpoint:
-    """Serves one route. Whatever happens, the client gets an answer in the route's own form."""
+    """Serves one route. Every failure becomes an answer in the route's own format."""
 
-    def __init__(self, route: ApiRoute, premises: ServerContext) -> None:
+    def __init__(self, route: ApiRoute, context: ServerContext) -> None:
         self.route = route
-        self._premises = premises
+        self._context = context
         self._is_limited = route.path not in _ALWAYS_ANSWERED
-        # Of routes that only sometimes stream, a stream stays one of the requests.
+        # Every request of a route that may stream counts against the streams.
         is_stream = route.reply is bytes or route.may_stream
-        self._permits = premises.streams if is_stream else premises.requests
-        self._rate = _rate(route, premises)
+        self._permits = context.streams if is_stream else context.requests
+        self._rate = _rate(route, context)
         self._aliases = camel_aliases(route.query, route.body) if route.takes_camel else {}
-        # With aliases the keys are looked at before the type.
+        # With aliases the keys are normalized before the type is checked.
         type_ = Any if self._aliases else route.body
         self._body = None if route.body in (None, bytes) else msgspec.json.Decoder(type_)
 
     async def __call__(self, exchange: HttpExchange, receive: Receive) -> None:
-        """Answer one request; what it takes up is given back after the last byte."""
+        """Answer one request; its permit and its memory are released after the last byte."""
         try:
-            principal = self._premises.authenticator.admit(
+            principal = self._context.authenticator.admit(
                 exchange.headers, self.route.access, exchange.client
             )
             caller = None if principal is LOCAL else (principal.tenant_id, principal.id)
@@ -91,13 +91,13 @@ class Endpoint:
         except HttpError as problem:
             await self._refusal(problem, exchange)(exchange.scope, receive, exchange.send)
             return
-        holding = Holding(self._premises.memory)
+        holding = Holding(self._context.memory)
         try:
             reply = await self._reply(principal, exchange, receive, holding)
-            # What came of the body is the run's now, or gone.
+            # The decoded body now belongs to the run, or is garbage.
             holding.release()
             if isinstance(reply, Bytes):
-                reply = self._held_reply(reply, exchange, holding)
+                reply = self._hold_reply(reply, exchange, holding)
             await self._send(reply, exchange, receive)
         finally:
             holding.release()
@@ -107,7 +107,7 @@ class Endpoint:
     def _admit(self, caller: Hashable | None) -> None:
         if not self._is_limited:
             return
-        if self._premises.is_draining:
+        if self._context.is_draining:
             headers = (retry_after(1000), (b"connection", b"close"))
             raise HttpError(503, "server_stopping", "The server is stopping; try again.", headers)
         if self._rate is not None and caller is not None:
@@ -119,17 +119,17 @@ class Endpoint:
         if isinstance(reply, Bytes):
             await reply(exchange.scope, receive, exchange.send)
             return
-        streams = self._premises.observations.streams
+        streams = self._context.observations.streams
         streams.add(1)
         try:
             await reply(exchange.scope, receive, exchange.send)
         finally:
             streams.add(-1)
 
-    def _held_reply(self, reply: Bytes, exchange: HttpExchange, holding: Holding) -> Bytes:
-        """The reply, which is held until the client has read it, or why it cannot be."""
+    def _hold_reply(self, reply: Bytes, exchange: HttpExchange, holding: Holding) -> Bytes:
+        """Account for the reply until the client has read it; refuse it if memory is used up."""
         size = len(reply.body)
-        # Of what was changed the client must hear.
+        # The client must learn of what its request changed.
         if size <= _SMALL_REPLY or self.route.method != "GET":
             holding.take_anyway(size)
             return reply
@@ -142,33 +142,33 @@ class Endpoint:
     async def _reply(
         self, principal: Principal, exchange: HttpExchange, receive: Receive, holding: Holding
     ) -> Reply:
-        """What the route says, or why it says nothing."""
+        """The reply of the route, or the error that it raised."""
         try:
-            return await self._handled(principal, exchange, receive, holding)
+            return await self._handle(principal, exchange, receive, holding)
         except HttpError as problem:
             return self._refusal(shown_problem(problem, principal.tenant_id), exchange)
         except AwakenError as error:
-            told = problem_of(error)
-            if told.status >= 500:
+            refusal = problem_of(error)
+            if refusal.status >= 500:
                 logger.exception(_FAILED, self.route.path, exchange.request_id)
-            return self._refusal(shown_problem(told, principal.tenant_id), exchange)
+            return self._refusal(shown_problem(refusal, principal.tenant_id), exchange)
         except Exception:
             logger.exception(_FAILED, self.route.path, exchange.request_id)
             message = "Something went wrong here; the log has more."
             return self._refusal(HttpError(500, "internal_error", message), exchange)
 
-    async def _handled(
+    async def _handle(
         self, principal: Principal, exchange: HttpExchange, receive: Receive, holding: Holding
     ) -> Reply:
-        route, premises, scope = self.route, self._premises, exchange.scope
+        route, context, scope = self.route, self._context, exchange.scope
         for value in exchange.path.values():
-            check_id(value, premises.config.limits.id_chars)
+            check_id(value, context.config.limits.id_chars)
         query = self._query(scope)
         headers = exchange.headers
         body = await self._read(headers, receive, holding) if route.body is not None else None
         trace = trace_of(headers.get("traceparent"), headers.get("tracestate"))
         call = RouteCall(
-            view=premises.desk.view(principal.tenant_id, principal.id, trace),
+            view=context.desk.view(principal.tenant_id, principal.id, trace),
             principal=principal,
             path=exchange.path,
             headers=headers,
@@ -176,13 +176,13 @@ class Endpoint:
             body=body,
             base_url=_base_url(scope, headers),
             scope=scope,
-            run_wait_ms=premises.config.limits.run_wait_ms,
+            run_wait_ms=context.config.limits.run_wait_ms,
         )
         return await route.handle(call)
 
     def _refusal(self, problem: HttpError, exchange: HttpExchange) -> Bytes:
         problem.request_id = exchange.request_id
-        self._premises.refusals.note(problem, self.route.path, exchange.client)
+        self._context.refusals.note(problem, self.route.path, exchange.client)
         return self.route.refuse(problem)
 
     def _query(self, scope: Scope) -> Any:
@@ -202,7 +202,7 @@ class Endpoint:
         return found
 
     async def _read(self, headers: Mapping[str, str], receive: Receive, holding: Holding) -> Any:
-        config = self._premises.config
+        config = self._context.config
         try:
             async with asyncio.timeout(config.limits.body_ms / 1000):
                 data = await body_of(headers, receive, config.body_bytes, holding)
@@ -227,10 +227,10 @@ class Endpoint:
 async def body_of(
     headers: Mapping[str, str], receive: Receive, limit: int, holding: Holding
 ) -> bytes:
-    """The whole body, which is held.
+    """Read the whole body, and account for its memory.
 
     Raises:
-        Problem: It is too long, all memory is used up, or the client went away.
+        HttpError: It is too long, the memory budget is used up, or the client disconnected.
     """
     too_long = HttpError(413, "body_too_large", f"The body may have {limit} bytes.")
     declared = headers.get("content-length", "")
@@ -251,20 +251,20 @@ async def body_of(
 
 
 def check_id(value: str, limit: int) -> None:
-    """Refuse what cannot be the id of anything.
+    """Refuse a text that cannot be an id.
 
     Raises:
-        Problem: It is too long, or has characters that nothing stores.
+        HttpError: It is too long, or has characters that cannot be printed.
     """
     if len(value) > limit or not value.isprintable():
         message = "An id in the path is too long or cannot be printed."
         raise HttpError(400, "invalid_path", message)
 
 
-def _rate(route: ApiRoute, premises: ServerContext) -> Rates | None:
+def _rate(route: ApiRoute, context: ServerContext) -> Rates | None:
     if route.access is Access.DECIDE:
-        return premises.decisions
-    return premises.submits if route.method == "POST" else None
+        return context.decisions
+    return context.submits if route.method == "POST" else None
 
 
 def _base_url(scope: Scope, headers: Mapping[str, str]) -> str:

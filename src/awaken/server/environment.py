@@ -1,4 +1,4 @@
-"""The server's settings in the environment, which win over those in code.
+"""The server's settings in the environment, which override those in code.
 
 `AWAKEN_ADMIN_API_BEARER_TOKEN` is a token that allows everything. The comma list
 `AWAKEN_ADMIN_CORS_ALLOWED_ORIGINS` names the origins whose pages may read replies.
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def with_environment(config: ServerConfig, environment: Mapping[str, str]) -> ServerConfig:
-    """The config with what the environment says.
+    """Apply the environment to a config.
 
     Raises:
         InvalidInput: A variable, or the file that it names, is malformed.

@@ -1,4 +1,4 @@
-"""One request and its reply, with what every reply carries."""
+"""One request and its reply, with the headers that every reply has."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ _ID_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234
 
 
 class HttpExchange:
-    """A request on its way; it is also how the reply is sent."""
+    """A request that is being served; also sends the reply."""
 
     __slots__ = ("_extra", "_send", "client", "headers", "path", "request_id", "scope", "status")
 
@@ -21,7 +21,7 @@ class HttpExchange:
         self.scope = scope
         self.request_id = request_id
         self.headers: Mapping[str, str] = {}
-        """By lower-case name, once they were checked."""
+        """Keyed by lower-case name; set when they were checked."""
         self.path: dict[str, str] = {}
         """The parameters in the path."""
         client = scope.get("client")
@@ -41,7 +41,7 @@ class HttpExchange:
         await self._send(message)
 
     def let_read(self, origin: str) -> None:
-        """Let pages of an origin read the reply."""
+        """Allow pages of an origin to read the reply."""
         self._extra += (
             (b"access-control-allow-origin", origin.encode("latin-1")),
             (b"access-control-expose-headers", b"*"),
@@ -50,7 +50,7 @@ class HttpExchange:
 
 
 def request_id_of(scope: Scope) -> str | None:
-    """The id that the client gave its request, if it can be shown everywhere."""
+    """The id that the client gave its request, if it is safe to log and to send."""
     for name, value in scope["headers"]:
         if name == b"x-request-id":
             text: str = value.decode("latin-1")
@@ -62,7 +62,7 @@ def headers_of(scope: Scope, limits: ServerLimits | None = None) -> dict[str, st
     """The headers by lower-case name; of repeated ones the last.
 
     Raises:
-        Problem: They are too many or too long, or `Authorization` is there twice.
+        HttpError: There are too many, they are too long, or `Authorization` is repeated.
     """
     pairs = scope["headers"]
     if limits is not None and (

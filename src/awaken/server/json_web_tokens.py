@@ -1,4 +1,4 @@
-"""Signed tokens: who signed them, for whom, until when, and whom they name."""
+"""Signed tokens: verifies the signature, issuer, audience and expiry, and reads the caller."""
 
 import importlib
 from pathlib import Path
@@ -17,7 +17,7 @@ _SCOPES = {access.value: access for access in SCOPES}
 
 
 class WebTokens:
-    """Believes tokens as a config says. They are checked here and passed on to nobody.
+    """Verifies tokens as a config says. A token is never passed on.
 
     Raises:
         InvalidInput: The extra `jwt` is missing, or the keys cannot be read.
@@ -32,21 +32,21 @@ class WebTokens:
         self._config = config
         self._clock = clock
         self._keys = self._read_keys(config)
-        # Checking a signature takes longer than everything else about a request.
-        self._believed: dict[bytes, tuple[float, Principal]] = {}
+        # Verifying a signature takes longer than the rest of a request.
+        self._verified: dict[bytes, tuple[float, Principal]] = {}
 
     def principal(self, token: str, digest: bytes) -> Principal | None:
-        """Whom a token names, or None when it is not to be believed now."""
+        """The caller of a token, or None when it is not valid now."""
         now = self._clock.now_ms() / 1000
-        known = self._believed.get(digest)
+        known = self._verified.get(digest)
         if known is not None:
             return known[1] if now < known[0] else None
         claims = self._claims(token)
         if claims is None or not _is_valid_at(claims, now):
             return None
-        found = self._named(claims)
+        found = self._read_principal(claims)
         if found is not None:
-            remember(self._believed, digest, (claims["exp"], found), _CACHE_MAX)
+            remember(self._verified, digest, (claims["exp"], found), _CACHE_MAX)
         return found
 
     def _claims(self, token: str) -> dict[str, Any] | None:
@@ -60,7 +60,7 @@ class WebTokens:
                 issuer=config.issuer,
                 options={
                     "require": ["exp", "iss", "aud"],
-                    # Time is told by the server's own clock, below.
+                    # The server's own clock decides, below.
                     "verify_exp": False,
                     "verify_nbf": False,
                     "verify_iat": False,
@@ -80,7 +80,7 @@ class WebTokens:
             raise self._jwt.InvalidKeyError
         return self._keys[key_id]
 
-    def _named(self, claims: dict[str, Any]) -> Principal | None:
+    def _read_principal(self, claims: dict[str, Any]) -> Principal | None:
         config = self._config
         name = claims.get(config.principal_claim)
         if not isinstance(name, str) or not name.strip() or len(name) > _NAME_CHARS:
@@ -103,7 +103,7 @@ class WebTokens:
 
 
 def _access(claim: Any) -> frozenset[Access]:
-    """What a scope claim allows: words in a text, or a list of texts; anything else is nothing."""
+    """The scopes of a claim: words in a text, or a list of texts; anything else has none."""
     words = claim.split() if isinstance(claim, str) else claim
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         return frozenset()

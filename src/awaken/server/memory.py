@@ -1,4 +1,4 @@
-"""What all requests together hold in memory: bodies until they are handled, replies until sent."""
+"""The memory that all requests hold together: bodies until handled, replies until sent."""
 
 from awaken.transport.problems import HttpError
 
@@ -6,7 +6,7 @@ from .rates import retry_after
 
 
 class MemoryBudget:
-    """So many bytes for all requests of a server."""
+    """A limit on the bytes that all requests of a server hold."""
 
     __slots__ = ("_limit", "used")
 
@@ -15,10 +15,10 @@ class MemoryBudget:
         self.used = 0
 
     def take(self, size: int) -> None:
-        """Take bytes that are about to be held.
+        """Reserve bytes.
 
         Raises:
-            Problem: 503 and when to come again; nothing was taken.
+            HttpError: 503 with a retry time; nothing was reserved.
         """
         if self.used + size > self._limit:
             message = (
@@ -29,16 +29,16 @@ class MemoryBudget:
         self.used += size
 
     def take_anyway(self, size: int) -> None:
-        """Take bytes that are held already: what was done must be told."""
+        """Count bytes without a limit: the client must learn of what its request changed."""
         self.used += size
 
     def give_back(self, size: int) -> None:
-        """Give bytes back that were taken."""
+        """Release bytes."""
         self.used -= size
 
 
 class Holding:
-    """What one request holds of a budget, until it is released."""
+    """The part of a budget that one request holds, until it is released."""
 
     __slots__ = ("_budget", "size")
 
@@ -47,16 +47,16 @@ class Holding:
         self.size = 0
 
     def take(self, size: int) -> None:
-        """Hold more; raises like `MemoryBudget.take`."""
+        """Reserve more; raises like `MemoryBudget.take`."""
         self._budget.take(size)
         self.size += size
 
     def take_anyway(self, size: int) -> None:
-        """Hold more, whatever there is left."""
+        """Count more, without a limit."""
         self._budget.take_anyway(size)
         self.size += size
 
     def release(self) -> None:
-        """Give everything back; harmless when there is nothing."""
+        """Release everything; harmless when nothing is held."""
         self._budget.give_back(self.size)
         self.size = 0

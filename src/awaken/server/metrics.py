@@ -1,6 +1,6 @@
-"""Numbers about this process, in the text format 0.0.4 of Prometheus.
+"""Metrics of this process, in the text format 0.0.4 of Prometheus.
 
-Labels are names from a small set, never ids; a family that gets too many counts the rest as
+Labels are names from a small set, never ids; a family with too many label sets counts the rest as
 `other`.
 """
 
@@ -28,7 +28,7 @@ class Counter:
 
     def add(self, amount: float, *values: str) -> None:
         """Add to the sum of some labels."""
-        key = _bounded(self.series, values)
+        key = _limit_labels(self.series, values)
         self.series[key] = self.series.get(key, 0) + amount
 
     def lines(self) -> Iterator[str]:
@@ -38,7 +38,7 @@ class Counter:
 
 
 class Gauge(Counter):
-    """A number for each set of labels that goes up and down."""
+    """A number for each set of labels that can rise and fall."""
 
     kind = "gauge"
 
@@ -56,7 +56,7 @@ class Histogram:
 
     def observe(self, ms: float, *values: str) -> None:
         """Count a duration."""
-        key = _bounded(self.series, values)
+        key = _limit_labels(self.series, values)
         counts = self.series.get(key)
         if counts is None:
             counts = self.series[key] = [0] * (len(SECONDS) + 2)
@@ -65,7 +65,7 @@ class Histogram:
         counts[-1] += seconds
 
     def lines(self) -> Iterator[str]:
-        """Its samples: the buckets add up, as readers expect."""
+        """Its samples; the buckets are cumulative, as the format requires."""
         for values, counts in self.series.items():
             labels, total = [*zip(self.labels, values, strict=True)], 0.0
             for bound, count in zip((*SECONDS, "+Inf"), counts, strict=False):
@@ -79,7 +79,7 @@ Family = Counter | Histogram
 
 
 def exposition(families: Iterable[Family]) -> bytes:
-    """The whole text."""
+    """Encode families as the text that Prometheus scrapes."""
     lines: list[str] = []
     for family in families:
         lines += (f"# HELP {family.name} {family.about}", f"# TYPE {family.name} {family.kind}")
@@ -88,16 +88,16 @@ def exposition(families: Iterable[Family]) -> bytes:
 
 
 def sample(name: str, labels: Iterable[tuple[str, str]], amount: float) -> str:
-    """One line."""
-    text = ",".join(f'{label}="{_escaped(value)}"' for label, value in labels)
+    """Format one sample."""
+    text = ",".join(f'{label}="{_escape(value)}"' for label, value in labels)
     return f"{name}{{{text}}} {amount:.10g}" if text else f"{name} {amount:.10g}"
 
 
-def _bounded(series: dict[Labels, V], values: Labels) -> Labels:
+def _limit_labels(series: dict[Labels, V], values: Labels) -> Labels:
     if len(series) >= SERIES_MAX and values not in series:
         return ("other",) * len(values)
     return values
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

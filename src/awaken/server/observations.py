@@ -1,4 +1,4 @@
-"""What this process counts: requests as they end, and runs by what they commit and do."""
+"""The counters of this process: requests as they end, and runs by what they commit and call."""
 
 from awaken.contracts.events import RunFinish, ToolCallDone
 from awaken.contracts.identity import RunIdentity
@@ -57,38 +57,38 @@ class Observations:
         return [*own, *vars(self.mailbox).values()]
 
     def instrument(self, run: RunIdentity, agent: AgentSpec) -> Instrument:
-        """Watch a run of this process."""
+        """Make the instrument that measures a run of this process."""
         return RunMeter(self)
 
     def answered(self, method: str, route: str, status: int, ms: float) -> None:
-        """Count a request that is over."""
+        """Count a request that was answered."""
         labels = (method if method in _METHODS else "other", route, str(status))
         self.requests.add(1, *labels)
         self.durations.observe(ms, *labels)
 
     def committed(self, commit: Commit) -> None:
-        """Count what a run of this process has made durable."""
+        """Count what a run of this process has committed."""
         for event in commit.events:
             if isinstance(event, ToolCallDone):
-                self._called(event)
+                self._count_tool_call(event)
             elif isinstance(event, RunFinish) and commit.run and not event.awaits_tasks:
-                self._finished(event, commit.run)
+                self._count_run(event, commit.run)
         for ticket in commit.tickets:
             if ticket.status is TicketStatus.OPEN:
-                self._suspended(ticket)
+                self._count_suspension(ticket)
 
     def failed(self, code: str) -> None:
-        """Count something that failed."""
+        """Count an error by its code."""
         self.errors.add(1, code)
 
-    def _called(self, event: ToolCallDone) -> None:
+    def _count_tool_call(self, event: ToolCallDone) -> None:
         tool = self._tool_labels.label_tool(event.result.tool_name)
         self.tools.add(1, tool, event.outcome.value)
         if event.outcome is ToolCallOutcome.FAILED:
             self.tool_errors.add(1, tool, event.result.error_class)
             self.failed(event.result.error_class)
 
-    def _finished(self, event: RunFinish, run: RunRecord) -> None:
+    def _count_run(self, event: RunFinish, run: RunRecord) -> None:
         outcome = str(event.termination.__struct_config__.tag)
         took = None if run.finished_at is None else run.finished_at - run.created_at
         self.runs.add(1, outcome)
@@ -101,7 +101,7 @@ class Observations:
         if isinstance(event.termination, Failed):
             self.failed(event.termination.code)
 
-    def _suspended(self, ticket: Ticket) -> None:
+    def _count_suspension(self, ticket: Ticket) -> None:
         action = self._tool_labels.label_action(ticket.suspension.action)
         self.suspensions.add(1, action, ticket.resume_mode.value)
 
@@ -127,7 +127,7 @@ class MailboxObservations:
         self.operation_durations.observe(ms, operation, result)
 
     def delivered(self, dispatch: RunDispatch, outcome: str, started_ms: int, now_ms: int) -> None:
-        """Count a delivery. Clocks of stores and processes differ: nothing takes less than none."""
+        """Count a delivery. Clocks of stores and processes differ: no duration is negative."""
         due = max(dispatch.available_at, dispatch.created_at)
         self.queued.observe(max(0, started_ms - dispatch.created_at))
         self.eligible.observe(max(0, started_ms - due))

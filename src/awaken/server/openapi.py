@@ -1,4 +1,4 @@
-"""The OpenAPI document of a server, made from its routes: their types are the only source."""
+"""Builds the OpenAPI document of a server from its routes; their types are the only source."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ _REFERENCE = "#/components/schemas/{name}"
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a request was refused: a text for people, and a code that stays the same."""
+    """Why a request was refused: a text for people, and a stable code."""
 
     error: str
     code: str
@@ -27,7 +27,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_document(routes: Sequence[ApiRoute], version: str) -> tuple[ApiRoute, ...]:
-    """The routes, and one more that serves the document of them all."""
+    """Add a route that serves the document of all routes."""
 
     async def get_document(call: RouteCall) -> Reply:
         return Bytes(200, body(), (JSON,))

@@ -1,4 +1,4 @@
-"""What operators ask a server: whether it lives, whether it can work, and what it has done."""
+"""The routes for operators: liveness, health, metrics, system information and statistics."""
 
 import asyncio
 import logging
@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 
 _FRESH_MS = 1000
 _COUNTED_MS = 10_000
-"""How old counts of the whole store may be: a store looks at every dispatch for them."""
+"""How old counts of the whole store may be: the store reads every dispatch for them."""
 _NO_THREAD = ""
-"""No thread has a blank id: to look for it is the least that a store can be asked."""
+"""No thread has a blank id: looking it up is the cheapest query of a store."""
 _TEXT = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 _UNSETTLED = (DispatchStatus.CLAIMED, DispatchStatus.DEAD_LETTER)
 
@@ -36,7 +36,7 @@ class Health(Record, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class SystemInfo(Record, frozen=True, kw_only=True, omit_defaults=False):
-    """What runs here."""
+    """What this server runs."""
 
     version: str
     store: str
@@ -49,11 +49,11 @@ class SystemInfo(Record, frozen=True, kw_only=True, omit_defaults=False):
 class Operations:
     """The operators' routes of one server."""
 
-    def __init__(self, premises: ServerContext, protocols: Sequence[str], version: str) -> None:
-        self._premises = premises
+    def __init__(self, context: ServerContext, protocols: Sequence[str], version: str) -> None:
+        self._context = context
         self._protocols = (*protocols,)
         self._version = version
-        self._clock = premises.desk.clock
+        self._clock = context.desk.clock
         self._started = self._clock.monotonic_ms()
         self._probing = asyncio.Lock()
         self._probed: tuple[int, str] | None = None
@@ -61,7 +61,7 @@ class Operations:
         self._counted: tuple[int, dict[str, int]] | None = None
 
     def routes(self) -> tuple[ApiRoute, ...]:
-        """Every route; those that ask nobody tell nothing that anybody may not know."""
+        """Every route; the open ones reveal nothing confidential."""
         get = partial(ApiRoute, method="GET", tag="operations")
         asked = partial(get, access=Access.READ)
         free = partial(get, access=Access.OPEN)
@@ -76,13 +76,13 @@ class Operations:
         )
 
     async def live(self, _: RouteCall) -> Reply:
-        """Say that the process answers."""
+        """Report that the process answers."""
         return Bytes(200)
 
     async def health(self, _: RouteCall) -> Reply:
-        """Say whether the server can work: it can write to its store, and is not about to stop."""
+        """Report whether the server can write to its store and is not about to stop."""
         store = await self._store_state()
-        runtime = "draining" if self._premises.is_draining else "ok"
+        runtime = "draining" if self._context.is_draining else "ok"
         is_healthy = store == runtime == "ok"
         health = Health(
             status="healthy" if is_healthy else "unhealthy",
@@ -91,21 +91,21 @@ class Operations:
         return as_json(health, 200 if is_healthy else 503)
 
     async def metrics(self, call: RouteCall) -> Reply:
-        """Say what was counted; only to those who may see every tenant."""
+        """Report the metrics; only to callers that may see every tenant."""
         _check_sees_all(call)
-        families = self._premises.observations.families()
+        families = self._context.observations.families()
         return Bytes(200, exposition([*families, *await self._gauges()]), (_TEXT,))
 
     async def stats(self, call: RouteCall) -> Reply:
-        """Say how long things took over the last day; only to those who may see every tenant."""
+        """Report durations of the last day; only to callers that may see every tenant."""
         _check_sees_all(call)
-        return as_json(self._premises.statistics.snapshot())
+        return as_json(self._context.statistics.snapshot())
 
     async def info(self, call: RouteCall) -> Reply:
-        """Say what runs here."""
+        """Report what this server runs."""
         info = SystemInfo(
             version=self._version,
-            store=self._premises.desk.store.name.partition(":")[0],
+            store=self._context.desk.store.name.partition(":")[0],
             agents=len(await call.view.agents()),
             protocols=self._protocols,
             uptime_ms=self._clock.monotonic_ms() - self._started,
@@ -113,7 +113,7 @@ class Operations:
         return as_json(info)
 
     async def _store_state(self) -> str:
-        # However many ask, the store is asked once a second.
+        # However many clients ask, the store is probed once a second.
         async with self._probing:
             now = self._clock.monotonic_ms()
             if self._probed is None or now - self._probed[0] >= _FRESH_MS:
@@ -122,9 +122,9 @@ class Operations:
 
     async def _probe(self) -> str:
         try:
-            async with asyncio.timeout(self._premises.config.limits.probe_ms / 1000):
-                await self._premises.desk.store.load_thread(_NO_THREAD)
-                await self._premises.desk.store.check_writable()
+            async with asyncio.timeout(self._context.config.limits.probe_ms / 1000):
+                await self._context.desk.store.load_thread(_NO_THREAD)
+                await self._context.desk.store.check_writable()
         except TimeoutError:
             return "timeout"
         except (AwakenError, OSError):
@@ -134,7 +134,7 @@ class Operations:
 
     async def _gauges(self) -> list[Gauge]:
         active = Gauge("awaken_active_runs", "Runs that execute in this process.")
-        active.add(sum(1 for _ in self._premises.desk.engine.active))
+        active.add(sum(1 for _ in self._context.desk.engine.active))
         queue = Gauge("awaken_mailbox_queue_depth", "Dispatches that wait.")
         depth = Gauge("awaken_mailbox_dispatch_depth", "Dispatches by status.", "status")
         for status, count in (await self._depths()).items():
@@ -144,7 +144,7 @@ class Operations:
         return [active, queue, depth]
 
     async def _depths(self) -> dict[str, int]:
-        # However many ask, the store is counted once in a while.
+        # However many clients ask, the store is counted at most every `_COUNTED_MS`.
         async with self._counting:
             now = self._clock.monotonic_ms()
             if self._counted is None or now - self._counted[0] >= _COUNTED_MS:
@@ -152,19 +152,20 @@ class Operations:
             return self._counted[1]
 
     async def _count(self) -> dict[str, int]:
-        store, found = self._premises.desk.store, dict[str, int]()
+        store, found = self._context.desk.store, dict[str, int]()
         try:
-            async with asyncio.timeout(self._premises.config.limits.probe_ms / 1000):
+            async with asyncio.timeout(self._context.config.limits.probe_ms / 1000):
                 found[DispatchStatus.QUEUED.value] = await store.count_queued()
                 for status in _UNSETTLED:
                     page = await store.list_dispatches(DispatchQuery(status=status, limit=1))
                     found[status.value] = page.total
         except (AwakenError, OSError, TimeoutError):
-            # What is not known is left out; health says why.
+            # Unknown counts are left out; the health check reports why.
             logger.warning("The store could not be counted", exc_info=True)
         return found
 
 
 def _check_sees_all(call: RouteCall) -> None:
     if call.principal.tenant_id is not None:
-        raise HttpError(403, "forbidden", "The numbers are about all tenants together.")
+        message = "This is about all tenants together; use a token without a tenant."
+        raise HttpError(403, "forbidden", message)

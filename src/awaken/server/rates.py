@@ -1,4 +1,4 @@
-"""How often somebody may do something, and how many at once."""
+"""Limits on how often a caller may do something, and on how many requests run at once."""
 
 from collections.abc import Hashable
 from typing import TypeVar
@@ -15,7 +15,7 @@ _CALLERS_MAX = 10_000
 
 
 class Rates:
-    """Counts by key; memory is bounded, and whoever was quiet longest is forgotten first."""
+    """A rate limit per key. Memory is bounded: the key that was idle longest is evicted first."""
 
     __slots__ = ("_clock", "_due", "_gap_ms", "_slack_ms")
 
@@ -23,28 +23,28 @@ class Rates:
         self._clock = clock
         self._gap_ms = 1000 / limit.per_s
         self._slack_ms = self._gap_ms * (limit.burst - 1)
-        # When each key would be at zero again if nothing more came.
+        # When each key's count would be zero again if it sent nothing more.
         self._due: dict[Hashable, float] = {}
 
     def check(self, key: Hashable, message: str) -> None:
-        """Refuse a key that came too often.
+        """Refuse a key that exceeds its rate.
 
         Raises:
-            Problem: 429, and when to come again.
+            HttpError: 429 with a retry time.
         """
         wait_ms = self._due.get(key, 0) - self._slack_ms - self._clock.monotonic_ms()
         if wait_ms > 0:
             raise HttpError(429, "too_many_requests", message, (retry_after(wait_ms),))
 
     def count(self, key: Hashable) -> None:
-        """Count one more."""
+        """Count one request of a key."""
         now = self._clock.monotonic_ms()
         due = max(self._due.get(key, 0), now) + self._gap_ms
         remember(self._due, key, due, _CALLERS_MAX)
 
 
 class Permits:
-    """So many at once overall, and so many for each caller."""
+    """Limits how many requests run at once, in total and per caller."""
 
     __slots__ = ("_by_caller", "_each", "_limit", "_what", "in_use")
 
@@ -56,10 +56,10 @@ class Permits:
         self.in_use = 0
 
     def take(self, caller: Hashable | None) -> None:
-        """Take one; None is a caller that is only held to the limit of all.
+        """Take a permit; the caller None is only held to the total limit.
 
         Raises:
-            Problem: 503 when the server is full, 429 when the caller has too many.
+            HttpError: 503 when the server is full, 429 when the caller has too many.
         """
         if self.in_use >= self._limit:
             message = f"The server has too many {self._what}."
@@ -73,7 +73,7 @@ class Permits:
         self.in_use += 1
 
     def give_back(self, caller: Hashable | None) -> None:
-        """Give one back that was taken."""
+        """Return a permit."""
         self.in_use -= 1
         if caller is None:
             return
@@ -83,7 +83,7 @@ class Permits:
 
 
 def remember(memory: dict[K, V], key: K, value: V, limit: int) -> None:
-    """Keep a value as the newest; the oldest is forgotten when there are too many."""
+    """Store a value as the newest; evict the oldest when there are too many."""
     memory.pop(key, None)
     memory[key] = value
     if len(memory) > limit:
@@ -91,5 +91,5 @@ def remember(memory: dict[K, V], key: K, value: V, limit: int) -> None:
 
 
 def retry_after(wait_ms: float) -> tuple[bytes, bytes]:
-    """The header that says when to come again, in whole seconds."""
+    """The Retry-After header, in whole seconds."""
     return (b"retry-after", str(max(1, -(-int(wait_ms) // 1000))).encode())

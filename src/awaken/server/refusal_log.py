@@ -1,7 +1,7 @@
-"""One line in the log for each class of refused requests, however many there are.
+"""Logs one line for each class of refused requests, however many there are.
 
-The first of a class is told at once; those that follow within a minute are counted, and told with
-the next one, or when the server closes.
+The first request of a class is logged at once. Those that follow within a minute are counted, and
+logged with the next one, or when the server closes.
 """
 
 import logging
@@ -11,7 +11,7 @@ from awaken.contracts.messages.content import printable
 from awaken.transport.problems import HttpError
 
 logger = logging.getLogger("awaken.refusals")
-# A program that configures no logging gets nothing printed for every wrong request.
+# A program that configures no logging prints nothing for a refused request.
 logger.addHandler(logging.NullHandler())
 
 WINDOW_MS = 60_000
@@ -20,15 +20,15 @@ _TEXT_CHARS = 300
 
 
 class _Class:
-    __slots__ = ("count", "told_ms")
+    __slots__ = ("count", "logged_ms")
 
     def __init__(self) -> None:
         self.count = 0
-        self.told_ms: int | None = None
+        self.logged_ms: int | None = None
 
 
 class RefusalLog:
-    """Tells of refusals by status, code and route; memory and lines are bounded."""
+    """Logs refusals by status, code and route; memory and log lines are bounded."""
 
     __slots__ = ("_classes", "_clock")
 
@@ -37,26 +37,26 @@ class RefusalLog:
         self._classes: dict[tuple[int, str, str], _Class] = {}
 
     def note(self, problem: HttpError, route: str, client: str) -> None:
-        """Count a refusal, and tell of its class if it is time to."""
+        """Count a refusal, and log its class if that is due."""
         key = (problem.status, problem.code, route)
         if key not in self._classes and len(self._classes) >= CLASSES_MAX:
             key = (problem.status, "other", "")
         known = self._classes.setdefault(key, _Class())
         known.count += 1
         now = self._clock.monotonic_ms()
-        if known.told_ms is not None and now - known.told_ms < WINDOW_MS:
+        if known.logged_ms is not None and now - known.logged_ms < WINDOW_MS:
             return
-        known.told_ms = now
-        self._tell(key, known, _described(problem, client))
+        known.logged_ms = now
+        self._log(key, known, _describe(problem, client))
 
     def close(self) -> None:
-        """Tell what was counted and not told yet."""
+        """Log what was counted and not logged yet."""
         for key, known in self._classes.items():
             if known.count:
-                self._tell(key, known, "the server closes")
+                self._log(key, known, "the server closes")
         self._classes.clear()
 
-    def _tell(self, key: tuple[int, str, str], known: _Class, text: str) -> None:
+    def _log(self, key: tuple[int, str, str], known: _Class, text: str) -> None:
         status, code, route = key
         count, known.count = known.count, 0
         logger.warning(
@@ -77,5 +77,5 @@ class RefusalLog:
         )
 
 
-def _described(problem: HttpError, client: str) -> str:
+def _describe(problem: HttpError, client: str) -> str:
     return f"{printable(problem.message[:_TEXT_CHARS])} (last asked by {client or '?'})"

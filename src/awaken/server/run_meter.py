@@ -1,4 +1,4 @@
-"""The instrument by which a server measures runs: how long models, tools and runs take."""
+"""The instrument with which a server measures how long models, tools and runs take."""
 
 import time
 from collections.abc import Iterator
@@ -7,8 +7,7 @@ from typing import Protocol
 
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.lifecycle import Termination
-from awaken.contracts.messages.message import ToolCall
-from awaken.contracts.messages.usage import TokenUsage
+from awaken.contracts.messages.message import TokenUsage, ToolCall
 from awaken.contracts.models.inference import StreamResult
 from awaken.contracts.plugins.instruments import ModelCall, ModelWatch, RunWatch, ToolWatch
 from awaken.contracts.specs.agents import AgentSpec
@@ -19,7 +18,7 @@ from .metrics import Counter, Histogram
 
 
 class Counts(Protocol):
-    """The families that are measured here."""
+    """The metrics that a `RunMeter` updates."""
 
     turns: Counter
     turn_durations: Histogram
@@ -30,7 +29,7 @@ class Counts(Protocol):
     sessions: Histogram
 
     def failed(self, code: str) -> None:
-        """Count something that failed."""
+        """Count an error by its code."""
         ...
 
 
@@ -44,10 +43,10 @@ class RunMeter:
 
     @contextmanager
     def run(self, *, is_continued: bool) -> Iterator[RunWatch]:
-        """Measure how long it executes here."""
+        """Measure how long the run executes in this process."""
         started = time.perf_counter()
         try:
-            yield _Heard()
+            yield _UsageWatch()
         finally:
             self._counts.sessions.observe(_since(started))
 
@@ -68,9 +67,9 @@ class RunMeter:
     @contextmanager
     def _model_call(self, call: ModelCall) -> Iterator[ModelWatch]:
         names, status, started = (call.model_id, call.provider), "error", time.perf_counter()
-        counts, heard = self._counts, _Heard()
+        counts, watch = self._counts, _UsageWatch()
         try:
-            yield heard
+            yield watch
             status = "ok"
         except BaseException as error:
             code = error.code if isinstance(error, AwakenError) else type(error).__name__
@@ -80,20 +79,20 @@ class RunMeter:
         finally:
             counts.turns.add(1, *names, status)
             counts.turn_durations.observe(_since(started), *names, status)
-            for kind, tokens in _tokens(heard.usage):
+            for kind, tokens in _tokens(watch.usage):
                 counts.tokens.add(tokens, *names, kind)
 
     @contextmanager
     def _tool_call(self, tool: ToolDescriptor) -> Iterator[ToolWatch]:
-        started, watch = time.perf_counter(), _ToolHeard()
+        started, watch = time.perf_counter(), _StatusWatch()
         try:
             yield watch
         finally:
             self._counts.tool_durations.observe(_since(started), tool.id, watch.status)
 
 
-class _Heard:
-    """What a run or a model says of itself."""
+class _UsageWatch:
+    """Keeps the usage that a run or a model call reports."""
 
     __slots__ = ("usage",)
 
@@ -101,21 +100,21 @@ class _Heard:
         self.usage: TokenUsage | None = None
 
     def begun(self) -> None:
-        """Whole calls are measured."""
+        """Do nothing: whole calls are measured."""
 
     def ended(self, _end: Termination | StreamResult, usage: TokenUsage | None) -> None:
-        """Keep what was used."""
+        """Keep the usage."""
         self.usage = usage
 
 
-class _ToolHeard:
+class _StatusWatch:
     __slots__ = ("status",)
 
     def __init__(self) -> None:
         self.status = "error"
 
     def ended(self, result: ToolResult) -> None:
-        """Keep how it ended."""
+        """Keep the status of the result."""
         self.status = result.status.value
 
 

@@ -1,4 +1,4 @@
-"""The routes by path, found among those of the same shape."""
+"""Finds the route of a path among the routes with the same number of segments."""
 
 import re
 from collections.abc import Iterable
@@ -11,9 +11,9 @@ _REST = (0, "")
 
 
 class RouteTable(Generic[T]):
-    """Finds what serves a path; the more of a route is literal, the sooner it is tried.
+    """Finds the target of a path; routes with a longer literal part are tried first.
 
-    `{name}` is a part of one segment, `{name:path}` everything up to the end.
+    `{name}` matches a part of one segment, `{name:path}` everything up to the end.
 
     Raises:
         ValueError: Two routes are the same.
@@ -27,7 +27,7 @@ class RouteTable(Generic[T]):
                 raise ValueError(f"There are two routes for {method} {path}")
 
     def find(self, path: str) -> tuple[dict[str, T], dict[str, str]] | None:
-        """What serves a path by method, and the parameters in it."""
+        """Find the targets of a path by method, and the parameters in the path."""
         if (plain := self._plain.get(path)) is not None:
             return plain, {}
         size, first = _shape(path)

@@ -1,14 +1,14 @@
-"""The names of tools that metrics tell apart: registered ones, never what models or clients say."""
+"""Tool names as metric labels: only registered tools, never names from models or clients."""
 
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.tools.tool import UNKNOWN_TOOL
 from awaken.runtime.resolution.registry import RegistryHandle, RegistrySnapshot
 
-_ASKING = "tool:"
+_TOOL_ACTION = "tool:"
 
 
 class ToolLabels:
-    """Labels by the tools that are registered now, with any agent."""
+    """Makes labels from the tools that any agent has registered now."""
 
     __slots__ = ("_names", "_registry", "_seen")
 
@@ -21,22 +21,22 @@ class ToolLabels:
         """The name if it is registered, else `unknown`."""
         snapshot = self._registry.snapshot()
         if snapshot is not self._seen:
-            self._seen, self._names = snapshot, _registered_names(snapshot)
+            self._seen, self._names = snapshot, _list_tool_names(snapshot)
         return name if name in self._names else UNKNOWN_TOOL
 
     def label_action(self, action: str) -> str:
-        """What a suspended call waits for; a tool in it is named as `label_tool` does."""
-        if not action.startswith(_ASKING):
+        """The action that a suspended call waits for; a tool in it goes through `label_tool`."""
+        if not action.startswith(_TOOL_ACTION):
             return action
-        return _ASKING + self.label_tool(action.removeprefix(_ASKING))
+        return _TOOL_ACTION + self.label_tool(action.removeprefix(_TOOL_ACTION))
 
 
-def _registered_names(snapshot: RegistrySnapshot) -> frozenset[str]:
+def _list_tool_names(snapshot: RegistrySnapshot) -> frozenset[str]:
     names: set[str] = set()
     for agent_id in snapshot.registries.agents:
         try:
             names.update(snapshot.resolve(agent_id).tools)
         except AwakenError:
-            # Such an agent runs nothing, so that none of its tools is ever called.
+            # An agent that does not resolve never runs, so none of its tools is called.
             continue
     return frozenset(names)

@@ -1,4 +1,4 @@
-"""Use cases: what can be asked of agents, whoever asks and over whatever wire.
+"""Use cases of the runtime, the same for every caller and every protocol.
 
-Nothing here knows HTTP or a protocol; everything above it asks through a `TenantView`.
+Nothing here knows HTTP or a protocol; the layers above call it through a `TenantView`.
 """

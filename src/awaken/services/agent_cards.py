@@ -1,7 +1,7 @@
-"""From the A2A card of somebody else's agent to a spec that runs it.
+"""Turns the A2A card of an agent on another server into a spec that runs it.
 
-A card is a claim by whoever runs the other server. It names an agent and says where to call it;
-it can neither send credentials elsewhere nor have an address called that nobody here has allowed.
+A card is a claim by the operator of the other server. It names an agent and says where to call it;
+it can neither send credentials elsewhere nor cause calls to an address that is not allowed here.
 """
 
 import re
@@ -21,7 +21,7 @@ from awaken.wire.a2a import CARD_BYTES_MAX
 
 SLUG_CHARS_MAX = 64
 DESCRIPTION_CHARS_MAX = 500
-"""How much of what a card says of its agent is kept."""
+"""How much of a card's description is kept."""
 _Line = Annotated[str, msgspec.Meta(max_length=256)]
 _Url = Annotated[str, msgspec.Meta(max_length=2048)]
 # It becomes a part of addresses and of an agent's id.
@@ -38,7 +38,7 @@ class _Interface(Record, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def rank(self) -> int | None:
-        """What is preferred comes first: HTTP+JSON, that of our version before any other."""
+        """The preference, lowest first: HTTP+JSON, of our version before any other."""
         binding, version = self.protocol_binding.upper(), self.protocol_version.strip()
         if binding == "HTTP+JSON":
             return 0 if version == "1.0" else 1
@@ -46,7 +46,7 @@ class _Interface(Record, frozen=True, kw_only=True, rename="camel"):
 
 
 class _Card(Record, frozen=True, kw_only=True, rename="camel"):
-    """What is read of a card; all else in it is skipped."""
+    """The fields of a card that are read; all others are skipped."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
     description: Annotated[str, msgspec.Meta(max_length=8192)] = ""
@@ -54,26 +54,26 @@ class _Card(Record, frozen=True, kw_only=True, rename="camel"):
 
 
 def agent_of_card(data: bytes, registry: RemoteRegistry) -> AgentSpec:
-    """The agent that a card shows, as `registry/agent`.
+    """Make the spec of the agent that a card describes; its id is `registry/agent`.
 
-    Its id is the tenant that the interface names, else the slug of the card's name. The registry's
-    credentials go along only when the agent is called at the registry's own origin.
+    The second part of the id is the tenant that the interface names, else the slug of the card's
+    name. The registry's credentials are sent only to an agent at the registry's own origin.
 
     Raises:
-        InvalidCard: It is no card, is too large, or names an address that is not allowed.
-        UnsupportedInterface: It names no interface that is spoken here.
+        InvalidCard: It is not a card, is too large, or names an address that is not allowed.
+        UnsupportedInterface: It names no interface that this runtime supports.
     """
-    card = _decoded(data, registry)
-    interface = _chosen(card, registry)
+    card = _decode_card(data, registry)
+    interface = _choose_interface(card, registry)
     origin = origin_of(interface.url)
-    if origin is None or origin not in _allowed(registry):
-        where = "what is no http:// or https:// address" if origin is None else origin
+    if origin is None or origin not in {registry.origin, *map(origin_of, registry.origins)}:
+        where = "an address that is not http:// or https://" if origin is None else origin
         problem = f"its card says that the agent is called at {where}"
         remedy = f"list the origin in `origins` of RemoteRegistry '{registry.name}' to allow it"
         raise InvalidCard.of(registry, problem, remedy)
     return AgentSpec(
         id=f"{registry.name}/{interface.tenant or slug(card.name)}",
-        description=_quoted(card.description, origin),
+        description=_quote_description(card.description, origin),
         endpoint=RemoteEndpoint(
             base_url=interface.url,
             auth=registry.auth if origin == registry.origin else None,
@@ -85,32 +85,32 @@ def agent_of_card(data: bytes, registry: RemoteRegistry) -> AgentSpec:
 
 
 def slug(name: str) -> str:
-    """Lower-case ASCII letters and digits, with single dashes for all else; never empty."""
+    """Keep lower-case ASCII letters and digits, with single dashes for the rest; never empty."""
     dashed = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     return dashed[:SLUG_CHARS_MAX].rstrip("-") or "agent"
 
 
-def _quoted(text: str, origin: str) -> str:
-    """What a card says, on one line and as the words of another: models read it."""
+def _quote_description(text: str, origin: str) -> str:
+    """Quote a card's description on one line, marked as foreign text: models read it."""
     line = "".join(it for it in " ".join(text.split()) if it.isprintable())
-    said = line[:DESCRIPTION_CHARS_MAX].strip()
-    return f"An agent at {origin}, which says of itself: {said}" if said else ""
+    quote = line[:DESCRIPTION_CHARS_MAX].strip()
+    return f"An agent at {origin}, which says of itself: {quote}" if quote else ""
 
 
-def _decoded(data: bytes, registry: RemoteRegistry) -> _Card:
-    remedy = "ask whoever runs it for an A2A 1.0 agent card"
+def _decode_card(data: bytes, registry: RemoteRegistry) -> _Card:
+    remedy = "ask its operator for an A2A 1.0 agent card"
     if len(data) > CARD_BYTES_MAX:
         problem = f"its card has {len(data)} bytes, the limit is {CARD_BYTES_MAX}"
         raise InvalidCard.of(registry, problem, remedy)
     try:
         return msgspec.json.decode(data, type=_Card)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        # The reasons tell what was expected where, and repeat nothing of the card.
-        problem = f"what it shows is no agent card ({error})"
+        # The error says what was expected where, and repeats nothing of the card.
+        problem = f"its card is malformed ({error})"
         raise InvalidCard.of(registry, problem, remedy) from error
 
 
-def _chosen(card: _Card, registry: RemoteRegistry) -> _Interface:
+def _choose_interface(card: _Card, registry: RemoteRegistry) -> _Interface:
     spoken = [it for it in card.supported_interfaces if it.rank is not None]
     if spoken:
         return min(spoken, key=lambda it: it.rank or 0)
@@ -118,7 +118,3 @@ def _chosen(card: _Card, registry: RemoteRegistry) -> _Interface:
     found = ", ".join(offered)[:200] or "none"
     problem = f"its card has no HTTP+JSON interface, and no JSONRPC one of A2A 1 (it has: {found})"
     raise UnsupportedInterface.of(registry, problem, "have it serve A2A 1.0 over HTTP+JSON")
-
-
-def _allowed(registry: RemoteRegistry) -> set[str | None]:
-    return {registry.origin, *map(origin_of, registry.origins)}

@@ -1,7 +1,7 @@
-"""What becomes of a request whose thread is busy: one decision, for Python and for every wire.
+"""Decides what happens to a request whose thread is busy, for Python callers and every protocol.
 
-A run that waits for a thread which is held, directly or through others, by the code that waits
-would never end. Such a request is refused; runs of other processes are not seen here.
+A run that waits for a thread which its own caller holds, directly or through other runs, would
+never end. Such a request is refused; runs of other processes are not visible here.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
@@ -26,20 +26,20 @@ from .following import Following
 T = TypeVar("T")
 
 BUSY = (ThreadBusy, VersionConflict)
-"""Another run has the thread, here or in another process; nothing was written."""
+"""Another run holds the thread, here or in another process; nothing was written."""
 CALLER = "caller"
-"""The cause of a run that is cancelled because its caller went away."""
+"""The cancel cause of a run whose caller is gone."""
 
 
 class BusyThreads:
-    """Queues a request behind what its thread does, puts it in its place, or refuses it."""
+    """Queues a request behind the run of its thread, interrupts that run, or refuses."""
 
-    def __init__(self, engine: RunEngine, control: RunControl, following: Following) -> None:
+    def __init__(self, engine: RunEngine, control: RunControl, streams: Following) -> None:
         self._engine = engine
         self._control = control
-        self._following = following
+        self._streams = streams
         self._waits: list[tuple[frozenset[str], str]] = []
-        """Who waits in this process, as runs within runs, and for which thread."""
+        """The runs that wait in this process, with their callers, and the thread they wait for."""
 
     async def resolve(
         self,
@@ -47,10 +47,10 @@ class BusyThreads:
         refusal: ThreadBusy | VersionConflict,
         start: Callable[[RunRequest], Awaitable[T]],
     ) -> T | SubmitReceipt:
-        """Do what a refused request says for a busy thread: start it after all, or queue it.
+        """Apply the request's `on_busy`: start the request after an interrupt, or queue it.
 
         Raises:
-            ThreadBusy: The request rejects a busy thread, or can only be served now.
+            ThreadBusy: The request rejects a busy thread, or cannot be queued.
         """
         request = request.owned()
         thread_id = await self._check(request, refusal)
@@ -58,17 +58,17 @@ class BusyThreads:
         if request.on_busy is OnBusy.INTERRUPT:
             mode = InputMode.INTERRUPT
             if await self._control.make_way(thread_id):
-                # Another request may have come first.
+                # Another request may have taken the thread first.
                 with suppress(*BUSY):
                     return await start(request)
         if not self._engine.services.may_rest:
             raise _busy(thread_id, refusal)
-        # Queued, it has its place: what the thread does then is no matter any more.
+        # Once it is queued, it does not matter whether the thread is busy.
         queued = msgspec.structs.replace(request, on_busy=OnBusy.QUEUE)
         return await self._control.submit(queued, mode, {})
 
     async def run(self, request: RunRequest, refusal: ThreadBusy) -> RunResult:
-        """Execute a refused request as `resolve` lets it; the run ends with its caller."""
+        """Execute a refused request after `resolve`; the run is cancelled with its caller."""
         begun = await self.resolve(request, refusal, self._engine.run)
         if isinstance(begun, RunResult):
             return begun
@@ -79,7 +79,7 @@ class BusyThreads:
             raise
 
     async def start(self, request: RunRequest, refusal: ThreadBusy | VersionConflict) -> RunHandle:
-        """Start a refused request as `resolve` lets it."""
+        """Start a refused request after `resolve`."""
         begun = await self.resolve(request, refusal, self._engine.start)
         return begun if isinstance(begun, RunHandle) else QueuedRun(self, begun)
 
@@ -99,28 +99,28 @@ class BusyThreads:
                 await self._control.cancel_run(handle.run_id, CALLER)
 
     async def wait(self, queued: SubmitReceipt) -> RunResult:
-        """Wait for what queued input comes to."""
-        with self._waiting(await self._callers(), queued.thread_id):
+        """Wait for the result of queued input."""
+        with self._register_wait(await self._callers(), queued.thread_id):
             return await self._control.wait(queued.run_id, None)
 
     async def events(self, queued: SubmitReceipt) -> AsyncGenerator[AgentEvent, None]:
-        """Yield the events of what queued input comes to."""
-        stream = await self._following.of_run(queued.run_id)
-        with self._waiting(await self._callers(), queued.thread_id):
+        """Yield the events of the run that takes queued input."""
+        stream = await self._streams.of_run(queued.run_id)
+        with self._register_wait(await self._callers(), queued.thread_id):
             async with aclosing(stream.batches()) as batches:
                 async for batch in batches:
                     for item in batch:
                         yield plain(item)
 
     async def cancel(self, queued: SubmitReceipt) -> bool:
-        """Cancel what queued input comes to."""
+        """Cancel queued input, or the run that took it."""
         return await self._control.cancel_run(queued.run_id)
 
     async def check_not_own(self, thread_id: str) -> None:
         """Refuse to wait for a thread that the caller's own code holds.
 
         Raises:
-            ThreadBusy: What the thread does waits for the caller.
+            ThreadBusy: The run of the thread waits for the caller.
         """
         if (callers := await self._callers()) and self._is_held_by(callers, thread_id):
             raise ThreadBusy(thread_id=thread_id, run_id=self._holder(thread_id))
@@ -131,8 +131,8 @@ class BusyThreads:
         is_new = not (request.continue_run_id or request.decisions or request.dispatch_id_hint)
         is_placed = request.expected_messages is not None
         if thread_id is None or is_other or is_placed or not is_new:
-            # A run of that id is active, the run that it continues goes on already, or the thread
-            # has gone on from the place that the request is for.
+            # A run of that id is active, the run to continue is running already, or the thread
+            # has messages after the position that the request is for.
             raise refusal
         if request.on_busy is OnBusy.REJECT:
             raise _busy(thread_id, refusal)
@@ -140,7 +140,7 @@ class BusyThreads:
         return thread_id
 
     def _is_held_by(self, callers: frozenset[str], thread_id: str) -> bool:
-        """Whether the thread's run is one of these, or waits for a thread that one of them has."""
+        """Whether the thread's run is one of these, or waits for a thread they hold."""
         seen: set[str] = set()
         threads = [thread_id]
         while threads:
@@ -157,7 +157,7 @@ class BusyThreads:
         return "" if active is None else active.run_id
 
     async def _callers(self) -> frozenset[str]:
-        """The run whose code calls, and those that wait for it."""
+        """The run whose code calls, and the runs that wait for it."""
         found: set[str] = set()
         level: list[RunIdentity | None] = [CURRENT_RUN.get()]
         while level:
@@ -174,7 +174,7 @@ class BusyThreads:
         return frozenset(found)
 
     @contextmanager
-    def _waiting(self, callers: frozenset[str], thread_id: str) -> Iterator[None]:
+    def _register_wait(self, callers: frozenset[str], thread_id: str) -> Iterator[None]:
         entry = (callers, thread_id)
         self._waits.append(entry)
         try:
@@ -184,7 +184,7 @@ class BusyThreads:
 
 
 class QueuedRun(RunHandle):
-    """A run that begins when its thread is free; a run that waited may have taken its input in."""
+    """A run that begins when its thread is free; a waiting run may take its input instead."""
 
     __slots__ = ("_busy", "_queued")
 

@@ -1,7 +1,7 @@
-"""Control of runs that execute here, elsewhere, later, or not any more.
+"""Controls runs that execute in this process or another one, are queued, or have ended.
 
-A run that executes in this process is told directly. For every other one the store is asked, and
-what is wanted is written there, so that it holds whoever executes the run.
+A run in this process is controlled directly. For every other run the command is written to the
+store, where the process that executes the run finds it.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class DeliveryOptions(TypedDict, total=False):
     """How queued input is delivered."""
 
     priority: int
-    """0 goes first, 128 is usual."""
+    """0 is delivered first, 128 is the default."""
     dedupe_key: str
     """The same request under the same key is queued once."""
     delay_ms: int
@@ -71,20 +71,20 @@ class RunControl:
         self._engine = engine
         self._mailbox = mailbox
         self._on_queued = on_queued
-        """Called when something was queued, which somebody must execute."""
+        """Called when something was queued, so that a worker executes it."""
         self._has_worker = has_worker
-        """Whether a worker of this process claims what is queued: two would begin the same."""
+        """Whether a worker of this process claims what is queued; then only it may start it."""
         self._store = engine.store
 
     @property
     def mailbox_watchers(self) -> list[MailboxWatcher]:
-        """Those who hear how long the mailbox takes."""
+        """The watchers that are notified of mailbox operations."""
         return self._mailbox.services.watchers
 
     async def wait(self, run_id: str, timeout_ms: int | None) -> RunResult:
-        """Wait until a run ends or waits for somebody, however often it changes hands.
+        """Wait until a run ends or waits for a decision, whichever processes execute it.
 
-        Input that another run took in comes to what that run comes to.
+        If another run took the input, its result is returned.
 
         Raises:
             UnknownRun: There is no such run.
@@ -92,26 +92,26 @@ class RunControl:
         """
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
             while True:
-                taken_by = await self._come_to_rest(run_id)
+                taken_by = await self._wait_for_rest(run_id)
                 try:
                     result = await self._engine.wait(taken_by)
                 except UnknownRun:
-                    return _undelivered(await self._dispatch(taken_by))
+                    return _build_undelivered_result(await self._dispatch(taken_by))
                 except (StorageError, RunHandedOver):
                     if not self._store.is_shared:
                         raise
-                    # This attempt is over, not the run: look again where it is.
+                    # This attempt is over, not the run: find out where the run is now.
                     await asyncio.sleep(0)
                     continue
                 is_at_rest = result.status in _AT_REST and not result.awaits_tasks
                 if is_at_rest or not (self._store.is_shared or result.awaits_tasks):
                     return result
-                # A run that is over leaves its slot in the next turn of the loop: until then it
-                # would be asked again and again, and nobody else would ever have a turn.
+                # An ended run leaves its slot in the next iteration of the event loop: without a
+                # pause this loop would ask again and again, and no other task would ever run.
                 await asyncio.sleep(0)
 
     async def record(self, run_id: str) -> RunRecord:
-        """Return a run's record; of one that is still queued, what it will begin with.
+        """Load a run's record; for a queued run, the record that it will begin with.
 
         Raises:
             UnknownRun: There is no such run.
@@ -122,37 +122,37 @@ class RunControl:
         dispatch = await self._dispatch(run_id)
         if dispatch.taken_by is not None:
             return await self.record(dispatch.taken_by)
-        return _before(dispatch)
+        return _record_before_start(dispatch)
 
     async def submit(
         self, request: RunRequest, mode: InputMode, delivery: DeliveryOptions, asked: Any = None
     ) -> SubmitReceipt:
-        """Send input to a thread; a run that executes here hears of it at once.
+        """Send input to a thread; a run that executes in this process is notified at once.
 
-        `asked` is what the sender said, if the request depends on how the thread stands.
+        `asked` is the sender's own input, if the request was derived from the thread's state.
         """
         screened = await self._engine.screened(request)
         if asked is None and "dedupe_key" in delivery:
-            # Screens are those of the agent that the thread has now.
+            # What screens do depends on the thread's current agent, so they are left out.
             asked = [mode, msgspec.structs.replace(request, trace=None)]
         receipt = await self._mailbox.submit(screened, mode=mode, asked=asked, **delivery)
         self._on_queued()
         active = self._engine.active.of_thread(receipt.thread_id)
         if active is None or mode is InputMode.QUEUE:
             return receipt
-        # What is still being admitted may be the very run that the input begins.
+        # A run that is still being admitted may be the one that this input starts.
         is_other = active.run is not None and active.run_id != receipt.run_id
-        is_unheard = mode is InputMode.INTERRUPT and active.lease is None
-        if is_unheard and is_other and not receipt.is_duplicate:
-            # Without a claim nobody asks it through the store.
+        is_unreachable = mode is InputMode.INTERRUPT and active.lease is None
+        if is_unreachable and is_other and not receipt.is_duplicate:
+            # A run without a claim does not read cancels from the store.
             await self._engine.cancel_active(active, INTERRUPT)
         active.look_for_input()
         return receipt
 
     async def make_way(self, thread_id: str) -> bool:
-        """Drop what a thread has queued, cancel what executes here on it and wait for its end.
+        """Drop what a thread has queued, cancel its run in this process and wait for its end.
 
-        False if nothing executes here: nothing was changed.
+        Returns False, and changes nothing, if no run of it executes in this process.
         """
         active = self._engine.active.of_thread(thread_id)
         if active is None:
@@ -164,13 +164,13 @@ class RunControl:
         return True
 
     async def interrupt(self, thread_id: str) -> int | None:
-        """Cancel what a thread does and drop what it has queued; None when it had nothing to do.
+        """Cancel the run of a thread and drop what is queued on it.
 
-        Returns how much was dropped.
+        Returns how many dispatches were dropped, or None when the thread had nothing to do.
         """
         thread = await self._store.load_thread(thread_id)
         active = self._engine.active.of_thread(thread_id)
-        # Looked up first: what begins after the interrupt goes on.
+        # Looked up first: a run that begins after the interrupt continues.
         run_id = active.run_id if active is not None else thread and thread.open_run_id
         interruption = await self._store.interrupt(thread_id, INTERRUPT)
         is_cancelled = bool(run_id) and await self.cancel_run(run_id or "")
@@ -183,11 +183,11 @@ class RunControl:
         return len(interruption.superseded)
 
     async def tell_changed(self, thread_id: str) -> None:
-        """Have everybody who follows a thread look at it."""
+        """Notify all readers of a thread, in every process, that it may have changed."""
         await self._mailbox.services.tell(SignalKind.RUN_CHANGED, thread_id)
 
     async def cancel_and_wait(self, id_: str, timeout_ms: int) -> bool:
-        """Cancel, and wait until it holds; False when nothing was there or it takes too long."""
+        """Cancel, and wait for the end; False when there was nothing or it takes too long."""
         active = self._engine.active.find(id_)
         if active is None:
             thread = await self._store.load_thread(id_)
@@ -205,15 +205,15 @@ class RunControl:
         except TimeoutError:
             return False
         except UnknownRun:
-            # Only queued input had that id: it never starts.
+            # Only queued input had that id: it never runs.
             return True
         return True
 
     async def cancel(self, id_: str) -> bool:
         """Cancel by run, thread or dispatch id; False when there is nothing to cancel.
 
-        Only for whoever may cancel everything: people name threads and runs as they like. An id
-        that means two different runs means none.
+        Only for callers that may cancel everything: clients choose the ids of threads and runs. An
+        id that means two different runs cancels neither.
         """
         active = self._engine.active.find(id_)
         if active is not None:
@@ -233,7 +233,7 @@ class RunControl:
         active = self._engine.active.of_run(run_id)
         if active is not None:
             return await self._cancel_active(active, cause)
-        # An agent that this process does not have has to be ended without it.
+        # A run whose agent this process does not have is ended through the store.
         with suppress(UnknownAgent, AgentResolverFailed):
             if await self._engine.cancel_waiting(run_id, cause):
                 return True
@@ -250,7 +250,7 @@ class RunControl:
         return await self._mailbox.cancel_thread(thread_id)
 
     async def _cancel_active(self, active: ActiveRun, cause: str = "user") -> bool:
-        """Cancel what executes here; what others go on with is cancelled where it is now."""
+        """Cancel a run of this process; one that another process took over is cancelled there."""
         if await self._engine.cancel_active(active, cause):
             return True
         if not (active.is_left or active.released.is_set()):
@@ -262,19 +262,21 @@ class RunControl:
     async def decide(
         self, decisions: Sequence[tuple[str, ToolCallResume]]
     ) -> tuple[DecisionReceipt, ...]:
-        """Take decisions on tickets of one run, all or none, and let the run go on.
+        """Store decisions on tickets of one run, all or none, and resume the run.
 
         Raises:
             UnknownTicket: A ticket does not exist, or belongs to another run than the first.
-            AlreadyDecided: A ticket was decided otherwise or closed.
+            AlreadyDecided: A ticket was decided differently or closed.
         """
-        receipts, queued = await self._mailbox.take_decisions(await self._screened(decisions))
-        if queued is not None and not await self._goes_on(queued):
+        receipts, queued = await self._mailbox.take_decisions(
+            await self._screen_decisions(decisions)
+        )
+        if queued is not None and not await self._continue_here(queued):
             self._on_queued()
         return receipts
 
-    async def _goes_on(self, queued: RunDispatch) -> bool:
-        """Whether a run that was decided goes on here; if not, whoever claims its dispatch does."""
+    async def _continue_here(self, queued: RunDispatch) -> bool:
+        """Resume a decided run in this process; if False, the worker with its dispatch does."""
         if self._has_worker():
             active = self._engine.active.of_thread(queued.thread_id)
             if active is not None:
@@ -283,17 +285,17 @@ class RunControl:
         try:
             return await self._engine.go_on(queued)
         except (ThreadBusy, UnknownAgent, AgentResolverFailed, InvalidResume):
-            # Executed elsewhere, or by an agent that this process does not have.
+            # Another process executes it, or this process does not have its agent.
             return False
         except StorageError as error:
-            # What was decided is durable, and so is the dispatch that goes on with it.
-            logger.info("Run '%s' does not go on here: %s", queued.run_id, error)
+            # The decision is durable, and so is the dispatch that resumes the run.
+            logger.info("Run '%s' does not continue in this process: %s", queued.run_id, error)
             return False
 
-    async def _screened(
+    async def _screen_decisions(
         self, decisions: Sequence[tuple[str, ToolCallResume]]
     ) -> Sequence[tuple[str, ToolCallResume]]:
-        """Decisions as they may rest until a run takes them."""
+        """Pass decisions through the agent's screens before they are stored."""
         first = await self._store.find_ticket(decisions[0][0]) if decisions else None
         if first is None:
             return decisions
@@ -301,14 +303,14 @@ class RunControl:
         return (await self._engine.screened(request)).decisions
 
     async def steer(self, id_: str, messages: Sequence[Message]) -> SteerReceipt:
-        """Send messages into a running run; it takes them in before its next inference.
+        """Send messages into a running run; it reads them before its next inference.
 
         Raises:
             AmbiguousId: The id is that of a run, and that of a thread with another run.
         """
         if not self._store.is_shared:
             return self._engine.steer(id_, messages)
-        running = await self._running(id_)
+        running = await self._find_running(id_)
         if running is None:
             return SteerReceipt(is_accepted=False)
         request = RunRequest(thread_id=running.thread_id, messages=tuple(messages))
@@ -321,14 +323,14 @@ class RunControl:
             is_accepted=True, run_id=running.run_id, message_ids=receipt.message_ids
         )
 
-    async def _come_to_rest(self, run_id: str) -> str:
-        """Wait for a run that is queued or executes elsewhere; returns the run that it became."""
+    async def _wait_for_rest(self, run_id: str) -> str:
+        """Wait for a run that is queued or in another process; returns the run that took it."""
         changed = asyncio.Event()
         unsubscribe = self._mailbox.services.bus.subscribe(lambda _: changed.set())
         pause = self._mailbox.services.config.poll_ms / 1000
         try:
             while (became := await self.at_rest(run_id)) is None:
-                # Signals may be lost: the store is asked from time to time.
+                # Signals may be lost, so the store is polled as well.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await changed.wait()
@@ -338,7 +340,7 @@ class RunControl:
             unsubscribe()
 
     async def at_rest(self, run_id: str) -> str | None:
-        """The run to ask for its result, or None while it is on its way.
+        """Find the run that has the result, or None while there is none yet.
 
         Raises:
             UnknownRun: There is no such run.
@@ -354,48 +356,48 @@ class RunControl:
                 return await self.at_rest(dispatch.taken_by)
             return run_id if dispatch.status.is_terminal else None
         if record.awaits_tasks:
-            # It waits for nobody else, and goes on by itself.
+            # It waits only for its own tasks, and resumes by itself.
             return None
         if record.status is RunStatus.WAITING:
-            # A decision or a message that was sent lets it go on, and so does its delegate.
+            # A decision or a message that was sent resumes it, and so does its delegate.
             is_sent = dispatch is not None and not dispatch.status.is_terminal
             return None if is_sent or await self._has_busy_delegates(record) else run_id
-        # What nobody else can see and does not execute here stays as it is.
+        # In a store that no other process sees, a run that does not execute here stays as it is.
         is_over = record.status is RunStatus.DONE or not self._store.is_shared
         return run_id if is_over else None
 
     async def _has_busy_delegates(self, record: RunRecord) -> bool:
-        """Whether a run waits for delegates only, and none of them waits for somebody."""
+        """Whether a run waits only for delegates, and none of them waits for a decision."""
         tickets = await self._store.list_run_tickets(record.thread_id, record.run_id)
         delegates = [delegate_of(it) for it in tickets if it.status is TicketStatus.OPEN]
         return bool(delegates) and not any(
-            [delegate is None or await self._waits(delegate) for delegate in delegates]
+            [delegate is None or await self._is_waiting(delegate) for delegate in delegates]
         )
 
-    async def _waits(self, run_id: str) -> bool:
-        """Whether a run waits for somebody, and nothing is on its way to it."""
+    async def _is_waiting(self, run_id: str) -> bool:
+        """Whether a run waits for a decision, and nothing that would resume it is queued."""
         if self._engine.active.of_run(run_id) is not None:
             return False
         record = await self._store.load_run(run_id)
         is_waiting = record is not None and record.status is RunStatus.WAITING
         return is_waiting and await self.at_rest(run_id) is not None
 
-    async def _running(self, id_: str) -> RunRecord | None:
-        """The run of a run or thread id, if it executes somewhere.
+    async def _find_running(self, id_: str) -> RunRecord | None:
+        """Find the run of a run or thread id, if it executes in any process.
 
         Raises:
-            AmbiguousId: There are two of them.
+            AmbiguousId: The id means two runs.
         """
         thread = await self._store.load_thread(id_)
         run_id = None if thread is None else thread.active_run_id
-        named, on_thread = await self._executing(id_), None
+        named, on_thread = await self._load_if_running(id_), None
         if run_id is not None and run_id != id_:
-            on_thread = await self._executing(run_id)
+            on_thread = await self._load_if_running(run_id)
         if named is not None and on_thread is not None:
             raise AmbiguousId(given=id_, thread_id=named.thread_id, run_id=on_thread.run_id)
         return named or on_thread
 
-    async def _executing(self, run_id: str) -> RunRecord | None:
+    async def _load_if_running(self, run_id: str) -> RunRecord | None:
         record = await self._store.load_run(run_id)
         return record if record is not None and record.status is RunStatus.RUNNING else None
 
@@ -406,8 +408,8 @@ class RunControl:
         return dispatch
 
 
-def _before(dispatch: RunDispatch) -> RunRecord:
-    """What is known of a run that has not begun, or never will."""
+def _record_before_start(dispatch: RunDispatch) -> RunRecord:
+    """The record of a run that has not begun, or never will."""
     termination = _termination(dispatch)
     return RunRecord(
         run_id=dispatch.run_id,
@@ -422,9 +424,9 @@ def _before(dispatch: RunDispatch) -> RunRecord:
     )
 
 
-def _undelivered(dispatch: RunDispatch) -> RunResult:
+def _build_undelivered_result(dispatch: RunDispatch) -> RunResult:
     """The result of a run that never began."""
-    record = _before(dispatch)
+    record = _record_before_start(dispatch)
     return RunResult(
         run_id=record.run_id,
         thread_id=record.thread_id,

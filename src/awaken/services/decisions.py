@@ -1,4 +1,4 @@
-"""Which ticket a decision means, how it is read, and under which id it is taken."""
+"""Resolves which ticket a decision means, how it is read, and which id it gets."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -11,7 +11,7 @@ from awaken.contracts.suspension.verdicts import read_decision
 from awaken.mailbox.submissions import digest
 
 Find = Callable[[Sequence[Ticket], str], Ticket]
-"""How a name is looked up among all tickets of a run."""
+"""Finds a ticket by name among all tickets of a run."""
 
 
 def named_decisions(
@@ -20,38 +20,38 @@ def named_decisions(
     decided_by: str,
     find: Find,
 ) -> list[tuple[str, ToolCallResume]]:
-    """The tickets of a run that a client calls by names, and the decisions on them.
+    """Resolve the names that a client gave to tickets of a run; returns decisions by ticket id.
 
     Raises:
-        UnknownTicket: None of the tickets has a name.
-        AmbiguousTicket: Several of them may be meant.
-        InvalidInput: A decision is no clear answer, or two on one ticket contradict each other.
+        UnknownTicket: No ticket has one of the names.
+        AmbiguousTicket: Several tickets may be meant.
+        InvalidInput: A decision is not a clear answer, or two on one ticket contradict each other.
     """
     found: dict[str, ToolCallResume] = {}
     for name, given in decisions.items():
-        ticket_id, decision = named_decision(tickets, name, given, decided_by, find)
+        ticket_id, decision = resolve_decision(tickets, name, given, decided_by, find)
         if found.setdefault(ticket_id, decision) != decision:
             what = f"The decision on ticket '{ticket_id}'"
             raise InvalidDecision(what=what, problem="there are two, which differ")
     return list(found.items())
 
 
-def named_decision(
+def resolve_decision(
     tickets: Sequence[Ticket],
     name: str,
     given: ToolCallResume,
     decided_by: str,
     find: Find,
 ) -> tuple[str, ToolCallResume]:
-    """The ticket of a run that a client calls by a name, and the decision on it.
+    """Resolve the name that a client gave to a ticket of a run, and read the decision on it.
 
-    A decision that was taken before means the ticket it was taken on. When the call of that
-    ticket asks something else meanwhile, the name of the call is not enough.
+    A decision that was stored before means the ticket it was stored for. If the same call has
+    asked something else since then, the name of the call is not enough.
 
     Raises:
-        UnknownTicket: None of the tickets has that name.
-        AmbiguousTicket: Several of them may be meant.
-        InvalidInput: The decision is no clear answer to what the ticket asks.
+        UnknownTicket: No ticket has that name.
+        AmbiguousTicket: Several tickets may be meant.
+        InvalidInput: The decision is not a clear answer to what the ticket asks.
     """
     ticket = find(tickets, name)
     earlier = [] if name == ticket.ticket_id else [it for it in tickets if it.call_id == name]
@@ -69,7 +69,7 @@ def named_decision(
 
 
 def _is_taken(ticket: Ticket, given: ToolCallResume) -> bool:
-    """Whether a ticket was decided by just this decision."""
+    """Whether a ticket was decided by exactly this decision."""
     if ticket.decision is None:
         return False
     try:

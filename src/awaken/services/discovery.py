@@ -1,7 +1,7 @@
-"""Finding the agents of others: their cards are read on entering, and again every few minutes.
+"""Discovers agents of other servers: reads their cards at the start, and every few minutes.
 
-What was found last stays registered while a server cannot be reached, shows nonsense, or shows an
-agent that the registry cannot have.
+The agent that was found last stays registered while its server is unreachable, or while its card
+is malformed or describes an agent that the registry cannot accept.
 """
 
 import asyncio
@@ -34,19 +34,19 @@ from .agent_cards import agent_of_card
 logger = logging.getLogger(__name__)
 
 RETRY_MS = 5_000
-"""The pause after the first failure; it doubles with each one, up to the usual pause."""
+"""The pause after the first failure; it doubles with each one, up to the refresh interval."""
 JITTER = 0.1
-"""How far a pause may be off, so that many processes do not ask at one moment."""
+"""The random share of a pause, so that many processes do not ask at the same moment."""
 
 
 def with_remotes(
     registries: RegistrySet, remotes: Iterable[RemoteRegistry], local_name: str = LOCAL_NAME
 ) -> RegistrySet:
-    """Return the set with remote registries that its agents may name, before anything is found.
+    """Add remote registries that agents may name, before any of their agents is discovered.
 
     Raises:
         DuplicateRegistration: Two registries have one name.
-        InvalidSpec: A name cannot be used, or an agent's id says that it is of such a registry.
+        InvalidSpec: A name cannot be used, or a local agent's id begins with a registry's name.
     """
     if not is_registry_name(local_name):
         problem = "it has lower-case letters, digits, '-' and '_' only"
@@ -64,10 +64,10 @@ def with_remotes(
 
 
 class Discovery:
-    """Keeps the agents of remote registries registered, and says how that goes.
+    """Keeps the agents of remote registries registered, and reports the status of each.
 
-    Nothing that a remote registry does makes this fail: it is logged when it changes, shown by
-    `status`, and tried again.
+    No failure of a remote registry raises: it is logged when it changes, reported by `status`, and
+    retried.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Discovery:
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
     async def open(self) -> None:
-        """Look at every registry once, then keep looking; calling it twice is harmless."""
+        """Read every card once, then refresh them in the background; idempotent."""
         if self._tasks:
             return
         await self.refresh()
@@ -93,7 +93,7 @@ class Discovery:
         )
 
     async def close(self) -> None:
-        """Stop looking; what was found stays registered."""
+        """Stop refreshing; what was found stays registered."""
         tasks, self._tasks = self._tasks, ()
         for task in tasks:
             task.cancel()
@@ -101,14 +101,14 @@ class Discovery:
             await asyncio.wait(tasks)
 
     async def refresh(self) -> tuple[RemoteStatus, ...]:
-        """Look at every registry now, at the same time; takes no longer than the slowest may."""
+        """Read all cards now, concurrently; takes no longer than the longest timeout."""
         async with asyncio.TaskGroup() as group:
             for watch in self._watches:
                 group.create_task(watch.look())
         return self.status()
 
     def status(self) -> tuple[RemoteStatus, ...]:
-        """How the last look at each registry went, in the order they were configured."""
+        """The result of the last refresh of each registry, in configuration order."""
         return tuple(watch.status for watch in self._watches)
 
     async def _keep_fresh(self, watch: "_Watch") -> None:
@@ -119,7 +119,7 @@ class Discovery:
 
 
 class _Watch:
-    """One registry: what it showed last, and what is wrong with it."""
+    """One registry: its last card, and its last problem."""
 
     def __init__(
         self, remote: RemoteRegistry, registry: RegistryHandle, cards: CardSource, clock: Clock
@@ -133,24 +133,26 @@ class _Watch:
 
     @property
     def pause_ms(self) -> int:
-        """How long to wait before the next look."""
+        """How long to wait before the next refresh."""
         usual, failures = self._remote.refresh_ms, self.status.failures
-        # Beyond this many doublings every usual pause is reached.
+        # Beyond this many doublings every refresh interval is reached.
         return min(usual, RETRY_MS << min(failures - 1, 40)) if failures else usual
 
     async def look(self) -> None:
-        """Read the card and register its agent; never an older card after a newer one."""
+        """Read the card and register its agent; an older card never replaces a newer one."""
         async with self._turn:
             try:
                 agent = agent_of_card(await self._card(), self._remote)
                 self._register(agent)
             except DiscoveryError as error:
-                self._failed(str(error), None)
+                self._record_failure(str(error), None)
             except Exception as error:  # noqa: BLE001 - shown, logged with its trace, tried again
                 name, kind = self._remote.name, type(error).__name__
-                self._failed(f"Remote registry '{name}': {kind} was raised, a defect.", error)
+                self._record_failure(
+                    f"Remote registry '{name}': {kind} was raised, a defect.", error
+                )
             else:
-                self._succeeded(agent)
+                self._record_success(agent)
 
     async def _card(self) -> bytes:
         try:
@@ -171,7 +173,7 @@ class _Watch:
         source, remote = AgentSource(spec=agent), self._remote
         known = self._registry.snapshot().registries.agents.get(agent.id)
         if known is not None and known.spec == agent:
-            # A new version would have every agent resolved again.
+            # A new version would resolve every agent again.
             return
         try:
             self._registry.update(
@@ -183,7 +185,7 @@ class _Watch:
                 self._remote, problem, "what was registered before stays"
             ) from error
 
-    def _succeeded(self, agent: AgentSpec) -> None:
+    def _record_success(self, agent: AgentSpec) -> None:
         before, now = self.status, self._clock.now_ms()
         if before.problem is not None or before.agent_id != agent.id:
             logger.info("Remote registry '%s' shows agent '%s'.", before.name, agent.id)
@@ -191,7 +193,7 @@ class _Watch:
             before, agent_id=agent.id, checked_at_ms=now, fresh_at_ms=now, failures=0, problem=None
         )
 
-    def _failed(self, problem: str, error: Exception | None) -> None:
+    def _record_failure(self, problem: str, error: Exception | None) -> None:
         before = self.status
         if problem != before.problem:
             logger.warning("%s", problem, exc_info=error)

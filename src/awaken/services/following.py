@@ -1,7 +1,7 @@
-"""Following runs and threads: the log after a cursor, the unfinished step, then what happens now.
+"""Streams of runs and threads: the log after a cursor, the unfinished step, then live events.
 
-The log is the only source. Events with a place in it come once each and in order, whichever
-process executes the run; what happens between two of them is shown live where it can be seen.
+The log is the only source. Logged events come once each and in order, whichever process executes
+the run; events between two of them are streamed live if the run executes in this process.
 """
 
 import asyncio
@@ -33,21 +33,21 @@ from .control import RunControl
 from .naming import shown
 
 Batch = list[StreamItem]
-"""What came together; an empty one only says that the stream still lives."""
+"""Events that came together; an empty batch is a heartbeat."""
 
 SILENCE_S = 15.0
-"""After how long without an event a stream gives a sign of life."""
+"""After how long without an event a stream yields a heartbeat."""
 IDLE_POLL_S = 2.0
-"""How often the log of a thread that does nothing is asked at least."""
+"""The longest poll interval of an idle thread's log."""
 STOPPING = ErrorEvent(
     message="The server is stopping; attach again with the latest cursor.", code="server_stopping"
 )
 _GOES_ON = (LeaseLost.code, RunHandedOver.code)
-"""How a process says that it has let a run go, which another one goes on with."""
+"""The errors of a process that has released a run which another process continues."""
 
 
 class Following:
-    """Opens streams of runs and threads, and ends them when the process stops."""
+    """Opens streams of runs and threads, and ends all of them when the process stops."""
 
     def __init__(self, engine: RunEngine, control: RunControl, bus: Bus, poll_ms: int) -> None:
         self.engine = engine
@@ -59,11 +59,11 @@ class Following:
         self._unsubscribe: Unsubscribe | None = None
 
     def open(self) -> None:
-        """Allow streams, also after they were ended."""
+        """Allow streams, also after `close`."""
         self.is_closing = False
 
     def close(self) -> None:
-        """End every stream; each says so."""
+        """End every stream; each ends with `STOPPING`."""
         self.is_closing = True
         for wakers in tuple(self.engine.active.watchers.values()):
             for wake in tuple(wakers):
@@ -72,14 +72,14 @@ class Following:
             reader.close()
 
     def of_started(self, handle: RunHandle, reader: EventReader) -> "EventStream":
-        """The events of a run that was started with a reader, up to its end or suspension."""
+        """Stream a run that was started with this reader, up to its end or suspension."""
         stream = EventStream(self, handle.thread_id, handle.run_id, 0)
         stream.attached = reader
         reader.on_drop = stream.drop
         return stream
 
     async def of_run(self, run_id: str, after: int | None = None) -> "EventStream":
-        """A run's events after a cursor, or from its start, up to its end or suspension.
+        """Stream a run's events after a cursor, or from its start, to its end or suspension.
 
         Raises:
             UnknownRun: There is no such run.
@@ -91,16 +91,16 @@ class Following:
         latest = 0 if thread is None else thread.event_seq
         start = record.log_start
         if record.started_at is None:
-            # Asked for again: if it has still not begun, all its events come after the latest.
+            # Loaded again: if it has still not begun, all its events come after the latest.
             record = await self.control.record(run_id)
             start = latest if record.started_at is None else record.log_start
         stream = EventStream(self, record.thread_id, record.run_id, start)
         if after is not None:
-            await stream.skip_to(_checked(after, latest))
+            await stream.skip_to(_check_cursor(after, latest))
         return stream
 
     async def of_thread(self, thread_id: str, after: int | None = None) -> "EventStream":
-        """Everything that happens on a thread after a cursor, or from now on, without an end.
+        """Stream all events of a thread after a cursor, or from now on, without an end.
 
         Raises:
             UnknownThread: There is no such thread.
@@ -110,16 +110,16 @@ class Following:
         thread = await self.engine.store.load_thread(thread_id)
         if thread is None:
             raise UnknownThread(thread_id=thread_id)
-        cursor = thread.event_seq if after is None else _checked(after, thread.event_seq)
+        cursor = thread.event_seq if after is None else _check_cursor(after, thread.event_seq)
         await self.engine.store.list_events(thread_id, after=cursor, limit=1)
         return EventStream(self, thread_id, None, cursor)
 
     def watch(self, thread_id: str, wake: Callable[[], None]) -> Unsubscribe:
-        """Call back whenever something may have happened on a thread, until that is stopped."""
+        """Call back whenever a thread may have changed, until the returned function is called."""
         watchers = self.engine.active.watchers
         watchers.setdefault(thread_id, set()).add(wake)
         if self._unsubscribe is None:
-            self._unsubscribe = self._bus.subscribe(self._hear)
+            self._unsubscribe = self._bus.subscribe(self._on_signal)
 
         def stop() -> None:
             watchers[thread_id].discard(wake)
@@ -133,7 +133,7 @@ class Following:
 
     @contextmanager
     def watching(self, thread_id: str) -> Iterator[asyncio.Event]:
-        """An event that is set whenever something may have happened on a thread."""
+        """Provide an event that is set whenever a thread may have changed."""
         changed = asyncio.Event()
         stop = self.watch(thread_id, changed.set)
         try:
@@ -141,13 +141,13 @@ class Following:
         finally:
             stop()
 
-    def _hear(self, signal: Signal) -> None:
+    def _on_signal(self, signal: Signal) -> None:
         for wake in tuple(self.engine.active.watchers.get(signal.thread_id, ())):
             wake()
 
 
 class EventStream:
-    """One reader's way through a log; iterate over `batches` once."""
+    """One reader's position in a log; iterate over `batches` once."""
 
     __slots__ = (
         "_cursor", "_hub", "_is_over", "_is_provisional", "_run_id", "_thread_id", "_was_live",
@@ -158,14 +158,14 @@ class EventStream:
         self._thread_id = thread_id
         self._run_id = run_id
         self.namespace = ""
-        """What is left out of ids, because whoever reads belongs to that tenant."""
+        """The prefix that is removed from ids, because the reader belongs to that tenant."""
         self.before: list[AgentEvent] = []
-        """What the run did up to the cursor, for an encoder to catch up with."""
+        """The events of the run up to the cursor, for an encoder to catch up with."""
         self.attached: EventReader | None = None
         self.on_drop: Callable[[], None] | None = None
-        """Called when the reader is too far behind, also while it is stuck in a write."""
+        """Called when the reader is too far behind, also while it is blocked in a write."""
         self.is_open_ended = False
-        """Whether it goes on while the run waits, until the run has ended."""
+        """Whether the stream stays open while the run waits, until the run has ended."""
         self._hub = hub
         self._cursor = cursor
         self._was_live = False
@@ -175,23 +175,23 @@ class EventStream:
 
     @property
     def thread_id(self) -> str:
-        """The thread, as whoever reads knows it."""
+        """The thread's id as the reader knows it."""
         return shown_id(self.namespace, self._thread_id)
 
     @property
     def run_id(self) -> str | None:
-        """The run that is followed; None follows every run of the thread."""
+        """The run that is streamed; None: every run of the thread."""
         return None if self._run_id is None else shown_id(self.namespace, self._run_id)
 
     def batches(self) -> AsyncGenerator[Batch, None]:
-        """Yield what happens, in order, with an empty batch after each long silence.
+        """Yield the events in order, with an empty batch after each long silence.
 
         Raises:
-            ReaderDropped: Whoever reads has fallen too far behind.
+            ReaderDropped: The reader has fallen too far behind.
         """
-        return self._shown_batches() if self.namespace else self._batches()
+        return self._tenant_batches() if self.namespace else self._batches()
 
-    async def _shown_batches(self) -> AsyncGenerator[Batch, None]:
+    async def _tenant_batches(self) -> AsyncGenerator[Batch, None]:
         async with aclosing(self._batches()) as batches:
             try:
                 async for batch in batches:
@@ -202,7 +202,7 @@ class EventStream:
 
     async def _batches(self) -> AsyncGenerator[Batch, None]:
         if self.attached is not None:
-            async with aclosing(self._live(self.attached, [])) as live:
+            async with aclosing(self._read_live(self.attached, [])) as live:
                 async for batch in live:
                     yield batch
         if self._is_over:
@@ -212,14 +212,15 @@ class EventStream:
         with self._hub.watching(self._thread_id) as changed:
             while not self._hub.is_closing:
                 changed.clear()
-                async with aclosing(self._now()) as now:
+                async with aclosing(self._read_available()) as now:
                     async for batch in now:
                         yield batch
                         pause, silent_since = self._hub.poll_s, clock.monotonic_ms()
                 if self._is_over:
                     return
                 if self._was_live:
-                    # The run has stopped, and leaves its slot in the next turn: nobody tells that.
+                    # The run has stopped, and leaves its slot in the next loop iteration, which
+                    # sets no event.
                     self._was_live = False
                     await asyncio.sleep(0)
                     continue
@@ -230,72 +231,78 @@ class EventStream:
         yield [STOPPING]
 
     async def skip_to(self, cursor: int) -> None:
-        """Go to a cursor, and keep what happened before it.
+        """Move to a cursor, and keep the events before it in `before`.
 
         Raises:
             CursorExpired: Events after the cursor were purged.
         """
         if cursor <= self._cursor:
-            # Before the run, where the log may have been purged.
+            # The cursor is before the run, where the log may have been purged.
             await self._hub.engine.store.list_events(self._thread_id, after=cursor, limit=1)
             return
-        async for batch in self._logged(cursor):
+        async for batch in self._read_log(cursor):
             self.before += map(plain, batch)
         self._is_over = False
 
     def close(self) -> None:
-        """Let go of what the stream holds, because nobody will read on."""
+        """Release what the stream holds; it is not read any further."""
         self.on_drop = None
         self.before.clear()
         if self.attached is not None:
             self.attached.leave()
 
     def drop(self) -> None:
-        """Tell whoever writes that it is too slow."""
+        """Notify the writer that it is too slow."""
         if self.on_drop is not None:
             self.on_drop()
 
-    async def _now(self) -> AsyncGenerator[Batch, None]:
-        """What can be had now: of a run that executes here until it stops, else the log."""
+    async def _read_available(self) -> AsyncGenerator[Batch, None]:
+        """Yield what is available: live events of a run of this process, else the log."""
         active = self._hub.engine.active.of_thread(self._thread_id)
         run = None if active is None else active.run
         if active is None or run is None or self._run_id not in (None, active.run_id):
-            async for batch in self._written():
+            async for batch in self._read_log_and_end():
                 yield batch
             return
         reader = EventReader(is_attached=False)
         reader.on_drop = self.drop
-        # Taken together, before anything else can happen: the log up to here, the unfinished
-        # step as it stands, and everything from now on.
+        # Without an await in between: the log up to here, the unfinished step so far, and all
+        # later events. So none is lost or repeated.
         run.feed.attach(reader)
         until, unfinished = run.journal.event_seq, run.unfinished_events()
         try:
-            async for batch in self._logged(until):
+            async for batch in self._read_log(until):
                 yield batch
-            async with aclosing(self._live(reader, list(unfinished))) as live:
+            async with aclosing(self._read_live(reader, list(unfinished))) as live:
                 async for batch in live:
                     yield batch
             self._was_live = True
         finally:
             reader.leave()
 
-    async def _written(self) -> AsyncGenerator[Batch, None]:
-        """What the log has, and the end where nothing more will come."""
+    async def _read_log_and_end(self) -> AsyncGenerator[Batch, None]:
+        """Yield what the log has, and end the stream if the run is at rest."""
         is_at_rest = await self._is_at_rest()
-        async for batch in self._logged(None):
+        async for batch in self._read_log(None):
             yield batch
-        if is_at_rest and not self._is_over and not (self.is_open_ended and await self._waits()):
+        if (
+            is_at_rest
+            and not self._is_over
+            and not (self.is_open_ended and await self._is_waiting())
+        ):
             self._is_over = True
-            for end in await self._never_begun():
+            for end in await self._end_of_unstarted():
                 yield [end]
 
-    async def _live(self, reader: EventReader, unfinished: Batch) -> AsyncGenerator[Batch, None]:
+    async def _read_live(
+        self, reader: EventReader, unfinished: Batch
+    ) -> AsyncGenerator[Batch, None]:
         self._hub.readers.add(reader)
         try:
             if unfinished:
-                yield self._seen(unfinished)
+                yield self._note_batch(unfinished)
             while (batch := await reader.batch(SILENCE_S)) is not None:
-                yield self._seen(batch)
+                yield self._note_batch(batch)
                 if self._is_over:
                     return
         finally:
@@ -304,8 +311,8 @@ class EventStream:
         if self._is_provisional and not self._hub.is_closing:
             yield [StreamReset(reason="the run goes on elsewhere")]
 
-    async def _logged(self, until: int | None) -> AsyncGenerator[Batch, None]:
-        """What the log has after the cursor, up to a place in it."""
+    async def _read_log(self, until: int | None) -> AsyncGenerator[Batch, None]:
+        """Yield what the log has after the cursor, up to a position."""
         store = self._hub.engine.store
         while until is None or self._cursor < until:
             page = await store.list_events(self._thread_id, after=self._cursor)
@@ -320,8 +327,8 @@ class EventStream:
             if found:
                 yield found
 
-    def _seen(self, batch: Batch) -> Batch:
-        told: Batch = []
+    def _note_batch(self, batch: Batch) -> Batch:
+        kept: Batch = []
         for item in batch:
             if type(item) is LoggedEvent:
                 self._cursor = item.seq
@@ -333,13 +340,13 @@ class EventStream:
                     continue
                 self._is_over = self._run_id is not None
             else:
-                # What is never in the log is not told anew either.
+                # Events that are never logged are not sent again after a reset.
                 self._is_provisional |= not isinstance(item, LIVE_EVENTS)
-            told.append(item)
-        return told
+            kept.append(item)
+        return kept
 
     async def _is_at_rest(self) -> bool:
-        """Whether nothing more will come unless somebody asks for it."""
+        """Whether nothing more will come until a client sends something."""
         hub = self._hub
         if self._run_id is None:
             if await hub.engine.store.load_thread(self._thread_id) is None:
@@ -350,25 +357,25 @@ class EventStream:
         except UnknownRun:
             return True
         if became not in (None, self._run_id):
-            # Another run took its input in, and says what comes of it.
+            # Another run took the input: its events are the answer.
             record = await hub.control.record(became)
             self._run_id, self._cursor = record.run_id, max(self._cursor, record.log_start)
             if not await run_events(hub.engine.store, record, self._cursor, 1):
-                # It had said everything before the same input came again.
+                # That run had ended before the same input came again.
                 self._cursor = record.log_start
             return False
         return became is not None and hub.engine.active.of_run(became) is None
 
-    async def _waits(self) -> bool:
-        """Whether the run has not ended, and may go on."""
+    async def _is_waiting(self) -> bool:
+        """Whether the run waits, and may resume."""
         try:
             record = await self._hub.control.record(self._run_id or "")
         except UnknownRun:
             return False
         return record.status is RunStatus.WAITING
 
-    async def _never_begun(self) -> list[RunFinish]:
-        """The end of a run that the log knows nothing of: it was cancelled while it was queued."""
+    async def _end_of_unstarted(self) -> list[RunFinish]:
+        """The end of a run that never began, which the log does not have: a cancelled dispatch."""
         run_id = self._run_id or ""
         record = await self._hub.control.record(run_id)
         if record.started_at is not None or record.termination is None:
@@ -376,9 +383,9 @@ class EventStream:
         return [RunFinish(thread_id=self._thread_id, run_id=run_id, termination=record.termination)]
 
     async def _wait(self, changed: asyncio.Event, pause: float) -> float:
-        """Wait until something may have happened; returns how long to wait the next time.
+        """Wait until the thread may have changed; returns how long to wait the next time.
 
-        Signals of other processes may be lost, so the log is asked by itself, less and less often
+        Signals of other processes may be lost, so the log is polled as well, less and less often
         while nothing happens.
         """
         limit = pause if self._hub.engine.store.is_shared else SILENCE_S
@@ -391,7 +398,7 @@ class EventStream:
 async def run_events(
     store: EventStore, run: RunRecord, after: int, limit: int
 ) -> tuple[LoggedEvent, ...]:
-    """A run's events after a place in the log; what comes after its end is not looked at."""
+    """Read a run's events after a position in the log; stops at the end of the run."""
     found: list[LoggedEvent] = []
     while len(found) < limit and (page := await store.list_events(run.thread_id, after=after)):
         after = page[-1].seq
@@ -403,12 +410,12 @@ async def run_events(
 
 
 def _is_end(event: AgentEvent) -> bool:
-    """Whether a run that has said this says nothing more, whoever asks."""
+    """Whether a run has no more events after this one."""
     is_suspended = isinstance(event, RunFinish) and isinstance(event.termination, Suspended)
     return ends_stream(event) and not is_suspended
 
 
-def _checked(cursor: int, latest: int) -> int:
+def _check_cursor(cursor: int, latest: int) -> int:
     if not 0 <= cursor <= latest:
         raise CursorInvalid(problem=f"the log ends at {latest}")
     return cursor

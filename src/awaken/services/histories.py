@@ -1,8 +1,8 @@
-"""A client's copy of a conversation beside the thread: what it repeats, and where it leaves it.
+"""Compares a client's copy of a conversation with the thread.
 
-Clients send their whole history. When it goes on from an earlier place than the thread does, they
-mean a branch: an answer made anew, or a message changed. When it lacks what was said only a moment
-ago, they have not seen that yet, and nothing of it may be lost.
+Clients send their whole history. When it continues from an earlier message than the thread does,
+the client means a branch: a regenerated answer, or an edited message. When it lacks messages of
+the last moment, the client has not seen them yet, and they must not be lost.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from awaken.runtime.admission.forks import Fork
 from .view import StartedRun, TenantView
 
 OVERLAP_MS = 2_000
-"""What was said within this time before a request counts as said at the same moment."""
+"""Messages within this time before a request count as simultaneous with it."""
 _ANSWERS = (Role.ASSISTANT, Role.TOOL)
 
 
@@ -31,7 +31,7 @@ class Copied:
 
     id: str | None
     is_input: bool
-    """Whether a user or the system says it."""
+    """Whether it is from a user or the system."""
 
 
 class ThreadCopy:
@@ -57,7 +57,7 @@ class ThreadCopy:
         return self.ids.get(last or "")
 
     def repeated(self) -> MessageRecord | None:
-        """What the client sends again: its copy ends with a message that the thread has."""
+        """Find the message that the client sends again: the copy ends with a stored message."""
         return self.asked if self._copied and self._copied[-1].is_input else None
 
     def is_answer_wanted_anew(self) -> bool:
@@ -69,10 +69,11 @@ class ThreadCopy:
         return bool(following) and following[-1].message.role is Role.ASSISTANT
 
     def first_left_out(self, *, is_whole: bool = False) -> MessageRecord | None:
-        """What a user said after the last message that both have, a while ago, and is gone here.
+        """Find the first user message that the client dropped after the last common message.
 
-        Clients may send nothing but what is new; one that sends its `is_whole` history and has no
-        message of the thread has left out all of it.
+        Messages of the last moment do not count. Clients may send only what is new; with
+        `is_whole` the copy is the whole history, and a copy without any common message has dropped
+        all of them.
         """
         ids = {it.id for it in self._copied}
         common = max((it.seq for id_, it in self.ids.items() if id_ in ids), default=None)
@@ -87,10 +88,10 @@ class ThreadCopy:
 
 
 async def compare(view: TenantView, thread: Thread, copied: Sequence[Copied]) -> ThreadCopy:
-    """Compare a client's copy with its thread; only the newest messages are looked at.
+    """Compare a client's copy with its thread; only the newest messages are read.
 
     Raises:
-        InvalidInput: A user's message has the id of an answer, and would be taken for it.
+        InvalidInput: A user's message has the id of an answer, and would be mistaken for it.
     """
     query = MessageQuery(limit=LIMIT_MAX, order=Order.DESC)
     page = await view.messages(thread.id, query)
@@ -99,7 +100,7 @@ async def compare(view: TenantView, thread: Thread, copied: Sequence[Copied]) ->
 
 
 def _check_ids(copied: Sequence[Copied], stored: Sequence[MessageRecord]) -> None:
-    # Some clients know an answer by its run.
+    # Some clients identify an answer by its run.
     answers = {it.message_id for it in stored if it.message.role in _ANSWERS}
     answers |= {it.produced_by_run_id or "" for it in stored}
     taken = [it.id for it in copied if it.is_input and it.id in answers]
@@ -111,7 +112,7 @@ def _check_ids(copied: Sequence[Copied], stored: Sequence[MessageRecord]) -> Non
 async def start_branch(
     view: TenantView, chat_id: str, source: Thread, before: str, request: RunRequest
 ) -> StartedRun:
-    """Run an agent on a branch that leaves a thread before a message; the chat goes on there.
+    """Fork a thread before a message, run an agent on the branch, and move the chat to it.
 
     Raises:
         AwakenError: The request cannot be served; the chat stays where it is.
@@ -131,6 +132,6 @@ def _is_shown(record: MessageRecord) -> bool:
 
 
 def _is_said(record: MessageRecord) -> bool:
-    """Whether a person said it to the agent."""
+    """Whether a person sent it to the agent."""
     message = record.message
     return message.role is Role.USER and _is_shown(record) and message.sender is None

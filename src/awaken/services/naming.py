@@ -1,6 +1,6 @@
-"""What a tenant is shown: every record with the ids that the tenant knows.
+"""Removes a tenant's namespace from the ids in records, so that a tenant sees its own ids.
 
-Below the views ids are as they are stored; see `contracts/tenancy.py`.
+Below the views all ids are stored ids; see `contracts/tenancy.py`.
 """
 
 from typing import Any, TypeVar
@@ -66,25 +66,25 @@ _PARTS: dict[type, tuple[str, ...]] = {
     Message: ("metadata", "sender"),
     MessagesSnapshot: ("messages",),
 }
-"""Which fields of a record hold other ones."""
+"""Which fields of a record hold other records."""
 _DATA: dict[type, str] = {
     StateSnapshot: "snapshot",
     StateDelta: "delta",
     ActivitySnapshot: "content",
     ActivityDelta: "patch",
 }
-"""Which field of an event holds data in which the runtime names runs and threads."""
+"""Which field of an event holds data that contains ids of runs and threads."""
 
 
 def shown(namespace: str, value: T) -> T:
-    """A record, or several, with the ids of a tenant as the tenant knows them."""
+    """Return a record, or several, with the ids as the tenant knows them."""
     if not namespace:
         return value
     if isinstance(value, tuple):
         several: Any = tuple(shown(namespace, it) for it in value)
         return several  # type: ignore[no-any-return]
     if (data := _DATA.get(type(value))) is not None:
-        known = _shown_data(namespace, getattr(value, data))
+        known = _hide_in_data(namespace, getattr(value, data))
         return msgspec.structs.replace(value, **{data: known})  # type: ignore[type-var]
     if (names := _IDS.get(type(value))) is None:
         return value
@@ -102,12 +102,12 @@ def shown(namespace: str, value: T) -> T:
     return msgspec.structs.replace(value, **changes)  # type: ignore[type-var]
 
 
-def _shown_data(namespace: str, data: Any) -> Any:
-    """Data in which a text that begins like a stored id of the tenant is shown without that."""
+def _hide_in_data(namespace: str, data: Any) -> Any:
+    """Remove the namespace from every text in the data that begins with it."""
     if isinstance(data, str):
         return data.removeprefix(namespace)
     if isinstance(data, list | tuple):
-        return [_shown_data(namespace, it) for it in data]
+        return [_hide_in_data(namespace, it) for it in data]
     if isinstance(data, dict):
-        return {_shown_data(namespace, k): _shown_data(namespace, v) for k, v in data.items()}
+        return {_hide_in_data(namespace, k): _hide_in_data(namespace, v) for k, v in data.items()}
     return data

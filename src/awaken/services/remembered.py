@@ -1,4 +1,4 @@
-"""What people have decided for later calls as well: listed, and taken back."""
+"""Lists and revokes the decisions that hold for later calls as well."""
 
 from collections.abc import Collection
 
@@ -32,12 +32,12 @@ class Places(Record, frozen=True, kw_only=True):
 
 
 class RememberedAnswers:
-    """The answers of one tenant's project, and of a thread and a person of it that are named.
+    """The answers of one tenant's project, and of the thread and the person that a caller names.
 
-    Those of a thread have the scope `thread`, or `run` while its run has not ended. What is taken
-    back is so durably when the call returns: no call that is decided about later passes by it or
-    is refused by it, also none of a run that executes, here or elsewhere. A call that was let pass
-    before goes on. Without a tenant of its own every tenant can be named.
+    Answers of a thread have the scope `thread`, or `run` while its run has not ended. When
+    `forget` returns, the revocation is durable: it holds for every later call, also of a run that
+    executes now, in any process. A call that was allowed before continues. Without a tenant of its
+    own the caller can name any tenant.
     """
 
     __slots__ = ("_profile", "_store", "_tenant_id")
@@ -59,9 +59,9 @@ class RememberedAnswers:
         """The answers that hold now, oldest first.
 
         Raises:
-            UnknownThread: There is no such thread, or it belongs to somebody else.
+            UnknownThread: There is no such thread, or it belongs to another tenant.
         """
-        found = await self._found(await self._places(thread_id, user_id, tenant_id))
+        found = await self._load_answers(await self._places(thread_id, user_id, tenant_id))
         return tuple(sorted(found, key=lambda it: (it.decided_at, it.id)))
 
     async def forget(
@@ -72,14 +72,14 @@ class RememberedAnswers:
         user_id: str | None = None,
         tenant_id: str | None = None,
     ) -> RememberedAnswer:
-        """Take one answer back, and return it.
+        """Revoke one answer, and return it.
 
         Raises:
-            UnknownAnswer: None of that id is among those that `list` gives for the same names.
-            UnknownThread: There is no such thread, or it belongs to somebody else.
+            UnknownAnswer: `list` has no answer of that id for the same names.
+            UnknownThread: There is no such thread, or it belongs to another tenant.
         """
         places = await self._places(thread_id, user_id, tenant_id)
-        for answer in await self._found(places):
+        for answer in await self._load_answers(places):
             if answer.id == answer_id:
                 await self._forget(places, answer.scope, {answer_id})
                 return answer
@@ -93,15 +93,15 @@ class RememberedAnswers:
         user_id: str | None = None,
         tenant_id: str | None = None,
     ) -> tuple[RememberedAnswer, ...]:
-        """Take back every answer of one scope, and return them.
+        """Revoke every answer of one scope, and return them.
 
         Raises:
-            InvalidInput: The scope keeps nothing, or is that of a thread or a person not named.
-            UnknownThread: There is no such thread, or it belongs to somebody else.
+            InvalidInput: The scope keeps no answers, or needs a thread or person that is not named.
+            UnknownThread: There is no such thread, or it belongs to another tenant.
         """
         places = await self._places(thread_id, user_id, tenant_id)
-        wanted = _checked_scope(scope, places)
-        found = tuple(it for it in await self._found(places) if it.scope is wanted)
+        wanted = _check_scope(scope, places)
+        found = tuple(it for it in await self._load_answers(places) if it.scope is wanted)
         if found:
             await self._forget(places, wanted, {it.id for it in found})
         return found
@@ -122,7 +122,7 @@ class RememberedAnswers:
             thread_id=thread_id,
         )
 
-    async def _found(self, places: Places) -> tuple[RememberedAnswer, ...]:
+    async def _load_answers(self, places: Places) -> tuple[RememberedAnswer, ...]:
         shared = [it for it in (places.project, places.user) if it is not None]
         found = [
             answer
@@ -136,7 +136,7 @@ class RememberedAnswers:
         return tuple(found)
 
     async def _of_thread(self, thread_id: str) -> tuple[RememberedAnswer, ...]:
-        """The answers that the thread and its run keep, also those that are forgotten."""
+        """The answers in the state of the thread and its run, including revoked ones."""
         checkout = await self._store.checkout(thread_id)
         if checkout is None:
             return ()
@@ -156,7 +156,7 @@ class RememberedAnswers:
                 await self._forget_shared(places.project, ids)
 
     async def _forget_of_thread(self, thread_id: str, ids: Collection[str]) -> None:
-        # An answer that the state no longer keeps never comes back: its note can go.
+        # An answer that the state no longer has never comes back: its revocation can go.
         kept = {it.id for it in await self._of_thread(thread_id)}
         await self._profile.change(
             FORGOTTEN,
@@ -165,7 +165,7 @@ class RememberedAnswers:
         )
 
     async def _forget_shared(self, place: str, ids: Collection[str]) -> None:
-        # The note comes first: a run that repeats its last step would write the answer again.
+        # The revocation comes first: a run that repeats its last step writes the answer again.
         await self._profile.change(
             FORGOTTEN, place, lambda known: tuple(dict.fromkeys((*known, *ids)))[-ANSWERS_MAX:]
         )
@@ -176,7 +176,7 @@ class RememberedAnswers:
         )
 
 
-def _checked_scope(scope: PermissionScope | str, places: Places) -> PermissionScope:
+def _check_scope(scope: PermissionScope | str, places: Places) -> PermissionScope:
     kept = {
         PermissionScope.RUN: places.thread_id,
         PermissionScope.THREAD: places.thread_id,

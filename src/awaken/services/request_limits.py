@@ -1,4 +1,4 @@
-"""How much one request may ask a run to take in; counted before anything is done with it."""
+"""Limits on the size of one request; checked before anything else is done with it."""
 
 from collections.abc import Sequence
 
@@ -12,24 +12,24 @@ from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.runs.threads import ThreadMetadata
 
 ITEMS_MAX = 1_000
-"""How many messages, client's tools or decisions a request may have."""
+"""How many messages, frontend tools or decisions a request may have."""
 PARTS_MAX = 2_000
 """How many parts its messages may have together."""
 TEXT_CHARS_MAX = 2_000_000
 """How much text its messages may have together; files are not counted."""
 CONTEXT_BYTES_MAX = 1024 * 1024
-"""How much a client may tell the model about what it shows."""
+"""How much frontend state and context a client may send to the model."""
 METADATA_BYTES_MAX = 64 * 1024
-"""How much title and custom fields of a thread may take together: every listing has them."""
+"""The size of a thread's title and custom fields together: every listing has them."""
 HISTORY_MAX = 5_000
-"""How many messages a thread may begin with."""
+"""How many messages of history a thread may begin with."""
 
 
 def check_request(request: RunRequest) -> None:
-    """Refuse a request that is too much at once.
+    """Refuse a request that is too large.
 
     Raises:
-        LimitExceeded: Naming what there is too much of.
+        LimitExceeded: Names the limit.
     """
     _check("The number of messages", len(request.messages), ITEMS_MAX)
     check_content(request.messages)
@@ -43,7 +43,7 @@ def check_request(request: RunRequest) -> None:
 
 
 def check_context(data: bytes) -> bytes:
-    """Refuse more than a client should tell the model about itself.
+    """Refuse frontend state and context that is too large.
 
     Raises:
         LimitExceeded: It is too long.
@@ -53,10 +53,10 @@ def check_context(data: bytes) -> bytes:
 
 
 def check_history(messages: Sequence[Message]) -> None:
-    """Refuse a history that is too much for one thread to begin with.
+    """Refuse a history that is too long for one thread to begin with.
 
     Raises:
-        LimitExceeded: Naming what there is too much of.
+        LimitExceeded: Names the limit.
     """
     _check("The number of messages", len(messages), HISTORY_MAX)
 
@@ -65,7 +65,7 @@ def check_content(messages: Sequence[Message]) -> None:
     """Refuse messages with too many parts or too much text.
 
     Raises:
-        LimitExceeded: Naming what there is too much of.
+        LimitExceeded: Names the limit.
     """
     parts = size = 0
     for message in messages:
@@ -78,7 +78,7 @@ def check_content(messages: Sequence[Message]) -> None:
 
 
 def check_metadata(metadata: ThreadMetadata) -> None:
-    """Refuse more than a thread should be labelled with.
+    """Refuse thread metadata that is too large.
 
     Raises:
         LimitExceeded: Title and custom fields are too large together.

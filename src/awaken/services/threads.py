@@ -1,4 +1,4 @@
-"""A tenant's threads: what belongs to others does not exist for it."""
+"""A tenant's threads; for a tenant, objects of other tenants do not exist."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class ThreadEdit(StrictRecord, frozen=True, kw_only=True):
-    """Changes to a thread; what is unset stays, None clears, `custom` is merged by key."""
+    """Changes to a thread; an unset field stays, None clears, `custom` is merged by key."""
 
     title: str | msgspec.UnsetType | None = msgspec.UNSET
     resource_id: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -43,7 +43,7 @@ class ThreadEdit(StrictRecord, frozen=True, kw_only=True):
 
 
 class ThreadView:
-    """The threads of one tenant, and what is kept with them."""
+    """The threads of one tenant, with their messages, events, tickets and dispatches."""
 
     __slots__ = ("_clock", "_ids", "_namespace", "_screen_history", "_store", "tenant_id")
 
@@ -58,17 +58,17 @@ class ThreadView:
         self._screen_history = screen_history
         self.tenant_id = tenant_id
         self._namespace = namespace_of(tenant_id)
-        """What every stored id of the tenant begins with; clients neither give nor see it."""
+        """The prefix of every stored id of the tenant; clients neither send nor see it."""
         self._store = store
         self._clock = clock
         self._ids = ids
 
     def new_id(self) -> str:
-        """An id for something new."""
+        """Make a new id."""
         return self._ids.new_id()
 
     def stored(self, given: str) -> str:
-        """The stored form of an id of a thread or a run, for what is kept beside them."""
+        """The stored form of an id of a thread or a run."""
         return stored_id(self._namespace, given)
 
     def now_ms(self) -> int:
@@ -79,7 +79,7 @@ class ThreadView:
         """A thread.
 
         Raises:
-            UnknownThread: There is none, or it belongs to somebody else.
+            UnknownThread: There is none, or it belongs to another tenant.
         """
         return self._shown(await self._load(thread_id))
 
@@ -87,7 +87,7 @@ class ThreadView:
         """A thread, or None when there is none.
 
         Raises:
-            UnknownThread: It belongs to somebody else.
+            UnknownThread: It belongs to another tenant.
         """
         return self._shown(await self._find(thread_id))
 
@@ -113,10 +113,10 @@ class ThreadView:
         return await self._save(blank, edit)
 
     async def begin_thread(self, history: Sequence[Message], request: RunRequest) -> RunRequest:
-        """Make a thread that begins with a history from elsewhere; returns the request for it.
+        """Make a thread that begins with a client's history; returns the request for it.
 
-        Nothing of the history is executed. It is input like any other: if the agent's screens
-        block something in it, the run that is asked for ends as blocked.
+        Nothing in the history is executed. It is input like any other: if the agent's screens
+        block something in it, the requested run ends as blocked.
 
         Raises:
             UnknownAgent: The agent is not registered.
@@ -145,10 +145,10 @@ class ThreadView:
         )
 
     async def fork(self, thread_id: str, fork: Fork) -> Thread:
-        """Make a thread that begins with what another one said up to a message.
+        """Make a thread that begins with the messages of another one, up to a message.
 
         Raises:
-            UnknownThread: There is none, or it belongs to somebody else.
+            UnknownThread: There is none, or it belongs to another tenant.
             RecordNotFound: The thread has no such message.
         """
         source = await self._load(thread_id)
@@ -156,22 +156,22 @@ class ThreadView:
         return self._shown(branch)
 
     async def find_branch(self, chat_id: str) -> Thread | None:
-        """The thread that a client means by the id of its chat: the newest branch of it.
+        """Find the thread that a client means by the id of its chat: its newest branch.
 
         Raises:
-            UnknownThread: It belongs to somebody else.
+            UnknownThread: It belongs to another tenant.
         """
         thread = await self.find_thread(chat_id)
         if thread is None or thread.newest_branch is None:
             return thread
-        # Whoever deletes a branch goes back to where the chat began.
+        # If the branch was deleted, the chat is its first thread again.
         return await self.find_thread(thread.newest_branch.thread_id) or thread
 
     async def branch(self, chat_id: str) -> Thread:
         """The thread that a client means by the id of its chat; see `find_branch`.
 
         Raises:
-            UnknownThread: There is none, or it belongs to somebody else.
+            UnknownThread: There is none, or it belongs to another tenant.
         """
         thread = await self.find_branch(chat_id)
         if thread is None:
@@ -179,10 +179,10 @@ class ThreadView:
         return thread
 
     async def go_on_with(self, chat_id: str, branch_id: str) -> None:
-        """Have a client's chat go on with a branch of it, from now on.
+        """Make a branch the thread that a client's chat id means from now on.
 
         Raises:
-            UnknownThread: There is no such chat, or it belongs to somebody else.
+            UnknownThread: There is no such chat, or it belongs to another tenant.
         """
         chat = await self._load(chat_id)
         number = 1 if chat.newest_branch is None else chat.newest_branch.number + 1
@@ -193,8 +193,8 @@ class ThreadView:
         """Change a thread's lineage and metadata.
 
         Raises:
-            UnknownThread: There is none, or it belongs to somebody else.
-            InvalidInput: The parent is missing, or is not the client's to choose.
+            UnknownThread: There is none, or it belongs to another tenant.
+            InvalidInput: The parent is missing, or the client may not change it.
             InvalidRecord: The lineage would form a cycle.
         """
         thread = await self._load(thread_id)
@@ -204,7 +204,7 @@ class ThreadView:
         return await self._save(thread, edit)
 
     async def delete_thread(self, thread_id: str, strategy: DeleteStrategy) -> None:
-        """Delete a thread and everything of it."""
+        """Delete a thread with everything that belongs to it."""
         await self.thread(thread_id)
         await self._store.delete_thread(self.stored(thread_id), strategy)
 
@@ -220,8 +220,8 @@ class ThreadView:
         """A page of a thread's log.
 
         Raises:
-            CursorInvalid: The log is not as long.
-            CursorExpired: Events after that place were purged.
+            CursorInvalid: The log does not reach that far.
+            CursorExpired: Events after that position were purged.
         """
         check_cursor(after, await self.thread(thread_id))
         stored = self.stored(thread_id)
@@ -266,23 +266,23 @@ class ThreadView:
             await self._check_parent(parent.strip())
         metadata = msgspec.structs.replace(
             thread.metadata,
-            title=_edited(edit.title, thread.metadata.title),
+            title=_apply_edit(edit.title, thread.metadata.title),
             custom={**thread.metadata.custom, **edit.custom},
         )
         check_metadata(metadata)
-        above = _edited(parent, thread.parent_thread_id)
+        above = _apply_edit(parent, thread.parent_thread_id)
         changed = msgspec.structs.replace(
             thread,
-            resource_id=_edited(edit.resource_id, thread.resource_id),
+            resource_id=_apply_edit(edit.resource_id, thread.resource_id),
             parent_thread_id=self.stored(above.strip()) if above and above.strip() else None,
             metadata=metadata,
         )
         return self._shown(await self._store.save_thread(changed.touched(self.now_ms())))
 
     async def _check_movable(self, thread: Thread) -> None:
-        """Refuse to move a thread that was made for a run below another one.
+        """Refuse to move a thread that was made for a child run.
 
-        Whoever cancels the run above it finds it there.
+        Cancelling the parent run finds the child through the thread's parent.
         """
         made_for = await self._store.load_run(self.stored(thread.id))
         if made_for is not None and made_for.parent_run_id is not None:
@@ -301,7 +301,7 @@ class ThreadView:
         return shown(self._namespace, value)
 
     def _page(self, page: Page[T], query: AnyQuery) -> Page[T]:
-        """A page as the tenant sees it, with cursors of the query as the tenant asked it."""
+        """The page as the tenant sees it; its cursors are for the tenant's own query."""
         return page_of(self._shown(page.items), page.total, query) if self._namespace else page
 
     async def _is_own(self, thread_id: str) -> bool:
@@ -309,12 +309,12 @@ class ThreadView:
         return thread is not None and thread.tenant_id == self.tenant_id
 
 
-def _edited(new: str | msgspec.UnsetType | None, old: str | None) -> str | None:
+def _apply_edit(new: str | msgspec.UnsetType | None, old: str | None) -> str | None:
     return old if new is msgspec.UNSET else new
 
 
 def check_cursor(cursor: int, thread: Thread) -> None:
-    """Refuse a cursor that is no place in the thread's log.
+    """Refuse a cursor that is not a position in the thread's log.
 
     Raises:
         CursorInvalid: It is negative or ahead of the log.

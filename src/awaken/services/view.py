@@ -1,4 +1,4 @@
-"""What one tenant can see and do. What belongs to others does not exist for it."""
+"""What one tenant can see and do; for a tenant, objects of other tenants do not exist."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -51,7 +51,7 @@ from .threads import ThreadView, check_cursor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppServices:
-    """Everything that views are made of, once per process."""
+    """The services that all views of a process share."""
 
     engine: RunEngine
     control: RunControl
@@ -76,7 +76,7 @@ class AppServices:
         principal_id: str = "anonymous",
         trace: TraceContext | None = None,
     ) -> "TenantView":
-        """What somebody of a tenant can see; without one, everything."""
+        """The view of a caller of this tenant; without a tenant it sees everything."""
         return TenantView(self, tenant_id, principal_id, trace)
 
 
@@ -90,57 +90,61 @@ class StartedRun:
 
 
 class TenantView(ThreadView):
-    """The use cases of one tenant. Foreign objects are unknown here, whoever names them."""
+    """The use cases of one tenant. Objects of other tenants are unknown here."""
 
     __slots__ = (
-        "_control", "_desk", "outputs", "principal_id", "remembered", "tell_changed", "trace",
+        "_control", "_services", "outputs", "principal_id", "remembered", "tell_changed", "trace",
     )  # fmt: skip
 
     def __init__(
         self,
-        desk: AppServices,
+        services: AppServices,
         tenant_id: str | None,
         principal_id: str,
         trace: TraceContext | None = None,
     ) -> None:
-        super().__init__(desk.store, desk.clock, desk.ids, tenant_id, desk.engine.screen_history)
+        super().__init__(
+            services.store, services.clock, services.ids, tenant_id, services.engine.screen_history
+        )
         self.principal_id = principal_id
         self.trace = trace
-        """Which trace of the caller its runs belong to, if their requests do not say."""
-        self._desk = desk
-        self._control = desk.control
-        self.tell_changed = desk.control.tell_changed
-        """Has everybody look who watches a thread, by its stored id, or another place."""
-        self.remembered = RememberedAnswers(desk.store, desk.profile, desk.clock, tenant_id)
-        """What was decided for later calls as well: to be listed, and to be taken back."""
-        self.outputs = AgentOutputs(desk.engine.registry)
-        """Answers of agents as JSON of their output types."""
+        """The caller's trace that its runs belong to, if their requests name none."""
+        self._services = services
+        self._control = services.control
+        self.tell_changed = services.control.tell_changed
+        """Notifies all watchers of a thread, by its stored id, or of another key."""
+        self.remembered = RememberedAnswers(
+            services.store, services.profile, services.clock, tenant_id
+        )
+        """Decisions that hold for later calls as well: to list and to revoke."""
+        self.outputs = AgentOutputs(services.engine.registry)
+        """Decodes answers of agents into JSON of their output types."""
 
     @property
     def profile(self) -> ProfileStore:
-        """Small durable values; whoever uses them checks first whose they are."""
-        return self._desk.profile
+        """Small durable values; the caller must check first to whom they belong."""
+        return self._services.profile
 
     async def agents(self) -> dict[str, ResolvedAgent]:
-        """The agents that can be run, by id; not those that were found at other servers.
+        """List the agents that can be run, by id, without those discovered on other servers.
 
-        Those are called with the operator's credentials, by agents that name them. A resolver of
-        the host's own may know more agents than it shows.
+        Only agents that name them may call those, with the operator's credentials. The host's
+        resolver may know more agents than it lists.
 
         Raises:
-            AgentResolverFailed: The host's resolver could not say which there are.
+            AgentResolverFailed: The host's resolver could not list its agents.
         """
-        listed = await self._desk.engine.registry.list_agents()
+        listed = await self._services.engine.registry.list_agents()
         return {name: listed.resolve(name) for name in _own_agents(listed)}
 
     async def agent(self, agent_id: str) -> ResolvedAgent:
-        """An agent that can be run, by its own id; not one that was found at another server.
+        """Resolve an agent that can be run, by its own id; not one discovered on another server.
 
         Raises:
             UnknownAgent: There is none.
-            AwakenError: The host's resolver failed, or returned what cannot be accepted.
+            AwakenError: The host's resolver failed, or returned something that is not an agent.
         """
-        registry = self._desk.engine.registry
+        registry = self._services.engine.registry
         with suppress(UnknownAgent):
             found = await registry.resolve(agent_id)
             if found.spec.id == agent_id and found.spec.registry is None:
@@ -148,25 +152,25 @@ class TenantView(ThreadView):
         raise self._unknown(agent_id)
 
     def _unknown(self, agent_id: str) -> UnknownAgent:
-        known = sorted(_own_agents(self._desk.engine.registry.snapshot()))
+        known = sorted(_own_agents(self._services.engine.registry.snapshot()))
         return UnknownAgent(agent_id=agent_id, known=", ".join(known) or "none")
 
     async def start(self, request: RunRequest) -> StartedRun:
-        """Run an agent on a thread, and follow it; on a busy one as the request says.
+        """Run an agent on a thread, and stream it; `on_busy` decides for a busy thread.
 
         Raises:
-            UnknownThread: The thread belongs to somebody else.
+            UnknownThread: The thread belongs to another tenant.
             ThreadBusy: The thread is busy, and the request rejects that.
             AwakenError: The request cannot be served; nothing was written.
         """
-        request = self._owned(request)
+        request = self._prepare_request(request)
         try:
             return await self._start_here(request)
         except BUSY as error:
             refusal = error
         if (same := await self._find_same(request)) is not None:
             return same
-        begun = await self._desk.busy.resolve(request, refusal, self._start_here)
+        begun = await self._services.busy.resolve(request, refusal, self._start_here)
         if isinstance(begun, StartedRun):
             return begun
         return await self._follow(begun)
@@ -180,14 +184,16 @@ class TenantView(ThreadView):
     ) -> SubmitReceipt:
         """Send input to a thread; it is durable when this returns, and executed by any worker.
 
-        `asked` is what the client said, if the request depends on how the thread stands: the
-        same again under the same key gives the same receipt.
+        `asked` is the client's own input, if the request was derived from the thread's state: the
+        same input again under the same key gives the same receipt.
 
         Raises:
-            UnknownThread: The thread belongs to somebody else.
-            AwakenError: The input cannot be taken; nothing was written.
+            UnknownThread: The thread belongs to another tenant.
+            AwakenError: The input cannot be accepted; nothing was written.
         """
-        receipt = await self._control.submit(self._owned(request), mode, delivery or {}, asked)
+        receipt = await self._control.submit(
+            self._prepare_request(request), mode, delivery or {}, asked
+        )
         return self._shown(receipt)
 
     async def wait(self, run_id: str, timeout_ms: int | None = None) -> RunResult:
@@ -201,17 +207,19 @@ class TenantView(ThreadView):
         return self._shown(await self._control.wait(self.stored(run_id), timeout_ms))
 
     async def follow_run(self, run_id: str, after: int | None = None) -> EventStream:
-        """Follow a run from a cursor, or from its start, up to its end or suspension."""
+        """Stream a run from a cursor, or from its start, up to its end or suspension."""
         await self.run(run_id)
-        return self._told(await self._desk.following.of_run(self.stored(run_id), after))
+        return self._adapt_stream(await self._services.following.of_run(self.stored(run_id), after))
 
     async def follow_thread(self, thread_id: str, after: int | None = None) -> EventStream:
-        """Follow everything on a thread from a cursor, or from now on."""
+        """Stream all events of a thread from a cursor, or from now on."""
         await self.thread(thread_id)
-        return self._told(await self._desk.following.of_thread(self.stored(thread_id), after))
+        return self._adapt_stream(
+            await self._services.following.of_thread(self.stored(thread_id), after)
+        )
 
     async def run_events(self, run_id: str, after: int, limit: int) -> tuple[LoggedEvent, ...]:
-        """A page of a run's part of the log, with cursors of the thread; see `events`."""
+        """Read a page of a run's events; cursors are those of the thread, see `events`."""
         record = await self._record(run_id)
         if record.started_at is None:
             return ()
@@ -225,18 +233,20 @@ class TenantView(ThreadView):
         decisions: Mapping[str, ToolCallResume],
         find: Find = find_by_id,
     ) -> tuple[DecisionReceipt, ...]:
-        """Decide on tickets of a run, all or none, named by their own ids.
+        """Decide on tickets of a run, all or none.
 
-        What else may name them is up to `find`, such as `find_ticket`, which knows calls as well.
-        A blank decision id is made from the decision: the same one again counts once.
+        `find` looks the tickets up by name: by their own ids, or with `find_ticket` also by call
+        ids. A blank decision id is derived from the decision: the same one again counts once.
 
         Raises:
             UnknownTicket: The run has no such ticket.
             AmbiguousTicket: A name may mean several.
-            InvalidInput: A decision is no clear answer.
-            AlreadyDecided: A ticket was decided otherwise, closed, or has expired.
+            InvalidInput: A decision is not a clear answer.
+            AlreadyDecided: A ticket was decided differently, closed, or has expired.
         """
-        return self._shown(await self._control.decide(await self._named(target, decisions, find)))
+        return self._shown(
+            await self._control.decide(await self._resolve_decisions(target, decisions, find))
+        )
 
     async def decide_and_follow(
         self,
@@ -245,19 +255,19 @@ class TenantView(ThreadView):
         request: RunRequest | None = None,
         find: Find = find_by_id,
     ) -> EventStream:
-        """Decide on tickets of a run that waits, and follow what it does then.
+        """Decide on tickets of a run that waits, and stream the run from there.
 
-        Messages of the request come after what was decided. If the run had gone on already,
-        because the same was decided before, it is followed as a whole.
+        Messages of the request come after the decisions. If the same was decided before and the
+        run has resumed already, the whole run is streamed.
 
         Raises:
             UnknownTicket: The run has no such ticket.
-            AlreadyDecided: A ticket was decided otherwise, closed, or has expired.
+            AlreadyDecided: A ticket was decided differently, closed, or has expired.
             InvalidResume: The run does not wait, and messages would be lost.
         """
         thread = await self.thread(target.thread_id)
         is_waiting = thread.open_run_id == target.run_id and thread.active_run_id is None
-        named = await self._named(target, decisions, find)
+        named = await self._resolve_decisions(target, decisions, find)
         if request is None or not request.messages:
             await self._control.decide(named)
         elif not is_waiting:
@@ -267,7 +277,9 @@ class TenantView(ThreadView):
             given = {"thread_id": target.thread_id, "run_id_hint": None, "decisions": tuple(named)}
             await self.send(msgspec.structs.replace(request, **given), InputMode.RESUME)
         after = thread.event_seq if is_waiting else None
-        return self._told(await self._desk.following.of_run(self.stored(target.run_id), after))
+        return self._adapt_stream(
+            await self._services.following.of_run(self.stored(target.run_id), after)
+        )
 
     async def cancel_run(self, run_id: str) -> bool:
         """Cancel a run wherever it executes; False when there is nothing to cancel."""
@@ -275,14 +287,14 @@ class TenantView(ThreadView):
         return await self._control.cancel_run(self.stored(run_id))
 
     async def cancel_thread(self, thread_id: str) -> bool:
-        """Cancel what a thread does or has queued; False when there is nothing to cancel."""
+        """Cancel a thread's run, else what is queued; False when there is nothing to cancel."""
         await self.thread(thread_id)
         return await self._control.cancel_thread(self.stored(thread_id))
 
     async def interrupt_thread(self, thread_id: str) -> int | None:
-        """Cancel what a thread does and drop what it has queued.
+        """Cancel a thread's run and drop what is queued.
 
-        Returns how much was dropped, or None when it had nothing to do.
+        Returns how many dispatches were dropped, or None when the thread had nothing to do.
         """
         await self.thread(thread_id)
         return await self._control.interrupt(self.stored(thread_id))
@@ -291,7 +303,7 @@ class TenantView(ThreadView):
         """A run, also one that is still queued.
 
         Raises:
-            UnknownRun: There is none, or it belongs to somebody else.
+            UnknownRun: There is none, or it belongs to another tenant.
         """
         return self._shown(await self._record(run_id))
 
@@ -306,24 +318,24 @@ class TenantView(ThreadView):
     async def open_run(self, thread_id: str) -> RunRecord | None:
         """The run of a thread that executes or waits."""
         thread = await self.thread(thread_id)
-        return await self._found_run(thread.open_run_id)
+        return await self._load_run(thread.open_run_id)
 
     async def latest_run(self, thread_id: str) -> RunRecord | None:
         """The newest run of a thread."""
         thread = await self.thread(thread_id)
-        return await self._found_run(thread.latest_run_id)
+        return await self._load_run(thread.latest_run_id)
 
     async def latest_agents(self, threads: Sequence[Thread]) -> tuple[str | None, ...]:
-        """Who spoke last on each of these threads, which were listed here."""
-        runs = [await self._found_run(it.latest_run_id) for it in threads]
+        """The agent that answered last on each of these threads, which this view listed."""
+        runs = [await self._load_run(it.latest_run_id) for it in threads]
         return tuple(run.agent_id if run else None for run in runs)
 
     async def delete_thread(self, thread_id: str, strategy: DeleteStrategy) -> None:
-        """Delete a thread and everything of it; whoever follows it learns that at once."""
+        """Delete a thread with everything that belongs to it; its readers are notified."""
         await super().delete_thread(thread_id, strategy)
         await self._control.tell_changed(self.stored(thread_id))
 
-    async def _named(
+    async def _resolve_decisions(
         self,
         target: RunRecord,
         decisions: Mapping[str, ToolCallResume],
@@ -336,53 +348,53 @@ class TenantView(ThreadView):
     async def _start_here(self, request: RunRequest) -> StartedRun:
         reader = EventReader(is_attached=False)
         try:
-            handle = await self._desk.engine.start(request, reader)
+            handle = await self._services.engine.start(request, reader)
         except AlreadySaid as said:
             return await self._follow_same(said)
         except ThreadBusy as busy:
             if busy.thread_id != request.thread_id:
-                # Somebody is about to begin a run of that id; which thread it is on is not said.
+                # Another caller is starting a run of that id; its thread is not revealed.
                 raise used_run_id(busy.run_id) from None
             raise
-        return self._started(self._desk.following.of_started(handle, reader), handle)
+        return self._build_started(self._services.following.of_started(handle, reader), handle)
 
     async def _record(self, run_id: str) -> RunRecord:
         """A run as it is stored.
 
         Raises:
-            UnknownRun: There is none, or it belongs to somebody else.
+            UnknownRun: There is none, or it belongs to another tenant.
         """
         record = await self._control.record(self.stored(run_id))
         if not await self._is_visible(record.thread_id):
             raise UnknownRun(run_id=run_id)
         return record
 
-    async def _found_run(self, run_id: str | None) -> RunRecord | None:
-        """A run of a thread that was looked at before."""
+    async def _load_run(self, run_id: str | None) -> RunRecord | None:
+        """Load a run of a thread that is known to be visible."""
         return self._shown(await self._store.load_run(self.stored(run_id))) if run_id else None
 
-    def _told(self, stream: EventStream) -> EventStream:
-        """A stream as the tenant hears it."""
+    def _adapt_stream(self, stream: EventStream) -> EventStream:
+        """Give the stream the ids that the tenant knows."""
         if self._namespace:
             stream.namespace = self._namespace
             stream.before = [self._shown(event) for event in stream.before]
         return stream
 
     async def _follow(self, begun: SubmitReceipt | AlreadySaid) -> StartedRun:
-        return self._started(await self._desk.following.of_run(begun.run_id), begun)
+        return self._build_started(await self._services.following.of_run(begun.run_id), begun)
 
-    def _started(
+    def _build_started(
         self, stream: EventStream, begun: RunHandle | SubmitReceipt | AlreadySaid
     ) -> StartedRun:
-        """What was begun, as the tenant knows it."""
+        """The started run with the ids that the tenant knows."""
         if not self._namespace:
             return StartedRun(run_id=begun.run_id, thread_id=begun.thread_id, stream=stream)
         run_id = shown_id(self._namespace, begun.run_id)
         thread_id = shown_id(self._namespace, begun.thread_id)
-        return StartedRun(run_id=run_id, thread_id=thread_id, stream=self._told(stream))
+        return StartedRun(run_id=run_id, thread_id=thread_id, stream=self._adapt_stream(stream))
 
     async def _find_same(self, request: RunRequest) -> StartedRun | None:
-        """The run that was given all this before, so that nobody is interrupted for it."""
+        """Find the run that got the same messages before, so that nothing is interrupted."""
         if request.thread_id is None or not any(it.id for it in request.messages):
             return None
         query = MessageQuery(limit=LIMIT_MAX, order=Order.DESC)
@@ -402,7 +414,7 @@ class TenantView(ThreadView):
             raise AlreadySaid(thread_id=thread_id, message_id=said.message_id, run_id="") from None
         return await self._follow(said)
 
-    def _owned(self, request: RunRequest) -> RunRequest:
+    def _prepare_request(self, request: RunRequest) -> RunRequest:
         check_request(request)
         self._check_agent(request.agent_id)
         tenant_id = self.tenant_id or request.tenant_id
@@ -413,7 +425,7 @@ class TenantView(ThreadView):
     def _check_agent(self, agent_id: str | None) -> None:
         if not agent_id:
             return
-        registries = self._desk.engine.registry.snapshot().registries
+        registries = self._services.engine.registry.snapshot().registries
         found = registries.agents.get(registries.name_of(agent_id))
         if found is not None and found.spec.registry is not None:
             raise self._unknown(agent_id)

@@ -20,7 +20,9 @@ from .model_server import (
     continuing,
 )
 from .scripted_model import (
+    Answer,
     Chunks,
+    Entry,
     Reasoning,
     ScriptedModel,
     ScriptExhausted,
@@ -37,7 +39,7 @@ from .simulation import (
     replay,
     simulate,
 )
-from .store_conformance import PROFILE_CHECKS, STORE_CHECKS
+from .store_conformance import PROFILE_CHECKS, STORE_CHECKS, StoreCheck
 from .transcripts import (
     anthropic_problems,
     assert_valid_transcript,
@@ -51,7 +53,9 @@ __all__ = [
     "STORE_CHECKS",
     "AgentReport",
     "AgentViolated",
+    "Answer",
     "Chunks",
+    "Entry",
     "EventRecorder",
     "FakeClock",
     "FakeModelServer",
@@ -68,6 +72,7 @@ __all__ = [
     "SequentialIds",
     "Silence",
     "SimulationReport",
+    "StoreCheck",
     "ToolCalls",
     "Turn",
     "anthropic_problems",

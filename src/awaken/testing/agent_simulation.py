@@ -202,7 +202,7 @@ def _subject(
     registries = registry_set(known, [], [], provider_clients({}, Connections()), {})
     snapshot = RegistryHandle(registries).snapshot()
     for agent in known:
-        repeatable_model(agent.id, snapshot.resolve(agent.id).client)
+        repeatable_model(agent.id, snapshot.resolve(agent.id).models[0].client)
     story = inputs if callable(inputs) else _sender(known[0].id, _messages(inputs))
 
     def decided(ticket: Ticket) -> ToolCallResume | None:

@@ -1,4 +1,4 @@
-"""The ASGI types, and the plainest reply."""
+"""The ASGI types, and the simplest reply."""
 
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Protocol
@@ -25,7 +25,7 @@ class Reply(Protocol):
 
 
 class Bytes:
-    """A whole body at once."""
+    """A reply whose whole body is known."""
 
     __slots__ = ("body", "headers", "status")
 
@@ -44,7 +44,7 @@ class Bytes:
 
 
 async def wait_for_disconnect(receive: Receive) -> None:
-    """Wait until the client is gone."""
+    """Wait until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 

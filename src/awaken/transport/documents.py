@@ -1,21 +1,21 @@
-"""How large a JSON document becomes, counted in its bytes before it is decoded.
+"""Estimates how large a JSON document becomes, from its bytes, before it is decoded.
 
-Every value that is decoded takes ten or more times the memory of its shortest spelling, and some
-numbers take a thousand times as long as others. Only what stands outside of texts counts.
+A decoded value takes ten or more times the memory of its shortest spelling, and some numbers take
+a thousand times as long to decode as others. Only bytes outside of strings are counted.
 """
 
 from .problems import HttpError
 
 DEPTH_MAX = 100
-"""How deeply a document may be nested, so that every step on its way can follow."""
+"""How deeply a document may be nested; all later code can recurse that far."""
 DIGITS_MAX = 1_000
-"""How many digits of a number may follow each other."""
+"""How many consecutive digits a number may have."""
 VALUE_BYTES = 160
-"""What a decoded value takes, beside its text."""
+"""The memory of a decoded value, without its text."""
 
 _CHUNK = 64 * 1024
 _EXPONENT_VALUES = 20
-"""As how many values a number with an exponent counts, by the time that it takes."""
+"""A number with an exponent counts as this many values, because it takes longer to decode."""
 _EVERYTHING = bytes(range(256))
 _SAME_BRACKET = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKET = _EVERYTHING.translate(None, b"[]{}")
@@ -24,11 +24,11 @@ _LONG_NUMBER = b"0" * DIGITS_MAX
 
 
 def check_document(data: bytes, values_max: int) -> int:
-    """How many values a document has, at least roughly; nothing is decoded.
+    """Count the values of a document, at least roughly, without decoding it.
 
     Raises:
-        Problem: 413, it has more values than it may; 400, it is nested too deeply, a number is
-            too long, or a text has the zero character.
+        HttpError: 413, it has too many values; 400, it is nested too deeply, a number is too
+            long, or a string contains the zero character.
     """
     rough = data.count(b",") + data.count(b"[") + data.count(b"{")
     if rough <= DEPTH_MAX and len(data) < _CHUNK and b"\\" not in data:
@@ -43,14 +43,14 @@ def check_document(data: bytes, values_max: int) -> int:
         if not brackets:
             break
         brackets = brackets.replace(b"[]", b"")
-    # Brackets that are never closed are the decoder's to refuse.
+    # The decoder refuses brackets that are never closed.
     if b"[]" in brackets or brackets.count(b"[") > DEPTH_MAX:
         raise HttpError(400, "invalid_json", f"The body is nested more than {DEPTH_MAX} deep.")
     return count
 
 
 def _count(data: bytes, values_max: int) -> tuple[int, bytes]:
-    """The values and the brackets of a document without escaped quotes."""
+    """Count the values of a document without escaped quotes; also returns its brackets."""
     count, is_text, brackets = 1, 0, []
     for at in range(0, len(data), _CHUNK):
         parts = data[at : at + _CHUNK].split(b'"')

@@ -1,4 +1,4 @@
-"""JSON from outside: decoded into a type, and no deeper or larger than everybody can follow."""
+"""Decodes JSON that clients send into a type, with limits on its depth and size."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,14 +10,14 @@ from .problems import HttpError
 from .unknown_fields import unknown_field
 
 VALUES_MAX = 200_000
-"""How many values a document may have, unless the server was told otherwise."""
+"""How many values a document may have, unless the server's config says otherwise."""
 
 
 def decoded(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
-    """A document that was checked before, as the decoder's type.
+    """Decode a document that `check_document` accepted.
 
     Raises:
-        Problem: 400 when it is no JSON, 422 when it does not fit the type.
+        HttpError: 400 when it is not JSON, 422 when it does not fit the type.
     """
     try:
         return decoder.decode(data)
@@ -28,11 +28,11 @@ def decoded(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
 
 
 def decoded_text(text: str) -> Any:
-    """The document inside a text of a body.
+    """Decode a JSON document that is inside a string of a body.
 
     Raises:
-        Problem: 413 or 400, it is larger or deeper than a body may be.
-        msgspec.DecodeError: It is no JSON.
+        HttpError: 413 or 400, it is larger or deeper than a body may be.
+        msgspec.DecodeError: It is not JSON.
     """
     data = text.encode(errors="replace")
     check_document(data, VALUES_MAX)
@@ -43,17 +43,17 @@ def decoded_text(text: str) -> Any:
 
 
 def misfit(error: Exception, type_: Any) -> HttpError:
-    """The refusal of a body that is JSON, but not of the type that is wanted."""
+    """The error for a body that is JSON but does not fit the expected type."""
     if (unknown := unknown_field(error, type_)) is not None:
         return HttpError(422, "unknown_field", f"The body does not fit: {unknown}")
     return HttpError(422, "invalid_body", f"The body does not fit: {error}")
 
 
 def spelled(given: Any, aliases: Mapping[str, str]) -> Any:
-    """An object with its keys in their first spelling.
+    """Rename aliased keys of an object to their canonical spelling.
 
     Raises:
-        Problem: A key is there in both spellings.
+        HttpError: A key is present in both spellings.
     """
     if not isinstance(given, dict) or aliases.keys().isdisjoint(given):
         return given
@@ -64,7 +64,7 @@ def spelled(given: Any, aliases: Mapping[str, str]) -> Any:
 
 
 def camel_aliases(*types: Any) -> dict[str, str]:
-    """The camelCase spelling of every field of these types that is spelled otherwise."""
+    """Map camelCase spellings to the field names of these types, where the two differ."""
     names = [
         field.encode_name
         for type_ in types

@@ -1,4 +1,4 @@
-"""Files that clients send: from an address or bytes to content, by one rule for all protocols."""
+"""Turns files that clients send, as URLs or as bytes, into content; one rule for all protocols."""
 
 import base64
 import binascii
@@ -16,7 +16,7 @@ FILE_BYTES_MAX = 32 * 1024 * 1024
 _HEAD_CHARS_MAX = 1_000
 _STRAY_MAX = 1_000
 _STRAY = re2.compile(rb"%(?:[^0-9A-Fa-f]|[0-9A-Fa-f](?:[^0-9A-Fa-f]|\z)|\z)")
-"""A percent sign that begins no escape."""
+"""A percent sign that does not begin an escape."""
 _KINDS: Mapping[str, Callable[..., content.ContentBlock]]
 _KINDS = {"image": content.Image, "audio": content.Audio, "video": content.Video}
 
@@ -24,21 +24,23 @@ _KINDS = {"image": content.Image, "audio": content.Audio, "video": content.Video
 def linked(
     url: str, media_type: str | None = None, title: str | None = None, kind: str | None = None
 ) -> content.ContentBlock:
-    """The content at a web address, or inside a data URI, which knows its own media type best.
+    """Build content from a web address or a data URI; the media type of a data URI wins.
 
-    It is of the kind that is named, else of its media type's; what is no picture, sound or film
-    is a document, and only documents have titles.
+    `kind` decides the type of the block, else the media type does. Everything but an image, audio
+    or video is a document, and only documents have titles.
 
     Raises:
-        Problem: 400, it is neither.
+        HttpError: 400, the URL is neither.
     """
     if url.startswith(("https://", "http://")):
-        return _block(content.UrlSource(url=url), media_type or _guessed(title, url), title, kind)
+        return _block(
+            content.UrlSource(url=url), media_type or _guess_media_type(title, url), title, kind
+        )
     head, comma, payload = url.removeprefix("data:").partition(",")
     if not url.startswith("data:") or not comma:
-        raise _refused("its URL must be http or https, or a whole data URI")
+        raise _file_error("its URL must be http or https, or a whole data URI")
     if len(head) > _HEAD_CHARS_MAX:
-        raise _refused("its media type is too long")
+        raise _file_error("its media type is too long")
     own, *options = head.split(";")
     data = _unescape(payload)
     if "base64" not in options:
@@ -50,34 +52,34 @@ def linked(
 def inline(
     data: str, media_type: str | None = None, title: str | None = None, kind: str | None = None
 ) -> content.ContentBlock:
-    """The content that base64 of either alphabet, padded or not, is; see `linked`.
+    """Build content from base64 of either alphabet, padded or not; see `linked`.
 
     Raises:
-        Problem: 400, it is no base64, or too long.
+        HttpError: 400, it is not base64, or it is too long.
     """
     plain = data.rstrip("=").replace("-", "+").replace("_", "/")
     try:
         found = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except ValueError as error:
-        raise _refused(f"it is no base64: {error}") from error
+        raise _file_error(f"it is no base64: {error}") from error
     if len(found) > FILE_BYTES_MAX:
-        raise _refused(f"it may have {FILE_BYTES_MAX} bytes")
-    media_type = media_type or _guessed(title)
+        raise _file_error(f"it may have {FILE_BYTES_MAX} bytes")
+    media_type = media_type or _guess_media_type(title)
     text = base64.b64encode(found).decode()
     source = content.Base64Source(media_type=media_type, data=text)
     return _block(source, media_type, title, kind)
 
 
 def _unescape(text: str) -> bytes:
-    """The bytes of a percent-encoded text, many times as quick as the standard library's way."""
+    """Decode a percent-encoded text, many times faster than the standard library does."""
     data = text.encode(errors="replace")
     if b"%" not in data:
         return data
     if _STRAY.search(data) is None:
-        # The same escapes as those of mails, with another sign.
+        # Quoted-printable uses the same escapes with another sign.
         return binascii.a2b_qp(data.replace(b"=", b"%3D").replace(b"%", b"="))
     if data.count(b"%") > _STRAY_MAX:
-        raise _refused("it has percent signs that begin no escape")
+        raise _file_error("it has percent signs that begin no escape")
     return unquote_to_bytes(text)
 
 
@@ -88,10 +90,10 @@ def _block(
     return content.Document(source=source, title=title) if make is None else make(source=source)
 
 
-def _guessed(*names: str | None) -> str:
+def _guess_media_type(*names: str | None) -> str:
     found = (mimetypes.guess_type(name)[0] for name in names if name)
     return next(filter(None, found), "application/octet-stream")
 
 
-def _refused(problem: str) -> HttpError:
+def _file_error(problem: str) -> HttpError:
     return HttpError(400, "invalid_file", f"A file cannot be taken: {problem}.")

@@ -1,4 +1,4 @@
-"""What goes wrong, as HTTP says it: one table from errors to statuses."""
+"""HTTP errors: one table maps the errors of the runtime to statuses."""
 
 from awaken.contracts.errors import (
     AlreadyDecided,
@@ -69,7 +69,7 @@ _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
 
 
 class HttpError(Exception):
-    """A request that is refused: the status, a stable code, and a text for people."""
+    """A refused request: the status, a stable code, and a text for people."""
 
     def __init__(
         self, status: int, code: str, message: str, headers: tuple[Header, ...] = ()
@@ -80,11 +80,11 @@ class HttpError(Exception):
         self.message = message
         self.headers = headers
         self.request_id = ""
-        """Filled in by the server; every form of refusal should say it."""
+        """Set by the server; every error format should include it."""
 
 
 def problem_of(error: AwakenError) -> HttpError:
-    """How an error is told to a client."""
+    """Convert an error of the runtime into the error that a client gets."""
     status = next((status for class_, status in _STATUSES if isinstance(error, class_)), 500)
     wait_ms = getattr(error, "retry_after_ms", None)
     headers: tuple[Header, ...] = ()
@@ -93,20 +93,20 @@ def problem_of(error: AwakenError) -> HttpError:
     if status == 500:
         return HttpError(500, "internal_error", "Something went wrong here; the log has more.")
     if status == 503 and not isinstance(error, QueueFull | AgentResolverFailed):
-        # What a store says of itself may name files, servers and statements.
+        # The message of a store may name files, servers and SQL statements.
         return HttpError(503, error.code, "The store could not answer; try again later.", headers)
     return HttpError(status, error.code, str(error), headers)
 
 
 def shown_problem(problem: HttpError, tenant_id: str | None) -> HttpError:
-    """A refusal with the ids that a tenant knows, instead of those that are stored."""
+    """Remove the tenant's namespace from the message, so that it has the ids the tenant knows."""
     if namespace := namespace_of(tenant_id):
         problem.message = problem.message.replace(namespace, "")
     return problem
 
 
 def native_refusal(problem: HttpError) -> Bytes:
-    """A refusal as the native API writes it."""
+    """The error as the native API writes it."""
     body = {"error": problem.message, "code": problem.code}
     if problem.request_id:
         body["request_id"] = problem.request_id

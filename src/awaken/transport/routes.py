@@ -1,6 +1,6 @@
-"""Routes as data: where, who may, what comes in and what goes out.
+"""Routes as data: path, required scope, types of the request and the reply.
 
-The server makes its router, its checks of every caller and its OpenAPI document from them.
+The server builds its router, its access checks and its OpenAPI document from them.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -20,8 +20,8 @@ from .problems import HttpError, native_refusal
 class Access(StrEnum):
     """What a caller must be allowed to do.
 
-    `OPEN` routes ask nobody. `KNOWN` ones take every caller that has a scope, because what it asks
-    for is in the body; they check that themselves.
+    `OPEN` routes need no authentication. `KNOWN` routes accept every caller that has a scope: the
+    operation is in the body, and the route checks the scope for it.
     """
 
     OPEN = "open"
@@ -33,19 +33,19 @@ class Access(StrEnum):
 
 
 SCOPES = frozenset({Access.READ, Access.INVOKE, Access.DECIDE, Access.ADMIN})
-"""What callers are given."""
+"""The scopes that a token can have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Who calls, what it may do, and for whom; without a tenant it sees everything."""
+    """The caller, its scopes and its tenant; a caller without a tenant sees everything."""
 
     id: str
     access: frozenset[Access]
     tenant_id: str | None = None
 
     def may(self, access: Access) -> bool:
-        """Whether it has a scope for that; whoever administers may also read."""
+        """Whether the caller has the scope for that; `admin` includes `read`."""
         match access:
             case Access.OPEN:
                 return True
@@ -65,22 +65,22 @@ class RouteCall:
     principal: Principal
     path: Mapping[str, str]
     headers: Mapping[str, str]
-    """By lower-case name."""
+    """Keyed by lower-case name."""
     query: Any = None
     """As the route's `query` type."""
     body: Any = None
     """As the route's `body` type."""
     base_url: str = ""
-    """Where the client sees the server, without a slash at the end."""
+    """The server's URL as the client sees it, without a trailing slash."""
     scope: Scope = field(default_factory=dict)
     run_wait_ms: int = 0
     """How long a reply may wait for a run to end."""
 
     def require(self, access: Access) -> None:
-        """Refuse a caller that may not do that, where the route could not tell.
+        """Refuse a caller without the scope; for routes that know the scope only from the body.
 
         Raises:
-            Problem: The caller lacks the scope.
+            HttpError: The caller lacks the scope.
         """
         if not self.principal.may(access):
             raise HttpError(403, "forbidden", f"This needs the scope '{access.value}'.")
@@ -88,27 +88,27 @@ class RouteCall:
     def check_may_answer(
         self, tickets: Iterable[Ticket], decisions: Iterable[ToolCallResume]
     ) -> None:
-        """Refuse answers that are permissions of a caller that may not decide.
+        """Refuse answers that grant a permission if the caller may not decide.
 
-        Whoever invokes an agent also gives the results of its own tools. An answer that is to be
-        remembered is more than a result, whatever was asked.
+        A caller with the scope `invoke` may send the results of its own tools. An answer that is
+        to be remembered needs `decide`, whatever the ticket asks.
 
         Raises:
-            Problem: The caller lacks the scope.
+            HttpError: The caller lacks the scope.
         """
         is_lasting = any(it.remember is not None for it in decisions)
         if is_lasting or not all(it.is_question for it in tickets):
             self.require(Access.DECIDE)
 
     def cursor(self, asked: str | int | None = None, branch: str = "") -> int | None:
-        """Where a client goes on: the cursor it asks for, else the latest id that it got.
+        """The cursor that the client names, else the id of the latest event that it received.
 
-        A place in the log of a branch ends with `@` and the branch, where clients know it by the
-        name of their chat.
+        A cursor in the log of a branch ends with `@` and the branch's id, if the client knows the
+        branch by the id of its chat.
 
         Raises:
-            CursorInvalid: It is no place in a log.
-            Problem: It is a place in another branch.
+            CursorInvalid: It is not a position in a log.
+            HttpError: It is a position in another branch.
         """
         given = str(asked if asked is not None else self.headers.get("last-event-id", "")).strip()
         if not given:
@@ -134,27 +134,27 @@ class ApiRoute:
     summary: str
     query: type | None = None
     body: Any = None
-    """The type of the JSON body; None takes none, `bytes` takes it undecoded."""
+    """The type of the JSON body; None: no body, `bytes`: the body as it came."""
     reply: Any = None
-    """The type of the JSON reply, for the document; `bytes` is an event stream."""
+    """The type of the JSON reply, for the OpenAPI document; `bytes` is an event stream."""
     document: Any = None
-    """The type of the JSON reply that clients get instead of the stream if they ask for one."""
+    """The type of the JSON reply for clients that ask for JSON instead of the stream."""
     status: int = 200
     statuses: Mapping[int, Any] = field(default_factory=dict)
-    """What else it answers when all is well, with the type of each reply."""
+    """Further success statuses, with the type of each reply."""
     may_stream: bool = False
-    """Whether it answers some with an event stream although its reply is a document."""
+    """Whether some requests get an event stream although the reply is a document."""
     tag: str = ""
     headers: Sequence[str] = ()
-    """Request headers that it heeds, for the document."""
+    """Request headers that the route reads, for the OpenAPI document."""
     takes_camel: bool = False
-    """Whether the fields of its query and body may also be spelled in camelCase."""
+    """Whether fields of the query and the body may also be spelled in camelCase."""
     refuse: Callable[[HttpError], Bytes] = field(default=native_refusal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireProtocol:
-    """A protocol that the server speaks: its routes, and what runs beside them."""
+    """A protocol that the server speaks: its routes, and its background work."""
 
     name: str
     routes: Sequence[ApiRoute]

@@ -1,7 +1,7 @@
-"""Server-sent events: one way from a stream of events to the bytes on the wire.
+"""Server-sent events: writes a stream of events to a client.
 
-Only events with a place in the log carry an `id`. What a client got after its latest id is
-provisional: when it attaches again with that id, it gets it anew.
+Only events that are in the log carry an `id`. Everything that a client receives after its latest
+id is provisional: when the client attaches again with that id, the server sends it again.
 """
 
 import asyncio
@@ -25,42 +25,42 @@ SSE_HEADERS: tuple[Header, ...] = (
 )
 HEARTBEAT = b": heartbeat\n\n"
 ABORT = "awaken.abort"
-"""The ASGI extension by which a server lets a reply drop its connection: a plain function."""
+"""The ASGI extension with which a reply can drop its connection: a function without arguments."""
 
 
 class Followed(Protocol):
-    """What happens, in batches: an `EventStream`, or a part of one."""
+    """A source of event batches: an `EventStream`, or a part of one."""
 
     before: list[AgentEvent]
     on_drop: Callable[[], None] | None
 
     def batches(self) -> AsyncGenerator[Batch, None]:
-        """Yield what happens, in order."""
+        """Yield the events in order."""
         ...
 
     def close(self) -> None:
-        """Let go of what the stream holds, because nobody will read on."""
+        """Release what the stream holds; it is not read any further."""
         ...
 
 
 class Encoder(Protocol):
-    """One protocol's view of one reader's events; a function of the events it was given."""
+    """Encodes one reader's events for one protocol; depends only on the events it was given."""
 
     def encode(self, event: AgentEvent) -> Sequence[bytes]:
-        """The lines of each frame that an event makes, without an id and without a blank line.
+        """Encode an event as frames: the lines of each, without an id and without a blank line.
 
-        After a terminal event it makes none, unless a suspended run goes on.
+        After a terminal event there are no frames, unless a suspended run resumes.
         """
         ...
 
 
 def data_line(payload: bytes) -> bytes:
-    """The line of a frame that only has data."""
+    """A frame that consists of one data line."""
     return b"data: " + payload
 
 
 def frames(encoder: Encoder, batch: Batch, branch: bytes = b"") -> bytes:
-    """The frames of a batch; the last frame of a logged event carries its id."""
+    """Encode a batch; the last frame of a logged event carries the event's id."""
     parts: list[bytes] = []
     for item in batch:
         if type(item) is LoggedEvent:
@@ -75,7 +75,7 @@ def frames(encoder: Encoder, batch: Batch, branch: bytes = b"") -> bytes:
 
 
 class EventStreamReply:
-    """Writes a stream to a client until it ends, the client goes, or it reads too slowly."""
+    """Writes a stream until it ends, the client disconnects, or the client reads too slowly."""
 
     def __init__(
         self,
@@ -87,9 +87,10 @@ class EventStreamReply:
         opening: bytes = b"",
         branch: str = "",
     ) -> None:
-        """`opening` is sent at once, whether or not anything happens.
+        """`opening` is sent at once, before the first event.
 
-        `branch` is the thread, if the client knows it by another name; see `Call.cursor`.
+        `branch` is the thread's id, if the client knows the thread by another one; see
+        `RouteCall.cursor`.
         """
         self._opening = opening
         self._branch = f"@{branch}".encode() if branch else b""
@@ -99,7 +100,7 @@ class EventStreamReply:
         self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Write it; the run does not notice."""
+        """Write the stream; the run does not depend on it."""
         writing = asyncio.current_task()
         assert writing is not None
         is_stopped = False
@@ -120,7 +121,7 @@ class EventStreamReply:
             writing.uncancel()
             watching.remove_done_callback(stop)
             if not watching.done():
-                await _cut_off(scope, watching)
+                await _drop_connection(scope, watching)
         finally:
             watching.remove_done_callback(stop)
             watching.cancel()
@@ -138,7 +139,7 @@ class EventStreamReply:
         for number, event in enumerate(self._stream.before):
             encoder.encode(event)
             if number % 1000 == 999:
-                # Others must get on while a long run is caught up with.
+                # Other tasks must run while the encoder catches up with a long run.
                 await asyncio.sleep(0)
         self._stream.before.clear()
         batches = self._stream.batches()
@@ -147,25 +148,25 @@ class EventStreamReply:
                 chunk = frames(encoder, batch, self._branch) if batch else HEARTBEAT
                 if chunk:
                     await send({"type": body, "body": chunk, "more_body": True})
-        except Exception as error:  # noqa: BLE001 - whoever reads is told, and it is logged
-            last = frames(encoder, [_told(error)])
+        except Exception as error:  # noqa: BLE001 - the reader gets an event, the log the error
+            last = frames(encoder, [_error_event(error)])
             await send({"type": body, "body": last, "more_body": True})
         finally:
             await batches.aclose()
         await send({"type": body, "body": b""})
 
 
-async def _cut_off(scope: Scope, disconnected: "asyncio.Future[None]") -> None:
-    """Drop the connection with what is buffered for a reader that does not read."""
+async def _drop_connection(scope: Scope, disconnected: "asyncio.Future[None]") -> None:
+    """Drop the connection, and what is buffered for a client that does not read."""
     abort = scope.get("extensions", {}).get(ABORT)
     if abort is not None:
         abort()
         await asyncio.wait({disconnected}, timeout=1)
 
 
-def _told(error: Exception) -> ErrorEvent:
+def _error_event(error: Exception) -> ErrorEvent:
     if isinstance(error, AwakenError):
-        told = problem_of(error)
-        return ErrorEvent(message=told.message, code=told.code)
+        problem = problem_of(error)
+        return ErrorEvent(message=problem.message, code=problem.code)
     logger.error("A stream broke", exc_info=error)
     return ErrorEvent(message="The stream broke; attach again.", code="internal_error")

@@ -1,4 +1,4 @@
-"""Stopping what a thread does: the same on every wire that names threads.
+"""Handlers that cancel or interrupt a thread, shared by all protocols that name threads.
 
 A chat is a thread or the newest branch of it.
 """
@@ -9,7 +9,7 @@ from .routes import RouteCall
 
 
 async def cancel_thread(call: RouteCall) -> Reply:
-    """Cancel a thread's open run, or what is queued there; what was said is kept."""
+    """Cancel a thread's open run, or what is queued there; its messages are kept."""
     return await _cancel(call, call.path["thread_id"])
 
 
@@ -19,7 +19,7 @@ async def interrupt_thread(call: RouteCall) -> Reply:
 
 
 async def cancel_chat(call: RouteCall) -> Reply:
-    """Cancel the open run of a chat, or what is queued there; what was said is kept."""
+    """Cancel the open run of a chat, or what is queued there; its messages are kept."""
     return await _cancel(call, (await call.view.branch(call.path["thread_id"])).id)
 
 
@@ -38,5 +38,5 @@ async def _interrupt(call: RouteCall, thread_id: str) -> Reply:
     dropped = await call.view.interrupt_thread(thread_id)
     if dropped is None:
         raise HttpError(404, "nothing_to_interrupt", f"thread '{thread_id}' has nothing to do")
-    told = {"status": "interrupt_requested", "thread_id": thread_id}
-    return as_json(told | {"superseded_dispatches": dropped}, 202)
+    accepted = {"status": "interrupt_requested", "thread_id": thread_id}
+    return as_json(accepted | {"superseded_dispatches": dropped}, 202)

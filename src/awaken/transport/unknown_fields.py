@@ -1,6 +1,6 @@
-"""Unknown fields of what clients send: named, with the known name that is nearest.
+"""Names an unknown field in a client's request, and suggests the closest known name.
 
-Everything here is done for a request that is refused already; what is accepted costs nothing.
+This runs only for a request that is already refused; accepted requests cost nothing.
 """
 
 import difflib
@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import inspect
 
 NAME_MAX = 100
-"""Longer names are cut; no field has as long a name, and a comparison would take its time."""
+"""Longer names are cut: no field has such a long name, and comparing it would be slow."""
 _NESTED = re.compile(r"Object contains unknown field `(.*)` - at `\$([^`]*)`", re.DOTALL)
 _OUTERMOST = re.compile(r"Object contains unknown field `(.*)`()", re.DOTALL)
 _PLACE = re.compile(r"\.([A-Za-z_]\w*)|\[[^\]]*\]")
@@ -19,7 +19,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 def unknown_field(error: Exception, type_: Any) -> str | None:
-    """What to tell of a field that `type_` does not have; None when something else is wrong."""
+    """Describe a field that `type_` does not have; None when something else is wrong."""
     text = str(error)
     found = _NESTED.fullmatch(text) or _OUTERMOST.fullmatch(text)
     if found is None:
@@ -50,7 +50,7 @@ def _names_at(type_: inspect.Type, place: str) -> Iterator[str]:
 
 
 def _children(type_: inspect.Type, name: str | None) -> Iterator[inspect.Type]:
-    """The types of a field, or without a name those of the items."""
+    """The types of a field; without a name, the types of the items."""
     for member in _members(type_):
         match member:
             case inspect.StructType(fields=fields) if name is not None:

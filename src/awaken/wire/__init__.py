@@ -1,5 +1,5 @@
-"""Foreign protocols as both sides of them are written: values that a client and a server share.
+"""Wire formats of external protocols: values that client and server code share.
 
-Belongs here: names, enums and pieces that `protocols` and `backends` would otherwise write twice.
-Nothing here reads, writes or decides anything.
+Belongs here: names, enums and records that `protocols` and `backends` would otherwise duplicate.
+Nothing here does I/O or makes decisions.
 """

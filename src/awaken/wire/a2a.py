@@ -1,4 +1,4 @@
-"""A2A 1.0: what our server says to its clients, and our backend to other servers."""
+"""A2A 1.0: values that both our server and our remote backend send."""
 
 from enum import StrEnum
 from typing import Any
@@ -12,11 +12,11 @@ CARD_BYTES_MAX = 256 * 1024
 
 
 class A2aRecord(Record, frozen=True, kw_only=True, rename="camel"):
-    """A value whose fields are written in camelCase."""
+    """A value whose fields have camelCase names on the wire."""
 
 
 class TaskState(StrEnum):
-    """Where a task is in its life."""
+    """The state of a task."""
 
     SUBMITTED = "TASK_STATE_SUBMITTED"
     WORKING = "TASK_STATE_WORKING"
@@ -29,7 +29,7 @@ class TaskState(StrEnum):
 
     @property
     def is_active(self) -> bool:
-        """Whether the server works on it; all others are ends, or wait for the client."""
+        """Whether the server works on it; the other states are final or wait for the client."""
         return self in (TaskState.SUBMITTED, TaskState.WORKING)
 
     @property

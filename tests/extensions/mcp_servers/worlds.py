@@ -7,10 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from awaken import Agent, AgentRuntime
-from awaken.contracts.events import AgentEvent, ToolCallDone
-from awaken.contracts.secrets import RedactedString
-from awaken.contracts.tool_results import ToolResult
+from awaken import Agent, AgentEvent, AgentRuntime, RedactedString, ToolCallDone, ToolResult
 from awaken.extensions.mcp import (
     InProcess,
     McpLimits,

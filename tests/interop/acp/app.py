@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 from awaken import Agent, ToolContext, tool
-from awaken.contracts.messages.message import Role
-from awaken.contracts.models.inference import InferenceRequest
+from awaken.messages import Role
+from awaken.models import InferenceRequest
 from awaken.testing import ScriptedModel, ToolCalls, Turn
 
 

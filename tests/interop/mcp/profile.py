@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.contracts.models.errors import InvalidRequest
-from awaken.contracts.models.inference import InferenceRequest
-from awaken.testing import ScriptedModel
-from awaken.testing.scripted_model import ToolCalls
+from awaken.errors import InvalidRequest
+from awaken.models import InferenceRequest
+from awaken.testing import ScriptedModel, ToolCalls
 
 Schema = dict[str, Any]
 Question = tuple[str, str, Schema]

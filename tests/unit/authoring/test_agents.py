@@ -163,7 +163,7 @@ def test_a_bad_value_is_refused_with_agent_and_field(field: str, value: Any) -> 
     [
         (Unnamed(), "give class Unnamed a `name`"),
         (Unnamed, r"pass an object: plugins=\[Unnamed\(\)\]"),
-        ("permission", "'permission' is no plugin"),
+        ("permission", "'permission' is not a plugin"),
     ],
 )
 def test_a_plugin_that_cannot_be_used_is_refused_with_the_way_out(

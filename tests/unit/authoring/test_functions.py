@@ -619,10 +619,10 @@ def uncopied(a: Any = LOCKS) -> None: ...
         (ambiguous, {}, "Type unions may not contain more than one"),
         (field, {}, "'a' uses pydantic's Field"),
         (default, {}, "'a' uses pydantic's Field"),
-        (größe, {}, "is no tool id"),
+        (größe, {}, "is not a valid tool id"),
         (generator, {}, "is a generator"),
         (lambda a: a, {"id": "x"}, "'a' has no annotation"),
-        (lambda: 1, {}, "'<lambda>' is no tool id"),
+        (lambda: 1, {}, "'<lambda>' is not a valid tool id"),
         (print, {}, "tool function 'builtins.print'"),
         (fine, {"effect": "read"}, "effect must be none, idempotent or once"),
         (fine, {"effect": None}, "effect must be none, idempotent or once"),
@@ -631,7 +631,7 @@ def uncopied(a: Any = LOCKS) -> None: ...
         (fine, {"timeout": math.inf}, "cannot convert"),
         (fine, {"timeout": "5"}, "timeout must be a number"),
         (fine, {"concurrency": 0}, "concurrency must be positive"),
-        (fine, {"id": "with space"}, "is no tool id"),
+        (fine, {"id": "with space"}, "is not a valid tool id"),
         (fine, {"nope": 1}, "there is no option nope; the options are: id, description, effect"),
         (fine, {"reconcile": positional, "effect": "none"}, "effect 'once'"),
         (fine, {"reconcile": place_order}, "'item' is not a parameter of the tool"),
@@ -650,9 +650,9 @@ def test_what_cannot_be_a_tool_is_refused_by_name(
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"id": "my tool"}, "'my tool' is no tool id"),
-        ({"id": ""}, "no tool id"),
-        ({"id": "x" * 65}, "no tool id"),
+        ({"id": "my tool"}, "'my tool' is not a valid tool id"),
+        ({"id": ""}, "not a valid tool id"),
+        ({"id": "x" * 65}, "not a valid tool id"),
         ({"parameters": {"type": "array"}}, "type 'object'"),
         ({"parameters": {"anyOf": [{"type": "object"}]}}, "type 'object'"),
         ({"parameters": {"type": "object", "oneOf": []}}, "oneOf"),
@@ -671,7 +671,7 @@ def test_a_tool_object_that_no_model_could_be_told_of_is_refused(
 
 @pytest.mark.parametrize("candidate", [5, "add", Greeter, None])
 def test_what_is_neither_tool_nor_function_is_refused(candidate: Any) -> None:
-    with pytest.raises(InvalidSpec, match="it is no tool and no function"):
+    with pytest.raises(InvalidSpec, match="it is neither a tool nor a function"):
         as_tool(candidate)
 
 
@@ -691,7 +691,7 @@ def test_an_object_with_the_tool_protocol_is_used_as_it_is() -> None:
     assert called(handmade, {"anything": 1}).result.data == {"anything": 1}
     broken = Handmade()
     broken.descriptor = "no"  # type: ignore[assignment]
-    with pytest.raises(InvalidSpec, match="no ToolDescriptor"):
+    with pytest.raises(InvalidSpec, match="not a ToolDescriptor"):
         as_tool(broken)
 
 

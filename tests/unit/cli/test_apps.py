@@ -161,7 +161,7 @@ def test_every_command_takes_it(shop: str, call: Call, name: str, place: str) ->
         os.replace("own.db", "some.db")
     done = call(*COMMANDS[name](place.format(shop)))
     if name == "mcp-login":
-        assert "MCP server 'none' is invalid: it is not there" in done.err
+        assert "MCP server 'none' is invalid: it does not exist" in done.err
         return
     assert done.code == 0, done.err
     if name == "run":

@@ -11,7 +11,7 @@ import typer.main
 from awaken.cli.apps import load_app
 from awaken.cli.command_line import MODULES, SUMMARIES
 from awaken.cli.main import app
-from awaken.cli.worker import configured
+from awaken.cli.worker import build_config
 from awaken.contracts.errors import InvalidInput
 
 from .conftest import Call
@@ -133,8 +133,8 @@ def test_a_worker_that_cannot_begin_makes_no_store(
 
 
 def test_a_short_lease_is_renewed_and_looked_for_in_time() -> None:
-    config = configured(concurrency=3, lease_ms=600, drain_ms=7)
+    config = build_config(concurrency=3, lease_ms=600, drain_ms=7)
     assert (config.concurrency, config.lease_ms, config.drain_ms) == (3, 600, 7)
     assert (config.renew_ms, config.sweep_ms) == (200, 300)
-    usual = configured(concurrency=3, lease_ms=600_000, drain_ms=7)
+    usual = build_config(concurrency=3, lease_ms=600_000, drain_ms=7)
     assert (usual.renew_ms, usual.sweep_ms) == (10_000, 15_000)

@@ -103,7 +103,7 @@ def test_a_call_can_be_given_up(call: Call, db: Path) -> None:
     ticket_id = the_ticket(db).ticket_id
     answer = call("decide", ticket_id, "--cancel", "--reason", "no")
     assert answer.code == 0
-    assert "is given up" in answer.out
+    assert "is cancelled" in answer.out
     decided = ask(db, lambda store: store.find_ticket(ticket_id))
     assert decided is not None
     assert decided.decision is not None

@@ -40,7 +40,7 @@ def test_somebody_elses_database_is_not_touched(
     before = (tmp_path / "other.db").read_bytes()
     answer = call(*arguments, "--store", "sqlite:///other.db")
     assert answer.code == 1
-    assert "it has no tables of awaken; `awaken db migrate` makes them" in answer.err
+    assert "it has no tables of awaken; `awaken db migrate` creates them" in answer.err
     assert (tmp_path / "other.db").read_bytes() == before
 
 

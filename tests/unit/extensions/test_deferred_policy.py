@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampling import choose_size, sampled
 
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.tools.tool import ToolDescriptor
@@ -141,7 +142,8 @@ events = st.sampled_from(["nothing", "nothing", "nothing", "searched", "called"]
 turn_events = st.lists(st.tuples(events, events), max_size=40)
 
 
-@settings(max_examples=150)
+@sampled
+@settings(max_examples=choose_size(30, 150))
 @given(turn_events, shares, st.integers(1, 6), st.sampled_from([0.5, 1.0, 4.0]))
 def test_what_is_loaded_is_what_a_turn_by_turn_simulation_has_loaded(
     played: list[tuple[str, str]], prior: float, defer_after: int, thresh_mult: float

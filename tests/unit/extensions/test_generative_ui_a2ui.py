@@ -20,6 +20,7 @@ from a2ui.core.validation.payload_validator import ValidationConfig
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tests.sampling import choose_size, sampled
 from tests.unit.extensions.generative_ui_corpus import (
     CATALOGS,
     Case,
@@ -447,7 +448,8 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(item, (*path, key))
 
 
-@settings(max_examples=300, deadline=None)
+@sampled
+@settings(max_examples=choose_size(60, 300), deadline=None)
 @given(st.sampled_from(CASES), st.data())
 def test_whatever_is_broken_in_a_payload_is_refused_and_never_breaks_the_tool(
     case: Case, data: Any

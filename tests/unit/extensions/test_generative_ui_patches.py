@@ -334,9 +334,12 @@ PROBLEMS: list[tuple[Any, str]] = [
     ({"root": 1, "elements": {"a": TEXT}}, "'root' must be"),
     ({"root": "a", "elements": {"a": 5}}, "has no 'type'"),
     ({"root": "a", "elements": {"a": {"props": {}}}}, "has no 'type'"),
-    ({"root": "a", "elements": {"a": {"type": "T", "props": []}}}, "'props' that are no object"),
-    ({"root": "a", "elements": {"a": {"type": "T", "children": "b"}}}, "no list of names"),
-    ({"root": "a", "elements": {"a": {"type": "T", "children": [1]}}}, "no list of names"),
+    (
+        {"root": "a", "elements": {"a": {"type": "T", "props": []}}},
+        "'props' that are not an object",
+    ),
+    ({"root": "a", "elements": {"a": {"type": "T", "children": "b"}}}, "not a list of names"),
+    ({"root": "a", "elements": {"a": {"type": "T", "children": [1]}}}, "not a list of names"),
     (
         {"root": "a", "elements": {"a": {"type": "T", "children": ["b"]}}},
         "child 'b', which does not",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.sampling import choose_size, sampled
 
 from awaken.extensions.observability.logs import STACK_MARK, TextLogFormatter, json_handler
 
@@ -50,7 +51,8 @@ def _visible(lines: str) -> bool:
     return all(mark.isprintable() or mark == "\n" for mark in lines)
 
 
-@settings(max_examples=400, deadline=None)
+@sampled
+@settings(max_examples=choose_size(80, 400), deadline=None)
 @given(text=TEXTS)
 @example(text="\n".join([FORGED] * 3))
 @example(text=f"\u2028{FORGED}\x85{FORGED}\r{FORGED}")
@@ -65,7 +67,8 @@ def test_a_line_of_text_cannot_be_forged(text: str) -> None:
     assert _visible(written)
 
 
-@settings(max_examples=150, deadline=None)
+@sampled
+@settings(max_examples=choose_size(30, 150), deadline=None)
 @given(text=TEXTS)
 @example(text="\n".join([FORGED] * 3))
 def test_no_line_of_a_stack_looks_like_a_record(text: str) -> None:
@@ -84,7 +87,8 @@ FIELDS = ("time", "level", "logger", "message", "run_id", "stack", "error")
 EXTRA_FIELDS = ("time", "level", "logger", "stack", "error", "given")
 
 
-@settings(max_examples=400, deadline=None)
+@sampled
+@settings(max_examples=choose_size(80, 400), deadline=None)
 @given(text=TEXTS, field=st.sampled_from(EXTRA_FIELDS), number=st.floats())
 @example(text=JSON, field="level", number=float("nan"))
 @example(text=JSON, field="given", number=float("inf"))

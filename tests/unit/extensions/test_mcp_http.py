@@ -11,7 +11,7 @@ import uvicorn
 from aiohttp import ThreadedResolver
 from tests.extensions.mcp_servers.desk import Desk
 from tests.extensions.mcp_servers.worlds import BOUND_S, calls, playing, results, status
-from tests.resting import resting
+from tests.sqlite_dump import dump_sqlite
 
 from awaken.contracts.secrets import RedactedString
 from awaken.extensions.mcp import Http, McpPlugin, McpServer, Restart, ServerState
@@ -77,8 +77,8 @@ def test_a_server_is_called_with_its_credentials_in_both_eras(
                 assert status(plugin).protocol_version == version
                 (result,) = await results(runtime)
                 assert result.data == "say: hi"
-        assert b"say: hi" in resting(path)
-        assert TOKEN.encode() not in resting(path)
+        assert b"say: hi" in dump_sqlite(path)
+        assert TOKEN.encode() not in dump_sqlite(path)
         assert {it.get(b"authorization") for it in watched.seen} == {TOKEN.encode()}
 
     asyncio.run(scenario())

@@ -90,7 +90,7 @@ def test_a_denial_of_a_tool_that_may_come_later_is_accepted_and_noted(
     with caplog.at_level(logging.WARNING):
         made = prepared(("mcp__x__drop", "deny"), ("mcp__y__*", "allow"))
     assert len(made.rules.rules) == 2
-    assert "means none of the tools that are known now (and 1 more)" in caplog.text
+    assert "matches none of the tools that are known now (and 1 more)" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_a_symlink_that_appears_after_the_check_is_not_followed(tmp_path: Path) 
             read_file(skill, parts, 100)
     for parts in (("references", "link.sh"), ("references", "dir", "secret.sh")):
         with pytest.raises(OSError, match=r"symbolic links|Not a directory"):
-            files._opened(skill, parts)
+            files._open_file(skill, parts)
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_neither_a_skill_nor_its_document_may_be_a_symlink(tmp_path: Path) -> No
     assert len(source.problems) == 2
     # Nor one that takes its place after the look and before the reading.
     with pytest.raises(OSError, match="symbolic links"):
-        folders_module._document(root / "linked" / "SKILL.md")
+        folders_module._read_document(root / "linked" / "SKILL.md")
 
 
 def test_roots_must_be_there_and_have_no_skill_twice(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_roots_must_be_there_and_have_no_skill_twice(tmp_path: Path) -> None:
     write_skill(tmp_path / "b", "pdf")
     with pytest.raises(InvalidSpec, match="needs a folder"):
         SkillsPlugin()
-    with pytest.raises(InvalidSpec, match="no directory"):
+    with pytest.raises(InvalidSpec, match="not a directory"):
         SkillsPlugin(tmp_path / "nowhere")
     for wrong in (-1, 0, float("nan"), float("inf"), "5", True, None):
         with pytest.raises(InvalidSpec, match="refresh_s"):
@@ -248,7 +248,7 @@ def test_a_look_that_fails_is_logged_and_the_next_one_is_taken(
         await plugin.close()
 
     asyncio.run(scenario())
-    assert "could not be looked at" in caplog.text
+    assert "could not be scanned" in caplog.text
     assert "no room" in caplog.text
 
 

@@ -355,7 +355,7 @@ ALL_BUT_READ = {"rules": [{"tool": "Read", "behavior": "ask"}], "default_behavio
 
 @pytest.mark.parametrize(
     ("agent", "told"),
-    [(None, "fork_agent"), ("stranger", "no delegate"), ("nobody", "no delegate")],
+    [(None, "fork_agent"), ("stranger", "not a delegate"), ("nobody", "not a delegate")],
 )
 def test_a_forked_skill_runs_with_a_delegate_only(agent: str | None, told: str) -> None:
     skill = Skill(name="forked", description="d", body="b", context=SkillContext.FORK, agent=agent)
@@ -386,7 +386,7 @@ def test_a_name_in_the_section_that_no_skill_has_is_reported(
 ) -> None:
     World(allowed=["plain", "plian"], excluded=["typo", "greet"]).play()
     told = [it.getMessage() for it in caplog.records if it.levelno == logging.WARNING]
-    names = "Agent 'a': section 'skills' names '{}', which is no skill here."
+    names = "Agent 'a': section 'skills' names '{}', which is not a skill here."
     assert told == [names.format("plian"), names.format("typo")]
 
 

@@ -222,6 +222,6 @@ def test_pauses_grow_while_the_store_refuses_what_it_lists(worlds: Any) -> None:
 
 async def one_pass(relay: Relay) -> int:
     """Have the relay's loop pass once, and wait for what it has begun."""
-    pause_ms = await relay._pass()
+    pause_ms = await relay._relay_due()
     await asyncio.gather(*(task for _, task in relay._lanes.values()))
     return pause_ms

@@ -4,6 +4,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampling import choose_size, sampled
 
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.models.errors import (
@@ -400,14 +401,16 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@sampled
+@settings(max_examples=choose_size(24, 120), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(ANSWER), st.dictionaries(WORDS, JSON)), max_size=6))
 def test_whatever_a_provider_sends_gives_events_or_a_model_error(changes):
     with suppress(ModelError):
         read(*({**event, **change} for event, change in changes))
 
 
-@settings(max_examples=300, deadline=None)
+@sampled
+@settings(max_examples=choose_size(60, 300), deadline=None)
 @given(st.data())
 def test_a_damaged_stream_gives_events_or_a_model_error(data):
     stream = bytearray(recorded())

@@ -3,6 +3,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampling import choose_size, sampled
 
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.models.errors import (
@@ -524,7 +525,8 @@ NEARLY = st.builds(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@sampled
+@settings(max_examples=choose_size(60, 300), deadline=None)
 @given(st.lists(ANYTHING | NEARLY, max_size=6), st.booleans())
 def test_whatever_comes_is_events_or_a_model_error_and_calls_are_consistent(chunks, is_done):
     try:
@@ -541,7 +543,8 @@ def test_whatever_comes_is_events_or_a_model_error_and_calls_are_consistent(chun
     assert sum(isinstance(event, Stop | UsageReport) for event in events) <= 2
 
 
-@settings(max_examples=200, deadline=None)
+@sampled
+@settings(max_examples=choose_size(40, 200), deadline=None)
 @given(st.binary(max_size=60))
 def test_bytes_that_are_no_json_are_a_model_error(data):
     decoder = OpenAiChatCodec().decoder()

@@ -3,6 +3,7 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampling import choose_size, sampled
 
 from awaken.contracts.messages.content import Text, Thinking
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
@@ -433,7 +434,8 @@ EVENTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@sampled
+@settings(max_examples=choose_size(60, 300), deadline=None)
 @given(st.lists(EVENTS | ANYTHING, max_size=8))
 def test_whatever_comes_is_events_or_a_model_error_and_calls_are_consistent(events):
     try:
@@ -450,7 +452,8 @@ def test_whatever_comes_is_events_or_a_model_error_and_calls_are_consistent(even
     assert sum(isinstance(heard, Stop) for heard in found) <= 1
 
 
-@settings(max_examples=200, deadline=None)
+@sampled
+@settings(max_examples=choose_size(40, 200), deadline=None)
 @given(st.binary(max_size=60))
 def test_bytes_that_are_no_json_are_a_model_error(data):
     decoder = OpenAiResponsesCodec().decoder()

@@ -5,6 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.sampling import choose_size, sampled
 
 from awaken.redaction import DETECTORS, Detector, custom_detector, redacted
 from awaken.redaction.streaming import RedactedStream
@@ -36,7 +37,8 @@ def streamed(text: str, cuts: list[int], detectors: tuple[Detector, ...]) -> lis
     return [*(stream.hear(text[a:b]) for a, b in pairwise(places)), stream.end()]
 
 
-@settings(max_examples=250, deadline=None)
+@sampled
+@settings(max_examples=choose_size(50, 250), deadline=None)
 @given(
     texts,
     st.lists(st.integers(0, 10_000), max_size=40),

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.contracts.messages.message import Message, Role, assistant, system, user
-from awaken.contracts.messages.transcript import Transcript
+from awaken.contracts.messages.message import Message, Role, Transcript, assistant, system, user
 from awaken.contracts.models.inference import ContextWindowPolicy
 from awaken.contracts.state.context_state import CONTEXT_STATE
 from awaken.runtime.context.compaction import summary_message

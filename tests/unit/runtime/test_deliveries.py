@@ -7,8 +7,7 @@ import pytest
 
 from awaken.contracts.errors import InvalidResume
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus
-from awaken.contracts.messages.message import Message, user
-from awaken.contracts.messages.transcript import Transcript
+from awaken.contracts.messages.message import Message, Transcript, user
 from awaken.contracts.runs.records import RunRecord, RunRequest, Waiting, WaitingReason
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch

@@ -24,7 +24,7 @@ from awaken.contracts.state.keys import EffectSpec, MutationBatch, ScheduledActi
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools.tool import ToolKind
 from awaken.runtime.phases.commands import EffectReport, submit
-from awaken.runtime.phases.runner import PhaseReport, has_work
+from awaken.runtime.phases.runner import PhaseReport
 from awaken.runtime.run import Run
 
 from .worlds import CONTEXTS, Made, play, with_run
@@ -100,7 +100,7 @@ def test_every_phase_can_run_without_hooks_and_does_nothing(phase: Phase) -> Non
         more |= {"result": ToolResult.success("n", 1), "response": None}
         more |= {"termination": NaturalEnd(), "tool_ids": ()}
         fits = {name: more[name] for name in more if name in CONTEXTS[phase].__struct_fields__}
-        assert not has_work(run, phase)
+        assert not run.has_work(phase)
         before = run.state.revision
         assert await play(run, phase, **fits) == PhaseReport(rounds=1)
         assert run.state.revision == before

@@ -131,7 +131,7 @@ def test_what_the_agent_says_is_what_runs() -> None:
     spoken = agent(model=ModelSpec(id="m", provider_id="scripted", upstream_model="tiny"))
     found = resolved(spoken)
     assert found.upstream_model == "tiny"
-    assert found.client.name == "scripted"
+    assert found.models[0].client.name == "scripted"
     assert resolved(Agent("a", model="scripted:large")).upstream_model == "large"
     assert resolved(Agent("a", model="scripted", instructions="Hi.")).system == ("Hi.",)
     assert isinstance(found.backend, LocalBackend)
@@ -333,7 +333,7 @@ def test_clients_can_be_replaced_on_every_route() -> None:
     found = routed(agent(model=POOL), SMALL)
     other = ScriptedModel([])
     assert {id(it.client) for it in found.with_clients(lambda _: other).models} == {id(other)}
-    assert found.client.name == "scripted"
+    assert found.models[0].client.name == "scripted"
     assert all(it.client is not other for it in found.models)
 
 

@@ -13,7 +13,7 @@ from awaken.contracts.plugins.plugin import PhaseContext, PhaseHook
 from awaken.contracts.state.keys import EffectSpec, MutationBatch, ScheduledActionSpec, Snapshot
 from awaken.runtime.limits import Limits
 from awaken.runtime.phases.commands import EffectReport, submit
-from awaken.runtime.phases.runner import PhaseReport, has_work
+from awaken.runtime.phases.runner import PhaseReport
 from awaken.runtime.run import Run
 
 from .worlds import Made, play, runtime_of, with_run
@@ -72,7 +72,7 @@ def test_actions_that_schedule_more_run_until_none_are_left(generations: int) ->
             attempted=generations, dispatched=evens, failed=generations - evens
         )
         assert run.state.get(PENDING_ACTIONS) == ()
-        assert not has_work(run, Phase.STEP_START)
+        assert not run.has_work(Phase.STEP_START)
 
     with_run(use, counting())
 

@@ -38,7 +38,6 @@ from awaken.runtime.spending.calls import (
     Reservation,
     in_time,
     most_nanos,
-    priced,
     release,
     reserve,
     settle,
@@ -88,7 +87,7 @@ async def spend(run: Run, usage: TokenUsage, model: ModelSpec = FREE) -> Reserva
     """Make a call that uses this much."""
     held = await reserve(run, ASK, model)
     assert held is not None
-    usage = priced(run, usage, model)
+    usage = run.services.price_usage(usage, model)
     run.usage = run.usage.plus(usage)
     await settle(run, held, usage)
     return held
@@ -479,9 +478,9 @@ def test_lanes_of_one_run_hold_side_by_side() -> None:
 
 def test_usage_gets_its_price_once() -> None:
     async def use(run: Run) -> None:
-        assert priced(run, used(1, 1), FREE).cost_nanos is None
-        assert priced(run, used(1, 1), DEAR).cost_nanos == 3_000_000
-        assert priced(run, used(1, 1, 7), DEAR).cost_nanos == 7
+        assert run.services.price_usage(used(1, 1), FREE).cost_nanos is None
+        assert run.services.price_usage(used(1, 1), DEAR).cost_nanos == 3_000_000
+        assert run.services.price_usage(used(1, 1, 7), DEAR).cost_nanos == 7
         assert most_nanos(run, ASK, FREE) is None
         assert most_nanos(run, ASK, DEAR) == (PROMPT + 2000) * 10**6
 

@@ -25,7 +25,7 @@ from awaken.contracts.specs.agents import (
     TokenBudget,
 )
 from awaken.contracts.suspension.tickets import SuspendTicket
-from awaken.runtime.stop_conditions import RunProgress, StopRules, advanced
+from awaken.runtime.stop_conditions import RunProgress, StopRules, count_step
 from awaken.testing.fakes import FakeClock
 from awaken.testing.scripted_model import ScriptedModel, ToolCalls, Turn
 
@@ -132,7 +132,7 @@ def test_stats_count_steps_errors_in_a_row_and_equal_steps_in_a_row(
     stats = StopStats()
     for index, (names, failed) in enumerate(taken):
         calls = tuple(ToolCall(id=f"{index}.{n}", name=name) for n, name in enumerate(names))
-        stats = advanced(stats, calls, failed=failed, active_ms=index)
+        stats = count_step(stats, calls, is_failed=failed, active_ms=index)
     in_a_row = 0
     for _, failed in reversed(taken):
         if not failed:

@@ -167,7 +167,7 @@ def test_a_card_cannot_have_an_address_called_that_nobody_allowed(url: str) -> N
     ],
 )
 def test_what_is_no_card_is_refused_with_what_to_do(data: bytes) -> None:
-    with pytest.raises(InvalidCard, match="ask whoever runs it for an A2A") as no:
+    with pytest.raises(InvalidCard, match="ask its operator for an A2A") as no:
         agent_of_card(data, registry())
     assert (no.value.source, no.value.origin) == ("partner", "https://p.example")
     assert len(str(no.value)) < 400

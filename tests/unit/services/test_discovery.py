@@ -248,7 +248,7 @@ def test_a_new_card_replaces_the_registrys_agent_and_no_other() -> None:
     [
         (RemoteUnreachable(problem="connection refused"), "connection refused; check base_url"),
         (RemoteRefused(problem="status 401"), "status 401; check auth"),
-        (b"<html>", "is no agent card"),
+        (b"<html>", "its card is malformed"),
         (card("New", "https://evil.example"), "https://evil.example; list the origin"),
         (card("New", "https://bad.example"), "cannot be registered: Agent 'partner/new'"),
         (KeyError("secret"), "KeyError was raised"),

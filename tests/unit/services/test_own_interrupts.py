@@ -26,7 +26,7 @@ def test_a_slot_that_is_still_being_filled_is_left_alone_by_an_interrupt(
 
             monkeypatch.setattr(engine, "cancel_active", cancel)
             # A worker has just taken the input, and loads what the run needs.
-            slot = engine.active.reserve("t")
+            slot = await engine.active.reserve("t")
             request = RunRequest(thread_id="t", agent_id="a", messages=(user("hi"),))
             await runtime._control.submit(request, InputMode.INTERRUPT, {})
             engine.active.release(slot)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.sampling import choose_size, sampled
 
 from awaken.testing.simulation import (
     Deadlock,
@@ -522,8 +523,9 @@ PROGRAM = st.lists(
 )
 
 
+@sampled
 @given(PROGRAM)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=choose_size(30, 150), deadline=None)
 def test_fifo_runs_any_program_in_the_order_of_a_stock_loop(program: list[list[str]]) -> None:
     assert under_fifo(partial(interpret, program)) == asyncio.run(interpret(program))
 

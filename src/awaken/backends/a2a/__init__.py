@@ -1,7 +1,7 @@
 """Agents at other servers, reached over A2A 1.0.
 
-`backend` has the life of a run there: `errand` sends, finds again and stops, `watching` follows a
-task to its end. `client` has the operations, over the two bindings of the protocol; `channel` is
-the only file that speaks HTTP. The rest is pure: `config`, `wire`, `outgoing`, `task_view`,
-`results`.
+`backend` executes a run there: `delivery` sends the message once, `task_watch` follows the task
+to its end, `task_stop` cancels it, and `remote_turns` tracks the turns under way. `client` has the
+operations, over the two bindings of the protocol; `channel` is the only module that speaks HTTP.
+The rest is pure: `config`, `wire`, `outgoing`, `task_view`, `results`.
 """

@@ -1,4 +1,4 @@
-"""The life of a run that executes at another server, over A2A."""
+"""Executes runs at another server, over A2A."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ from .watching import Watch
 from .wire import RemoteMessage
 
 BACKENDS_MAX = 256
-"""How many backends are remembered; more only while all of them are in use."""
+"""How many backends are cached; more only while all of them are in use."""
 
 logger = logging.getLogger(__name__)
 
@@ -52,10 +52,10 @@ _CAPABILITIES = BackendCapabilities(
 
 
 class A2ABackendFactory:
-    """Makes backends for agents at other servers; one for each, however often it is asked for.
+    """Builds one backend per endpoint and caches it.
 
-    `guard` knows which private hosts may be called. The host of a `base_url` may always be: an
-    operator wrote it.
+    `guard` knows which private hosts may be called. The host of a `base_url` is always allowed:
+    an operator configured it.
     """
 
     name = NAME
@@ -66,22 +66,22 @@ class A2ABackendFactory:
         self._made: dict[A2AConfig, A2ABackend] = {}
 
     def validate(self, endpoint: RemoteEndpoint) -> None:
-        """Check an endpoint without asking anybody.
+        """Check an endpoint without sending a request.
 
         Raises:
-            InvalidBackendConfig: It cannot be used; says why.
+            InvalidBackendConfig: The endpoint is invalid; the message says why.
         """
         config_of(endpoint)
 
     def build(self, endpoint: RemoteEndpoint) -> "A2ABackend":
-        """The backend of an endpoint.
+        """Return the backend of an endpoint, from the cache if it is there.
 
         Raises:
-            InvalidBackendConfig: It cannot be used; says why.
+            InvalidBackendConfig: The endpoint is invalid; the message says why.
         """
         config = config_of(endpoint)
         backend = self._made.pop(config, None) or A2ABackend(config, self._guard, self._clock)
-        # The last one is the one that was asked for last.
+        # The most recently used backend is last.
         self._made[config] = backend
         if len(self._made) > BACKENDS_MAX:
             self._retire()
@@ -94,7 +94,7 @@ class A2ABackendFactory:
             await backend.close()
 
     def _retire(self) -> None:
-        """Forget the backend that was asked for longest ago, of those that hold nothing."""
+        """Drop the least recently used backend that is idle."""
         idle = (it for it, backend in self._made.items() if backend.is_idle)
         if (oldest := next(idle, None)) is not None:
             del self._made[oldest]
@@ -108,69 +108,69 @@ class A2ABackend:
         self._clock = clock
         self._channel = Channel(config, guard)
         self._client = A2AClient(self._channel, clock)
-        self._errands = Errands()
+        self._remote_turns = Errands()
 
     @property
     def is_idle(self) -> bool:
         """Whether it has no turn under way, and no connection."""
-        return self._errands.are_none and self._channel.is_closed
+        return self._remote_turns.are_none and self._channel.is_closed
 
     def capabilities(self) -> BackendCapabilities:
-        """Abort, waiting and continuing at the other side; the user's new messages only."""
+        """The agent can be aborted, wait and continue; it gets the user's new messages only."""
         return _CAPABILITIES
 
     async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
-        """Execute a run to its end, or until the other side waits for input or authorization."""
-        return await self._executed(request)
+        """Execute a run to its end, or until the remote task waits for input or authorization."""
+        return await self._execute(request)
 
     async def execute_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
-        """Execute a run that another run asked for."""
-        return await self._executed(request)
+        """Execute a run that another run delegated."""
+        return await self._execute(request)
 
     async def abort(self, request: BackendAbortRequest) -> None:
-        """Stop a run's task, also when its id arrives only now.
+        """Stop a run's task, also when the answer with its id is still under way.
 
         Raises:
-            RemoteError: The other side did not take it.
-            TimeoutError: It takes too long.
+            RemoteError: The server did not accept the cancellation.
+            TimeoutError: The server takes too long.
         """
         identity = request.run_identity
-        errand = self._errands.find(identity.run_id)
+        remote_turn = self._remote_turns.find(identity.run_id)
         try:
-            await stop(self._client, identity, errand, self._known(request.checkpoint))
-            if errand is not None:
-                self._errands.end(errand)
+            await stop(self._client, identity, remote_turn, self._load_target(request.checkpoint))
+            if remote_turn is not None:
+                self._remote_turns.end(remote_turn)
         finally:
-            await self._rest()
+            await self._close_if_idle()
 
     async def close(self) -> None:
         """End sends that are under way, and close all connections."""
-        await self._errands.close()
+        await self._remote_turns.close()
         await self._channel.close()
 
-    async def _executed(self, request: Request) -> BackendRunResult:
+    async def _execute(self, request: Request) -> BackendRunResult:
         try:
-            return await self._turned(request)
+            return await self._run_turn(request)
         finally:
-            await self._rest()
+            await self._close_if_idle()
 
-    async def _rest(self) -> None:
-        """Keep no connection while there is no turn: it would be stale by the next one."""
-        if self._errands.are_none:
+    async def _close_if_idle(self) -> None:
+        """Close the connections while no turn is under way: they would be stale by the next one."""
+        if self._remote_turns.are_none:
             await self._channel.close()
 
-    async def _turned(self, request: Request) -> BackendRunResult:
-        turn = A2aTurn.of(request, self._known(request.checkpoint))
-        errand = self._errands.begin(turn.run_id, turn.message_id)
+    async def _run_turn(self, request: Request) -> BackendRunResult:
+        turn = A2aTurn.of(request, self._load_target(request.checkpoint))
+        remote_turn = self._remote_turns.begin(turn.run_id, turn.message_id)
         try:
-            ending = await self._bounded(request, turn, errand)
+            ending = await self._run_in_time(request, turn, remote_turn)
         except asyncio.CancelledError:
-            self._errands.leave(errand)
+            self._remote_turns.leave(remote_turn)
             raise
         except BaseException:
-            self._errands.end(errand)
+            self._remote_turns.end(remote_turn)
             raise
-        self._errands.end(errand)
+        self._remote_turns.end(remote_turn)
         return BackendRunResult(
             agent_id=request.agent_id,
             run_id=turn.run_id,
@@ -180,46 +180,50 @@ class A2ABackend:
             **ending._asdict(),
         )
 
-    async def _bounded(self, request: Request, turn: A2aTurn, errand: RemoteTurn) -> RemoteEnding:
-        """The turn within its time; an end that is known stands, whatever the time is."""
+    async def _run_in_time(
+        self, request: Request, turn: A2aTurn, remote_turn: RemoteTurn
+    ) -> RemoteEnding:
+        """Run the turn within its timeout; an end that is known counts also after the timeout."""
         timeout_ms, said, is_left = self._config.timeout_ms, None, False
         try:
             async with asyncio.timeout(timeout_ms / 1000) as deadline:
-                said = await self._followed(request, turn, errand)
+                said = await self._send_and_follow(request, turn, remote_turn)
         except TimeoutError:
             if not deadline.expired():
                 raise
-            if errand.view is None or not errand.view.is_over:
-                is_left = errand.is_maybe_there and not await self._stopped(request, errand)
-            if errand.view is None and errand.problem is not None:
-                # Nothing came of it but this.
-                errand.problem.is_work_left = is_left
-                raise errand.problem from None
+            if remote_turn.view is None or not remote_turn.view.is_over:
+                is_left = remote_turn.is_maybe_there and not await self._stop_remote_task(
+                    request, remote_turn
+                )
+            if remote_turn.view is None and remote_turn.problem is not None:
+                # No task is known: the last failure is the result.
+                remote_turn.problem.is_work_left = is_left
+                raise remote_turn.problem from None
         except RemoteError as error:
-            if errand.is_maybe_there or isinstance(error, RemoteMalformed | RemoteTooLarge):
-                error.is_work_left = not await self._stopped(request, errand)
+            if remote_turn.is_maybe_there or isinstance(error, RemoteMalformed | RemoteTooLarge):
+                error.is_work_left = not await self._stop_remote_task(request, remote_turn)
             raise
         if said is not None:
             return ending_of_message(said)
-        if errand.view is None or not errand.view.is_over:
-            seen = errand.view.task if errand.view else None
+        if remote_turn.view is None or not remote_turn.view.is_over:
+            seen = remote_turn.view.task if remote_turn.view else None
             return ending_of_timeout(seen, timeout_ms, is_work_left=is_left)
-        await self._keep(request, turn, errand.view.target)
+        await self._save_target(request, turn, remote_turn.view.target)
         is_delegate = isinstance(request, BackendDelegateRunRequest)
-        return ending_of(errand.view.task, is_delegate=is_delegate)
+        return ending_of(remote_turn.view.task, is_delegate=is_delegate)
 
-    async def _followed(
-        self, request: Request, turn: A2aTurn, errand: RemoteTurn
+    async def _send_and_follow(
+        self, request: Request, turn: A2aTurn, remote_turn: RemoteTurn
     ) -> RemoteMessage | None:
-        """Send, and follow the task to its end; the message if that is the answer."""
-        reply = await delivered(self._client, turn, errand)
+        """Send the message and follow its task to the end; return a message that is the answer."""
+        reply = await delivered(self._client, turn, remote_turn)
         if isinstance(reply, RemoteMessage):
             if reply.context_id not in (None, turn.context_id):
-                await self._keep(request, turn, RemoteTarget(context_id=reply.context_id))
+                await self._save_target(request, turn, RemoteTarget(context_id=reply.context_id))
             return reply
-        view = errand.view = TaskView(reply)
-        # From here on a process that comes after this one finds the task again.
-        await self._keep(request, turn, view.target)
+        view = remote_turn.view = TaskView(reply)
+        # Saved: after a crash, another process finds the task again.
+        await self._save_target(request, turn, view.target)
 
         def show(seen: TaskView) -> None:
             request.sink.emit(progress_of(seen.task, turn.run_id))
@@ -229,11 +233,11 @@ class A2ABackend:
         await Watch(self._client, view, show, self._clock, poll_s).to_end()
         return None
 
-    async def _keep(self, request: Request, turn: A2aTurn, found: RemoteTarget) -> None:
-        """Make what is known of the turn durable, unless it is."""
+    async def _save_target(self, request: Request, turn: A2aTurn, found: RemoteTarget) -> None:
+        """Save what is known of the turn, unless it is saved already."""
         if request.checkpoint is None:
             return
-        known = self._known(request.checkpoint) or RemoteTarget()
+        known = self._load_target(request.checkpoint) or RemoteTarget()
         found = msgspec.structs.replace(
             found,
             run_id=turn.run_id,
@@ -245,15 +249,15 @@ class A2ABackend:
             found = msgspec.structs.replace(found, updated_at_ms=self._clock.now_ms())
             await request.checkpoint.save(self._config.key, found)
 
-    async def _stopped(self, request: Request, errand: RemoteTurn) -> bool:
-        """Stop a task that is not waited for any more; returns whether nothing is left of it."""
+    async def _stop_remote_task(self, request: Request, remote_turn: RemoteTurn) -> bool:
+        """Stop a task that the run no longer waits for; return whether no work is left."""
         try:
-            known = self._known(request.checkpoint)
-            await stop(self._client, request.run_identity, errand, known)
+            known = self._load_target(request.checkpoint)
+            await stop(self._client, request.run_identity, remote_turn, known)
         except (RemoteError, TimeoutError) as error:
-            logger.warning("A remote task of run '%s' goes on: %s", errand.run_id, error)
+            logger.warning("A remote task of run '%s' goes on: %s", remote_turn.run_id, error)
             return False
         return True
 
-    def _known(self, checkpoint: BackendCheckpoint | None) -> RemoteTarget | None:
+    def _load_target(self, checkpoint: BackendCheckpoint | None) -> RemoteTarget | None:
         return None if checkpoint is None else checkpoint.load(self._config.key)

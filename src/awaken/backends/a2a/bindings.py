@@ -26,13 +26,13 @@ _PLACES: Mapping[str, tuple[str, str]] = {
 
 
 class Binding(Protocol):
-    """How operations are asked for."""
+    """Sends the operations of the protocol."""
 
     async def ask(self, operation: str, params: Payload, timeout_s: float | None) -> Any:
-        """The result of an operation.
+        """Send an operation and return its result.
 
         Raises:
-            RemoteError: There is none.
+            RemoteError: The operation failed.
         """
         ...
 
@@ -46,7 +46,7 @@ class Binding(Protocol):
 
 
 def binding_of(card: AgentCard | None, channel: Channel) -> Binding:
-    """How the agent is asked: as its card says, over HTTP+JSON without one.
+    """Choose the binding by the agent's card; HTTP+JSON without a card.
 
     Raises:
         RemoteRefused: The card points to another origin.
@@ -63,14 +63,14 @@ def binding_of(card: AgentCard | None, channel: Channel) -> Binding:
     here = [it for it in usable if _origin(it) == config.origin]
     if not here:
         problem = f"the card of {config.origin} points to {shown(_origin(usable[0]))}"
-        raise RemoteRefused(problem=f"{problem}; set base_url to the origin that is meant")
+        raise RemoteRefused(problem=f"{problem}; set base_url to the intended origin")
     if any(it.protocol_binding == REST for it in here):
         return RestBinding(channel)
     return RpcBinding(channel, _nearest(here, config))
 
 
 def known_binding(channel: Channel) -> Binding | None:
-    """How the agent is asked if that was set up."""
+    """The binding that the options name, if they name one."""
     config = channel.config
     match config.options.binding:
         case "HTTP+JSON":
@@ -82,7 +82,7 @@ def known_binding(channel: Channel) -> Binding | None:
 
 
 class RestBinding:
-    """HTTP+JSON, at the address that was set up."""
+    """HTTP+JSON, at the configured address."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -135,11 +135,11 @@ class RpcBinding:
     def _result(self, data: bytes, body: Payload) -> Any:
         reply = parsed(data)
         if not isinstance(reply, dict):
-            raise RemoteMalformed(problem="a JSON-RPC answer that is no object")
+            raise RemoteMalformed(problem="a JSON-RPC answer that is not an object")
         if reply.get("error") is not None:
             raise self._channel.told(failure_of_error(reply["error"]))
         if reply.get("id") != body["id"] or "result" not in reply:
-            raise RemoteMalformed(problem="a JSON-RPC answer to another question, or to none")
+            raise RemoteMalformed(problem="a JSON-RPC answer to another request, or to none")
         return reply["result"]
 
 
@@ -156,6 +156,6 @@ def _origin(interface: AgentInterface) -> str:
 
 
 def _nearest(interfaces: list[AgentInterface], config: A2AConfig) -> AgentInterface:
-    """The interface at the address that was set up, else the one that the agent prefers."""
+    """The interface at the configured address, else the one that the agent prefers."""
     exact = [it for it in interfaces if it.url.rstrip("/") in (config.url, config.base_url)]
     return (exact or interfaces)[0]

@@ -1,4 +1,4 @@
-"""Reads the cards by which other servers show their agents."""
+"""Fetches the cards that describe the agents of other servers."""
 
 from awaken.contracts.backends.errors import InvalidBackendConfig, RemoteRefused
 from awaken.contracts.specs.agents import RemoteEndpoint
@@ -11,16 +11,16 @@ from .config import config_of
 
 
 class A2ACards:
-    """The cards of servers that an operator has named."""
+    """Fetches the cards of servers that an operator has configured."""
 
     def __init__(self, guard: Outbound) -> None:
         self._guard = guard
 
     async def fetch_card(self, registry: RemoteRegistry) -> bytes:
-        """The card, asked for with the registry's token where it has one.
+        """Fetch the card, with the registry's token if it has one.
 
         Raises:
-            RemoteError: There is none to be had; the text shows no credentials.
+            RemoteError: The card cannot be fetched; the text contains no credentials.
         """
         try:
             config = config_of(RemoteEndpoint(base_url=registry.origin, auth=registry.auth))

@@ -1,6 +1,6 @@
-"""The way to one server: every request goes to its origin and to no other, with its token.
+"""HTTP requests to one server: every request goes to its origin only, with its token.
 
-What comes back is bounded before it is kept, and redirects are never followed.
+Answers are bounded while they are read, and redirects are never followed.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ BODY_BYTES_MAX = 8 * 1024 * 1024
 EVENT_BYTES_MAX = 1024 * 1024
 ERROR_BYTES_MAX = 64 * 1024
 CALL_S = 30.0
-"""How long one call may take, unless its caller waits for more than an answer."""
+"""How long one call may take, unless the caller waits for the end of a task."""
 UNREAD_BYTES_MAX = 2 * EVENT_BYTES_MAX
-"""How much of a stream may come, such as comments, without an event in it."""
+"""How many bytes of a stream may arrive without an event, as comments do."""
 SECRET_LENGTH_MIN = 8
-"""A shorter token may be part of any word."""
+"""A shorter token may be part of an ordinary word and is not replaced."""
 IDLE_S = 60.0
 """How long a stream may be silent before it counts as broken."""
 CONNECT_S = 10.0
@@ -46,13 +46,13 @@ _UNCONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 
 class Channel:
-    """Calls to one server. Connections are made by the first call and kept until it is closed."""
+    """Calls to one server. The first call opens connections; `close` closes them."""
 
     def __init__(self, config: A2AConfig, guard: Outbound) -> None:
         self.config = config
         host = URL(config.base_url).raw_host or ""
-        # The operator named this host, so that it may be inside; whatever else would be called
-        # has to be public, and nothing else is called.
+        # The operator configured this host, so its address may be private. Every other host has
+        # to be public, and no other host is called.
         self._guard = guard.trusting(host)
         self._echo = _echo_of(config.token)
         self._session: aiohttp.ClientSession | None = None
@@ -66,34 +66,34 @@ class Channel:
         timeout_s: float | None = CALL_S,
         most: int = BODY_BYTES_MAX,
     ) -> bytes:
-        """Ask and read the whole answer. Without a timeout the caller bounds it.
+        """Send a request and read the whole answer. Without a timeout the caller bounds it.
 
         Raises:
-            RemoteError: There is no answer, it refuses, or it is too large.
+            RemoteError: There is no answer, it is an error, or it is too large.
         """
-        async with self._asked(method, url, body, timeout_s) as response:
-            return self._clean(await _body(response, most))
+        async with self._request(method, url, body, timeout_s) as response:
+            return self._clean(await _read_body(response, most))
 
     async def public(self, url: str, most: int, timeout_s: float) -> bytes:
-        """Read a document that everybody may read: without the token.
+        """Fetch a public document, without the token.
 
         Raises:
-            RemoteError: There is none, or it is too large.
+            RemoteError: The document does not exist, or is too large.
         """
-        async with self._asked("GET", url, None, timeout_s, is_public=True) as response:
-            return await _body(response, most)
+        async with self._request("GET", url, None, timeout_s, is_public=True) as response:
+            return await _read_body(response, most)
 
     async def stream(
         self, method: str, url: str, body: Payload | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """Ask and give the data of every event as it comes, until the stream ends.
+        """Send a request and yield the data of every event until the stream ends.
 
         Raises:
-            RemoteError: It breaks off, refuses, is silent for too long, or sends too much.
+            RemoteError: The stream breaks off, is refused, is silent for too long, or too large.
         """
-        async with self._asked(method, url, body, None, accept="text/event-stream") as response:
+        async with self._request(method, url, body, None, accept="text/event-stream") as response:
             if response.content_type != "text/event-stream":
-                # A refusal over JSON-RPC is no stream either.
+                # A refusal over JSON-RPC is not a stream either.
                 raise RemoteUnsupported(problem=f"a stream of '{shown(response.content_type)}'")
             decoder = SseDecoder(EVENT_BYTES_MAX, lambda text: RemoteTooLarge(problem=text))
             unread = 0
@@ -103,9 +103,9 @@ class Channel:
                 if unread > UNREAD_BYTES_MAX:
                     raise RemoteTooLarge(problem="a stream of comments, without an event")
                 for data in found:
-                    yield self._clean(_bounded_event(data))
+                    yield self._clean(_check_event_size(data))
             for data in decoder.end():
-                yield self._clean(_bounded_event(data))
+                yield self._clean(_check_event_size(data))
 
     @property
     def is_closed(self) -> bool:
@@ -119,11 +119,11 @@ class Channel:
             await session.close()
 
     def told(self, failure: RemoteError) -> RemoteError:
-        """An error of the other side with its origin, and without the token if it repeats it."""
-        return type(failure)(problem=self._scrubbed(f"{self.config.origin}: {failure.problem}"))
+        """Add the origin to an error of the server, and remove the token if it repeats it."""
+        return type(failure)(problem=self._scrub(f"{self.config.origin}: {failure.problem}"))
 
     @asynccontextmanager
-    async def _asked(
+    async def _request(
         self,
         method: str,
         url: str,
@@ -133,12 +133,12 @@ class Channel:
         *,
         is_public: bool = False,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer that is a success; whatever breaks while it is read is an error of ours."""
+        """Open a successful answer; failures while it is read become `RemoteError`."""
         self._check_origin(url)
         idle_s = IDLE_S if accept == "text/event-stream" else None
         timeout = aiohttp.ClientTimeout(timeout_s, sock_connect=CONNECT_S, sock_read=idle_s)
         try:
-            async with self._opened().request(
+            async with self._get_session().request(
                 method,
                 self._guard.check(url),
                 json=body,
@@ -149,9 +149,9 @@ class Channel:
                 await self._check(response)
                 yield response
         except (aiohttp.ClientError, OSError, InvalidInput, ValueError) as error:
-            raise self._broken(error) from error
+            raise self._translate_error(error) from error
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _get_session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
         if self._session is None or self._session.closed or self._loop is not loop:
             self._session = self._guard.session(CALL_S, connections=0, keeps_alive=True)
@@ -168,7 +168,7 @@ class Channel:
 
     def _check_origin(self, url: str) -> None:
         if origin_of(url) != self.config.origin:
-            problem = f"{origin_of(url)} is not {self.config.origin}, where the agent was set up"
+            problem = f"{origin_of(url)} is not {self.config.origin}, where the agent is configured"
             raise RemoteRefused(problem=problem)
 
     async def _check(self, response: aiohttp.ClientResponse) -> None:
@@ -177,15 +177,15 @@ class Channel:
             problem = f"{origin} answered with a redirect ({status}), which is never followed"
             raise RemoteRefused(problem=problem)
         if not 200 <= status < 300:
-            said = self._clean(await _beginning(response))
+            said = self._clean(await _read_start(response))
             is_delayed = "Retry-After" in response.headers
             raise self.told(failure_of_status(status, said, is_delayed=is_delayed))
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise RemoteMalformed(problem="the answer is packed, which was not asked for")
+            raise RemoteMalformed(problem="the answer is compressed, which was not requested")
 
-    def _broken(self, error: Exception) -> RemoteError:
-        """The error of a connection that failed; its text does not repeat the token."""
-        text, origin = shown(self._scrubbed(str(error))), self.config.origin
+    def _translate_error(self, error: Exception) -> RemoteError:
+        """The `RemoteError` of a failed connection; its text does not repeat the token."""
+        text, origin = shown(self._scrub(str(error))), self.config.origin
         if isinstance(error, InvalidInput):
             return RemoteRefused(problem=text)
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
@@ -197,23 +197,23 @@ class Channel:
         return kind(problem=f"{origin}: {said}")
 
     def _clean(self, data: bytes) -> bytes:
-        """What came, without the token if it is repeated: answers go to people and to models."""
+        """The data without the token, if it repeats it: users and models read answers."""
         return data if self._echo is None else self._echo.sub(b"***", data)
 
-    def _scrubbed(self, text: str) -> str:
+    def _scrub(self, text: str) -> str:
         token = self.config.token
         return text if token is None else text.replace(token.reveal(), "***")
 
 
 def _echo_of(token: RedactedString | None) -> re.Pattern[bytes] | None:
-    """Finds a token in JSON, in whichever way its characters are escaped there."""
+    """A pattern that finds the token in JSON, however its characters are escaped."""
     if token is None or len(token.reveal()) < SECRET_LENGTH_MIN:
         return None
     forms = (rf"(?:\\?{re.escape(it)}|\\u(?i:{ord(it):04x}))" for it in token.reveal())
     return re.compile("".join(forms).encode())
 
 
-async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
+async def _read_body(response: aiohttp.ClientResponse, most: int) -> bytes:
     if (response.content_length or 0) > most:
         raise _too_large(most)
     chunks: list[bytes] = []
@@ -226,8 +226,8 @@ async def _body(response: aiohttp.ClientResponse, most: int) -> bytes:
     return b"".join(chunks)
 
 
-async def _beginning(response: aiohttp.ClientResponse) -> bytes:
-    """What a refusal says, as far as it is read."""
+async def _read_start(response: aiohttp.ClientResponse) -> bytes:
+    """Read the body of an error answer, up to a limit."""
     found = bytearray()
     async for chunk in response.content.iter_any():
         found += chunk
@@ -236,7 +236,7 @@ async def _beginning(response: aiohttp.ClientResponse) -> bytes:
     return bytes(found[:ERROR_BYTES_MAX])
 
 
-def _bounded_event(data: bytes) -> bytes:
+def _check_event_size(data: bytes) -> bytes:
     if len(data) > EVENT_BYTES_MAX:
         raise RemoteTooLarge(problem=f"one event of the stream exceeds {EVENT_BYTES_MAX} bytes")
     return data

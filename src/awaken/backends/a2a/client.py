@@ -1,4 +1,4 @@
-"""The operations of the protocol at one agent, whatever its binding."""
+"""The operations of the protocol at one agent, over either binding."""
 
 import logging
 from collections.abc import AsyncGenerator
@@ -31,11 +31,11 @@ logger = logging.getLogger(__name__)
 CARD_S = 5.0
 CARD_TTL_MS = 300_000
 CARD_AGAIN_MS = 30_000
-"""How long a card that cannot be had is left alone."""
+"""How long to wait before a card that cannot be fetched is fetched again."""
 CARD_PATIENCE_S = 10.0
-"""How long is waited for the first card before the agent is asked without one."""
+"""How long to try for the first card before the agent is called without one."""
 FOUND_HISTORY = 100
-"""How many messages of a task are looked at to tell whether ours is among them."""
+"""How many messages of a task are searched for this run's message."""
 FOUND_TASKS = 20
 
 
@@ -50,13 +50,13 @@ class A2AClient:
         self._bound_until_ms = 0
         self._missed_ms: int | None = None
         self.can_stream = True
-        """Whether the agent's card does not deny it."""
+        """False if the agent's card says that it does not stream."""
 
     async def send(self, message: Payload) -> Reply:
-        """Send a message; answered with a task, or with a message.
+        """Send a message; the answer is a task or a message.
 
         Raises:
-            RemoteError: It was refused, or it is not known whether it has arrived.
+            RemoteError: The message was refused, or it is unknown whether it arrived.
         """
         options = self._channel.config.options
         configuration: Payload = {
@@ -66,82 +66,82 @@ class A2AClient:
         if options.history_length is not None:
             configuration["historyLength"] = options.history_length
         params = {"message": message, "configuration": configuration}
-        # One that waits for the task's end is bounded by the run's deadline.
+        # The run's deadline bounds a call that waits for the end of the task.
         timeout_s = CALL_S if options.return_immediately else None
-        binding = await self._bound()
+        binding = await self._get_binding()
         answer = read_as(await binding.ask("SendMessage", params, timeout_s), A2aAnswer)
         found = [it for it in (answer.task, answer.message) if it is not None]
         if len(found) != 1:
             raise RemoteMalformed(problem="the answer is not one task, nor one message")
         if isinstance(found[0], RemoteMessage) and not is_name(found[0].context_id or "-"):
-            raise RemoteMalformed(problem="the context of the answer cannot be one")
+            raise RemoteMalformed(problem="the context of the answer is not a valid id")
         return found[0]
 
     async def get(self, task_id: str, history_length: int | None = None) -> Task:
-        """A task as it stands.
+        """Fetch the current state of a task.
 
         Raises:
-            RemoteError: It cannot be had.
+            RemoteError: The task cannot be fetched.
         """
         params: Payload = {"id": task_id}
         length = history_length or self._channel.config.options.history_length
         if length is not None:
             params["historyLength"] = length
-        binding = await self._bound()
-        return _same(task_id, await binding.ask("GetTask", params, CALL_S))
+        binding = await self._get_binding()
+        return _read_same_task(task_id, await binding.ask("GetTask", params, CALL_S))
 
     async def find(self, context_id: str) -> tuple[Task, ...]:
-        """The newest tasks of a context, with their messages.
+        """List the newest tasks of a context, with their messages.
 
         Raises:
-            RemoteError: They cannot be had.
+            RemoteError: The tasks cannot be listed.
         """
         params: Payload = {
             "contextId": context_id,
             "pageSize": FOUND_TASKS,
             "historyLength": FOUND_HISTORY,
         }
-        binding = await self._bound()
+        binding = await self._get_binding()
         page = read_as(await binding.ask("ListTasks", params, CALL_S), TaskPage)
         return tuple(it for it in page.tasks if it.context_id in (context_id, None))
 
     async def cancel(self, task_id: str) -> None:
-        """Ask for the end of a task.
+        """Cancel a task.
 
         Raises:
-            RemoteError: It was refused, or it is not known whether it was heard.
+            RemoteError: It was refused, or it is unknown whether the request arrived.
         """
-        binding = await self._bound()
-        _same(task_id, await binding.ask("CancelTask", {"id": task_id}, CALL_S))
+        binding = await self._get_binding()
+        _read_same_task(task_id, await binding.ask("CancelTask", {"id": task_id}, CALL_S))
 
     async def subscribe(self, task_id: str) -> AsyncGenerator[A2aAnswer, None]:
-        """What becomes of a task, until the stream ends.
+        """Yield the events of a task until the stream ends.
 
         Raises:
-            RemoteError: It cannot be had, or breaks off.
+            RemoteError: The stream cannot be opened, or breaks off.
         """
-        binding = await self._bound()
+        binding = await self._get_binding()
         async with aclosing(binding.stream("SubscribeToTask", {"id": task_id})) as events:
             async for event in events:
                 yield read_as(event, A2aAnswer)
 
-    async def _bound(self) -> Binding:
-        """The binding by the agent's card, which is asked for now and then."""
+    async def _get_binding(self) -> Binding:
+        """The binding that the agent's card names; the card is fetched again after its TTL."""
         if self._known is not None:
             return self._known
         if self._binding is not None and self._clock.monotonic_ms() < self._bound_until_ms:
             return self._binding
         try:
-            card = await self._card()
+            card = await self._fetch_card()
         except RemoteUnreachable as error:
-            return self._unlearned(error)
+            return self._fall_back(error)
         self._binding = binding_of(card, self._channel)
         self._bound_until_ms = self._clock.monotonic_ms() + CARD_TTL_MS
         self.can_stream = card is None or card.capabilities.streaming is not False
         return self._binding
 
-    def _unlearned(self, error: RemoteUnreachable) -> Binding:
-        """The binding when the card cannot be had: as it was, after a while the usual one."""
+    def _fall_back(self, error: RemoteUnreachable) -> Binding:
+        """The binding without a card: the previous one, or after a while HTTP+JSON."""
         now = self._clock.monotonic_ms()
         self._missed_ms = now if self._missed_ms is None else self._missed_ms
         if self._binding is None and now - self._missed_ms < 1000 * CARD_PATIENCE_S:
@@ -150,8 +150,8 @@ class A2AClient:
         self._bound_until_ms = now + CARD_AGAIN_MS
         return self._binding
 
-    async def _card(self) -> AgentCard | None:
-        """The agent's card; it is optional, and something else may be in its place."""
+    async def _fetch_card(self) -> AgentCard | None:
+        """Fetch the agent's card. It is optional: another document in its place counts as none."""
         url = self._channel.config.origin + CARD_PATH
         try:
             return read_as(
@@ -164,9 +164,9 @@ class A2AClient:
             return None
 
 
-def _same(task_id: str, document: Any) -> Task:
-    """The task that was asked for, and no other."""
+def _read_same_task(task_id: str, document: Any) -> Task:
+    """The requested task; another one is malformed."""
     task = read_as(document, Task)
     if task.id != task_id:
-        raise RemoteMalformed(problem="asked for one task, it answered with another")
+        raise RemoteMalformed(problem="the answer is another task than the requested one")
     return task

@@ -1,4 +1,4 @@
-"""From the endpoint of an agent's spec to what the backend needs to know of it."""
+"""Reads the backend's settings from the endpoint of an agent's spec."""
 
 from typing import Any, Literal
 from urllib.parse import quote
@@ -16,22 +16,22 @@ NAME = "a2a"
 
 
 class A2aOptions(StrictRecord, frozen=True, kw_only=True):
-    """What people may set besides the address."""
+    """The options of an endpoint."""
 
     poll_interval_ms: int = 2000
     history_length: int | None = None
     return_immediately: bool = True
     binding: Literal["HTTP+JSON", "JSONRPC"] | None = None
-    """How the agent is asked, if that is known: nothing is read of its card then."""
+    """Which binding to use; if it is set, the agent's card is not read."""
 
 
 class A2AConfig(Record, frozen=True, kw_only=True):
     """One agent at one server."""
 
     base_url: str
-    """Without a slash at its end."""
+    """Without a trailing slash."""
     target: str | None = None
-    """The agent among those at the address: a tenant in the protocol's words."""
+    """Which agent at the address; the protocol calls it a tenant."""
     token: RedactedString | None = None
     timeout_ms: int = 300_000
     options: A2aOptions = A2aOptions()
@@ -43,20 +43,20 @@ class A2AConfig(Record, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """By which what is known of the work there is kept."""
+        """The key of the checkpoint of the work there."""
         return f"{NAME}:{self.url}"
 
     @property
     def origin(self) -> str:
-        """The only place that is ever called, and that gets the token."""
+        """The only origin that is called, and that gets the token."""
         return origin_of(self.base_url)
 
 
 def config_of(endpoint: RemoteEndpoint) -> A2AConfig:
-    """Check an endpoint; asks nobody.
+    """Read and check an endpoint, without sending a request.
 
     Raises:
-        InvalidBackendConfig: It cannot be used; says why. No secret is repeated.
+        InvalidBackendConfig: The endpoint is invalid; the message says why, without secrets.
     """
     if endpoint.backend != NAME:
         raise _invalid(f"its backend is '{endpoint.backend}'")
@@ -64,7 +64,7 @@ def config_of(endpoint: RemoteEndpoint) -> A2AConfig:
         raise _invalid("timeout_ms must be positive")
     target = present(endpoint.target)
     if target in (".", ".."):
-        raise _invalid("target is no name")
+        raise _invalid("target is not a name")
     return A2AConfig(
         base_url=_base_url(endpoint.base_url.strip()),
         target=target,
@@ -114,7 +114,7 @@ def _token(auth: dict[str, Any] | None) -> RedactedString | None:
         raise _invalid(f"auth has unknown fields: {', '.join(sorted(unknown))}")
     token = token.strip()
     if not (token.isascii() and token.isprintable()):
-        raise _invalid("the token of auth has characters that no header can carry")
+        raise _invalid("the token of auth has characters that a header cannot contain")
     return RedactedString(token)
 
 

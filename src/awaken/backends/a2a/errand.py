@@ -1,7 +1,7 @@
-"""What a run has under way at the other side, as far as this process knows.
+"""The turns that runs of this process have under way at the remote server.
 
-A send is carried through even when its run is cancelled in the middle: only its answer tells what
-has to be stopped.
+A send is completed even when its run is cancelled in the middle: only its answer names the task
+that has to be stopped.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from .task_view import TaskView
 from .wire import Reply, Task
 
 CARRY_S = 10.0
-"""How long a send goes on, and its answer is kept, after its run was cancelled."""
+"""How long a send continues, and its answer is kept, after its run was cancelled."""
 
 
 class RemoteTurn:
-    """One run's turn at the other side."""
+    """One run's turn at the remote server."""
 
     def __init__(self, run_id: str, message_id: str) -> None:
         self.run_id = run_id
@@ -28,18 +28,18 @@ class RemoteTurn:
         self.is_maybe_sent = False
         """Whether the message may have arrived without an answer to it."""
         self.problem: RemoteError | None = None
-        """What went wrong last on the way there."""
+        """The last failure to reach the server."""
         self._sending: asyncio.Task[Reply] | None = None
 
     async def carry(self, send: Coroutine[Any, Any, Reply]) -> Reply:
-        """Send, in a task of its own that a cancellation of the caller does not reach."""
+        """Send in a separate task, which a cancellation of the caller does not cancel."""
         self._sending = asyncio.create_task(send, name=f"a2a-send:{self.run_id}")
         reply = await asyncio.shield(self._sending)
         self._sending = None
         return reply
 
     async def task_id(self) -> str | None:
-        """The task to stop; waits for the answer of a send that is under way."""
+        """The id of the task to stop; waits for the answer of a send that is under way."""
         if self._sending is not None:
             await asyncio.wait({self._sending}, timeout=CARRY_S)
             if reply := _reply(self._sending):
@@ -48,25 +48,25 @@ class RemoteTurn:
 
     @property
     def was_answered(self) -> bool:
-        """Whether the other side answered, so that nothing else can be under way there."""
-        is_told = self._sending is not None and _reply(self._sending) is not None
-        return is_told or self.view is not None
+        """Whether the server answered, so that nothing else can be under way there."""
+        has_reply = self._sending is not None and _reply(self._sending) is not None
+        return has_reply or self.view is not None
 
     @property
     def is_maybe_there(self) -> bool:
-        """Whether there may be a task at the other side."""
+        """Whether there may be a task at the server."""
         is_under_way = self._sending is not None and not self._sending.done()
         return self.view is not None or self.is_maybe_sent or is_under_way
 
     def drop(self) -> asyncio.Task[Reply] | None:
-        """Give up; the task that has to be waited for, if there is one."""
+        """Cancel the send; return the task to wait for, if there is one."""
         if self._sending is not None and not self._sending.done():
             self._sending.cancel()
         return self._sending
 
 
 class Errands:
-    """All errands of one backend, by run."""
+    """The turns under way of one backend, by run."""
 
     def __init__(self) -> None:
         self._open: dict[str, RemoteTurn] = {}
@@ -77,27 +77,27 @@ class Errands:
         return not self._open
 
     def begin(self, run_id: str, message_id: str) -> RemoteTurn:
-        """A run begins its turn."""
+        """Track the turn of a run."""
         self._open[run_id] = RemoteTurn(run_id, message_id)
         return self._open[run_id]
 
     def find(self, run_id: str) -> RemoteTurn | None:
-        """What is known of a run's turn."""
+        """The turn of a run, if this process knows it."""
         return self._open.get(run_id)
 
-    def leave(self, errand: RemoteTurn) -> None:
-        """A turn was cancelled: what it learns is kept for a moment, for who stops its task."""
-        asyncio.get_running_loop().call_later(CARRY_S, self.end, errand)
+    def leave(self, remote_turn: RemoteTurn) -> None:
+        """End a cancelled turn after a moment: the abort still needs the answer of its send."""
+        asyncio.get_running_loop().call_later(CARRY_S, self.end, remote_turn)
 
-    def end(self, errand: RemoteTurn) -> None:
-        """A turn is over."""
-        errand.drop()
-        if self._open.get(errand.run_id) is errand:
-            del self._open[errand.run_id]
+    def end(self, remote_turn: RemoteTurn) -> None:
+        """Stop tracking a turn."""
+        remote_turn.drop()
+        if self._open.get(remote_turn.run_id) is remote_turn:
+            del self._open[remote_turn.run_id]
 
     async def close(self) -> None:
-        """Give up every turn."""
-        dropped = [errand.drop() for errand in self._open.values()]
+        """Cancel every turn."""
+        dropped = [remote_turn.drop() for remote_turn in self._open.values()]
         self._open.clear()
         if tasks := [task for task in dropped if task is not None]:
             await asyncio.wait(tasks)

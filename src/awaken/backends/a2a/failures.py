@@ -1,4 +1,4 @@
-"""Which error an answer is that refuses."""
+"""Translates error answers of the server to typed errors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,17 +18,17 @@ _TRANSIENT = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class RemoteNotReached(RemoteUnreachable):
-    """What was asked has certainly not been taken up."""
+    """The request has certainly not been processed."""
 
 
 class RemoteOutcomeUnknown(RemoteError):
-    """A message may have arrived, and the other side cannot tell whether it has."""
+    """A message may have arrived, and the server cannot tell whether it has."""
 
     code = "remote_outcome_unknown"
 
 
 class RemoteTaskUnknown(RemoteRefused):
-    """The other side does not know the task."""
+    """The server does not know the task."""
 
     code = "remote_task_unknown"
 
@@ -40,7 +40,7 @@ class RemoteNotFound(RemoteUnsupported):
 
 
 class RemoteTaskEnded(RemoteRefused):
-    """The task has ended, so that it cannot be stopped or continued."""
+    """The task has ended and cannot be stopped or continued."""
 
     code = "remote_task_ended"
 
@@ -58,11 +58,11 @@ _RPC_CODES: Mapping[int, type[RemoteError]] = {
 
 
 def failure_of_status(status: int, body: bytes, *, is_delayed: bool = False) -> RemoteError:
-    """The error of an answer over HTTP that is no success and no redirect.
+    """The error of an HTTP answer that is neither a success nor a redirect.
 
-    `is_delayed` says that the other side has named a time to ask again.
+    `is_delayed` says that the server named a time to try again.
     """
-    reason, text = _told(body)
+    reason, text = _read_refusal(body)
     said = f"status {status}" + (f", {text}" if text else "")
     if kind := _REASONS.get(reason):
         return kind(problem=said)
@@ -73,15 +73,15 @@ def failure_of_status(status: int, body: bytes, *, is_delayed: bool = False) -> 
     if status in (405, 501):
         return RemoteUnsupported(problem=said)
     if status in _TRANSIENT:
-        is_turned_away = status == 429 or (status == 503 and is_delayed)
-        return (RemoteNotReached if is_turned_away else RemoteUnreachable)(problem=said)
+        is_rejected = status == 429 or (status == 503 and is_delayed)
+        return (RemoteNotReached if is_rejected else RemoteUnreachable)(problem=said)
     return RemoteRefused(problem=said) if status < 500 else RemoteError(problem=said)
 
 
 def failure_of_error(error: Any) -> RemoteError:
-    """The error of the error object in a JSON-RPC answer."""
+    """The error of a JSON-RPC error object."""
     if not isinstance(error, dict):
-        return RemoteMalformed(problem="an error that is no object")
+        return RemoteMalformed(problem="an error that is not an object")
     code, text = error.get("code"), _message(error)
     kind = _REASONS.get(_reason(error))
     if kind is None and isinstance(code, int):
@@ -90,15 +90,15 @@ def failure_of_error(error: Any) -> RemoteError:
 
 
 def shown(text: Any) -> str:
-    """What somebody else wrote, as it can stand in an error: short and on one line."""
+    """Make text of the server fit for an error message: short and on one line."""
     if text is None:
         return ""
     line = " ".join(str(text)[: 4 * TEXT_MAX].split())
     return "".join(it for it in line if it.isprintable())[:TEXT_MAX]
 
 
-def _told(body: bytes) -> tuple[str, str]:
-    """The reason and the text of a refusal; empty where it has none."""
+def _read_refusal(body: bytes) -> tuple[str, str]:
+    """Read the reason and the text of an error answer; empty where it has none."""
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""From the messages of a turn to the one message that is sent."""
+"""Converts the messages of a turn to the one message that is sent."""
 
 import mimetypes
 from collections.abc import Iterator, Sequence
@@ -21,15 +21,15 @@ def turn_messages(new: Sequence[Message], whole: Sequence[Message]) -> list[Mess
 
 
 def message_id_of(run_id: str, messages: Sequence[Message]) -> str:
-    """The id that the turn's message has, however often and by whomever it is sent."""
+    """The id of the turn's message: the same for every attempt and every process."""
     return derived_id(run_id, NAME, *(message.id or "" for message in messages))
 
 
 def parts_of(messages: Sequence[Message]) -> list[Payload]:
-    """What the messages say.
+    """The content of the messages as parts of the protocol.
 
     Raises:
-        BackendExecutionFailed: They say nothing.
+        BackendExecutionFailed: The messages have no content.
     """
     parts = [part for message in messages for block in message.content for part in _parts(block)]
     if not parts:

@@ -1,4 +1,4 @@
-"""From a task of the other side to the result of a run, and to what watchers see of it."""
+"""Converts a remote task to the result of a run, and to progress events."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ ACTIVITY = "a2a-task-progress"
 SCHEMA = "a2a-task-progress.v1"
 PROGRESS_CHARS = 16 * 1024
 PROGRESS_ARTIFACTS = 50
-"""How many artifacts watchers are told of; the answer has them all."""
+"""How many artifacts a progress event names; the result has them all."""
 FAILURE_CHARS = 4096
 _DEFAULTS: Mapping[TaskState, str] = {
     TaskState.FAILED: "the remote task failed",
@@ -40,7 +40,7 @@ _CODES = {TaskState.FAILED: "remote_failed", TaskState.REJECTED: "remote_rejecte
 
 
 class RemoteEnding(NamedTuple):
-    """How a turn ended, without whose it was."""
+    """How a turn ended, without the identity of its run."""
 
     status: BackendRunStatus
     termination: Termination
@@ -50,10 +50,10 @@ class RemoteEnding(NamedTuple):
 
 
 def ending_of(task: Task, *, is_delegate: bool) -> RemoteEnding:
-    """How a turn ended whose task is as it is; whoever delegated it is told what it waits for."""
+    """The end of a turn by its task; a delegating run always gets the reason for a wait."""
     state, output = task.status.state, output_of(task)
     said = text_of(task.status.message.parts) if task.status.message else ""
-    told = said[:FAILURE_CHARS] or _DEFAULTS.get(state, "the remote task is not finished")
+    reason = said[:FAILURE_CHARS] or _DEFAULTS.get(state, "the remote task is not finished")
     match state:
         case TaskState.COMPLETED:
             return RemoteEnding(BackendRunStatus.COMPLETED, NaturalEnd(), output)
@@ -62,15 +62,15 @@ def ending_of(task: Task, *, is_delegate: bool) -> RemoteEnding:
         case TaskState.INPUT_REQUIRED | TaskState.AUTH_REQUIRED:
             is_input = state is TaskState.INPUT_REQUIRED
             status = BackendRunStatus.WAITING_INPUT if is_input else BackendRunStatus.WAITING_AUTH
-            asked = told if is_delegate else said[:FAILURE_CHARS]
-            return RemoteEnding(status, Suspended(), output, asked or None)
+            question = reason if is_delegate else said[:FAILURE_CHARS]
+            return RemoteEnding(status, Suspended(), output, question or None)
         case _:
-            termination = Failed(message=told, code=_CODES.get(state, "remote_unfinished"))
-            return RemoteEnding(BackendRunStatus.FAILED, termination, output, told)
+            termination = Failed(message=reason, code=_CODES.get(state, "remote_unfinished"))
+            return RemoteEnding(BackendRunStatus.FAILED, termination, output, reason)
 
 
 def ending_of_message(message: RemoteMessage) -> RemoteEnding:
-    """How a turn ended that was answered at once; what is no text is kept as an artifact."""
+    """The end of a turn that a message answered; parts that are not text become an artifact."""
     text = text_of(message.parts) or None
     has_more = any(part.text is None for part in message.parts)
     made = (Artifact(artifact_id=message.message_id, parts=message.parts),) if has_more else ()
@@ -79,7 +79,7 @@ def ending_of_message(message: RemoteMessage) -> RemoteEnding:
 
 
 def ending_of_timeout(task: Task | None, timeout_ms: int, *, is_work_left: bool) -> RemoteEnding:
-    """How a turn ended whose time was over, with what there was by then."""
+    """The end of a turn that timed out, with the output so far."""
     detail = f"the remote agent had {timeout_ms} ms"
     termination = Stopped(reason=StoppedReason(code="timeout", detail=detail))
     output = output_of(task) if task is not None else BackendRunOutput()
@@ -87,16 +87,16 @@ def ending_of_timeout(task: Task | None, timeout_ms: int, *, is_work_left: bool)
 
 
 def output_of(task: Task) -> BackendRunOutput:
-    """What a task gave back."""
+    """The output of a task."""
     artifacts = _artifacts(task.artifacts)
     return BackendRunOutput(text=answer_of(task) or None, artifacts=artifacts, raw=_plain(task))
 
 
 def answer_of(task: Task) -> str:
-    """The first artifact with a text, else what the status says, else the agent's last word."""
+    """The first artifact with a text, else the status message, else the agent's last message."""
     said = [it.parts for it in reversed(task.history) if it.role != "ROLE_USER"]
-    told = [task.status.message.parts] if task.status.message else []
-    places = (*(it.parts for it in task.artifacts), *told, *said)
+    status = [task.status.message.parts] if task.status.message else []
+    places = (*(it.parts for it in task.artifacts), *status, *said)
     return next(filter(None, map(text_of, places)), "")
 
 
@@ -106,7 +106,7 @@ def text_of(parts: Iterable[Part]) -> str:
 
 
 def progress_of(task: Task, run_id: str) -> ActivitySnapshot:
-    """What watchers see of a task while it is worked on."""
+    """The progress event of a task."""
     message = task.status.message
     is_failure = task.status.state in (TaskState.FAILED, TaskState.REJECTED)
     content = {
@@ -154,5 +154,5 @@ def _text(part: Part) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it, which is how it is kept."""
+    """A value as plain JSON, the form in which it is stored."""
     return msgspec.json.decode(msgspec.json.encode(value))

@@ -1,4 +1,4 @@
-"""Stopping what a run has started at the other side."""
+"""Stops the task that a run has started at the remote server."""
 
 import asyncio
 
@@ -20,18 +20,21 @@ _ENDS = frozenset(it for it in TaskState if not (it.is_active or it.is_waiting))
 
 
 async def stop(
-    client: A2AClient, identity: RunIdentity, errand: RemoteTurn | None, known: RemoteTarget | None
+    client: A2AClient,
+    identity: RunIdentity,
+    remote_turn: RemoteTurn | None,
+    known: RemoteTarget | None,
 ) -> None:
-    """Stop the task of a run, also one whose id arrives only now; none is no error.
+    """Stop the task of a run, also one whose id is still under way; no task is no error.
 
     Raises:
-        RemoteError: The other side did not take it; may be tried again if it is retryable.
-        TimeoutError: It takes too long.
+        RemoteError: The server did not accept it; a retryable error may be tried again.
+        TimeoutError: The server takes too long.
     """
     async with asyncio.timeout(STOP_S):
         for attempt in range(STOP_ATTEMPTS):
             try:
-                task_id = await _task_id(client, identity, errand, known)
+                task_id = await _find_task_id(client, identity, remote_turn, known)
                 if task_id is not None:
                     await client.cancel(task_id)
             except (RemoteTaskEnded, RemoteTaskUnknown):
@@ -44,13 +47,16 @@ async def stop(
                 return
 
 
-async def _task_id(
-    client: A2AClient, identity: RunIdentity, errand: RemoteTurn | None, known: RemoteTarget | None
+async def _find_task_id(
+    client: A2AClient,
+    identity: RunIdentity,
+    remote_turn: RemoteTurn | None,
+    known: RemoteTarget | None,
 ) -> str | None:
-    """The task of a run: by what is known here, by what is durable, by a look at its context."""
-    if errand is not None:
-        task_id = await errand.task_id()
-        if task_id is not None or errand.was_answered:
+    """Find the task of a run: in memory, in the checkpoint, or in the list of its context."""
+    if remote_turn is not None:
+        task_id = await remote_turn.task_id()
+        if task_id is not None or remote_turn.was_answered:
             return task_id
     if known is not None and known.run_id == identity.run_id and known.task_id is not None:
         return None if known.last_state in _ENDS else known.task_id
@@ -59,12 +65,12 @@ async def _task_id(
         tasks = await client.find(context_id)
     except RemoteUnsupported:
         return None
-    message_id = errand.message_id if errand is not None else None
+    message_id = remote_turn.message_id if remote_turn is not None else None
     return next((task.id for task in tasks if _is_own(task, message_id)), None)
 
 
 def _is_own(task: Task, message_id: str | None) -> bool:
-    """Whether a task of a run's context is the run's, and goes on: a thread has one at a time."""
+    """Whether a task of the context is the run's and active: a thread has one run at a time."""
     is_over = task.status.state in _ENDS
     if message_id is not None and task.history:
         return task.has_message(message_id) and not is_over

@@ -1,7 +1,7 @@
-"""What is known of one task, put together from everything that is told of it.
+"""The known state of one task, combined from answers and stream events.
 
-The first end that is told stands: whatever is told later changes nothing. A task never goes back
-from working to submitted, and what is told of other tasks is not ours.
+The first end counts: later events change nothing. A task never goes back from working to
+submitted, and events of other tasks are ignored.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ ARTIFACT_BYTES_MAX = 8 * 1024 * 1024
 class TaskView:
     """One task as far as it is known.
 
-    Pieces of artifacts are kept as they come and put together when somebody looks, so that an
+    Pieces of artifacts are kept as they arrive and joined when the task is read, so that an
     artifact in many pieces costs no more than its size.
     """
 
@@ -37,12 +37,12 @@ class TaskView:
     @property
     def task(self) -> Task:
         """The whole task."""
-        artifacts = tuple(map(_joined, self._pieces.values()))
+        artifacts = tuple(map(_join_pieces, self._pieces.values()))
         return msgspec.structs.replace(self._task, status=self._status, artifacts=artifacts)
 
     @property
     def target(self) -> RemoteTarget:
-        """What has to be kept to find it again."""
+        """The checkpoint by which another process finds the task again."""
         return RemoteTarget(
             task_id=self.task_id,
             context_id=self._context_id,
@@ -52,48 +52,48 @@ class TaskView:
 
     @property
     def state(self) -> TaskState:
-        """Where it is."""
+        """The state of the task."""
         return self._status.state
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended or waits for us."""
+        """Whether the task has ended or waits for the client."""
         return not self.state.is_active
 
     def replace(self, task: Task) -> None:
-        """Take the whole task as it was told on request.
+        """Apply the whole task, as the server returned it.
 
         Raises:
-            RemoteMalformed: It went to another context.
+            RemoteMalformed: The task moved to another context.
         """
         if not self.is_over or task.status.state is self.state:
-            self._adopt(task, _forward(self._status, task.status))
+            self._adopt(task, _advance_status(self._status, task.status))
 
     def take(self, event: A2aAnswer) -> None:
-        """Take an event of a stream.
+        """Apply an event of a stream.
 
         Raises:
             RemoteTooLarge: The artifacts of the task have become too large.
-            RemoteMalformed: It went to another context.
+            RemoteMalformed: The task moved to another context.
         """
         if self.is_over:
             return
         if event.task is not None and event.task.id == self.task_id:
-            self._adopt(event.task, _forward(self._status, event.task.status))
+            self._adopt(event.task, _advance_status(self._status, event.task.status))
         elif (update := event.status_update) and update.task_id == self.task_id:
-            self._status = _forward(self._status, update.status)
+            self._status = _advance_status(self._status, update.status)
         elif (more := event.artifact_update) and more.task_id == self.task_id:
             self._extend(more)
 
     def _adopt(self, task: Task, status: Status) -> None:
         known = self._context_id = self._context_id or task.context_id
         if task.context_id not in (None, known):
-            raise RemoteMalformed(problem="the task went from its context to another")
+            raise RemoteMalformed(problem="the task moved to another context")
         self._task, self._status = task, status
-        self._pieces = {it.artifact_id: self._as_cut(it) for it in task.artifacts}
+        self._pieces = {it.artifact_id: self._split_as_received(it) for it in task.artifacts}
 
-    def _as_cut(self, whole: Artifact) -> list[Artifact]:
-        """An artifact in the pieces in which it came: only they tell that its texts are one."""
+    def _split_as_received(self, whole: Artifact) -> list[Artifact]:
+        """An artifact in the pieces in which it arrived: they show which texts belong together."""
         pieces = self._pieces.get(whole.artifact_id, [])
         is_same = whole.parts == tuple(part for piece in pieces for part in piece.parts)
         return pieces if is_same and pieces else [whole]
@@ -108,13 +108,13 @@ class TaskView:
         pieces.append(update.artifact)
 
 
-def _forward(before: Status, after: Status) -> Status:
+def _advance_status(before: Status, after: Status) -> Status:
     is_back = before.state is TaskState.WORKING and after.state is TaskState.SUBMITTED
     return before if is_back else after
 
 
-def _joined(pieces: Sequence[Artifact]) -> Artifact:
-    """The artifact that came in pieces; texts that were cut are whole again."""
+def _join_pieces(pieces: Sequence[Artifact]) -> Artifact:
+    """Join the pieces of an artifact; adjacent pieces of text become one text."""
     if len(pieces) == 1:
         return pieces[0]
     parts: list[Part] = []

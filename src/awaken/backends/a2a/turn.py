@@ -1,4 +1,4 @@
-"""One turn of a run: what is sent, where it belongs, and whether it may have been sent already."""
+"""One turn of a run: its message, its context and task, and whether it may have been sent."""
 
 from collections.abc import Sequence
 
@@ -18,16 +18,16 @@ Request = BackendRootRunRequest | BackendDelegateRunRequest
 
 
 def context_of(thread_id: str) -> str:
-    """The conversation at the other side that goes with a thread.
+    """The remote context id of a thread.
 
-    Never the thread's own id: the other side may be this server, or share its store, and a task on
-    the thread would wait for the very run that asks for it.
+    Never the thread's own id: the remote server may be this server, or share its store, and a task
+    on the thread would wait for the very run that started it.
     """
     return derived_id(thread_id, "a2a", "context")
 
 
 class A2aTurn(Record, frozen=True, kw_only=True):
-    """What one run says to the other side now."""
+    """The message that one run sends in this turn."""
 
     run_id: str
     message_id: str
@@ -38,7 +38,7 @@ class A2aTurn(Record, frozen=True, kw_only=True):
     continued_id: str | None = None
     """The task that waits for this message."""
     question_id: str | None = None
-    """What the message answers, if that can be told."""
+    """The question that the message answers, if it can be identified."""
     accepted_id: str | None = None
     """The task in which the message is known to have arrived."""
     earlier_id: str | None = None
@@ -47,10 +47,10 @@ class A2aTurn(Record, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, request: Request, known: RemoteTarget | None) -> "A2aTurn":
-        """The turn of a request, given what is known of the work at its target.
+        """Build the turn of a request from the checkpoint of its target.
 
         Raises:
-            BackendExecutionFailed: There is nothing to say.
+            BackendExecutionFailed: The messages have no content.
         """
         identity = request.run_identity
         messages = turn_messages(request.new_messages, request.messages)
@@ -59,7 +59,7 @@ class A2aTurn(Record, frozen=True, kw_only=True):
         is_mine = known.run_id == identity.run_id
         is_arrived = is_mine and known.message_id == message_id
         is_waiting = known.last_state in (TaskState.INPUT_REQUIRED, TaskState.AUTH_REQUIRED)
-        # One that is recovered while it continues says something else than what is known.
+        # A run that is recovered while it continues sends another message than the saved one.
         is_continued = is_waiting and is_mine and not is_arrived
         return cls(
             run_id=identity.run_id,
@@ -75,7 +75,7 @@ class A2aTurn(Record, frozen=True, kw_only=True):
         )
 
     def message(self) -> Payload:
-        """What is sent; the same however often."""
+        """The message as it is sent; the same for every attempt."""
         message: Payload = {
             "messageId": self.message_id,
             "role": "ROLE_USER",
@@ -85,10 +85,10 @@ class A2aTurn(Record, frozen=True, kw_only=True):
         return message | ({"taskId": self.continued_id} if self.continued_id else {})
 
     def is_unanswered(self, task: Task) -> bool:
-        """Whether the task certainly asks what the message answers, and has not got it.
+        """Whether the task certainly asks what the message answers, and has not received it.
 
-        A history may be cut, or leave answers out: then a question that is not known any more
-        may be the next one, which the message was not meant for.
+        A history may be cut, or omit answers. An unknown question may then be the next one, which
+        the message does not answer.
         """
         is_same = self.question_id is not None and task.status.question_id == self.question_id
         return is_same and bool(task.history) and not task.has_message(self.message_id)
@@ -96,8 +96,8 @@ class A2aTurn(Record, frozen=True, kw_only=True):
     def own_among(self, tasks: Sequence[Task]) -> Task | None:
         """The task in which the message has arrived.
 
-        Some lists have no messages. Then a task of a context that is this run's alone is its own,
-        and of any other context one that is worked on: a thread has one run at a time.
+        Some servers list tasks without messages. In a context that only this run uses, such a task
+        is its own; in any other context, an active one is: a thread has one run at a time.
         """
         for task in tasks:
             if task.has_message(self.message_id):

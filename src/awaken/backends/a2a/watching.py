@@ -1,7 +1,7 @@
-"""Following a task to its end: over a stream while there is one, by asking when there is none.
+"""Follows a task to its end: over a stream if possible, by polling otherwise.
 
-What fails in between is tried again until the run's deadline; only what the other side says in a
-wrong form, or refuses, ends the watch.
+Connection failures are retried until the run's deadline; only a malformed or refused answer ends
+the watch.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ EVENTS_MAX = 100_000
 FIRST_PAUSE_S = 0.1
 CONFIRM_S, CONFIRM_QUESTION_S = 5.0, 60.0
 SHOW_MS = 250
-"""How often watchers see a task whose state does not change."""
+"""How often progress is reported while the state does not change."""
 
 
 class Watch:
-    """One task that is followed, shown whenever it changes."""
+    """Follows one task and reports its progress."""
 
     def __init__(
         self,
@@ -52,46 +52,49 @@ class Watch:
         self._shown_state = view.state
 
     async def to_end(self) -> None:
-        """Return when the task has ended or waits for us.
+        """Return when the task has ended or waits for the client.
 
         Raises:
-            RemoteError: It cannot be followed any more.
+            RemoteError: The task cannot be followed any more.
         """
         silences = 0
         while not self._view.is_over:
             before = self._events
             if self._is_streaming:
-                await self._follow()
+                await self._follow_stream()
             if self._view.is_over:
                 await self._confirm()
                 return
-            await self._ask()
+            await self._poll()
             if not self._view.is_over:
-                # The first event only says how the task stands.
+                # The first event only repeats the current state.
                 silences = 0 if self._events > before + 1 else silences + 1
                 await asyncio.sleep(self._pause_s(silences))
 
-    async def _follow(self) -> None:
-        """Take what a stream says, until it ends; one that breaks has only ended early."""
+    async def _follow_stream(self) -> None:
+        """Apply the events of a stream until it ends; a broken stream counts as ended."""
         try:
             async with aclosing(self._client.subscribe(self._view.task_id)) as events:
                 async for event in events:
-                    self._count()
+                    self._events += 1
+                    if self._events > EVENTS_MAX:
+                        problem = f"the task has more than {EVENTS_MAX} events"
+                        raise RemoteTooLarge(problem=problem)
                     self._view.take(event)
-                    self._showing()
+                    self._show_if_due()
                     if self._view.is_over:
                         return
         except (RemoteUnsupported, RemoteTaskUnknown) as error:
-            # Also one that has just ended answers so; asking for it tells.
+            # A task that has just ended is refused as well; polling finds out.
             logger.debug("Task '%s' is asked for, not followed: %s", self._view.task_id, error)
             self._is_streaming = False
         except RemoteUnreachable as error:
             logger.debug("The stream of task '%s' broke: %s", self._view.task_id, error)
 
-    async def _ask(self) -> None:
+    async def _poll(self) -> None:
         try:
             self._view.replace(await self._client.get(self._view.task_id))
-            self._showing()
+            self._show_if_due()
         except RemoteUnreachable as error:
             logger.debug("Task '%s' is asked for again: %s", self._view.task_id, error)
         except RemoteUnsupported:
@@ -99,20 +102,20 @@ class Watch:
                 raise
 
     async def _confirm(self) -> None:
-        """Have the task whole, as it ended: pieces of a stream may be lost or come twice.
+        """Fetch the whole task after its end: events of a stream may be lost or repeated.
 
-        A question is waited for: one that only a stream has told may have no time, so that it is
-        not known again when its answer gets lost on the way.
+        For a question this is retried for longer: a question known only from a stream may have no
+        timestamp, so it could not be recognized again if its answer is lost.
         """
         is_question = self._view.state.is_waiting
         try:
             async with asyncio.timeout(CONFIRM_QUESTION_S if is_question else CONFIRM_S):
-                await self._replaced(is_patient=is_question)
+                await self._reload(is_patient=is_question)
         except (RemoteError, TimeoutError) as error:
             logger.debug("Task '%s' stays as its stream said: %s", self._view.task_id, error)
-        self._showing()
+        self._show_if_due()
 
-    async def _replaced(self, *, is_patient: bool) -> None:
+    async def _reload(self, *, is_patient: bool) -> None:
         while True:
             try:
                 return self._view.replace(await self._client.get(self._view.task_id))
@@ -121,12 +124,7 @@ class Watch:
                     raise
             await asyncio.sleep(self._poll_s)
 
-    def _count(self) -> None:
-        self._events += 1
-        if self._events > EVENTS_MAX:
-            raise RemoteTooLarge(problem=f"the task has more than {EVENTS_MAX} events")
-
-    def _showing(self) -> None:
+    def _show_if_due(self) -> None:
         now, state = self._clock.monotonic_ms(), self._view.state
         is_due = self._shown_ms is None or now - self._shown_ms >= SHOW_MS
         if is_due or state is not self._shown_state:

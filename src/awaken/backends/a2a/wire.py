@@ -1,4 +1,4 @@
-"""What the other side says, as types. Unknown fields are ignored, wrong ones are refused."""
+"""The server's answers as types. Unknown fields are ignored, malformed ones are refused."""
 
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ from .failures import shown
 
 DEPTH_MAX = 64
 VALUES_MAX = 200_000
-"""A value of two bytes takes up to a hundred once it is read."""
+"""A value of two bytes takes up to a hundred bytes of memory once decoded."""
 ID_LENGTH_MAX = 256
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class RemoteMessage(A2aRecord, frozen=True, kw_only=True):
 
 
 class Status(A2aRecord, frozen=True, kw_only=True):
-    """How a task stands."""
+    """The status of a task."""
 
     state: TaskState
     message: RemoteMessage | None = None
@@ -37,10 +37,10 @@ class Status(A2aRecord, frozen=True, kw_only=True):
 
     @property
     def question_id(self) -> str | None:
-        """What tells a question from any later one of the task; None when nothing does.
+        """An id that distinguishes a question from later ones of the task; None if nothing does.
 
-        Its words alone do not: the same may be asked twice. Some servers name all questions of a
-        task alike, others do not say when they ask.
+        Its text alone does not: the same question may be asked twice. Some servers give all
+        questions of a task the same message id, others send no timestamp.
         """
         message_id = self.message.message_id if self.message is not None else ""
         if not self.state.is_waiting or not (message_id or self.timestamp):
@@ -51,7 +51,7 @@ class Status(A2aRecord, frozen=True, kw_only=True):
 
 
 class Artifact(A2aRecord, frozen=True, kw_only=True):
-    """A thing that a task made."""
+    """An output of a task."""
 
     artifact_id: str = ""
     name: str | None = None
@@ -61,7 +61,7 @@ class Artifact(A2aRecord, frozen=True, kw_only=True):
 
 
 class Task(A2aRecord, frozen=True, kw_only=True):
-    """A task as it stands."""
+    """A task and its current state."""
 
     id: str
     status: Status
@@ -73,7 +73,7 @@ class Task(A2aRecord, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name in (self.id, self.context_id):
             if name is not None and not is_name(name):
-                message = "an id of the task cannot be one"
+                message = "an id of the task is not a valid id"
                 raise ValueError(message)
 
     def has_message(self, message_id: str) -> bool:
@@ -90,7 +90,7 @@ class StatusUpdate(A2aRecord, frozen=True, kw_only=True):
 
 
 class ArtifactUpdate(A2aRecord, frozen=True, kw_only=True):
-    """An artifact came, or more of it."""
+    """An artifact arrived, or a further piece of it."""
 
     task_id: str
     artifact: Artifact
@@ -109,7 +109,7 @@ class A2aAnswer(A2aRecord, frozen=True, kw_only=True):
 
 
 Reply = Task | RemoteMessage
-"""What a message is answered with."""
+"""The answer to a message."""
 
 
 class TaskPage(A2aRecord, frozen=True, kw_only=True):
@@ -128,38 +128,38 @@ class AgentInterface(A2aRecord, frozen=True, kw_only=True):
 
 
 class CardCapabilities(A2aRecord, frozen=True, kw_only=True):
-    """What an agent can do besides answering."""
+    """Optional capabilities of an agent."""
 
     streaming: bool | None = None
 
 
 class AgentCard(A2aRecord, frozen=True, kw_only=True):
-    """What an agent says of itself."""
+    """How an agent describes itself."""
 
     supported_interfaces: tuple[AgentInterface, ...] = ()
     capabilities: CardCapabilities = CardCapabilities()
 
 
 def is_name(text: str) -> bool:
-    """Whether a text of the other side can be an id: it becomes part of an address."""
+    """Whether a text of the server can be an id: it becomes part of a URL."""
     is_plain = text.isascii() and text.isprintable() and text not in (".", "..")
     return is_plain and 0 < len(text) <= ID_LENGTH_MAX
 
 
 def parsed(data: bytes) -> Any:
-    """Bytes as JSON.
+    """Decode JSON.
 
     Raises:
-        RemoteMalformed: They are none.
-        RemoteTooLarge: It is nested too deeply, or has too many values.
+        RemoteMalformed: The data is not JSON.
+        RemoteTooLarge: The document is nested too deeply, or has too many values.
     """
     try:
         document = msgspec.json.decode(data)
     except RecursionError as error:
         raise _too_deep() from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RemoteMalformed(problem=f"the answer is no JSON: {shown(error)}") from error
-    # Nearly no document has as many: only then a look inside is worth its time.
+        raise RemoteMalformed(problem=f"the answer is not JSON: {shown(error)}") from error
+    # Few documents have that many: only those are counted exactly.
     brackets = data.count(b"[") + data.count(b"{")
     if brackets > DEPTH_MAX or brackets + data.count(b",") > VALUES_MAX:
         _check_shape(document)
@@ -167,15 +167,15 @@ def parsed(data: bytes) -> Any:
 
 
 def read_as(document: Any, kind: type[T]) -> T:
-    """JSON as a type.
+    """Convert JSON to a type.
 
     Raises:
-        RemoteMalformed: It does not fit.
+        RemoteMalformed: The document does not fit the type.
     """
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
-        problem = f"the answer is no {kind.__name__}: {shown(error)}"
+        problem = f"the answer is not a valid {kind.__name__}: {shown(error)}"
         raise RemoteMalformed(problem=problem) from error
 
 

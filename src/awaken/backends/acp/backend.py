@@ -1,4 +1,4 @@
-"""The backend: runs are executed by a coding agent in a process of its own."""
+"""The backend: a coding agent in a separate process executes the run."""
 
 import asyncio
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from .turn import TIMED_OUT, AcpTurn, Request
 from .wire import library
 
 Running = dict[str, AgentProcess]
-"""The processes of this process's runs, by the run's id."""
+"""The agent processes of the runs in this process, by run id."""
 
 _ENDS: Mapping[str, tuple[BackendRunStatus, ends.Termination]] = {
     "end_turn": (BackendRunStatus.COMPLETED, ends.NaturalEnd()),
@@ -33,7 +33,7 @@ _FAILURES = {
 
 
 class AcpBackendFactory:
-    """Makes backends of the programs that endpoints name."""
+    """Builds backends for the programs that endpoints name."""
 
     name: ClassVar[str] = NAME
 
@@ -43,18 +43,18 @@ class AcpBackendFactory:
         self._running: Running = {}
 
     def validate(self, endpoint: RemoteEndpoint) -> None:
-        """Check an endpoint; whether its program exists shows when it is started.
+        """Check an endpoint; a program that does not exist fails only when it is started.
 
         Raises:
-            InvalidBackendConfig: It names no program, or something that there is not.
+            InvalidBackendConfig: It names no program, or has an unknown option.
         """
         program_of(endpoint)
 
     def build(self, endpoint: RemoteEndpoint) -> "AcpBackend":
-        """Make the backend of an endpoint.
+        """Build the backend of an endpoint.
 
         Raises:
-            InvalidBackendConfig: It cannot be used, or the extra `acp` is not installed.
+            InvalidBackendConfig: The endpoint is invalid, or the extra `acp` is not installed.
         """
         library()
         settings = Settings(
@@ -66,38 +66,38 @@ class AcpBackendFactory:
         return AcpBackend(settings, self._running)
 
     async def close(self) -> None:
-        """End every process that is left."""
+        """Stop every process that still runs."""
         await asyncio.gather(*(process.stop() for process in list(self._running.values())))
 
 
 class AcpBackend:
-    """Executes runs, each in a process of its own that is gone when the run is."""
+    """Executes runs, each in its own process, which ends with the run."""
 
     def __init__(self, settings: Settings, running: Running) -> None:
         self._settings = settings
         self._running = running
 
     def capabilities(self) -> able.BackendCapabilities:
-        """A prompt in, a text out; it can be cancelled, and asks for permission meanwhile."""
+        """A prompt in, a text out; it can be cancelled, and the agent may ask for permission."""
         return _CAPABILITIES
 
     async def execute_root(self, request: asked.BackendRootRunRequest) -> BackendRunResult:
-        """Have the agent do what somebody asked for."""
-        return await self._executed(request)
+        """Have the agent execute a root run."""
+        return await self._execute(request)
 
     async def execute_delegate(self, request: asked.BackendDelegateRunRequest) -> BackendRunResult:
-        """Have the agent do what another run asked for."""
-        return await self._executed(request)
+        """Have the agent execute a run that another run delegated."""
+        return await self._execute(request)
 
     async def abort(self, request: asked.BackendAbortRequest) -> None:
-        """End the run's process, if it is a child of this one."""
+        """Stop the run's process, if this process started it."""
         process = self._running.get(request.run_identity.run_id)
         if process is not None:
             await process.stop()
 
-    async def _executed(self, request: Request) -> BackendRunResult:
+    async def _execute(self, request: Request) -> BackendRunResult:
         identity = request.run_identity
-        known = _known(request, self._settings.program.target)
+        known = _load_earlier_target(request, self._settings.program.target)
         async with started(self._settings.program, self._settings.limits) as process:
             self._running[identity.run_id] = process
             try:
@@ -105,7 +105,7 @@ class AcpBackend:
                 reason = await turn.stop_reason(known)
             finally:
                 del self._running[identity.run_id]
-        status, termination, message = _end(reason)
+        status, termination, message = _read_end(reason)
         return BackendRunResult(
             agent_id=request.agent_id,
             run_id=identity.run_id,
@@ -131,11 +131,11 @@ _CAPABILITIES = able.BackendCapabilities(
 )
 
 
-def _known(request: Request, target: str) -> asked.RemoteTarget | None:
-    """What this run had begun before; its process is gone with ours.
+def _load_earlier_target(request: Request, target: str) -> asked.RemoteTarget | None:
+    """Load what this run started before a crash; its process ended with the earlier worker.
 
     Raises:
-        BackendExecutionFailed: The agent may have been prompted; nobody knows how far it came.
+        BackendExecutionFailed: The agent may have been prompted, and how far it came is unknown.
     """
     if not request.is_recovered:
         return None
@@ -154,7 +154,7 @@ def _known(request: Request, target: str) -> asked.RemoteTarget | None:
     raise errors.BackendExecutionFailed(problem=problem)
 
 
-def _end(reason: str) -> tuple[BackendRunStatus, ends.Termination, str | None]:
+def _read_end(reason: str) -> tuple[BackendRunStatus, ends.Termination, str | None]:
     if reason in _ENDS:
         return (*_ENDS[reason], None)
     if reason not in _FAILURES:

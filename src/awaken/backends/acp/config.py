@@ -1,4 +1,4 @@
-"""Which program the coding agent is, where it works, and what is read of it."""
+"""Which program the coding agent is, where it works, and how much of its output is read."""
 
 import os
 from collections.abc import Mapping
@@ -22,26 +22,26 @@ _FORMS = "command is a list of arguments, cwd an absolute path, env has texts by
 
 
 class AcpLimits(Record, frozen=True, kw_only=True):
-    """How much of an agent is read, and how long is waited for it to stop."""
+    """How much of an agent's output is read, and how long the backend waits for it to stop."""
 
     line_bytes: int = 8 * 1024 * 1024
     total_bytes: int = 128 * 1024 * 1024
-    """How much an agent may say in one run."""
+    """How much an agent may write in one run."""
     answer_chars: int = 1_000_000
     question_bytes: int = 256 * 1024
     """How large a request for permission may be; a larger one is refused."""
     open_requests: int = 32
-    """How many requests of the agent may be unanswered at a time."""
+    """How many requests of the agent may be unanswered at the same time."""
     stderr_bytes: int = 2000
     """How much of the end of stderr an error shows."""
     progress_ms: int = 200
-    """How long updates are gathered before they are shown."""
+    """How long updates are collected before an event shows them."""
     cancel_ms: int = 5000
     """How long a cancelled prompt may take to return."""
     exit_ms: int = 500
-    """How long the process may take to end once its stdin has."""
+    """How long the process may take to exit after its stdin is closed."""
     term_ms: int = 2000
-    """How long it may take to end once it was told to."""
+    """How long it may take to exit after SIGTERM."""
 
 
 class Program(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,19 +53,19 @@ class Program(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """The name of the program, for messages."""
         return Path(self.command[0]).name
 
     @property
     def target(self) -> str:
-        """Under which name the thread's state knows it; it shows nothing of the command."""
+        """The key of its checkpoint in the thread's state; it reveals nothing of the command."""
         return f"{NAME}:{derived_id(self.cwd, *self.command)}"
 
     def environment(self, own: Mapping[str, str]) -> dict[str, str]:
-        """What the process sees of the environment.
+        """The environment variables of the process.
 
         Raises:
-            BackendExecutionFailed: A variable that it should inherit is not set.
+            BackendExecutionFailed: A variable that it inherits is not set.
         """
         seen = {name: own[name] for name in _INHERITED if name in own}
         for name, value in self.env.items():
@@ -78,7 +78,7 @@ class Program(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What every run of one endpoint is executed with."""
+    """What every run of one endpoint uses."""
 
     program: Program
     timeout_ms: int
@@ -91,11 +91,11 @@ def program_of(endpoint: RemoteEndpoint) -> Program:
 
     `RemoteEndpoint(backend="acp", base_url="stdio:", options={"command": ["coder", "--acp"],
     "cwd": "/srv/project", "env": {"LOG": "info", "API_KEY": None}})` starts a program without a
-    shell. It sees PATH, HOME and what `env` names; a variable that is None there is taken from
-    this process. `timeout_ms` covers the whole run, with the time in which people decide.
+    shell. It gets PATH, HOME and the variables in `env`; a variable that is None there is copied
+    from this process. `timeout_ms` covers the whole run, including the time that decisions take.
 
     Raises:
-        InvalidBackendConfig: It names none, or asks for something that there is not.
+        InvalidBackendConfig: It names no program, or has an unknown or invalid option.
     """
     if endpoint.backend != NAME:
         _refuse(f"backend '{endpoint.backend}' is not '{NAME}'")
@@ -127,7 +127,7 @@ def _check(program: Program) -> None:
     if not program.command or not program.command[0].strip():
         _refuse("option 'command' is empty; name the program and its arguments")
     if not os.path.isabs(program.cwd):
-        _refuse("option 'cwd' is no absolute path; name the folder that the agent works in")
+        _refuse("option 'cwd' is not an absolute path; name the folder that the agent works in")
     if any("\0" in value for value in values):
         _refuse("an option holds a NUL character; leave it out")
     if any(not name or "=" in name for name in program.env):

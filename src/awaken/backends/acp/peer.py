@@ -1,4 +1,4 @@
-"""The agent at the other end, asked through the official connection."""
+"""Requests to the agent, sent through the official library's connection."""
 
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ _SHOWN_CHARS = 500
 
 
 class Peer:
-    """Asks an agent, and says in typed errors what goes wrong."""
+    """Sends requests to an agent and translates failures to typed errors."""
 
     def __init__(self, process: AgentProcess, wire: AcpWire, handler: Any) -> None:
         self._acp = library()
@@ -26,28 +26,28 @@ class Peer:
         self._connection = self._acp.connection.Connection(handler, wire)
 
     async def ask(self, method: str, params: Any, type_: type[T]) -> T:
-        """The agent's answer.
+        """Send a request and return the agent's answer.
 
         Raises:
-            RemoteRefused: It wants a login first.
-            RemoteError: It answered with an error, or with what is no answer.
-            BackendExecutionFailed: It is gone.
+            RemoteRefused: The agent requires a login first.
+            RemoteError: The answer is an error, or malformed.
+            BackendExecutionFailed: The agent's process ended.
         """
         try:
             return msgspec.convert(await self._connection.send_request(method, params), type_)
         except self._acp.RequestError as error:
-            raise self._refusal(method, error) from error
+            raise self._make_refusal(method, error) from error
         except msgspec.ValidationError as error:
             said = str(error)[:_SHOWN_CHARS]
             raise errors.RemoteMalformed(problem=f"its answer to {method}: {said}") from error
         except ConnectionError as error:
-            raise await self._loss() from error
+            raise await self._make_loss() from error
 
     async def tell(self, method: str, params: Any) -> None:
         """Send a notification.
 
         Raises:
-            ConnectionError: The agent is gone.
+            ConnectionError: The agent's process ended.
         """
         await self._connection.send_notification(method, params)
 
@@ -55,13 +55,13 @@ class Peer:
         """End every task of the connection."""
         await self._connection.close()
 
-    async def _loss(self) -> AwakenError:
+    async def _make_loss(self) -> AwakenError:
         if self._wire.broken.done():
             return self._wire.broken.result()
         how = await self._process.how_it_ended()
         return errors.BackendExecutionFailed(problem=f"the coding agent {how}")
 
-    def _refusal(self, method: str, error: Any) -> errors.RemoteError:
+    def _make_refusal(self, method: str, error: Any) -> errors.RemoteError:
         data = "" if error.data is None else f" {msgspec.json.encode(error.data).decode()}"
         said = self._process.redacted(f"{error}{data}")[:_SHOWN_CHARS]
         if error.code == _AUTH_REQUIRED:

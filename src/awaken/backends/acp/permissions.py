@@ -1,4 +1,4 @@
-"""Requests for permission as tickets, and decisions as the options that they pick."""
+"""Turns requests for permission into tickets, and decisions into the option they pick."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
 
 class Option(Record, frozen=True, kw_only=True, rename="camel"):
-    """One way to answer."""
+    """One of the answers that the agent offers."""
 
     option_id: str
     name: str
@@ -45,7 +45,7 @@ class PermissionRequest(Record, frozen=True, kw_only=True, rename="camel"):
 
 
 class PermissionQuestions:
-    """Asks whoever may decide; without anybody, or without a clear yes, the answer is no."""
+    """Asks the run's decision channel; without one, or without a clear approval, it refuses."""
 
     def __init__(
         self,
@@ -61,13 +61,13 @@ class PermissionQuestions:
         self._is_closed = False
 
     async def answer(self, asked: PermissionRequest) -> dict[str, Any]:
-        """The outcome of a request."""
+        """Wait for the decision on a request and return its outcome."""
         if self._is_closed:
             return _CANCELLED
         if self._decisions is None:
             return outcome(asked, None)
         self._count += 1
-        call, ticket = _question(asked, self._count, self._expires_at)
+        call, ticket = _make_ticket(asked, self._count, self._expires_at)
         try:
             async with asyncio.timeout(None) as wait:
                 self._waits.add(wait)
@@ -91,20 +91,22 @@ class PermissionQuestions:
 
 
 def outcome(asked: PermissionRequest, decision: tickets.ToolCallResume | None) -> dict[str, Any]:
-    """What the agent is told: the option that a decision picks, or that there is none."""
-    option = _picked(asked, decision) or _first(asked, "reject_once")
+    """The answer to the agent: the option that the decision picks, or that it was cancelled."""
+    option = _pick_option(asked, decision) or _first(asked, "reject_once")
     if option is None:
         return _CANCELLED
     return {"outcome": {"outcome": "selected", "optionId": option.option_id}}
 
 
-def _picked(asked: PermissionRequest, decision: tickets.ToolCallResume | None) -> Option | None:
+def _pick_option(
+    asked: PermissionRequest, decision: tickets.ToolCallResume | None
+) -> Option | None:
     if decision is None:
         return None
     given = decision.result if isinstance(decision.result, dict) else {}
     name = decision.result if isinstance(decision.result, str) else given.get("option_id")
     named = next((it for it in asked.options if it.option_id == name), None)
-    # The agent would do what it asked for, and not what somebody has made of it.
+    # The agent executes what it asked for: edited arguments would not reach it.
     is_edited = decision.arguments not in (None, asked.tool_call.raw_input)
     is_refused = is_edited or given.get("approved") is False
     if decision.action is not tickets.DecisionAction.RESUME or is_refused:
@@ -116,12 +118,12 @@ def _first(asked: PermissionRequest, kind: str) -> Option | None:
     return next((option for option in asked.options if option.kind == kind), None)
 
 
-def _question(
+def _make_ticket(
     asked: PermissionRequest, number: int, expires_at: int
 ) -> tuple[ToolCall, tickets.SuspendTicket]:
     wanted = asked.tool_call
     kind = wanted.kind if wanted.kind in _KINDS else "other"
-    # The agent may ask twice about one call; a decision is on one question only.
+    # The agent may ask twice about one call; each decision answers one question only.
     call_id, name = f"{wanted.tool_call_id}:{number}", f"{ACTION}_{kind}"
     call = ToolCall(id=call_id, name=name, arguments=wanted.raw_input)
     ids = [option.option_id for option in asked.options]
@@ -129,7 +131,7 @@ def _question(
         action=ACTION,
         message=wanted.title or f"The coding agent wants to {kind}.",
         parameters=msgspec.to_builtins(asked),
-        # Nothing else is asked of a result: a plain yes has none.
+        # Only `option_id` is constrained: a plain approval has no result.
         response_schema={"properties": {"option_id": {"type": "string", "enum": ids}}},
         choices={it.option_id: it.kind.startswith("allow") for it in asked.options},
     )

@@ -1,4 +1,4 @@
-"""The agent's process: in a group of its own, which ends as a whole."""
+"""The agent's process, in its own process group, which is stopped as a whole."""
 
 import asyncio
 import os
@@ -19,10 +19,10 @@ _CHUNK = 64 * 1024
 
 @asynccontextmanager
 async def started(program: Program, limits: AcpLimits) -> AsyncIterator["AgentProcess"]:
-    """Run the program; its process group is gone when this is left, whichever way.
+    """Run the program; its process group has ended when the context exits, also on an error.
 
     Raises:
-        BackendExecutionFailed: It cannot be started.
+        BackendExecutionFailed: The program cannot be started.
     """
     environment = program.environment(os.environ)
     try:
@@ -48,9 +48,9 @@ async def started(program: Program, limits: AcpLimits) -> AsyncIterator["AgentPr
 
 
 class _Pipes(SubprocessStreamProtocol):
-    """Knows when the leader of the group has exited, and ends the rest of the group with it.
+    """Notices when the leader of the group exits, and kills the rest of the group with it.
 
-    It must be right then: later the group's id may be somebody else's.
+    This must happen immediately: later the system may reuse the group's id.
     """
 
     def __init__(self, limit: int) -> None:
@@ -69,14 +69,14 @@ class _Pipes(SubprocessStreamProtocol):
         self.exited.set()
 
     def signal_group(self, number: signal.Signals) -> None:
-        """Signal every process of the group, unless its leader is gone already."""
+        """Signal every process of the group, unless its leader has exited already."""
         if self.pid and not self.exited.is_set():
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, number)
 
 
 class AgentProcess:
-    """A running agent, its pipes, and the end of what it complained of."""
+    """A running agent, its pipes, and the end of its stderr."""
 
     def __init__(
         self, transport: asyncio.SubprocessTransport, pipes: _Pipes, limits: AcpLimits
@@ -87,17 +87,17 @@ class AgentProcess:
         self.stdout: asyncio.StreamReader = pipes.stdout
         self.pid = pipes.pid
         self.secrets: list[str] = []
-        """What nobody may be shown."""
+        """Values that no error or event may contain."""
         self._transport = transport
         self._pipes = pipes
         self._limits = limits
         self._tail = b""
-        self._listening = asyncio.create_task(self._listen())
+        self._stderr_reader = asyncio.create_task(self._read_stderr())
 
     async def how_it_ended(self) -> str:
-        """In words, with its last complaints; it has closed its output."""
+        """Describe how a process that closed its output ended, with the end of its stderr."""
         has_exited = await self._exits_within(self._limits.exit_ms)
-        await asyncio.wait({self._listening}, timeout=self._limits.exit_ms / 1000)
+        await asyncio.wait({self._stderr_reader}, timeout=self._limits.exit_ms / 1000)
         code = self._transport.get_returncode() if has_exited else None
         how = "closed its output" if code is None else f"ended with code {code}"
         # More is kept than is shown: a secret must not be cut before it is found.
@@ -106,14 +106,14 @@ class AgentProcess:
         return f"{how}: {tail}" if tail else how
 
     def redacted(self, said: str) -> str:
-        """What the agent said, without the values that it was given in `env`."""
+        """A text of the agent without the values that `env` gave it."""
         for secret in self.secrets:
             if len(secret) >= _SECRET_CHARS:
                 said = said.replace(secret, "***")
         return said
 
     def redacted_value(self, value: Any) -> Any:
-        """The same of a JSON value, with all texts in it."""
+        """A JSON value with every text in it redacted."""
         match value:
             case str():
                 return self.redacted(value)
@@ -125,7 +125,7 @@ class AgentProcess:
                 return value
 
     async def stop(self) -> None:
-        """End the group: it may go by itself, is told to, and is killed."""
+        """Stop the group: close stdin, then SIGTERM, then SIGKILL."""
         try:
             self.stdin.close()
             if not await self._exits_within(self._limits.exit_ms):
@@ -136,9 +136,9 @@ class AgentProcess:
             try:
                 await self._exits_within(_REAP_MS)
             finally:
-                # A process that left the group may hold the pipes; nobody waits for it.
+                # A process that left the group may still hold the pipes; it is not waited for.
                 self._transport.close()
-                self._listening.cancel()
+                self._stderr_reader.cancel()
 
     async def _exits_within(self, patience_ms: int) -> bool:
         with suppress(TimeoutError):
@@ -146,7 +146,7 @@ class AgentProcess:
                 await self._pipes.exited.wait()
         return self._pipes.exited.is_set()
 
-    async def _listen(self) -> None:
+    async def _read_stderr(self) -> None:
         stderr = self._pipes.stderr
         while stderr is not None and (said := await stderr.read(_CHUNK)):
             self._tail = (self._tail + said)[-2 * self._limits.stderr_bytes :]

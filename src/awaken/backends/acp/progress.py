@@ -1,4 +1,4 @@
-"""What the agent says and does: its answer, and how it is shown meanwhile."""
+"""Collects the agent's answer and reports its progress."""
 
 import asyncio
 from collections.abc import Callable
@@ -45,7 +45,7 @@ class SessionUpdate(Record, frozen=True, kw_only=True, rename="camel"):
 
 
 class TurnProgress:
-    """Gathers one answer. What is shown is bounded in size and in how often it is shown."""
+    """Collects one answer. Progress events are bounded in size and frequency."""
 
     def __init__(
         self, sink: EventSink, run_id: str, limits: AcpLimits, redact: Callable[[Any], Any]
@@ -63,29 +63,29 @@ class TurnProgress:
 
     @property
     def text(self) -> str:
-        """What the agent has answered so far."""
+        """The agent's answer so far."""
         return str(self._redact("".join(self._text)))
 
     def begin(self, session_id: str) -> None:
-        """Listen to a session from now on; what was said before is of an earlier turn."""
+        """Accept updates of a session from now on; earlier ones belong to an earlier turn."""
         self._session_id = session_id
 
-    def heed(self, told: SessionUpdate) -> None:
-        """Take in an update; those that are not known say nothing that is needed.
+    def heed(self, received: SessionUpdate) -> None:
+        """Apply an update; unknown kinds are ignored.
 
         Raises:
-            RemoteTooLarge: The answer is longer than is kept.
-            ValidationError: It is not of the form that its kind has.
+            RemoteTooLarge: The answer exceeds the limit.
+            ValidationError: The update does not have the form of its kind.
         """
-        if told.session_id != self._session_id:
+        if received.session_id != self._session_id:
             return
-        match told.update.get("sessionUpdate"):
+        match received.update.get("sessionUpdate"):
             case "agent_message_chunk":
-                self._say(told.update.get("content"))
+                self._add_text(received.update.get("content"))
             case "tool_call" | "tool_call_update":
-                self._note(msgspec.convert(told.update, _Call))
+                self._note_call(msgspec.convert(received.update, _Call))
             case "plan":
-                entries = msgspec.convert(told.update, _Plan).entries[:_SHOWN_ITEMS]
+                entries = msgspec.convert(received.update, _Plan).entries[:_SHOWN_ITEMS]
                 shown = (self._redact(msgspec.structs.asdict(entry)) for entry in entries)
                 self._plan = [_cut(entry) for entry in shown]
             case _:
@@ -95,13 +95,13 @@ class TurnProgress:
             self._timer = asyncio.get_running_loop().call_later(pause_s, self._show)
 
     def close(self) -> None:
-        """Show what has not been shown yet."""
+        """Report what has not been reported yet, and ignore later updates."""
         if self._timer is not None:
             self._timer.cancel()
             self._show()
         self._session_id = None
 
-    def _say(self, content: Any) -> None:
+    def _add_text(self, content: Any) -> None:
         said = content.get("text") if isinstance(content, dict) else None
         if not isinstance(said, str):
             return
@@ -111,12 +111,12 @@ class TurnProgress:
             raise errors.RemoteTooLarge(problem=problem)
         self._text.append(said)
 
-    def _note(self, call: _Call) -> None:
-        told = {"title": call.title, "kind": call.kind, "status": call.status}
-        news = {name: value for name, value in told.items() if value is not None}
-        news = _cut(self._redact(news))
+    def _note_call(self, call: _Call) -> None:
+        fields = {"title": call.title, "kind": call.kind, "status": call.status}
+        changes = {name: value for name, value in fields.items() if value is not None}
+        changes = _cut(self._redact(changes))
         call_id = self._redact(call.tool_call_id)[:_SHOWN_CHARS]
-        self._calls[call_id] = {"id": call_id, **self._calls.get(call_id, {}), **news}
+        self._calls[call_id] = {"id": call_id, **self._calls.get(call_id, {}), **changes}
         if len(self._calls) > _SHOWN_ITEMS:
             del self._calls[next(iter(self._calls))]
 

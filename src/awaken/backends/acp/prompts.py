@@ -1,4 +1,4 @@
-"""From messages to a prompt, as far as the agent can take them."""
+"""Converts messages to a prompt, as far as the agent supports their content."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -20,11 +20,11 @@ class PromptAbilities(Record, frozen=True, kw_only=True, rename="camel"):
 
 
 def prompt_of(messages: Iterable[Message], abilities: PromptAbilities) -> list[Block]:
-    """What the user says in these messages.
+    """The prompt blocks of the user's messages.
 
     Raises:
-        BackendExecutionFailed: Nothing.
-        RemoteUnsupported: Something that the agent does not take.
+        BackendExecutionFailed: The messages have no content.
+        RemoteUnsupported: The agent does not accept a kind of content.
     """
     said = (message for message in messages if message.is_for_agent)
     blocks = [it for message in said for it in _blocks(message, abilities)]

@@ -1,4 +1,4 @@
-"""One run: greet the agent, open a session, prompt it, and hear it out."""
+"""One run: initialize the agent, open a session, prompt it, and wait until it stops."""
 
 import asyncio
 import logging
@@ -51,7 +51,7 @@ class _Stop(Record, frozen=True, kw_only=True, rename="camel"):
 
 
 class AcpTurn:
-    """Leads one conversation with one process."""
+    """Runs one session with one agent process."""
 
     def __init__(self, request: Request, settings: Settings, process: AgentProcess) -> None:
         control, deadline = request.control, settings.clock.now_ms() + settings.timeout_ms
@@ -65,68 +65,68 @@ class AcpTurn:
         self._questions = PermissionQuestions(control.decisions, deadline, self._wire.fail)
         self._peer = Peer(process, self._wire, self._handle)
         self._session_id: str | None = None
-        """The session, once it is prompted."""
+        """The session, once a prompt was sent to it."""
 
     @property
     def text(self) -> str:
-        """What the agent has answered so far."""
+        """The agent's answer so far."""
         return self._progress.text
 
     async def stop_reason(self, known: asked.RemoteTarget | None) -> str:
-        """Why the agent stopped, in the protocol's words, or `TIMED_OUT`.
+        """Run the session and return the protocol's stop reason, or `TIMED_OUT`.
 
-        Whoever cancels is heeded: the agent is told, and may take a while to end its turn.
+        On a cancellation the agent is notified and gets `cancel_ms` to end its turn.
 
         Raises:
-            ExecutionBackendError: It did not come to an end of its own.
+            ExecutionBackendError: The agent failed, or broke the protocol or a limit.
         """
-        talking = asyncio.create_task(self._talk(known))
+        session_task = asyncio.create_task(self._run_session(known))
         try:
-            return await self._watched(talking)
+            return await self._wait_for_stop(session_task)
         except asyncio.CancelledError:
-            await self._give_up(talking)
+            await self._cancel_prompt(session_task)
             raise
         finally:
             self._progress.close()
             self._questions.close()
-            talking.cancel()
+            session_task.cancel()
             try:
-                await asyncio.gather(talking, return_exceptions=True)
+                await asyncio.gather(session_task, return_exceptions=True)
             finally:
                 await self._peer.close()
 
-    async def _watched(self, talking: "asyncio.Task[str]") -> str:
+    async def _wait_for_stop(self, session_task: "asyncio.Task[str]") -> str:
         signal, broken = self._request.control.cancellation, self._wire.broken
-        cancelling = asyncio.ensure_future(_never() if signal is None else signal.wait())
-        watched: set[asyncio.Future[Any]] = {talking, broken, cancelling}
+        cancel_wait = asyncio.ensure_future(_never() if signal is None else signal.wait())
+        watched: set[asyncio.Future[Any]] = {session_task, broken, cancel_wait}
         try:
             await asyncio.wait(
                 watched,
                 timeout=self._settings.timeout_ms / 1000,
                 return_when=asyncio.FIRST_COMPLETED,
             )
-            if talking.done():
-                return talking.result()
+            if session_task.done():
+                return session_task.result()
             if broken.done():
                 raise broken.result()
-            if not cancelling.done():
+            if not cancel_wait.done():
                 return TIMED_OUT
-            await self._give_up(talking)
+            await self._cancel_prompt(session_task)
             return "cancelled"
         finally:
-            cancelling.cancel()
+            cancel_wait.cancel()
 
-    async def _give_up(self, talking: "asyncio.Task[str]") -> None:
-        """Tell the agent to stop, and let it end its turn; one that is gone has."""
+    async def _cancel_prompt(self, session_task: "asyncio.Task[str]") -> None:
+        """Cancel the prompt and wait until the agent ends its turn; an exited agent is no error."""
         self._questions.close()
         if self._session_id is None:
             return
         with suppress(TimeoutError, ConnectionError):
             async with asyncio.timeout(self._settings.limits.cancel_ms / 1000):
                 await self._peer.tell("session/cancel", {"sessionId": self._session_id})
-                await asyncio.wait({talking})
+                await asyncio.wait({session_task})
 
-    async def _talk(self, known: asked.RemoteTarget | None) -> str:
+    async def _run_session(self, known: asked.RemoteTarget | None) -> str:
         hello = {"protocolVersion": VERSION, "clientCapabilities": _NOTHING_LENT}
         greeting = await self._peer.ask("initialize", hello, _Greeting)
         if greeting.protocol_version != VERSION:
@@ -136,18 +136,18 @@ class AcpTurn:
         said = self._request.new_messages or self._request.messages
         prompt = prompt_of(said, abilities.prompt_capabilities or PromptAbilities())
         earlier = known.context_id if known is not None and abilities.load_session else None
-        session_id = await self._opened(earlier)
+        session_id = await self._open_session(earlier)
         await self._save(session_id, None)
         return await self._prompt(session_id, prompt)
 
-    async def _opened(self, earlier: str | None) -> str:
+    async def _open_session(self, earlier: str | None) -> str:
         place = {"cwd": self._settings.program.cwd, "mcpServers": []}
         if earlier is not None:
             try:
                 await self._peer.ask("session/load", {**place, "sessionId": earlier}, object)
             except errors.RemoteError as error:
-                # It was never prompted (a run whose session was has failed before): an agent may
-                # keep none of those, and a new one is as good.
+                # The session was never prompted (a run whose session was prompted has failed
+                # before): an agent need not keep such sessions, and a new one is as good.
                 logger.warning(
                     "Session '%s' is not loaded; a new one is opened: %s", earlier, error
                 )
@@ -156,7 +156,7 @@ class AcpTurn:
         return (await self._peer.ask("session/new", place, _Session)).session_id
 
     async def _prompt(self, session_id: str, prompt: list[Block]) -> str:
-        # Durable before it is sent: what may have arrived is never sent again.
+        # Saved before it is sent: a prompt that may have arrived is never sent again.
         await self._save(session_id, self._request.run_identity.run_id)
         self._session_id = session_id
         self._progress.begin(session_id)
@@ -179,9 +179,9 @@ class AcpTurn:
         await self._request.checkpoint.save(self._settings.program.target, state)
 
     async def _handle(self, method: str, params: Any, is_notification: bool) -> Any:  # noqa: FBT001
-        """What the agent tells and asks; it is lent nothing, so all else is refused."""
+        """Handle updates and permission requests; all other requests are refused."""
         if method == "session/update":
-            return self._heed(params)
+            return self._handle_update(params)
         if is_notification:
             return None
         refusal = library().RequestError
@@ -196,10 +196,10 @@ class AcpTurn:
         if wanted.session_id != self._session_id:
             raise refusal(_INVALID_PARAMS, "No such session is prompted.")
         if len(msgspec.json.encode(wanted)) > self._settings.limits.question_bytes:
-            raise refusal(_INVALID_PARAMS, "The request is too large to be shown to anybody.")
+            raise refusal(_INVALID_PARAMS, "The request is too large to be shown.")
         return await self._questions.answer(wanted)
 
-    def _heed(self, params: Any) -> None:
+    def _handle_update(self, params: Any) -> None:
         try:
             self._progress.heed(msgspec.convert(params, SessionUpdate))
         except msgspec.ValidationError as error:

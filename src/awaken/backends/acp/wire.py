@@ -1,4 +1,4 @@
-"""Messages over the pipes of a process, each a line, none too long and not too many."""
+"""Messages over the pipes of a process: one per line, bounded in size and number."""
 
 import asyncio
 import importlib
@@ -22,7 +22,7 @@ class _Error(Record, frozen=True, kw_only=True):
 
 
 class _Frame(Record, frozen=True, kw_only=True):
-    """As much of a message as the library relies on."""
+    """The fields of a message that the library relies on."""
 
     id: int | str | None = None
     method: str | None = None
@@ -32,8 +32,8 @@ class _Frame(Record, frozen=True, kw_only=True):
 class AcpWire:
     """The transport below the library's connection.
 
-    `broken` is set as soon as the agent breaks the protocol or a limit; nothing is read then. The
-    end of the agent's output is none of that: the connection fails what still waits for an answer.
+    `broken` is set as soon as the agent breaks the protocol or a limit; nothing is read after that.
+    The end of the agent's output does not set it: the connection fails the pending requests.
     """
 
     def __init__(self, process: AgentProcess, limits: AcpLimits) -> None:
@@ -45,13 +45,13 @@ class AcpWire:
         self._turn = asyncio.Lock()
 
     def fail(self, error: AwakenError) -> None:
-        """End the conversation for a reason; the first one counts."""
+        """End the session with an error; only the first error counts."""
         if not self.broken.done():
             self.broken.set_result(error)
 
     async def receive(self) -> dict[str, Any] | None:
-        """The next message, or None when there is none any more."""
-        # What was read before is handled first, by tasks: they must not pile up.
+        """Return the next message, or None at the end of the output."""
+        # Tasks handle the messages that were read before; let them run first, so none pile up.
         await asyncio.sleep(0)
         if self.broken.done():
             return None
@@ -67,7 +67,7 @@ class AcpWire:
         """Write a message.
 
         Raises:
-            ConnectionError: The agent cannot be asked any more.
+            ConnectionError: The agent has closed its input.
         """
         is_answer = "method" not in message
         try:
@@ -75,14 +75,14 @@ class AcpWire:
                 self._process.stdin.write(msgspec.json.encode(message) + b"\n")
                 await self._process.stdin.drain()
         except ConnectionError:
-            # Nobody is left who waits for an answer; that is noticed where it is read.
+            # The agent no longer waits for an answer; the reading side notices that it is gone.
             if not is_answer:
                 raise
         finally:
             self._open -= is_answer
 
     async def close(self) -> None:
-        """Nothing: the pipes are the process's."""
+        """Do nothing: the process owns the pipes."""
 
     async def _line(self) -> bytes:
         try:
@@ -92,7 +92,7 @@ class AcpWire:
             raise errors.RemoteTooLarge(problem=problem) from error
         self._left -= len(line)
         if self._left < 0:
-            problem = f"the agent said more than {self._limits.total_bytes} bytes"
+            problem = f"the agent wrote more than {self._limits.total_bytes} bytes"
             raise errors.RemoteTooLarge(problem=problem)
         return line
 
@@ -102,7 +102,8 @@ class AcpWire:
             frame = msgspec.convert(message, _Frame)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             shown = self._process.redacted(line.decode(errors="replace").strip())[:_SHOWN_CHARS]
-            problem = f"the agent wrote what is no message ({str(error)[:_SHOWN_CHARS]}): {shown}"
+            why = str(error)[:_SHOWN_CHARS]
+            problem = f"the agent wrote a line that is not a message ({why}): {shown}"
             raise errors.RemoteMalformed(problem=problem) from error
         self._open += frame.method is not None and "id" in message
         if self._open > self._limits.open_requests:
@@ -112,7 +113,7 @@ class AcpWire:
 
 
 def library() -> Any:
-    """The official package, once it is needed.
+    """Import the official package when it is first needed.
 
     Raises:
         InvalidBackendConfig: The extra `acp` is not installed.

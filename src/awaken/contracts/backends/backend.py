@@ -20,7 +20,7 @@ from .requests import (
 
 
 class CancellationCapability(StrEnum):
-    """How a backend can be told to stop."""
+    """How a run on a backend can be stopped."""
 
     NONE = "none"
     COOPERATIVE_TOKEN = "cooperative_token"
@@ -29,7 +29,7 @@ class CancellationCapability(StrEnum):
 
     @property
     def has_token(self) -> bool:
-        """Whether the backend looks at the run's cancellation itself."""
+        """Whether the backend observes the run's cancellation signal itself."""
         return self in (
             CancellationCapability.COOPERATIVE_TOKEN,
             CancellationCapability.COOPERATIVE_TOKEN_AND_REMOTE_ABORT,
@@ -37,7 +37,7 @@ class CancellationCapability(StrEnum):
 
     @property
     def has_abort(self) -> bool:
-        """Whether the other side has to be told to stop."""
+        """Whether the runtime has to send an abort to the remote side."""
         return self in (
             CancellationCapability.REMOTE_ABORT,
             CancellationCapability.COOPERATIVE_TOKEN_AND_REMOTE_ABORT,
@@ -62,7 +62,7 @@ class WaitCapability(StrEnum):
 
 
 class TranscriptCapability(StrEnum):
-    """How much of the conversation the backend takes."""
+    """How much of the conversation the backend accepts."""
 
     FULL_TRANSCRIPT = "full_transcript"
     INCREMENTAL_USER_MESSAGES_WITH_REMOTE_STATE = "incremental_user_messages_with_remote_state"
@@ -70,7 +70,7 @@ class TranscriptCapability(StrEnum):
 
 
 class OutputCapability(StrEnum):
-    """What the backend gives back."""
+    """What the backend returns."""
 
     TEXT = "text"
     TEXT_AND_ARTIFACTS = "text_and_artifacts"
@@ -130,6 +130,9 @@ class BackendCapabilities(Record, frozen=True, kw_only=True):
         return missing
 
 
+FULL_CAPABILITIES = BackendCapabilities()
+
+
 def check_delegate_request(
     capabilities: BackendCapabilities, request: BackendDelegateRunRequest
 ) -> None:
@@ -159,18 +162,18 @@ def check_root_request(
 class ExecutionBackend(Protocol):
     """Executes runs.
 
-    A backend says what it can do before a run is admitted, and is never asked for more. Everything
-    it waits for must let cancellation pass. What it raises ends the run as failed; the errors of
-    `backend_errors` say why in a way that programs can read. What a backend leaves out is as it is
-    here, also when it does not subclass this.
+    A backend reports its capabilities before a run is admitted; the runtime never asks for more.
+    Every await in it must let cancellation pass. An exception that it raises ends the run as
+    failed; the classes of `backends.errors` carry codes that programs can read. The methods that a
+    backend does not define have the defaults given here, even if it does not subclass this.
     """
 
     def capabilities(self) -> BackendCapabilities:
-        """What the backend can do; read before a run is admitted. By default the least."""
+        """What the backend can do, read before a run is admitted; by default the minimum."""
         return BackendCapabilities.remote_stateless_text()
 
     async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
-        """Execute a run that was asked for from outside, to its end or until it waits.
+        """Execute a run that a caller outside of any run requested, until it ends or waits.
 
         Raises:
             ExecutionBackendError: The run fails; by default because it cannot be executed at all.
@@ -178,7 +181,7 @@ class ExecutionBackend(Protocol):
         raise BackendExecutionFailed(problem="backend does not support root execution")
 
     async def execute_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
-        """Execute a run that another run asked for, to its end or until it waits.
+        """Execute a run that another run requested, until it ends or waits.
 
         Raises:
             ExecutionBackendError: The run fails; by default because it cannot be executed at all.
@@ -186,7 +189,7 @@ class ExecutionBackend(Protocol):
         raise BackendExecutionFailed(problem="backend does not support delegated execution")
 
     async def abort(self, request: BackendAbortRequest) -> None:
-        """Stop at the other side what a run had started there; nothing there is no error."""
+        """Stop what a run has started at the remote side; if there is nothing, do nothing."""
         return
 
 
@@ -195,7 +198,7 @@ class ExecutionBackendFactory(Protocol):
     """Makes backends for the endpoints that agents name."""
 
     def validate(self, endpoint: RemoteEndpoint) -> None:
-        """Check an endpoint without asking anybody; by default by building its backend.
+        """Check an endpoint without any network access; by default by building its backend.
 
         Raises:
             InvalidBackendConfig: It cannot be used; says why.
@@ -211,5 +214,5 @@ class ExecutionBackendFactory(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of connections and processes of every backend that was made."""
+        """Release the connections and processes of every backend that this factory built."""
         return

@@ -1,10 +1,11 @@
-"""What the runtime asks of a backend."""
+"""The requests that the runtime sends to a backend."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
+from awaken.contracts.backend_results import BackendRunResult
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.messages.message import Message, ToolCall
@@ -16,10 +17,10 @@ from awaken.contracts.tools.tool import ToolDescriptor
 
 
 class EventSink(Protocol):
-    """Shows what happens in a run to whoever watches it."""
+    """Passes the live events of a run to its subscribers."""
 
     def emit(self, event: AgentEvent) -> None:
-        """Show a live event."""
+        """Publish a live event."""
         ...
 
 
@@ -40,35 +41,35 @@ class CancelSignal(Protocol):
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody cancelled."""
+        """Whether the run was cancelled."""
         ...
 
     async def wait(self) -> None:
-        """Return as soon as somebody cancels."""
+        """Return as soon as the run is cancelled."""
         ...
 
 
 class DecisionChannel(Protocol):
-    """Asks whoever may decide, and waits for the answer while the run executes."""
+    """Asks for a decision and waits for it while the run executes."""
 
     async def ask(self, call: ToolCall, ticket: SuspendTicket) -> ToolCallResume:
-        """Open a durable ticket and wait until it is decided, from whichever process."""
+        """Open a durable ticket and wait until any process decides it."""
         ...
 
 
 class RemoteTarget(Record, frozen=True, kw_only=True):
-    """What is known of the work at one remote target; kept with the thread."""
+    """The recorded state of the work at one remote target, stored with the thread."""
 
     version: int = 1
     run_id: str = ""
     """The local run that it belongs to."""
     message_id: str | None = None
-    """What was sent last."""
+    """The id of the last message that was sent."""
     task_id: str | None = None
     context_id: str | None = None
     last_state: str | None = None
     question_id: str | None = None
-    """What tells the question that it waits with from any later one; None when nothing does."""
+    """Identifies the question that the task waits with; None if the remote side names none."""
     updated_at_ms: int = 0
 
 
@@ -82,29 +83,29 @@ REMOTE_TARGETS: StateKey[dict[str, RemoteTarget], dict[str, RemoteTarget]] = Sta
 
 
 class BackendCheckpoint(Protocol):
-    """What a backend knows of its side of a thread, durable."""
+    """Durable storage for what a backend knows about its side of a thread."""
 
     def load(self, target: str) -> RemoteTarget | None:
-        """What was saved last for a target, by this run or an earlier one of the thread."""
+        """The last saved state of a target, from this run or an earlier run of the thread."""
         ...
 
     async def save(self, target: str, state: RemoteTarget) -> None:
-        """Keep what is known; it is durable when this returns."""
+        """Store the state of a target; it is durable when this returns."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendControl:
-    """The ways into an executing run that its backend can serve."""
+    """The control channels of an executing run that its backend supports."""
 
     cancellation: CancelSignal | None = None
-    """Present when the backend looks at it itself."""
+    """Present if the backend observes cancellation itself."""
     decisions: DecisionChannel | None = None
-    """Present when the backend can wait for decisions."""
+    """Present if the backend can wait for decisions."""
 
 
 class BackendParentContext(Record, frozen=True, kw_only=True):
-    """The run, the thread and the call that asked for a delegated run."""
+    """The run, the thread and the call that requested a delegated run."""
 
     parent_run_id: str | None = None
     parent_thread_id: str | None = None
@@ -112,22 +113,26 @@ class BackendParentContext(Record, frozen=True, kw_only=True):
 
 
 class BackendDelegatePersistence(StrEnum):
-    """How long the other side has to remember a delegated run."""
+    """How long the remote side has to keep a delegated run."""
 
     EPHEMERAL = "ephemeral"
 
 
 class BackendDelegateContinuation(StrEnum):
-    """Whether a delegated run may go on from an earlier one."""
+    """Whether a delegated run may continue an earlier one."""
 
     DISABLED = "disabled"
 
 
 class BackendDelegatePolicy(Record, frozen=True, kw_only=True):
-    """What a delegated run asks of its backend."""
+    """What a delegated run requires of its backend."""
 
     persistence: BackendDelegatePersistence = BackendDelegatePersistence.EPHEMERAL
     continuation: BackendDelegateContinuation = BackendDelegateContinuation.DISABLED
+
+
+LocalDrive = Callable[[], Awaitable[BackendRunResult]]
+"""Takes a prepared run of this process through the agent loop to its end or its suspension."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +143,7 @@ class BackendRootRunRequest:
     messages: Sequence[Message]
     """The whole transcript."""
     new_messages: Sequence[Message]
-    """What this turn adds to it."""
+    """The messages that this turn adds to it."""
     sink: EventSink
     resolver: ExecutionResolver
     run_identity: RunIdentity
@@ -147,17 +152,17 @@ class BackendRootRunRequest:
     decisions: Sequence[tuple[str, ToolCallResume]] = ()
     overrides: InferenceOverride | None = None
     frontend_tools: Sequence[ToolDescriptor] = ()
-    local: Any = None
-    """The runtime's own run; only the local backend can use it."""
+    drive: LocalDrive | None = None
+    """Executes the run in this process; only the local backend can use it."""
     is_continuation: bool = False
-    """Whether the run waited and goes on."""
+    """Whether the run waited before and now continues."""
     is_recovered: bool = False
-    """Whether another process had begun it: what was sent may have arrived."""
+    """Whether another process had started it, so that its messages may have arrived."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendDelegateRunRequest:
-    """A run that another run asked for."""
+    """A run that another run requested."""
 
     agent_id: str
     messages: Sequence[Message]
@@ -169,14 +174,14 @@ class BackendDelegateRunRequest:
     checkpoint: BackendCheckpoint | None = None
     control: BackendControl = field(default_factory=BackendControl)
     policy: BackendDelegatePolicy = field(default_factory=BackendDelegatePolicy)
-    local: Any = None
+    drive: LocalDrive | None = None
     is_continuation: bool = False
     is_recovered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendAbortRequest:
-    """A run whose work at the other side is to be stopped."""
+    """A run whose work at the remote side is to be stopped."""
 
     agent_id: str
     run_identity: RunIdentity

@@ -15,7 +15,7 @@ class Base64Source(Record, frozen=True, kw_only=True, tag_field="type", tag="bas
 
 
 class UrlSource(Record, frozen=True, kw_only=True, tag_field="type", tag="url"):
-    """Bytes to be fetched by whoever needs them."""
+    """Bytes that the reader fetches from a URL."""
 
     url: str
 
@@ -49,7 +49,7 @@ class Audio(Record, frozen=True, kw_only=True, tag_field="type", tag="audio"):
 
 
 class Video(Record, frozen=True, kw_only=True, tag_field="type", tag="video"):
-    """A film."""
+    """A video recording."""
 
     source: Source
 
@@ -75,7 +75,7 @@ class Thinking(Record, frozen=True, kw_only=True, tag_field="type", tag="thinkin
     thinking: str
     signature: str | None = None
     origin: str | None = None
-    """The format and provider that made the signature; all others leave the block out."""
+    """The format and provider that made the signature; requests to others omit the block."""
 
 
 ContentBlock = Text | Image | Document | Audio | Video | ToolUse | ToolResultContent | Thinking
@@ -105,7 +105,7 @@ def encodable(text: str) -> str:
 def printable(text: str) -> str:
     """Return the text on one line, with everything invisible spelled out.
 
-    What models and strangers wrote reaches no terminal and no log as a control.
+    Text from models and other parties must not reach a terminal or a log as control characters.
     """
     if text.isprintable():
         return text

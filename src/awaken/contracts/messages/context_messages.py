@@ -36,13 +36,13 @@ class ContextMessage(Record, frozen=True, kw_only=True):
     cooldown_turns: int = 0
     """Steps to wait before the same content is injected again."""
     persistent: bool = False
-    """Stay for later steps instead of this one only."""
+    """Whether it stays for later steps, not only for this one."""
     consume_after_emit: bool = False
-    """With `persistent`: leave after the first request that carried it."""
+    """With `persistent`: dropped after the first request that carried it."""
     priority: int = 0
     """Lower goes earlier within the same target."""
     provenance: Provenance = Provenance.SYSTEM
-    """Whose words they are. Only those of the operator may be instructions."""
+    """The author of the text. Only the operator's text may be an instruction."""
 
     def __post_init__(self) -> None:
         if self.role is Role.SYSTEM and self.provenance is not Provenance.SYSTEM:
@@ -87,7 +87,7 @@ def conversation_context(key: str, role: Role, content: Content) -> ContextMessa
 
 
 def emit_once(key: str, content: Content, *, target: ContextTarget) -> ContextMessage:
-    """A message that waits for the next request and leaves with it."""
+    """A message that is sent with the next request and then dropped."""
     return ContextMessage(
         key=key,
         content=as_blocks(content),

@@ -1,4 +1,4 @@
-"""The pieces a model streams. They are events of the run as they stand, so nothing is copied."""
+"""The pieces a model streams. They are also events of the run, so nothing is copied."""
 
 from awaken.contracts.record import Record
 

@@ -1,4 +1,4 @@
-"""What threads and runs are told by tasks and by other agents: one form, made in one place.
+"""Messages to threads and runs from tasks and from other agents: one form, built in one place.
 
 `inbox_messages` is the only way from a payload to the messages that the model reads, whichever
 boundary the payload crosses: a live inbox, a queued dispatch, or a foreign process.
@@ -14,11 +14,10 @@ from awaken.contracts.errors import InvalidInput
 from awaken.contracts.record import Record
 
 from .content import encodable
-from .message import Message, Role, Sender, SenderKind, Visibility, as_blocks
-from .usage import TokenUsage
+from .message import Message, Role, Sender, SenderKind, TokenUsage, Visibility, as_blocks
 
 PAYLOAD_BYTES = 1024 * 1024
-"""The largest payload that is taken in."""
+"""The largest payload that is accepted."""
 
 
 class TaskEnded(Record, frozen=True, kw_only=True, tag_field="kind", tag="ended"):
@@ -30,13 +29,13 @@ class TaskEnded(Record, frozen=True, kw_only=True, tag_field="kind", tag="ended"
     result: Any = None
     error: str | None = None
     is_quiet: bool = False
-    """Whether a thread at rest stays so: the task was cancelled with the run that started it."""
+    """Whether it wakes no idle thread: the task was cancelled with the run that started it."""
     usage: TokenUsage | None = None
-    """What an agent's run has used."""
+    """The usage of the task, if it was an agent's run."""
 
 
 class TaskNews(Record, frozen=True, kw_only=True, tag_field="kind", tag="custom"):
-    """A task says something while it goes on."""
+    """A task reports something while it is running."""
 
     task_id: str
     event_type: str
@@ -44,15 +43,15 @@ class TaskNews(Record, frozen=True, kw_only=True, tag_field="kind", tag="custom"
 
 
 class AgentMessage(Record, frozen=True, kw_only=True, tag_field="kind", tag="agent_message"):
-    """An agent wrote to another one."""
+    """An agent sent a message to another agent."""
 
     content: str
     agent_id: str
-    """Who wrote it."""
+    """The agent that sent it."""
     thread_id: str
     run_id: str
     hops: int = 0
-    """How many agents have written because another one wrote, since a person did."""
+    """How many agent messages in a row caused this one, since a person's last message."""
 
 
 class PlainMessages(Record, frozen=True, kw_only=True, tag_field="kind", tag="messages"):
@@ -65,16 +64,16 @@ InboxPayload = TaskEnded | TaskNews | AgentMessage | PlainMessages
 
 
 def inbox_messages(payload: Any) -> tuple[Message, ...]:
-    """The messages that a payload stands for; one that was made elsewhere is checked first.
+    """Convert a payload into messages; the payload is validated first.
 
     Raises:
-        InvalidInput: The payload is malformed, empty or too large; nothing of it is taken.
+        InvalidInput: The payload is malformed, empty or too large; nothing of it is used.
     """
-    checked = _checked(payload)
+    checked = _decode_payload(payload)
     match checked:
         case PlainMessages(messages=messages):
             if not messages or any(it.role is not Role.USER for it in messages):
-                raise _refused("it has no messages, or one that is not a user's")
+                raise _invalid_payload("it has no messages, or one that is not a user's")
             return messages
         case TaskEnded() as ended:
             sender = Sender(
@@ -84,45 +83,45 @@ def inbox_messages(payload: Any) -> tuple[Message, ...]:
                 is_quiet=ended.is_quiet,
                 usage=ended.usage,
             )
-            return (_from_task(sender, ended.status, ended),)
-        case TaskNews() as news:
-            # A thread at rest stays so: it is read with whatever comes next.
-            sender = Sender(kind=SenderKind.TASK, task_id=news.task_id, is_quiet=True)
-            return (_from_task(sender, "custom", news),)
+            return (_build_task_message(sender, ended.status, ended),)
+        case TaskNews() as update:
+            # It does not wake an idle thread: the agent reads it with the next input.
+            sender = Sender(kind=SenderKind.TASK, task_id=update.task_id, is_quiet=True)
+            return (_build_task_message(sender, "custom", update),)
         case AgentMessage() as message:
-            return (_from_agent(message),)
+            return (_build_agent_message(message),)
 
 
-def _checked(payload: Any) -> InboxPayload:
+def _decode_payload(payload: Any) -> InboxPayload:
     try:
         size = len(msgspec.json.encode(payload))
-        # Converted also when it is one already: who made it may have put anything into it.
+        # Converted even if it already has the type: a struct does not validate its own fields.
         known: InboxPayload = msgspec.convert(msgspec.to_builtins(payload), InboxPayload)
     except (msgspec.ValidationError, TypeError, ValueError, RecursionError) as error:
-        raise _refused(str(error)) from error
+        raise _invalid_payload(str(error)) from error
     if size > PAYLOAD_BYTES:
-        raise _refused(f"it is larger than {PAYLOAD_BYTES} bytes")
+        raise _invalid_payload(f"it is larger than {PAYLOAD_BYTES} bytes")
     return known
 
 
-def _from_task(sender: Sender, kind: str, event: TaskEnded | TaskNews) -> Message:
+def _build_task_message(sender: Sender, kind: str, event: TaskEnded | TaskNews) -> Message:
     data = msgspec.to_builtins(event)
     data["kind"] = kind
     for name in ("status", "is_quiet", "usage"):
         data.pop(name, None)
     body = encodable(msgspec.json.encode(data).decode())
     text = (
-        f"<background-task-event kind={_attribute(kind)} task_id={_attribute(event.task_id)}>\n"
-        f"{_closed(body, 'background-task-event')}\n</background-task-event>"
+        f"<background-task-event kind={_quote(kind)} task_id={_quote(event.task_id)}>\n"
+        f"{_escape_end_tag(body, 'background-task-event')}\n</background-task-event>"
     )
-    return _internal(text, sender)
+    return _build_internal(text, sender)
 
 
-def _from_agent(message: AgentMessage) -> Message:
-    attributes = f"from={_attribute(message.agent_id)} thread_id={_attribute(message.thread_id)}"
+def _build_agent_message(message: AgentMessage) -> Message:
+    attributes = f"from={_quote(message.agent_id)} thread_id={_quote(message.thread_id)}"
     text = (
         f"<agent-message {attributes}>\n"
-        f"{_closed(encodable(message.content), 'agent-message')}\n</agent-message>"
+        f"{_escape_end_tag(encodable(message.content), 'agent-message')}\n</agent-message>"
     )
     sender = Sender(
         kind=SenderKind.AGENT,
@@ -131,10 +130,10 @@ def _from_agent(message: AgentMessage) -> Message:
         run_id=message.run_id,
         hops=message.hops,
     )
-    return _internal(text, sender)
+    return _build_internal(text, sender)
 
 
-def _internal(text: str, sender: Sender) -> Message:
+def _build_internal(text: str, sender: Sender) -> Message:
     return Message(
         role=Role.USER,
         content=as_blocks(text),
@@ -143,20 +142,20 @@ def _internal(text: str, sender: Sender) -> Message:
     )
 
 
-def _closed(text: str, tag: str) -> str:
-    """The text without anything that could end its frame: what is inside stays inside.
+def _escape_end_tag(text: str, tag: str) -> str:
+    """Escape every end tag in the text, so that the text cannot close its own frame.
 
-    However it is written: a model is less strict than a parser.
+    All spellings count, because a model is less strict than a parser.
     """
     return re.sub(rf"<(?=\s*/\s*{tag})", r"<\\", text, flags=re.IGNORECASE)
 
 
-def _refused(problem: str) -> InvalidInput:
+def _invalid_payload(problem: str) -> InvalidInput:
     return InvalidInput(what="The inbox payload", problem=problem)
 
 
-def _attribute(text: str) -> str:
-    """A text as the value of an attribute; nothing in it can end the value or the line."""
+def _quote(text: str) -> str:
+    """Quote a text as an attribute; nothing in it can end the value or the line."""
     return f'"{escape(text).translate(_BREAKS)}"'
 
 

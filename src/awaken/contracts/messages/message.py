@@ -1,16 +1,19 @@
 """Chat messages. A message is content only; queue items and events have other names."""
 
+import operator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Any
+from itertools import chain, islice
+from operator import attrgetter
+from typing import Any, overload
 
 from awaken.contracts.record import Record, always
 
 from .content import ContentBlock, Text, text_of
-from .usage import TokenUsage
 
 
 class Role(StrEnum):
-    """Who speaks."""
+    """The author of a message."""
 
     SYSTEM = "system"
     USER = "user"
@@ -26,16 +29,50 @@ class Visibility(StrEnum):
 
 
 class Provenance(StrEnum):
-    """Whose words a message has. What is not the system's own is data, never an instruction."""
+    """The source of a message's text. Only the system's own text may be an instruction."""
 
     SYSTEM = "system"
     """The operator, or the runtime itself."""
     USER = "user"
     MODEL = "model"
     TOOL = "tool"
-    """What a tool gave back, wherever it got it from."""
+    """The output of a tool, whatever its source."""
     REMOTE = "remote"
     """Another agent, a task, or a server outside of the operator's control."""
+
+
+class TokenUsage(Record, frozen=True, kw_only=True):
+    """Tokens of one call or of several; absent means that the provider did not report it."""
+
+    prompt_tokens: int | None = None
+    """All tokens of the request, those read from and written to a cache among them."""
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_creation_tokens: int | None = None
+    thinking_tokens: int | None = None
+    """Part of the completion tokens."""
+    cost_nanos: int | None = None
+    """Billionths of a US dollar; absent when the price is not known."""
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The cost in US dollars, or None if the price is not known."""
+        return None if self.cost_nanos is None else self.cost_nanos / 1e9
+
+    def plus(self, other: "TokenUsage | None") -> "TokenUsage":
+        """Add two counts field by field; negative counts add nothing."""
+        if other is None:
+            return self
+        counts = []
+        for left, right in zip(_counts_of(self), _counts_of(other), strict=True):
+            is_counted = right is not None and right >= 0
+            counts.append(right + (left or 0) if is_counted else left)
+        return TokenUsage(**dict(zip(_COUNTS, counts, strict=True)))
+
+
+_COUNTS = TokenUsage.__struct_fields__
+_counts_of = attrgetter(*_COUNTS)
 
 
 class ToolCall(Record, frozen=True, kw_only=True):
@@ -54,20 +91,20 @@ class MessageMetadata(Record, frozen=True, kw_only=True):
     run_id: str | None = None
     step_index: int | None = None
     provenance: Provenance | None = None
-    """Whose words it has if its role does not tell: it was put into a request by a plugin."""
+    """The source of the text if the role does not say it: a plugin put it into the request."""
 
 
 class SenderKind(StrEnum):
-    """Who else than a person or a model can write into a thread."""
+    """Senders into a thread other than a person or a model."""
 
     TASK = "task"
     AGENT = "agent"
 
 
 class Sender(Record, frozen=True, kw_only=True):
-    """Who wrote a message that no person wrote. Only the runtime fills it in.
+    """The sender of a message that is not a person's. Only the runtime fills it in.
 
-    Such a message never takes the place of a decision that a run waits for.
+    Such a message never replaces a decision that a run waits for.
     """
 
     kind: SenderKind
@@ -76,24 +113,24 @@ class Sender(Record, frozen=True, kw_only=True):
     run_id: str | None = None
     task_id: str | None = None
     is_end: bool = False
-    """Whether it tells the end of the task."""
+    """Whether it reports the end of the task."""
     is_quiet: bool = False
-    """Whether it wakes nobody: the task was cancelled with the run that had started it."""
+    """Whether it wakes no run: the task was cancelled with the run that had started it."""
     usage: TokenUsage | None = None
-    """What a task that was an agent's run has used; its owner is charged with it."""
+    """The usage of a task that was an agent's run; its owner is charged for it."""
     hops: int = 0
-    """How many agents have written because another one wrote, since a person did."""
+    """How many agent messages in a row caused this one, since a person's last message."""
 
     @property
     def is_progress(self) -> bool:
-        """Whether a task says how far it is: by itself no reason to ask the model."""
+        """Whether a task reports progress, which alone is no reason to call the model."""
         return self.kind is SenderKind.TASK and not self.is_end
 
 
 class Message(Record, frozen=True, kw_only=True, gc=True, weakref=True):
     """One entry of a thread's transcript.
 
-    `id` is absent until the message enters a thread; the runtime's `IdSource` gives it one.
+    `id` is absent until the message enters a thread; then the runtime's `IdSource` assigns one.
     """
 
     role: Role
@@ -112,15 +149,15 @@ class Message(Record, frozen=True, kw_only=True, gc=True, weakref=True):
 
     @property
     def provenance(self) -> Provenance:
-        """Whose words it has; clients cannot claim another one."""
+        """The source of the text; clients cannot claim another one."""
         if self.sender is not None:
             return Provenance.REMOTE
-        told = self.metadata.provenance if self.metadata is not None else None
-        return told or _PROVENANCE[self.role]
+        recorded = self.metadata.provenance if self.metadata is not None else None
+        return recorded or _PROVENANCE[self.role]
 
     @property
     def is_for_agent(self) -> bool:
-        """Whether an agent elsewhere is told it: a user, another agent or a task says it."""
+        """Whether it is sent on to a remote agent: its author is a user, an agent or a task."""
         is_open = self.visibility is Visibility.ALL or self.sender is not None
         return self.role is Role.USER and is_open
 
@@ -187,7 +224,7 @@ def as_blocks(content: Content) -> tuple[ContentBlock, ...]:
 
 
 class MessageRecord(Record, frozen=True, kw_only=True):
-    """A message as the store lists it: with its place in the thread and its producer."""
+    """A message as the store lists it, with its sequence number and its producer."""
 
     message_id: str
     thread_id: str
@@ -201,7 +238,7 @@ class MessageRecord(Record, frozen=True, kw_only=True):
 
 
 def record_of(message: Message, *, thread_id: str, seq: int, created_at: int) -> MessageRecord:
-    """Place a message in its thread; the producer comes from its metadata."""
+    """Build the stored record of a message; the producer comes from its metadata."""
     metadata = message.metadata or MessageMetadata()
     return MessageRecord(
         message_id=message.id or f"{thread_id}:{seq}",
@@ -213,3 +250,53 @@ def record_of(message: Message, *, thread_id: str, seq: int, created_at: int) ->
         tool_call_id=message.tool_call_id,
         created_at=created_at,
     )
+
+
+class Transcript(Sequence[Message]):
+    """A view of the first messages of an append-only list, followed by messages of its own.
+
+    Creating one is cheap however long the list is, because nothing is copied. Messages that are
+    appended to the list later are not visible in it.
+    """
+
+    __slots__ = ("_base", "_length", "_own")
+
+    def __init__(self, base: Sequence[Message] = ()) -> None:
+        self._base = base
+        self._length = len(base)
+        self._own: list[Message] = []
+
+    def append(self, message: Message) -> None:
+        """Add a message at the end; the underlying list does not change."""
+        self._own.append(message)
+
+    def __len__(self) -> int:
+        return self._length + len(self._own)
+
+    def __iter__(self) -> Iterator[Message]:
+        return chain(islice(self._base, self._length), self._own)
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            message = f"there is no message {index} of {len(self)}"
+            raise IndexError(message)
+        return self._base[place] if place < self._length else self._own[place - self._length]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(map(operator.eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Transcript({list(self)!r})"

@@ -1,4 +1,4 @@
-"""How much memory a decoded record takes, roughly."""
+"""Estimates of the memory that a decoded record takes."""
 
 from sys import getsizeof
 from typing import Any
@@ -13,7 +13,7 @@ _VALUE_BYTES = 64
 
 
 def message_bytes(message: Message) -> int:
-    """What a message takes, with its texts as they are held."""
+    """The estimated bytes of a message in memory."""
     size = _MESSAGE_BYTES
     for block in message.content:
         size += getsizeof(block.text) if type(block) is Text else value_bytes(block)
@@ -23,7 +23,7 @@ def message_bytes(message: Message) -> int:
 
 
 def value_bytes(value: Any) -> int:
-    """What JSON takes once it is decoded, or a record with everything in it."""
+    """The estimated bytes of decoded JSON, or of a record with all its fields."""
     size, waiting = 0, [value]
     while waiting:
         it = waiting.pop()

@@ -1,4 +1,4 @@
-"""Where the servers are that a process asks."""
+"""Addresses of the servers that a process calls."""
 
 from urllib.parse import urlsplit
 
@@ -8,14 +8,14 @@ _PORTS = {"https": 443, "http": 80}
 
 
 class ServerAddress(Record, frozen=True, kw_only=True):
-    """A server, without the path, the name and the password that its URL may have."""
+    """Host and port of a server, without the path and the credentials of its URL."""
 
     host: str
     port: int
 
 
 def server_of(url: str | None) -> ServerAddress | None:
-    """The server that a URL names; None if it names none, as that of a program does."""
+    """The server that a URL names, or None if it names none."""
     try:
         parts = urlsplit(url or "")
         port = parts.port or _PORTS.get(parts.scheme)

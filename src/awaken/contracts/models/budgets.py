@@ -1,7 +1,7 @@
-"""Budgets: what runs, threads and tenants may spend, and the ledgers that say what they have.
+"""Budgets: what runs, threads and tenants may spend, and the ledgers of what they have spent.
 
-A call is reserved before it is made and settled after it, so that what is promised to calls on
-their way counts as spent until they are over.
+The cost of a call is reserved before the call and settled after it, so that reservations of calls
+in flight count as spent until the calls are over.
 """
 
 import math
@@ -20,11 +20,11 @@ from .inference import TokenUsage
 from .model_specs import NANOS, ModelSpec
 
 HOLD_MS = 3_600_000
-"""How long a reservation counts that nobody settles, because its process died."""
+"""How long a reservation counts that is never settled because its process died."""
 
 
 class BudgetScope(StrEnum):
-    """Whose spending a budget limits."""
+    """The scope whose spending a budget limits."""
 
     RUN = "run"
     THREAD = "thread"
@@ -40,7 +40,7 @@ class Budget(StrictRecord, frozen=True, kw_only=True):
     """Prompt and completion tokens together."""
     cost_usd: float | None = None
     time_ms: int | None = None
-    """Time in which runs execute; waiting for a decision costs none."""
+    """Time in which runs execute; waiting for a decision does not count."""
     soft: bool = False
 
     def __post_init__(self) -> None:
@@ -57,7 +57,7 @@ class Budget(StrictRecord, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """What tells two budgets apart."""
+        """Identifies the budget in a ledger."""
         return f"{self.scope}:{self.tokens}:{self.cost_usd}:{self.time_ms}"
 
     @property
@@ -69,7 +69,7 @@ class Budget(StrictRecord, frozen=True, kw_only=True):
 
 
 class Amount(Record, frozen=True, kw_only=True):
-    """What was spent, or may be."""
+    """An amount of tokens, money and time."""
 
     tokens: int = 0
     nanos: int = 0
@@ -78,7 +78,7 @@ class Amount(Record, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, usage: TokenUsage) -> "Amount":
-        """Usage as an amount; negative counts are none."""
+        """Usage as an amount; negative counts become 0."""
         counts = (usage.prompt_tokens, usage.completion_tokens)
         tokens = sum(max(0, count or 0) for count in counts)
         return cls(tokens=tokens, nanos=max(0, usage.cost_nanos or 0))
@@ -93,7 +93,7 @@ class Amount(Record, frozen=True, kw_only=True):
 
 
 class Hold(Record, frozen=True, kw_only=True):
-    """What one call on its way may spend."""
+    """The reservation of one call in flight."""
 
     amount: Amount
     at: int
@@ -101,18 +101,18 @@ class Hold(Record, frozen=True, kw_only=True):
 
 
 class Share(Record, frozen=True, kw_only=True):
-    """What a run has given to one below it."""
+    """The part of its budgets that a run has given to a child run."""
 
     run_id: str
-    """The run that has given it."""
+    """The run that gave it."""
     call_id: str
-    """The call that started it."""
+    """The tool call that started the child run."""
     budgets: tuple[Budget, ...]
-    """What it may spend."""
+    """What the child run may spend."""
 
     @property
     def most(self) -> Amount:
-        """What they allow together. Time is not given away: it passes for all at once."""
+        """The limit of all budgets together, without time, which passes for all runs at once."""
         limits = [dict(budget.limits) for budget in self.budgets]
         tokens, nanos = (
             min((limit[unit] for limit in limits if unit in limit), default=0)
@@ -122,24 +122,24 @@ class Share(Record, frozen=True, kw_only=True):
 
 
 class Ledger(Record, frozen=True, kw_only=True):
-    """What was spent in one scope, what is promised to calls, and which budgets were extended."""
+    """What was spent in one scope, what calls have reserved, and which budgets were extended."""
 
     spent: Amount = Amount()
     holds: Mapping[str, Hold] = {}
-    """One for each run that is in a call; a run that goes on elsewhere replaces its own."""
+    """One per run with a call in flight; a run that another process continues replaces its own."""
     extended: Mapping[str, int] = {}
-    """How many times its limit a soft budget was given in addition, by the budget's key."""
+    """How often a soft budget was extended by its limit, by the budget's key."""
     budgets: Mapping[str, tuple[Budget, ...]] = {}
-    """Those that its agents brought to a run, by the agent's id; no other ledger has any."""
+    """The budgets of the agents of a run, by agent id; only the ledgers of runs have them."""
     shares: Mapping[str, Share] = {}
-    """What was given to runs below, by their ids; a tenant's ledger has none."""
+    """What was given to child runs, by run id; a tenant's ledger has none."""
 
     def open_holds(self, now: int) -> dict[str, Hold]:
         """The reservations that still count."""
         return {name: hold for name, hold in self.holds.items() if now - hold.at < HOLD_MS}
 
     def holding(self, name: str, amount: Amount, now: int) -> "Ledger":
-        """Return the ledger with a call's reservation in the place of its run's earlier one."""
+        """Return the ledger with a call's reservation, which replaces its run's earlier one."""
         holds = {**self.open_holds(now), name: Hold(amount=amount, at=now)}
         return msgspec.structs.replace(self, holds=holds)
 
@@ -159,7 +159,7 @@ class Ledger(Record, frozen=True, kw_only=True):
 
 
 RUN_LEDGER: StateKey[Ledger, Ledger] = StateKey("__runtime.run_ledger", default=Ledger())
-"""What a run spent that its usage does not say; its time is what other ledgers were charged."""
+"""What a run spent beyond its usage; its time is what was charged to other ledgers."""
 THREAD_LEDGER: StateKey[Ledger, Ledger] = StateKey(
     "__runtime.thread_ledger", default=Ledger(), scope=StateScope.THREAD
 )
@@ -181,7 +181,7 @@ class Allowance(Record, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, budget: Budget, ledger: Ledger, now: int, caller: str = "") -> "Allowance":
-        """A budget's allowance by a ledger; what is promised to others counts unless it is soft."""
+        """The allowance of a budget; other calls' reservations count unless the budget is soft."""
         used = ledger.spent
         if not budget.soft:
             for name, hold in ledger.open_holds(now).items():
@@ -189,7 +189,7 @@ class Allowance(Record, frozen=True, kw_only=True):
         return cls(budget=budget, used=used, extended=ledger.extended.get(budget.key, 0))
 
     def left(self, unit: str) -> int | None:
-        """How much of a unit is left, at least 0; None when it is not limited."""
+        """How much of a unit remains, at least 0; None if the budget does not limit it."""
         for name, limit in self.budget.limits:
             if name == unit:
                 return max(0, limit * (1 + self.extended) - int(getattr(self.used, unit)))
@@ -197,14 +197,14 @@ class Allowance(Record, frozen=True, kw_only=True):
 
     @property
     def used_up(self) -> str | None:
-        """Which limit is used up, in words; None when something is left of each."""
+        """The limit that is used up, as a text; None if some of every unit remains."""
         for unit, _ in self.budget.limits:
             if self.left(unit) == 0:
                 return self.words(unit)
         return None
 
     def words(self, unit: str) -> str:
-        """A limit as people read it: `thread: 1,000 tokens`."""
+        """A limit as a text for people: `thread: 1,000 tokens`."""
         limit = dict(self.budget.limits)[unit] * (1 + self.extended)
         text = f"${limit / NANOS:,}" if unit == "nanos" else f"{limit:,} {unit}"
         return f"{self.budget.scope}: {text}"
@@ -219,7 +219,7 @@ class BudgetExceeded(RunError):
 
     @property
     def reason(self) -> StoppedReason:
-        """How the run's record names it."""
+        """The reason as the run's record stores it."""
         return StoppedReason(code=self.code, detail=self.detail)
 
 
@@ -235,13 +235,13 @@ def split(allowances: Iterable[Allowance], share: float) -> tuple[Budget, ...]:
         message = "a share is more than 0 and at most 1"
         raise ValueError(message)
     return tuple(
-        _shared(allowance, share)
+        _split_allowance(allowance, share)
         for allowance in allowances
         if allowance.budget.scope is not BudgetScope.TENANT
     )
 
 
-def _shared(allowance: Allowance, share: float) -> Budget:
+def _split_allowance(allowance: Allowance, share: float) -> Budget:
     parts: dict[str, int] = {}
     for unit, _ in allowance.budget.limits:
         parts[unit] = math.floor((allowance.left(unit) or 0) * share)
@@ -256,7 +256,7 @@ def _shared(allowance: Allowance, share: float) -> Budget:
 
 
 class PriceList(Protocol):
-    """What models cost."""
+    """The prices of models."""
 
     def nanos(self, model: ModelSpec, usage: TokenUsage) -> int | None:
         """The cost in billionths of a US dollar, or None when the model's price is not known."""
@@ -264,7 +264,7 @@ class PriceList(Protocol):
 
 
 class OwnPrices:
-    """A `PriceList` of the prices that are written in the models themselves."""
+    """A `PriceList` that uses the prices of the model specs."""
 
     __slots__ = ()
 
@@ -274,5 +274,5 @@ class OwnPrices:
 
 
 def decoded_ledger(value: Any) -> Ledger:
-    """A ledger from its stored form; None is an empty one."""
+    """Decode a ledger from its stored form; None gives an empty one."""
     return Ledger() if value is None else msgspec.convert(value, Ledger)

@@ -21,7 +21,7 @@ class ModelError(RunError):
 
     @property
     def counts_against_model(self) -> bool:
-        """Whether the model's circuit breaker hears of it."""
+        """Whether the model's circuit breaker counts it."""
         return self.retryable
 
 

@@ -1,4 +1,4 @@
-"""The model port: what a provider is asked, what it streams back, how it fails."""
+"""The model port: requests to a provider, the events it streams back, and its results."""
 
 from collections.abc import AsyncGenerator, Sequence
 from enum import StrEnum
@@ -9,7 +9,7 @@ import msgspec
 from awaken.contracts.messages.content import ContentBlock, Text, text_of
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.messages.message import Message, ToolCall
-from awaken.contracts.messages.usage import TokenUsage as TokenUsage
+from awaken.contracts.messages.message import TokenUsage as TokenUsage
 from awaken.contracts.record import Record, StrictRecord
 
 from .addresses import ServerAddress
@@ -25,7 +25,7 @@ class StopReason(StrEnum):
 
 
 class VendorAnswer(Record, frozen=True, kw_only=True):
-    """What the vendor calls an answer, and the model that gave it, as far as it says."""
+    """The vendor's id of an answer and the model that gave it, as far as it reports them."""
 
     id: str | None = None
     model: str | None = None
@@ -40,7 +40,7 @@ class StreamResult(Record, frozen=True, kw_only=True):
     stop_reason: StopReason | None = None
     has_incomplete_tool_calls: bool = False
     dropped_calls: tuple[str, ...] = ()
-    """Why calls of this turn cannot be executed, one text for each."""
+    """Why calls of this turn cannot be executed, one text per call."""
     vendor: VendorAnswer | None = None
 
     @property
@@ -50,7 +50,7 @@ class StreamResult(Record, frozen=True, kw_only=True):
 
     @property
     def needs_truncation_recovery(self) -> bool:
-        """Whether the model was cut off in the middle of something."""
+        """Whether the output limit cut the model off in the middle of a text or a call."""
         if self.stop_reason is not StopReason.MAX_TOKENS:
             return False
         has_text = any(type(block) is Text and block.text for block in self.content)
@@ -66,14 +66,14 @@ class InferenceFailure(Record, frozen=True, kw_only=True):
 
 
 class CompactionMode(StrEnum):
-    """Where a compaction may cut."""
+    """Where a compaction may cut the history."""
 
     KEEP_RECENT_RAW_SUFFIX = "keep_recent_raw_suffix"
     COMPACT_TO_SAFE_FRONTIER = "compact_to_safe_frontier"
 
 
 class ContextWindowPolicy(StrictRecord, frozen=True, kw_only=True):
-    """How much history a request may carry."""
+    """How much history a request may contain."""
 
     max_context_tokens: int = 200_000
     max_output_tokens: int = 16_384
@@ -112,7 +112,7 @@ class InferenceOverride(StrictRecord, frozen=True, kw_only=True):
     top_p: float | None = None
     reasoning_effort: ReasoningEffort | None = None
     provider_options: dict[str, Any] | None = None
-    """Fields that are put into the request as they stand, for what only one vendor has."""
+    """Vendor-specific fields, put into the request unchanged."""
 
     def merged(self, other: "InferenceOverride | None") -> "InferenceOverride":
         """Combine two overrides; a field set in `other` wins, provider options one by one."""
@@ -142,9 +142,9 @@ class ModelTool(Record, frozen=True, kw_only=True):
 
 
 class InferenceRequest(Record, frozen=True, kw_only=True):
-    """One question to a model.
+    """One request to a model.
 
-    `messages` is a view of the runtime's own transcript: copy what you keep beyond the call.
+    `messages` is a view of the runtime's own transcript: copy what is kept beyond the call.
     """
 
     upstream_model: str
@@ -156,7 +156,7 @@ class InferenceRequest(Record, frozen=True, kw_only=True):
     output_schema: dict[str, Any] | None = None
     """The JSON Schema that the answer must fit, for providers that can enforce one."""
     tool_choice: str | None = None
-    """The tool that must be called, `required` for any, `none`; absent: as the model likes."""
+    """The tool that must be called, `required` for any, or `none`; absent: the model chooses."""
 
 
 class BlockStop(Record, frozen=True, kw_only=True):
@@ -164,15 +164,15 @@ class BlockStop(Record, frozen=True, kw_only=True):
 
 
 class ThinkingSignature(Record, frozen=True, kw_only=True):
-    """The end of a block of reasoning, with what the vendor wants back together with it."""
+    """The end of a reasoning block, with the signature that the vendor requires back with it."""
 
     signature: str | None
     origin: str | None = None
-    """Which format and provider the signature belongs to; no other one sends it."""
+    """The format and provider of the signature; requests to others omit it."""
 
 
 class CallSignature(Record, frozen=True, kw_only=True):
-    """What the vendor wants back together with a tool call."""
+    """The signature that the vendor requires back with a tool call."""
 
     id: str
     signature: str
@@ -191,7 +191,7 @@ class Stop(Record, frozen=True, kw_only=True):
 
 
 class Alive(Record, frozen=True, kw_only=True):
-    """Something came that says nothing: the vendor still works on the answer."""
+    """A keep-alive without content: the vendor still works on the answer."""
 
 
 ModelEvent = (
@@ -220,15 +220,15 @@ class ModelClient(Protocol):
     name: str
 
     def stream(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Ask the model and yield its answer as it comes."""
+        """Call the model and yield its answer as it arrives."""
         ...
 
 
 @runtime_checkable
 class Addressed(Protocol):
-    """A model client that says which server it asks, for those who watch calls."""
+    """A model client that names the server it calls, for telemetry."""
 
     @property
     def server(self) -> ServerAddress | None:
-        """The server; None if it is not known."""
+        """The server, or None if it is not known."""
         ...

@@ -13,7 +13,7 @@ from awaken.contracts.secrets import RedactedString
 from .inference import TokenUsage
 
 NANOS = 1_000_000_000
-"""How many parts a US dollar has in our accounts."""
+"""How many units a US dollar has in the ledgers."""
 _CUTOFF = re.compile(r"(\d{4})-(\d{2})(?:-(\d{2}))?")
 _MONTH_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
@@ -43,7 +43,7 @@ class Modalities(StrictRecord, frozen=True, kw_only=True):
 
 
 class ModelPrices(StrictRecord, frozen=True, kw_only=True):
-    """US dollars for a million tokens; an absent price of cached tokens is that of input."""
+    """US dollars per million tokens; an absent price of cached tokens is the price of input."""
 
     input: float
     output: float
@@ -58,7 +58,7 @@ class ModelPrices(StrictRecord, frozen=True, kw_only=True):
                 raise ValueError(message)
 
     def nanos(self, usage: TokenUsage) -> int:
-        """What these tokens cost, in billionths of a dollar; cached ones are part of the prompt."""
+        """The cost of these tokens in billionths of a dollar; the prompt includes cached ones."""
         read, written = usage.cache_read_tokens or 0, usage.cache_creation_tokens or 0
         fresh = max(0, (usage.prompt_tokens or 0) - read - written)
         dollars_per_million = (
@@ -83,7 +83,7 @@ class ModelSpec(StrictRecord, frozen=True, kw_only=True):
     """`YYYY-MM` or `YYYY-MM-DD`."""
     prices: ModelPrices | None = None
     options: dict[str, Any] = {}
-    """Fields that are put into every request as they stand, for what only this vendor has."""
+    """Vendor-specific fields, put into every request unchanged."""
 
     def __post_init__(self) -> None:
         for name in ("id", "provider_id", "upstream_model"):
@@ -116,7 +116,7 @@ def _is_date(text: str) -> bool:
 
 
 class PoolRole(StrEnum):
-    """When a member of a pool is asked."""
+    """When a member of a pool is called."""
 
     MEMBER = "member"
     FAILOVER_ONLY = "failover_only"
@@ -149,9 +149,9 @@ class ModelPool(StrictRecord, frozen=True, kw_only=True):
     members: tuple[PoolMember, ...]
     routing: PoolRouting = PoolRouting.STICKY
     max_switches: int = 4
-    """How often one inference may go on with another member."""
+    """How often one inference may switch to another member."""
     max_call_usd: float | None = None
-    """A member whose next call may cost more than this is passed over for a cheaper one."""
+    """A member whose next call may cost more than this is skipped for a cheaper one."""
 
     def __post_init__(self) -> None:
         names = [member.model_id for member in self.members]
@@ -181,14 +181,14 @@ class ProviderSpec(StrictRecord, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if isinstance(self.api_key, str):
-            # Written as a plain text, it would be shown.
+            # A plain string would show up in logs and errors.
             msgspec.structs.force_setattr(self, "api_key", RedactedString(self.api_key))
         for name in ("id", "adapter"):
             if not str(getattr(self, name)).strip():
                 message = f"provider {name} must not be empty"
                 raise ValueError(message)
         timeout_ms: Any = self.timeout_ms
-        # What is no number is refused with all other wrong types, when the spec is checked.
+        # Other types are refused with all other type errors, when the spec is checked.
         if isinstance(timeout_ms, int) and timeout_ms <= 0:
             message = f"provider '{self.id}': timeout_ms must be positive"
             raise ValueError(message)
@@ -200,12 +200,12 @@ class ProviderSpec(StrictRecord, frozen=True, kw_only=True):
 
 
 class RetryPolicy(StrictRecord, frozen=True, kw_only=True):
-    """How often and how long a model is asked again; the agent's config section `retry`."""
+    """How often and how long model calls are retried; the agent's config section `retry`."""
 
     max_retries: int = 2
-    """Further calls after ones that failed before the model said anything."""
+    """Retries of calls that failed before the model produced any output."""
     max_stream_retries: int = 2
-    """Further calls after ones that broke off in the middle of an answer."""
+    """Retries of calls that broke off in the middle of an answer."""
     backoff_base_ms: int = 500
     overloaded_backoff_base_ms: int = 2_000
     backoff_cap_ms: int = 8_000

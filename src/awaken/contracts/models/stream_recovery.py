@@ -1,4 +1,4 @@
-"""How to go on with an answer whose stream broke off."""
+"""How to continue an answer whose stream broke off."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -34,7 +34,7 @@ class InterruptSnapshot(Record, frozen=True, kw_only=True):
 
 
 class RecoveryPlan(StrEnum):
-    """How to go on after a broken stream."""
+    """How to continue after a broken stream."""
 
     CONTINUE_TEXT = "continue_text"
     SYNTHESIZE_TOOL_USE = "synthesize_tool_use"
@@ -53,7 +53,7 @@ def recovery_plan(snapshot: InterruptSnapshot) -> RecoveryPlan:
 
 
 def continued_text(messages: Sequence[Message]) -> str | None:
-    """What a model is asked to continue, or None when it is asked for a new answer."""
+    """The text that the model is asked to continue, or None if a new answer is requested."""
     if len(messages) < 2 or messages[-1].text not in (TRUNCATED_PROMPT, INTERRUPTED_PROMPT):
         return None
     return messages[-2].text if messages[-2].role is Role.ASSISTANT else None

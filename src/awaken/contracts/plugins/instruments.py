@@ -1,8 +1,8 @@
-"""Watching runs from around: what telemetry is told, and where it stands in the call stack.
+"""The port of telemetry: context managers around runs, model calls and tool calls.
 
-An instrument is entered before the thing it watches begins and left after it ended, in the same
-task, so that what happens inside (a request over HTTP, a span of the tool's own) can be put below
-it. Nothing it does may change a run: what it raises is logged and forgotten.
+An instrument is entered before the watched call begins and left after it ended, in the same task,
+so that everything inside (an HTTP request, a span of the tool) becomes its child. An instrument
+cannot change a run: the runtime logs what it raises and continues.
 """
 
 from contextlib import AbstractContextManager
@@ -10,8 +10,7 @@ from typing import Protocol
 
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.lifecycle import Termination
-from awaken.contracts.messages.message import ToolCall
-from awaken.contracts.messages.usage import TokenUsage
+from awaken.contracts.messages.message import TokenUsage, ToolCall
 from awaken.contracts.models.addresses import ServerAddress
 from awaken.contracts.models.inference import InferenceRequest, StreamResult
 from awaken.contracts.record import Record
@@ -21,15 +20,15 @@ from awaken.contracts.tools.tool import ToolDescriptor
 
 
 class RunWatch(Protocol):
-    """A run while it executes here."""
+    """Watches a run while it executes in this process."""
 
     def ended(self, termination: Termination, usage: TokenUsage) -> None:
-        """Hear how it ended, or that it waits."""
+        """Called when the run ended or began to wait."""
         ...
 
 
 class ModelCall(Record, frozen=True, kw_only=True):
-    """One call of a model; a retry is another one."""
+    """One call of a model; each retry is a call of its own."""
 
     request: InferenceRequest
     model_id: str
@@ -37,31 +36,31 @@ class ModelCall(Record, frozen=True, kw_only=True):
     agent_id: str
     step: int
     server: ServerAddress | None = None
-    """Who is asked, if the client says so."""
+    """The server that is called, if the client names it."""
 
 
 class ModelWatch(Protocol):
-    """A call of a model."""
+    """Watches one model call."""
 
     def begun(self) -> None:
-        """Hear that the first piece of the answer came."""
+        """Called when the first piece of the answer arrived."""
         ...
 
     def ended(self, answer: StreamResult, usage: TokenUsage | None) -> None:
-        """Hear what this call has said; one that failed is left with its error instead."""
+        """Called with the answer; a failed call leaves the context with its error instead."""
         ...
 
 
 class ToolWatch(Protocol):
-    """A call of a tool."""
+    """Watches one tool call."""
 
     def ended(self, result: ToolResult) -> None:
-        """Hear its result, also when it is an error or waits for somebody."""
+        """Called with the result, also if it is an error or a suspension."""
         ...
 
 
 class Instrument(Protocol):
-    """Watches one run, from when it begins here, or goes on, until it ends or waits."""
+    """Watches one run, from its start or continuation in this process until it ends or waits."""
 
     def run(self, *, is_continued: bool) -> AbstractContextManager[RunWatch]:
         """Watch the run itself."""
@@ -76,19 +75,19 @@ class Instrument(Protocol):
     ) -> AbstractContextManager[ToolWatch]:
         """Watch a call of a tool, from the moment its code is about to run.
 
-        `tool.id` is one of few: for a tool that a client brought it is `UNKNOWN_TOOL`, and only
-        the call has its name.
+        The values of `tool.id` are bounded: for a tool of a client it is `UNKNOWN_TOOL`, and only
+        the call has the name.
         """
         ...
 
     def handed_over(self, agent: AgentSpec) -> None:
-        """Hear that another agent speaks from now on."""
+        """Called when the run was handed over to another agent."""
         ...
 
 
 class InstrumentMaker(Protocol):
-    """Makes the instrument of a run; None when this one is not watched."""
+    """Builds the instrument of a run; None if the run is not watched."""
 
     def __call__(self, run: RunIdentity, agent: AgentSpec) -> Instrument | None:
-        """Make it; it is the run's own."""
+        """Build the instrument; no other run uses it."""
         ...

@@ -1,4 +1,4 @@
-"""The state keys and actions of the loop that plugins may read and use."""
+"""The state keys and scheduled actions of the loop that plugins may use."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -44,7 +44,7 @@ SET_INFERENCE_OVERRIDE = ScheduledActionSpec[InferenceOverride](
 
 
 class RunLifecycle(Record, frozen=True, kw_only=True):
-    """Where the run is; plugins end a run by updating it with `End`."""
+    """The state of the run; plugins end a run by updating it with `End`."""
 
     run_id: str = ""
     status: RunStatus = RunStatus.CREATED
@@ -55,24 +55,24 @@ class RunLifecycle(Record, frozen=True, kw_only=True):
 
 
 class Begin(Record, frozen=True, kw_only=True):
-    """Start, or go on after `step_count` steps."""
+    """Start, or continue after `step_count` steps."""
 
     run_id: str
     step_count: int = 0
 
 
 class CompleteStep(Record, frozen=True, kw_only=True):
-    """One more step is done."""
+    """A step is complete."""
 
 
 class Wait(Record, frozen=True, kw_only=True):
-    """Wait for something outside."""
+    """Wait for an event outside of the run."""
 
     reason: WaitingReason
 
 
 class End(Record, frozen=True, kw_only=True):
-    """End the run; the first one to say so wins."""
+    """End the run; the first such update wins."""
 
     termination: Termination
 
@@ -114,7 +114,7 @@ RUN_LIFECYCLE: StateKey[RunLifecycle, LifecycleUpdate] = StateKey(
     "__runtime.run_lifecycle",
     default=RunLifecycle(),
     apply=_lifecycle_after,
-    # The run's record keeps the same facts, so that nothing is stored twice.
+    # Not persistent: the run's record stores the same facts.
     persistent=False,
 )
 
@@ -141,7 +141,7 @@ TOOL_CALL_STATES: StateKey[Mapping[str, ToolCallState], tuple[ToolCallState, ...
     # Suspended calls are rebuilt from their tickets, so this view need not be stored.
     persistent=False,
 )
-"""Where the calls of the current step stand; kept for agents whose plugins could look."""
+"""The states of the calls of the current step; kept only if the agent has plugins to read it."""
 
 ACTIVE_AGENT: StateKey[str | None, str | None] = StateKey(
     "__runtime.active_agent", default=None, type=str | None, scope=StateScope.THREAD
@@ -150,11 +150,11 @@ ACTIVE_AGENT: StateKey[str | None, str | None] = StateKey(
 PENDING_MESSAGES: StateKey[tuple[Message, ...], tuple[Message, ...]] = StateKey(
     "__runtime.pending_messages", default=(), type=tuple[Message, ...]
 )
-"""Messages sent to a run that suspended before it could take them in."""
+"""Messages sent to a run that was suspended before it could read them."""
 
 
 class PendingWork(Record, frozen=True, kw_only=True):
-    """Whether something is under way that a run has to hear of before it ends."""
+    """Whether the run has to wait for outstanding work before it ends."""
 
     has_pending: bool = always(False)  # noqa: FBT003
 
@@ -165,11 +165,11 @@ PENDING_WORK: StateKey[PendingWork, bool] = StateKey(
     apply=lambda _, has_pending: PendingWork(has_pending=has_pending),
     update_type=bool,
 )
-"""Set by plugins: while it holds, a run that has answered waits instead of ending."""
+"""Set by plugins: while it is true, a run that has answered waits instead of ending."""
 
 
 class RequestOptions(Record, frozen=True, kw_only=True):
-    """What the run's request asked for beyond its input."""
+    """The options of the run's request besides its input."""
 
     overrides: InferenceOverride | None = None
     frontend_tools: tuple[ToolDescriptor, ...] = ()
@@ -181,7 +181,7 @@ class RequestOptions(Record, frozen=True, kw_only=True):
 REQUEST_OPTIONS: StateKey[RequestOptions, RequestOptions] = StateKey(
     "__runtime.request_options", default=RequestOptions()
 )
-"""Kept with the run: whoever decides on a ticket does not repeat the request."""
+"""Stored with the run, because a decision on a ticket does not repeat the request."""
 
 
 def _queue_after(
@@ -240,7 +240,7 @@ class RemoveContext(Record, frozen=True, kw_only=True):
 
 
 class ContextEmitted(Record, frozen=True, kw_only=True):
-    """A request carried the messages: drop the ephemeral and the emit-once ones."""
+    """A request contained the messages: drop the ephemeral and the emit-once ones."""
 
 
 ContextUpdate = UpsertContext | RemoveContext | ContextEmitted
@@ -281,7 +281,7 @@ class ToolFilter(Record, frozen=True, kw_only=True):
     include_only: tuple[tuple[str, ...], ...] = ()
     """Lists of tools: if there are any, only the tools that one of them names are offered."""
     last: tuple[str, ...] = ()
-    """Tools that come and go: they stand behind the others, whose prompt then stays the same."""
+    """Tools that change often: they are listed last, so that the prompt before them is stable."""
 
 
 def _filter_after(value: ToolFilter, update: ToolFilter | None) -> ToolFilter:
@@ -318,7 +318,7 @@ STEP_OVERRIDE: StateKey[InferenceOverride, InferenceOverride | None] = StateKey(
 
 
 class StopStats(Record, frozen=True, kw_only=True):
-    """What the stop conditions look at; kept over suspensions of the run."""
+    """The counters that stop conditions check; they survive suspensions of the run."""
 
     rounds: int = 0
     active_ms: int = 0
@@ -334,7 +334,7 @@ STOP_STATS: StateKey[StopStats, StopStats] = StateKey(
 BACKEND_OUTPUT: StateKey[BackendRunOutput, BackendRunOutput] = StateKey(
     "__runtime_backend_output", default=BackendRunOutput(), scope=StateScope.THREAD
 )
-"""What the latest run at a remote backend gave back."""
+"""The output of the latest run at a remote backend."""
 
 LOOP_KEYS: tuple[StateKey[Any, Any], ...] = (
     RUN_LIFECYCLE,

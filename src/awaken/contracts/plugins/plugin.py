@@ -1,7 +1,7 @@
-"""Plugins: what they register, and what their hooks are given.
+"""Plugins: what they register, and the contexts that their hooks receive.
 
-A plugin is a stateless factory. Whatever belongs to one run comes from `Plugin.activate` and is
-found in `PhaseContext.own`; nothing mutable is shared between runs.
+A plugin is a stateless factory. State of one run comes from `Plugin.activate` and is available as
+`PhaseContext.own`; nothing mutable is shared between runs.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -37,13 +37,13 @@ P = TypeVar("P")
 
 
 class PhaseContext(msgspec.Struct, kw_only=True, gc=False):
-    """What every hook sees: a frozen snapshot and who is running. One subclass per phase."""
+    """What every hook receives: a frozen snapshot and the identity. One subclass per phase."""
 
     snapshot: Snapshot
     agent: AgentSpec
     run: RunIdentity
     messages: Sequence[Message]
-    """The transcript so far; read it, never change it."""
+    """The transcript so far; hooks must not change it."""
     step: int = 0
     """Steps begun, this one included."""
     profile: ProfileAccess | None = None
@@ -63,7 +63,7 @@ class PhaseContext(msgspec.Struct, kw_only=True, gc=False):
 
 
 class RunStartContext(PhaseContext, kw_only=True, gc=False):
-    """The run is about to begin, or to go on."""
+    """The run is about to begin or to continue."""
 
 
 class StepStartContext(PhaseContext, kw_only=True, gc=False):
@@ -84,7 +84,7 @@ class AfterInferenceContext(PhaseContext, kw_only=True, gc=False):
 
 
 class ToolPhaseContext(PhaseContext, kw_only=True, gc=False):
-    """Something about one tool call."""
+    """A phase of one tool call."""
 
     call: ToolCall
     tool_kind: ToolKind
@@ -93,11 +93,11 @@ class ToolPhaseContext(PhaseContext, kw_only=True, gc=False):
     suspension_id: str | None = None
     suspension_reason: str | None = None
     asked_by: str | None = None
-    """The plugin whose gate has asked what was decided; blank when the tool itself has."""
+    """The plugin whose gate requested the decision; blank if the tool itself did."""
 
 
 class ToolGateContext(ToolPhaseContext, kw_only=True, gc=False):
-    """A call asks to pass; also asked again when a suspended call resumes."""
+    """A call is about to be gated; this phase runs again when a suspended call resumes."""
 
 
 class BeforeToolExecuteContext(ToolPhaseContext, kw_only=True, gc=False):
@@ -127,7 +127,7 @@ class Block(Record, frozen=True, kw_only=True, tag_field="type", tag="block"):
 
 
 class Suspend(Record, frozen=True, kw_only=True, tag_field="type", tag="suspend"):
-    """Hold the call until somebody decides."""
+    """Suspend the call until it is decided."""
 
     ticket: SuspendTicket
 
@@ -142,9 +142,9 @@ GateDecision = Block | Suspend | SetResult
 
 
 class Allow(Record, frozen=True, kw_only=True, tag_field="type", tag="allow"):
-    """Let the call pass, also when it is a remote agent's that asks for permission.
+    """Let the call pass, also a call of a remote agent that requests permission.
 
-    A gate that answers nothing has nothing against the call, but permits nothing either.
+    A gate that returns None neither refuses nor permits the call.
     """
 
 
@@ -167,13 +167,13 @@ HookOf = Callable[[C], Awaitable[StateCommand | None]]
 """Pure: reads its context, returns a command, and may be run twice."""
 
 ObserverOf = Callable[[C], Awaitable[None]]
-"""Has effects: runs once, after the phase's commands are applied."""
+"""May have effects: runs once, after the commands of the phase are applied."""
 
 PhaseHook = HookOf[Any]
 PhaseObserver = ObserverOf[Any]
 
 ToolGate = Callable[[ToolGateContext], Awaitable[GateDecision | Allow | None]]
-"""Pure: may be asked twice about one call."""
+"""Pure: may be called twice for one call."""
 
 ActionHandler = Callable[[PhaseContext, Any], Awaitable[StateCommand | None]]
 EffectHandler = Callable[[Any, Snapshot], Awaitable[None]]
@@ -182,7 +182,8 @@ EffectHandler = Callable[[Any, Snapshot], Awaitable[None]]
 class RequestTransform(Protocol):
     """Rewrites the messages of a request, never the transcript. Synchronous and pure.
 
-    It sees all that no summary stands for. With a context policy, what it returns is cut to fit.
+    It receives every message that no summary replaces. With a context policy, its result is cut to
+    fit.
     """
 
     def __call__(self, messages: list[Message], tools: tuple[ModelTool, ...]) -> list[Message]:
@@ -196,7 +197,7 @@ class ConfigSection(Record, frozen=True, kw_only=True):
     name: str
     schema: dict[str, Any]
     agent_fields: tuple[str, ...] = ()
-    """Fields that list agents; one that is not registered is refused."""
+    """Fields that list agents; an agent that is not registered is refused."""
 
     @classmethod
     def of(cls, name: str, type_: Any, *, agent_fields: tuple[str, ...] = ()) -> "ConfigSection":
@@ -205,7 +206,7 @@ class ConfigSection(Record, frozen=True, kw_only=True):
 
 
 class PluginRegistrar(Protocol):
-    """Takes a plugin's declarations. Declaring one thing twice is an error."""
+    """Collects the declarations of a plugin. A duplicate declaration is an error."""
 
     def key(self, key: StateKey[Any, Any], *, retain_on_uninstall: bool = False) -> None:
         """Declare a state key."""
@@ -298,7 +299,7 @@ class PluginRegistrar(Protocol):
         ...
 
     def gate(self, gate: ToolGate) -> None:
-        """Ask this gate about every tool call.
+        """Call this gate for every tool call.
 
         Raises:
             InvalidSpec: The gate takes the context of a phase.
@@ -322,18 +323,18 @@ class PluginRegistrar(Protocol):
         ...
 
     def screen_messages(self, screen: MessageScreen) -> None:
-        """Look at messages before they enter the transcript."""
+        """Screen messages before they enter the transcript."""
         ...
 
     def screen_results(self, screen: ValueScreen) -> None:
-        """Look at what tools give back before it is kept."""
+        """Screen the results of tools before they are stored."""
         ...
 
     def screen_answers(self, screen: AnswerScreen, stream: StreamScreen | None = None) -> None:
-        """Look at what models say before it is kept or shown.
+        """Screen the answers of models before they are stored or shown.
 
-        Nothing is shown before the answer is whole, unless `stream` of every screen can look at it
-        while it comes.
+        Nothing is shown before the answer is complete, unless every screen has a `stream` that can
+        screen the text while it arrives.
         """
         ...
 
@@ -343,21 +344,21 @@ class PluginRegistrar(Protocol):
 
 
 class PluginHost(Protocol):
-    """What a plugin may use that lives as long as its runtime."""
+    """What a plugin may use for the lifetime of its runtime."""
 
     def renew(self) -> None:
-        """Have every agent resolved again, because what the plugin registers has changed.
+        """Resolve every agent again, because what the plugin registers has changed.
 
-        Runs that have begun keep what they began with.
+        Runs in progress keep the version they started with.
 
         Raises:
-            InvalidSpec: Some agent could not be resolved with it; all stays as it was.
+            InvalidSpec: An agent fails to resolve; the registry is unchanged.
         """
         ...
 
 
 class Plugin:
-    """Something that extends a run. Subclass it and override what you need.
+    """An extension of runs. Subclass it and override the methods that are needed.
 
     `register` is called once per resolved agent and must be repeatable. Built-in extensions use
     exactly this interface.
@@ -369,29 +370,29 @@ class Plugin:
         """Declare keys, hooks, gates, tools and handlers."""
 
     def config_sections(self) -> Sequence[ConfigSection]:
-        """Name the config sections that this plugin reads."""
+        """Return the config sections that this plugin reads."""
         return ()
 
     def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Any:
-        """Check and compile the agent's configuration; hooks find it in `context.prepared`.
+        """Check and compile the agent's configuration; hooks read it from `context.prepared`.
 
-        Called once whenever the agent is resolved, with every tool that it has. What is wrong
-        with the configuration is raised as `InvalidPluginConfig`: the agent is refused then.
+        Called once whenever the agent is resolved, with every tool that it has. For an invalid
+        configuration it raises `InvalidPluginConfig`, and the agent is refused.
         """
         return None
 
     def oddities(self, agent: AgentSpec) -> Sequence[str]:
-        """Say what is odd about the agent's configuration but no error; it is logged."""
+        """Return warnings about the agent's configuration; the runtime logs them."""
         return ()
 
     async def open(self, host: PluginHost) -> None:
-        """Begin what lives as long as the runtime, such as connections. Must not wait for long."""
+        """Start what lives as long as the runtime, such as connections. Must return quickly."""
 
     async def close(self) -> None:
-        """End it; also called after an `open` that failed."""
+        """Stop what `open` started; also called after an `open` that failed."""
 
     def activate(self, run: RunIdentity, agent: AgentSpec) -> Any:
-        """Return this plugin's own object for one run; hooks find it in `context.own`."""
+        """Return this plugin's object for one run; hooks read it from `context.own`."""
         return None
 
     def on_activate(self, agent: AgentSpec) -> StateCommand | None:

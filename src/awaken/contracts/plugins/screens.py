@@ -1,7 +1,7 @@
-"""Screens: what looks at texts before they are kept, shown or sent, and may change them.
+"""Screens: functions that check, and may change, texts before they are stored, shown or sent.
 
-A screen is pure and quick: it is a function of what it is shown, runs in the run's own task and may
-be asked about one text more than once.
+A screen is pure and fast: its result depends only on its input, it runs in the run's own task, and
+it may be called more than once for one text.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,29 +21,29 @@ from awaken.contracts.state.keys import (
 
 
 class BlockedInput(Record, frozen=True, kw_only=True):
-    """What is kept in the place of input that may not pass; the run that takes it in ends."""
+    """The stored replacement of blocked input; the run that reads it ends."""
 
     message: Message
     reason: str
 
 
 MessageScreen = Callable[[Any, Message], Message | BlockedInput]
-"""Returns a message from outside, of whatever role, as it enters a run.
+"""Returns a message from outside, of any role, in the form in which it enters a run.
 
-It gets what the plugin has prepared for the agent. What clients send that is no message (results of
-their tools, decisions, their tools themselves) it is shown text by text, as messages of a user.
-What it has blocked it blocks again when it is shown what was kept.
+Its first argument is what the plugin has prepared for the agent. Other input of clients (results of
+their tools, decisions, the tools themselves) is passed to it text by text, as user messages. It has
+to block the stored replacement of a message that it blocked.
 """
 
 ValueScreen = Callable[[Any, Any], Any]
-"""Returns the data, or the text, of a tool's result as it is kept: JSON in, JSON out.
+"""Returns the data, or the text, of a tool's result as it is stored: JSON in, JSON out.
 
-It gets what the plugin has prepared for the agent.
+Its first argument is what the plugin has prepared for the agent.
 """
 
 
 class Screened(Record, frozen=True, kw_only=True):
-    """An answer as its screen leaves it, and what it wants to be kept with it."""
+    """A screened answer, and the state command to commit with it."""
 
     answer: StreamResult
     command: StateCommand = EMPTY_COMMAND
@@ -52,36 +52,36 @@ class Screened(Record, frozen=True, kw_only=True):
 AnswerScreen = Callable[[Any, StreamResult], Screened]
 """Returns a model's answer as it enters the transcript; gets the context of `after_inference`.
 
-While an agent has one, what its models say is shown when it was looked at, not before; or as far
-as its `StreamScreen` lets it through.
+If an agent has one, the answers of its models are shown only after they were screened, or as far as
+the `StreamScreen` releases them.
 """
 
 
 class TextStream(Protocol):
-    """One text of an answer on its way to those who watch it come."""
+    """Screens one text of an answer while it is streamed."""
 
     def hear(self, piece: str) -> str:
-        """Take in what comes next; returns what may be seen now of all that came.
+        """Add the next piece; return the part of the text that may be shown now.
 
-        All that it returned is at every moment the beginning of what the answer screen would make
-        of the text, whatever else comes and wherever it was cut.
+        At every moment, everything it has returned is a prefix of the screened whole text, however
+        the text continues and wherever it was cut.
         """
         ...
 
     def end(self) -> str:
-        """Returns the rest: nothing follows."""
+        """Return the rest; the text is complete."""
         ...
 
 
 StreamScreen = Callable[[Any], Sequence[TextStream] | None]
-"""Begins to look at one text of an answer while it comes; the text goes through all of them.
+"""Starts to screen one text of an answer while it arrives; the text passes through all streams.
 
-It gets what the plugin has prepared for the agent. None: the screen needs the whole answer.
+Its argument is what the plugin has prepared for the agent. None: the screen needs the whole answer.
 """
 
 
 class StepAnswer(Record, frozen=True, kw_only=True):
-    """An answer that is given in the place of the model's; nobody is asked in this step."""
+    """An answer that replaces the model's; no model is called in this step."""
 
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
@@ -90,7 +90,7 @@ class StepAnswer(Record, frozen=True, kw_only=True):
 ANSWER_STEP = ScheduledActionSpec[StepAnswer](
     "runtime.answer_step", Phase.BEFORE_INFERENCE, StepAnswer
 )
-"""Answer this step without the model; the first one to say so wins."""
+"""Answer this step without the model; the first such action wins."""
 
 STEP_ANSWER: StateKey[StepAnswer | None, StepAnswer] = StateKey(
     "__runtime.step_answer",
@@ -99,4 +99,4 @@ STEP_ANSWER: StateKey[StepAnswer | None, StepAnswer] = StateKey(
     apply=lambda value, answer: value or answer,
     merge=MergeStrategy.COMMUTATIVE,
 )
-"""What the next step is answered with; used up by it."""
+"""The answer of the next step, which consumes it."""

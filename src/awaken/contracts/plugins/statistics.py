@@ -1,4 +1,4 @@
-"""How long things take: the figures, and the port to what counts them."""
+"""Timing statistics: the figures, and the port of the component that collects them."""
 
 from typing import Protocol
 
@@ -30,12 +30,12 @@ class Statistics(Record, frozen=True, kw_only=True, omit_defaults=False):
 
 
 class StatisticsKeeper(Protocol):
-    """Counts the runs of one process; its memory is bounded."""
+    """Collects statistics over the runs of one process, in bounded memory."""
 
     def instrument(self, run: RunIdentity, agent: AgentSpec) -> Instrument:
         """Watch one run."""
         ...
 
     def snapshot(self) -> Statistics:
-        """Everything that is still in the window."""
+        """The statistics of the current window."""
         ...

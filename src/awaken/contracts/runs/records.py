@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.suspension.permissions import ToolGrant
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.contracts.tasks import TaskInfo
-from awaken.contracts.tenancy import namespace_in, namespace_of, shown_id, stored_id
+from awaken.contracts.tenancy import TENANT_MARK, namespace_in, namespace_of, shown_id, stored_id
 from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.contracts.tracing import TraceContext
 
@@ -35,29 +36,29 @@ class WaitingReason(StrEnum):
 
 
 class Waiting(Record, frozen=True, kw_only=True):
-    """The structured waiting state; present exactly while the run waits."""
+    """The structured waiting state, present only while the run waits."""
 
     reason: WaitingReason
     ticket_ids: tuple[str, ...] = ()
     since_dispatch_id: str | None = None
-    """The dispatch whose delivery it waits since; None when the turn was not queued."""
+    """The dispatch that was delivered when the wait began; None if the turn was not queued."""
     message: str | None = None
-    """Why it waits, as a word."""
+    """The reason as a single word."""
     question: str | None = None
-    """What whoever it waits for is asked, in the words of the other side."""
+    """The question of the remote agent, in its own words."""
 
     @property
     def is_for_own_tasks(self) -> bool:
-        """Whether the run waits for nothing but its own background tasks, which tell it.
+        """Whether the run waits only for its own background tasks, which wake it.
 
-        Tasks of a remote agent and work that only plugins know of are not its own: a message has
-        to tell it of them.
+        Tasks of a remote agent and work that only plugins know of are not its own: the run needs a
+        message to continue after them.
         """
         return self.reason is WaitingReason.BACKGROUND_TASKS and self.message is None
 
 
 class RunInput(Record, frozen=True, kw_only=True):
-    """Which messages of the thread the run was given."""
+    """The messages of the thread that are the run's input."""
 
     message_ids: tuple[str, ...] = ()
     from_seq: int | None = None
@@ -76,7 +77,7 @@ class RunRecord(Record, frozen=True, kw_only=True):
     parent_thread_id: str | None = None
     parent_tool_call_id: str | None = None
     lineage: tuple[str, ...] = ()
-    """The agents above it, from the first; a run without a parent has none."""
+    """The agents of its parent runs, root first; a run without a parent has none."""
     task: TaskInfo | None = None
     """Present when the run is a background task of its parent's thread."""
     origin: RunOrigin = RunOrigin.USER
@@ -88,21 +89,21 @@ class RunRecord(Record, frozen=True, kw_only=True):
     tenant_id: str | None = None
     user_id: str | None = None
     trace: TraceContext | None = None
-    """Which trace it belongs to: its caller's, or that of the call above it."""
+    """The trace it belongs to: its caller's, or that of the parent's tool call."""
     registry_version: int | None = None
     input: RunInput = RunInput()
     waiting: Waiting | None = None
     termination: Termination | None = None
     backend_status: BackendRunStatus | None = None
-    """How the remote backend that executes it says it went, at its end or when it began to wait."""
+    """The status that its remote backend reported when the run ended or began to wait."""
     final_output: str | None = None
     steps: int = 0
-    """Its steps so far; of one that executes elsewhere, those that the other side has counted."""
+    """Its steps so far; for a remote run, the steps that the remote side counted."""
     usage: TokenUsage = TokenUsage()
     bookmark: StoredValue | None = None
-    """Where in a step the run is, in the runtime's own form, for whoever takes it over."""
+    """The position within a step, in the runtime's own form, for the worker that takes over."""
     log_start: int = 0
-    """The thread's latest event before the run began; the run's own come after it."""
+    """The thread's latest event before the run began; the run's own events follow it."""
     created_at: int = 0
     started_at: int | None = None
     finished_at: int | None = None
@@ -136,23 +137,23 @@ class RunRecord(Record, frozen=True, kw_only=True):
 
     @property
     def awaits_tasks(self) -> bool:
-        """Whether it waits for nothing but its own background tasks, and goes on by itself."""
+        """Whether it waits only for its own background tasks, and continues by itself."""
         return self.waiting is not None and self.waiting.is_for_own_tasks
 
     @property
     def awaits_message(self) -> bool:
-        """Whether it waits for somebody and has no ticket: a message lets it go on."""
+        """Whether it waits without a ticket, so that a message continues it."""
         has_tickets = self.waiting is not None and bool(self.waiting.ticket_ids)
         return self.is_resumable_waiting and not has_tickets and not self.awaits_tasks
 
 
 class OnBusy(StrEnum):
-    """What becomes of a request whose thread has a run that executes."""
+    """What happens to a request whose thread has an executing run."""
 
     QUEUE = "queue"
-    """It begins when the thread has done what it has to do."""
+    """It starts after the work that the thread already has."""
     INTERRUPT = "interrupt"
-    """What the thread does is cancelled, and what it has queued is dropped."""
+    """The executing run is cancelled, and queued input is dropped."""
     REJECT = "reject"
     """It is refused with `ThreadBusy`."""
 
@@ -176,7 +177,7 @@ class RunRequest(Record, frozen=True, kw_only=True):
     parent_thread_id: str | None = None
     parent_tool_call_id: str | None = None
     lineage: tuple[str, ...] = ()
-    """The agents above it, from the first."""
+    """The agents of its parent runs, root first."""
     task: TaskInfo | None = None
     """Makes the run a background task of its parent's thread."""
     continue_run_id: str | None = None
@@ -186,39 +187,48 @@ class RunRequest(Record, frozen=True, kw_only=True):
     session_id: str | None = None
     transport_request_id: str | None = None
     tenant_id: str | None = None
-    """Who pays, and owns the thread that the run creates; threads of others are not found."""
+    """The tenant that pays and owns new threads; threads of other tenants are not found."""
     user_id: str | None = None
-    """Who asks; what was permitted for a person holds for their runs."""
+    """The user who asks; permissions of a user apply to that user's runs."""
     trace: TraceContext | None = None
-    """Which trace of the caller the run belongs to."""
+    """The trace of the caller that the run belongs to."""
     budgets: tuple[Budget, ...] = ()
     """Limits besides those of the agent and the runtime."""
     expected_messages: int | None = None
-    """How many messages the thread must have; a request that goes on elsewhere is refused."""
+    """How many messages the thread must have; with another number the request is refused."""
     output_schema: dict[str, Any] | None = None
-    """The JSON Schema that the answer must fit, in the place of the agent's own output type."""
+    """The JSON Schema that the answer must fit, instead of the agent's output type."""
     tool_choice: str | None = None
     """Which tool the first answer must call, or `required` for any, or `none`."""
     grant: ToolGrant | None = None
-    """Calls that whoever begins the run allows in it; it is no client's to give."""
+    """Calls that the starter of the run allows in it; clients cannot set it."""
     blocked: str | None = None
-    """Why the run may only be ended: a screen blocked something that came with the request."""
+    """Why the run can only end: a screen blocked a part of the request."""
     wanted_tools: tuple[str, ...] = ()
-    """Tools, as ids or globs, that the run needs in full from its beginning."""
+    """Tools, as ids or globs, whose full descriptions the run needs from its start."""
     on_busy: OnBusy = OnBusy.QUEUE
-    """What becomes of it while another run of the thread executes."""
+    """What happens to it while another run of the thread executes."""
     session_tools: tuple[ToolDescriptor, ...] = ()
-    """Tools of the client's session, which only the process with the open session can execute."""
+    """Tools of the client's session; only the process that has the session open can run them."""
 
     def owned(self) -> "RunRequest":
-        """The request with its ids as they are stored: its tenant's, else those of its thread's."""
-        if self.tenant_id is None and self.thread_id is None:
+        """The request with its ids as they are stored: trimmed, and its tenant's or its thread's.
+
+        A blank id means that there is none.
+        """
+        untrimmed = {}
+        for name, value in zip(_IDS, _ids_of(self), strict=True):
+            if value is not None and (not value or value != value.strip()):
+                untrimmed[name] = value.strip() or None
+        if untrimmed:
+            return msgspec.structs.replace(self, **untrimmed).owned()
+        if self.tenant_id is None and (self.thread_id is None or self.thread_id[0] != TENANT_MARK):
             return self
         namespace = self._namespace()
         return self._rename(namespace, stored_id) if namespace else self
 
     def as_given(self) -> "RunRequest":
-        """The request with its ids as its tenant gives them; the opposite of `owned`."""
+        """The request with its ids as the tenant gives them, without the namespace."""
         namespace = self._namespace()
         return self._rename(namespace, shown_id) if namespace else self
 
@@ -233,11 +243,29 @@ class RunRequest(Record, frozen=True, kw_only=True):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether it only tells what wakes nobody."""
-        senders = [message.sender for message in self.messages]
-        return bool(senders) and all(it is not None and it.is_quiet for it in senders)
+        """Whether all its messages are quiet: they wake no run."""
+        for message in self.messages:
+            if message.sender is None or not message.sender.is_quiet:
+                return False
+        return bool(self.messages)
 
 
+_IDS = (
+    "agent_id",
+    "thread_id",
+    "parent_run_id",
+    "parent_thread_id",
+    "parent_tool_call_id",
+    "continue_run_id",
+    "run_id_hint",
+    "dispatch_id_hint",
+    "dispatch_id",
+    "session_id",
+    "transport_request_id",
+    "tenant_id",
+    "user_id",
+)
+_ids_of = attrgetter(*_IDS)
 _OWN_IDS = (
     "thread_id",
     "run_id_hint",
@@ -246,16 +274,16 @@ _OWN_IDS = (
     "parent_thread_id",
     "parent_run_id",
 )
-"""What clients may choose, and others in their place as well."""
+"""The id fields that a client, or code acting for it, may choose."""
 
 
 def used_run_id(run_id: str) -> InvalidResume:
-    """The refusal of a run id that another run has, or input that is queued for one."""
+    """The error for a run id that another run or a queued dispatch already has."""
     return InvalidResume(run_id=run_id, problem="a run with this id exists")
 
 
 class RunResult(Record, frozen=True, kw_only=True):
-    """What a caller gets back: how the run stands after it ended or began to wait."""
+    """The result for the caller: the state of the run after it ended or began to wait."""
 
     run_id: str
     thread_id: str
@@ -273,17 +301,17 @@ class RunResult(Record, frozen=True, kw_only=True):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the run has to hear something from outside to go on."""
+        """Whether the run needs input from outside to continue."""
         return self.status is RunStatus.WAITING
 
     @property
     def awaits_tasks(self) -> bool:
-        """Whether it waits for nobody but its own background tasks."""
+        """Whether it waits only for its own background tasks."""
         return self.is_waiting and not isinstance(self.termination, Suspended)
 
 
 class DecisionReceipt(Record, frozen=True, kw_only=True):
-    """A decision that was taken; the same decision again gives the same receipt."""
+    """The receipt of a decision; repeating the decision gives the same receipt."""
 
     ticket_id: str
     run_id: str
@@ -305,7 +333,7 @@ class AmbiguousId(UsageError):
 
 
 class SteerReceipt(Record, frozen=True, kw_only=True):
-    """Whether a running run took messages in, and under which ids they will appear."""
+    """Whether an executing run accepted messages, and the ids they will have."""
 
     is_accepted: bool
     run_id: str | None = None

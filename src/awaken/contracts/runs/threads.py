@@ -1,4 +1,4 @@
-"""Threads: a conversation's durable identity. Messages are kept beside it, not in it."""
+"""Threads: the durable identity of a conversation. Messages are stored separately."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from .records import RunRecord
 
 
 class ThreadMetadata(Record, frozen=True, kw_only=True):
-    """What people attach to a thread."""
+    """User-defined metadata of a thread."""
 
     created_at: int | None = None
     updated_at: int | None = None
@@ -22,18 +22,18 @@ class ThreadMetadata(Record, frozen=True, kw_only=True):
 
 
 class ForkPoint(Record, frozen=True, kw_only=True):
-    """Where a thread left another one: what that one said up to a message, it says as well."""
+    """Where a thread branched off: it shares the other thread's messages up to this one."""
 
     thread_id: str
     message_id: str | None = None
-    """The last message that both have; absent: they have none in common."""
+    """The last shared message; absent: the threads share none."""
 
 
 class NewestBranch(Record, frozen=True, kw_only=True):
-    """Which thread a client means that goes on with a conversation it has branched."""
+    """The thread in which a client continues a conversation that it has branched."""
 
     number: int
-    """How often the conversation was branched; a lower number never takes the place of a higher."""
+    """How often the conversation was branched; a lower number never replaces a higher one."""
     thread_id: str
 
 
@@ -42,13 +42,13 @@ class Thread(Record, frozen=True, kw_only=True):
 
     id: str
     tenant_id: str | None = None
-    """Who owns it; set when it is created, never changed."""
+    """The tenant that owns it; set when it is created, never changed."""
     resource_id: str | None = None
     parent_thread_id: str | None = None
     forked_from: ForkPoint | None = None
     """Set when it is created, never changed."""
     newest_branch: NewestBranch | None = None
-    """Where clients go on that regenerated an answer or changed a message of this thread."""
+    """Where clients continue after they regenerated an answer or edited a message here."""
     metadata: ThreadMetadata = ThreadMetadata()
     active_run_id: str | None = None
     """The run that is executing."""
@@ -57,10 +57,10 @@ class Thread(Record, frozen=True, kw_only=True):
     latest_run_id: str | None = None
     latest_run_updated_at: int = 0
     version: int = 0
-    """Raised by one with every commit."""
+    """Incremented by every commit."""
     message_count: int = 0
     event_seq: int = 0
-    """The place of the latest event in the log."""
+    """The sequence number of the latest event in the log."""
 
     def normalized(self) -> "Thread":
         """Trim the lineage; blank means absent."""
@@ -70,10 +70,10 @@ class Thread(Record, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, resource_id=resource, parent_thread_id=parent)
 
     def check_tenant(self, tenant_id: str | None) -> None:
-        """Refuse a tenant that does not own the thread; whoever names none may use any.
+        """Refuse a tenant that does not own the thread; without a tenant any thread may be used.
 
         Raises:
-            UnknownThread: The thread is another tenant's, or nobody's.
+            UnknownThread: The thread belongs to another tenant, or to none.
         """
         wanted = present(tenant_id)
         if wanted is not None and wanted != self.tenant_id:
@@ -91,15 +91,24 @@ class Thread(Record, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, metadata=metadata)
 
     def projecting(self, run: RunRecord) -> "Thread":
-        """Show a run in the thread's pointers; an older run than the shown one changes nothing.
+        """Update the thread's run pointers; a run older than the latest one changes nothing.
 
-        The open run is never older, whatever its writer's clock says: it opens and ends here.
+        The open run always counts as current, even if its writer's clock is behind: otherwise it
+        could neither open nor end here.
         """
         is_late = run.updated_at < self.latest_run_updated_at and run.run_id != self.latest_run_id
         if is_late and not self._opens_or_ends(run):
             return self
-        active, opened = _pointers(self, run)
-        parent = self.parent_thread_id or present(run.parent_thread_id)
+        active: str | None = run.run_id
+        opened: str | None = run.run_id
+        if run.status is RunStatus.DONE:
+            active = None if self.active_run_id == run.run_id else self.active_run_id
+            opened = None if self.open_run_id == run.run_id else self.open_run_id
+        elif run.status is not RunStatus.RUNNING:
+            active = None
+        parent = self.parent_thread_id
+        if parent is None and run.parent_thread_id is not None:
+            parent = present(run.parent_thread_id)
         return msgspec.structs.replace(
             self,
             latest_run_id=run.run_id,
@@ -113,15 +122,3 @@ class Thread(Record, frozen=True, kw_only=True):
         if run.status is RunStatus.DONE:
             return run.run_id == self.open_run_id
         return self.open_run_id in (None, run.run_id)
-
-
-def _pointers(thread: Thread, run: RunRecord) -> tuple[str | None, str | None]:
-    match run.status:
-        case RunStatus.RUNNING:
-            return run.run_id, run.run_id
-        case RunStatus.CREATED | RunStatus.WAITING:
-            return None, run.run_id
-        case RunStatus.DONE:
-            active = None if thread.active_run_id == run.run_id else thread.active_run_id
-            opened = None if thread.open_run_id == run.run_id else thread.open_run_id
-            return active, opened

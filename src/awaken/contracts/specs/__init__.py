@@ -1,1 +1,1 @@
-"""What is written about agents, skills and remote agents, as plain data."""
+"""Declarative specs of agents, skills and remote registries, as plain data."""

@@ -1,4 +1,4 @@
-"""Declarative specs: what people and config files write. Unknown fields are errors."""
+"""Declarative specs, written in code or in config files. Unknown fields are errors."""
 
 from typing import Any, TypeVar
 
@@ -54,7 +54,7 @@ class ContentMatch(StrictRecord, frozen=True, kw_only=True, tag_field="type", ta
 class LoopDetection(
     StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="loop_detection"
 ):
-    """Stop when the last `window` steps asked for exactly the same tool calls."""
+    """Stop when the last `window` steps requested exactly the same tool calls."""
 
     window: int
 
@@ -73,8 +73,8 @@ StopCondition = (
 class RemoteEndpoint(StrictRecord, frozen=True, kw_only=True):
     """Where a remote agent runs.
 
-    What is secret in it is shown nowhere: the values of `auth` besides its type, and those of
-    `env` in `options`, are kept as `RedactedString`s.
+    Its secrets are never shown: the values of `auth` except its type, and the values of `env` in
+    `options`, are kept as `RedactedString`s.
     """
 
     base_url: str
@@ -90,15 +90,15 @@ class RemoteEndpoint(StrictRecord, frozen=True, kw_only=True):
                 message = f"endpoint {name} must not be empty"
                 raise ValueError(message)
         if isinstance(self.auth, dict):
-            msgspec.structs.force_setattr(self, "auth", _redacted(self.auth, but="type"))
-        # Made in code, it may be anything; its types are checked later.
+            msgspec.structs.force_setattr(self, "auth", _redact_values(self.auth, but="type"))
+        # An endpoint built in code may have any value here; types are checked later.
         options: Any = self.options
         if isinstance(options, dict) and isinstance(env := options.get("env"), dict):
-            options = {**options, "env": _redacted(env)}
+            options = {**options, "env": _redact_values(env)}
             msgspec.structs.force_setattr(self, "options", options)
 
 
-def _redacted(values: dict[str, Any], but: str | None = None) -> dict[str, Any]:
+def _redact_values(values: dict[str, Any], but: str | None = None) -> dict[str, Any]:
     return {
         name: RedactedString(value) if isinstance(value, str) and name != but else value
         for name, value in values.items()
@@ -110,7 +110,7 @@ class AgentSpec(StrictRecord, frozen=True, kw_only=True):
 
     id: str
     model_id: str = ""
-    """What answers; only an agent that executes elsewhere needs none here."""
+    """The model that answers; only an agent with an endpoint needs none."""
     system_prompt: str = ""
     description: str = ""
     max_rounds: int = 16
@@ -119,7 +119,7 @@ class AgentSpec(StrictRecord, frozen=True, kw_only=True):
     reasoning_effort: ReasoningEffort | None = None
     plugin_ids: tuple[str, ...] = ()
     active_hook_filter: tuple[str, ...] = ()
-    """Empty: every plugin's hooks act; otherwise only those of these plugins."""
+    """Empty: the hooks of every plugin run; otherwise only those of these plugins."""
     allowed_tools: tuple[str, ...] | None = None
     """Ids or glob patterns; absent allows all."""
     excluded_tools: tuple[str, ...] | None = None
@@ -128,9 +128,9 @@ class AgentSpec(StrictRecord, frozen=True, kw_only=True):
     budgets: tuple[Budget, ...] = ()
     """What a run, a thread or a tenant may spend with this agent."""
     parallel_tools: bool = True
-    """Run the calls of one step side by side; otherwise one after another."""
+    """Run the calls of one step concurrently; otherwise one after another."""
     frontend_tools_may_replace: bool = False
-    """Whether a client's tool takes the place of one of the agent's with the same name."""
+    """Whether a client's tool replaces a tool of the agent with the same name."""
     endpoint: RemoteEndpoint | None = None
     delegates: tuple[str, ...] = ()
     sections: dict[str, Any] = {}
@@ -168,7 +168,7 @@ class AgentSpec(StrictRecord, frozen=True, kw_only=True):
 
 
 def decode_spec(data: bytes | str | dict[str, Any], type_: type[T]) -> T:
-    """Decode a spec that people wrote.
+    """Decode a spec from JSON or from a mapping.
 
     Raises:
         InvalidSpec: It is malformed, has an unknown field, or breaks a rule.

@@ -1,4 +1,4 @@
-"""Remote registries: where agents of others are found, and what goes wrong when one looks."""
+"""Remote registries: where agents of other servers are found, and the errors of discovery."""
 
 import re
 from typing import Any, NoReturn, Protocol, Self
@@ -10,10 +10,10 @@ from awaken.contracts.record import Record, StrictRecord
 from awaken.contracts.secrets import RedactedString
 
 LOCAL_NAME = "local"
-"""What the agents of this process are called where registries are named, unless told otherwise."""
+"""The default registry name of this process's own agents."""
 CARD_PATH = "/.well-known/agent-card.json"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-# One reading of an address for everybody: no user, no query, no fragment, nothing to unescape.
+# Every parser must read the URL alike: no user, no query, no fragment, no escapes.
 _URL = re.compile(
     r"(https?)://([a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?"
     r"(?:/[!\"$->@-\[\]-~]*)?",
@@ -24,20 +24,20 @@ _USUAL_PORTS = {"http": 80, "https": 443}
 
 
 class RemoteRegistry(StrictRecord, frozen=True, kw_only=True):
-    """A server that shows an agent by its A2A card.
+    """A server that publishes an agent with its A2A card.
 
-    The agent is registered as `name/agent`. Credentials go to the server's own origin and nowhere
-    else, whatever the card says.
+    The agent is registered as `name/agent`. Credentials are sent only to the server's own origin,
+    whatever the card says.
     """
 
     name: str
     base_url: str
     auth: dict[str, Any] | None = None
-    """`{"type": "bearer", "token": …}`; the token is shown nowhere."""
+    """`{"type": "bearer", "token": …}`; the token is never shown."""
     refresh_ms: int = 300_000
     """How often the card is read again."""
     timeout_ms: int = 5_000
-    """How long the card may take; a runtime waits this long for it when it is entered."""
+    """The time limit of reading the card; a runtime waits this long for it at its start."""
     origins: tuple[str, ...] = ()
     """Other origins where the agent may be called, without credentials."""
 
@@ -55,7 +55,7 @@ class RemoteRegistry(StrictRecord, frozen=True, kw_only=True):
                 "query and fragment; a token belongs into auth"
             )
         if self.auth is not None:
-            auth = _bearer(self.auth)
+            auth = _read_bearer(self.auth)
             if auth is None:
                 self._refuse('write auth={"type": "bearer", "token": …} with a token')
             msgspec.structs.force_setattr(self, "auth", auth)
@@ -80,31 +80,31 @@ class CardSource(Protocol):
     """Reads agent cards from other servers."""
 
     async def fetch_card(self, registry: RemoteRegistry) -> bytes:
-        """The card at `registry.card_url`, of bounded size, asked for with the registry's auth.
+        """Fetch the card at `registry.card_url`, with bounded size and the registry's auth.
 
-        Redirects are not followed: they would take the credentials along.
+        Redirects are not followed, because the credentials would be sent along.
 
         Raises:
-            RemoteError: There is none to be had; the text shows no credentials.
+            RemoteError: The card cannot be read; the text shows no credentials.
         """
         ...
 
 
 class RemoteStatus(Record, frozen=True, kw_only=True):
-    """How the last look at a remote registry went."""
+    """The result of the last read of a remote registry."""
 
     name: str
     origin: str
     agent_id: str | None = None
     """The agent that is registered now, from the last good card."""
     checked_at_ms: int | None = None
-    """When it was looked at last."""
+    """When the registry was last read."""
     fresh_at_ms: int | None = None
-    """When that went well last."""
+    """When a read last succeeded."""
     failures: int = 0
-    """How many looks in a row went wrong."""
+    """How many reads in a row failed."""
     problem: str | None = None
-    """What is wrong now; None when nothing is."""
+    """The current problem; None if there is none."""
 
 
 class DiscoveryError(AwakenError):
@@ -162,12 +162,12 @@ class AgentNotDiscovered(UnknownAgent):
 
 
 def is_registry_name(name: str) -> bool:
-    """Whether a text can stand before the '/' of an agent's id."""
+    """Whether a text can precede the '/' of an agent's id."""
     return _NAME.fullmatch(name) is not None
 
 
 def origin_of(url: str) -> str | None:
-    """Scheme, host and port of an address, each origin in one form; None for what is no address."""
+    """The canonical origin of a URL (scheme, host and port), or None if it is not a valid URL."""
     found = _URL.fullmatch(url) if len(url) <= _URL_CHARS else None
     if found is None:
         return None
@@ -178,11 +178,11 @@ def origin_of(url: str) -> str | None:
     return f"{scheme}://{host}" + ("" if port == _USUAL_PORTS[scheme] else f":{port}")
 
 
-def _bearer(auth: dict[str, Any]) -> dict[str, Any] | None:
-    """The credentials as they are kept; None when they are none."""
+def _read_bearer(auth: dict[str, Any]) -> dict[str, Any] | None:
+    """Read bearer credentials in their stored form; None if they are malformed."""
     token = auth.get("token")
     if isinstance(token, str):
-        # Written as a plain text, it would be shown.
+        # A plain string would show up in logs and errors.
         token = RedactedString(token)
     if auth.keys() != {"type", "token"} or auth["type"] != "bearer" or not token:
         return None

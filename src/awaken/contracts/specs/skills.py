@@ -1,7 +1,7 @@
-"""Skills as a port: instructions that a model can take up, wherever they come from.
+"""The port of skills: instructions that a model can activate, from any source.
 
-A source lists skills and renders one with arguments. Folders, code and remote servers are sources
-alike; whoever offers skills to models needs to know no more than this.
+A source lists skills and renders one with arguments. Folders, code and remote servers are all
+sources; the skills extension uses them only through this port.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,16 +15,16 @@ from .agents import AgentSpec
 
 
 class SkillContext(StrEnum):
-    """Where a skill's instructions are followed."""
+    """Where a skill's instructions are executed."""
 
     INLINE = "inline"
-    """In the run that takes it up."""
+    """In the run that activates the skill."""
     FORK = "fork"
     """By another agent, in a run of its own."""
 
 
 class SkillArgument(Record, frozen=True, kw_only=True):
-    """A value that a skill's instructions leave open."""
+    """A parameter of a skill's instructions."""
 
     name: str
     description: str = ""
@@ -32,13 +32,13 @@ class SkillArgument(Record, frozen=True, kw_only=True):
 
 
 class Skill(Record, frozen=True, kw_only=True):
-    """What is known of a skill before it is taken up."""
+    """The description of a skill before it is activated."""
 
     name: str
     """Unique among all sources of an agent, for example `pdf` or `mcp:github:triage`."""
     description: str
     body: str = ""
-    """The instructions as they stand; empty when the source makes them only on demand."""
+    """The instructions; empty if the source renders them on demand."""
     when_to_use: str | None = None
     arguments: tuple[SkillArgument, ...] = ()
     argument_hint: str | None = None
@@ -49,18 +49,18 @@ class Skill(Record, frozen=True, kw_only=True):
     model: str | None = None
     context: SkillContext = SkillContext.INLINE
     agent: str | None = None
-    """Who follows the instructions of a forked skill."""
+    """The agent that executes the instructions of a forked skill."""
     paths: tuple[str, ...] = ()
-    """Globs of the files that the skill is about."""
+    """Globs of the files that the skill applies to."""
     license: str | None = None
     compatibility: str | None = None
     metadata: Mapping[str, str] = {}
     content_hash: str = ""
-    """Changes whenever the skill does; empty: it is derived from the other fields."""
+    """Changes whenever the skill changes; empty: derived from the other fields."""
 
 
 class SkillUnavailable(RunError):
-    """A source cannot render a skill now; the model reads the message."""
+    """A source cannot render a skill now; the message says why and is shown to the model."""
 
     code = "skill_unavailable"
     template = "{message}"
@@ -69,17 +69,17 @@ class SkillUnavailable(RunError):
 
 @runtime_checkable
 class SkillSource(Protocol):
-    """Where skills come from. Called by many runs at once."""
+    """A source of skills. Runs call it concurrently."""
 
     name: str
-    """For people, in problems and logs."""
+    """The name in error messages and logs."""
     is_remote: bool
-    """Whether somebody else writes the skills: their tool grants are off unless configured."""
+    """Whether a third party writes the skills: their tool grants are off unless configured."""
 
     def skills(self) -> tuple[Skill, ...]:
-        """The skills as known now, without waiting.
+        """The currently known skills, without waiting.
 
-        The same tuple, by identity, as long as nothing has changed: that is how a change is seen.
+        Returns the same tuple object until something changes: callers detect changes by identity.
         """
         ...
 
@@ -87,15 +87,15 @@ class SkillSource(Protocol):
         """Return the instructions of a skill without a body, for arguments by declared name.
 
         Raises:
-            SkillUnavailable: It is not there, does not take these arguments, or cannot be had now.
+            SkillUnavailable: It does not exist, refuses the arguments, or cannot be rendered.
         """
         ...
 
 
 @runtime_checkable
 class SharedSkills(Protocol):
-    """What a source has besides, if an agent may have a part of its skills only."""
+    """Implemented by a source that offers an agent only a part of its skills."""
 
     def withholding(self, agent: AgentSpec) -> Callable[[str], bool]:
-        """Whether the agent may not have the skill of a name; names of other sources it may."""
+        """Return a predicate that tells whether a skill of this source is hidden from the agent."""
         ...

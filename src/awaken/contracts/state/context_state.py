@@ -1,7 +1,7 @@
 """How a thread's history is shortened for the model: marks in the thread's state, never edits.
 
-Every message stays in the store. A mark says which messages a summary stands for, a cut says
-which one is the first that is still sent; without them the whole history is sent again.
+Every message stays in the store. A mark says which messages a summary replaces, a cut says which
+message is the first that is still sent; without them the whole history is sent again.
 """
 
 from enum import StrEnum
@@ -14,7 +14,7 @@ from awaken.contracts.record import Record, StrictRecord
 from .keys import StateKey, StateScope
 
 MARKS_KEPT = 8
-"""Summaries are cumulative, so that older marks are only of historical interest."""
+"""Summaries are cumulative, so older marks are only of historical interest."""
 
 SUMMARY_SYSTEM_PROMPT = (
     "You summarise the beginning of a conversation between a user and an assistant that uses "
@@ -27,7 +27,7 @@ SUMMARY_USER_PROMPT = "Summarise this conversation:\n\n{messages}"
 
 
 class ObligationKind(StrEnum):
-    """What is still open."""
+    """The kind of an open obligation."""
 
     TICKET = "ticket"
     EFFECT = "effect"
@@ -35,7 +35,7 @@ class ObligationKind(StrEnum):
 
 
 class Obligation(Record, frozen=True, kw_only=True):
-    """Something open that no summary may lose."""
+    """An open obligation that no summary may omit."""
 
     kind: ObligationKind
     id: str
@@ -43,11 +43,11 @@ class Obligation(Record, frozen=True, kw_only=True):
 
 
 class CompactionMark(Record, frozen=True, kw_only=True):
-    """A summary that stands for every message up to and including one of them."""
+    """A summary that replaces every message up to and including one of them."""
 
     message_id: str
     place: int
-    """Where that message is in the transcript, counted from 0."""
+    """The index of that message in the transcript, from 0."""
     summary: str
     pre_tokens: int
     post_tokens: int
@@ -63,31 +63,31 @@ class Cut(Record, frozen=True, kw_only=True):
 
 
 class ContextState(Record, frozen=True, kw_only=True):
-    """What is left out of a thread's requests, and what stands for it."""
+    """Which messages a thread's requests omit, and the summaries that replace them."""
 
     marks: tuple[CompactionMark, ...] = ()
     """Oldest first."""
     cut: Cut | None = None
     total_compactions: int = 0
     correction: float = 1.0
-    """How many tokens the provider counted for each one that we estimated."""
+    """The ratio of the provider's token count to the runtime's estimate."""
 
 
 class MarkAdded(Record, frozen=True, kw_only=True):
-    """A summary stands for the beginning from now on."""
+    """A summary replaces the beginning from now on."""
 
     mark: CompactionMark
 
 
 class CutMoved(Record, frozen=True, kw_only=True):
-    """Older messages than this one are not sent any more."""
+    """Messages before this one are no longer sent."""
 
     cut: Cut
     correction: float
 
 
 class Corrected(Record, frozen=True, kw_only=True):
-    """Estimates are to be multiplied by this from now on."""
+    """Estimates are multiplied by this from now on."""
 
     correction: float
 
@@ -134,5 +134,5 @@ class CompactionConfig(StrictRecord, frozen=True, kw_only=True):
     """Named like an agent's model; absent: the agent's own."""
     summary_max_tokens: Annotated[int, msgspec.Meta(gt=0)] = 1024
     min_savings_ratio: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.3
-    """A summary that saves less than this share of the tokens is thrown away."""
+    """A summary that saves less than this share of the tokens is discarded."""
     timeout_ms: Annotated[int, msgspec.Meta(gt=0)] = 120_000

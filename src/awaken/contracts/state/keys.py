@@ -1,7 +1,7 @@
 """Typed state as data: keys, updates, commands and snapshots.
 
-Nobody changes state in place. Hooks and tools read a `Snapshot` and return a `StateCommand`;
-the runtime's store applies it whole or not at all.
+State is never changed in place. Hooks and tools read a `Snapshot` and return a `StateCommand`;
+the runtime's state store applies it whole or not at all.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +22,10 @@ P = TypeVar("P")
 
 
 class MergeStrategy(StrEnum):
-    """What happens when two parallel commands update the same key."""
+    """How two parallel commands that update the same key are merged."""
 
     EXCLUSIVE = "exclusive"
-    """It is a conflict."""
+    """Parallel updates are a conflict."""
     COMMUTATIVE = "commutative"
     """The key's author promises that any order of the updates gives the same value."""
 
@@ -37,7 +37,7 @@ class StateScope(StrEnum):
     THREAD = "thread"
 
 
-# No slots: Python 3.11 cannot then make `StateKey[int, int](…)`.
+# No slots: with them, Python 3.11 cannot evaluate `StateKey[int, int](…)`.
 @dataclass(frozen=True, eq=False, repr=False)
 class StateKey(Generic[V, U]):
     """A typed slot of state, declared once and used by identity.
@@ -52,12 +52,12 @@ class StateKey(Generic[V, U]):
     """The value's type; guessed from the default when absent."""
     apply: Callable[[V, U], V] | None = field(kw_only=True, default=None)
     update_type: Any = field(kw_only=True, default=None)
-    """The type of what `apply` is given; a tool's update is read from JSON again after a crash."""
+    """The type of the update; a tool's update is decoded from JSON again after a crash."""
     merge: MergeStrategy | str = field(kw_only=True, default=MergeStrategy.EXCLUSIVE)
     scope: StateScope | str = field(kw_only=True, default=StateScope.RUN)
     persistent: bool = field(kw_only=True, default=True)
     private: bool = field(kw_only=True, default=False)
-    """Whether clients that are shown the state are not shown this."""
+    """Whether the value is hidden from clients that see the state."""
     migrations: Sequence[Callable[[Any], Any]] = field(kw_only=True, default=())
     """Step n turns the JSON of version n into that of version n + 1."""
     _decoder: msgspec.json.Decoder[Any] = field(init=False)
@@ -109,11 +109,11 @@ class StateKey(Generic[V, U]):
         try:
             if stored.version == self.version:
                 return self._decoder.decode(stored.data)  # type: ignore[no-any-return]
-            return self._migrated(stored)
+            return self._migrate(stored)
         except (msgspec.DecodeError, TypeError, ValueError) as error:
             raise KeyCodecError(key=self.name, problem=f"cannot decode: {error}") from error
 
-    def _migrated(self, stored: "StoredValue") -> V:
+    def _migrate(self, stored: "StoredValue") -> V:
         if not 1 <= stored.version <= self.version:
             problem = f"stored by version {stored.version}, this is version {self.version}"
             raise KeyCodecError(key=self.name, problem=problem)
@@ -127,9 +127,9 @@ _LIVING: WeakSet[StateKey[Any, Any]] = WeakSet()
 
 
 def list_living_keys(name: str) -> tuple[StateKey[Any, Any], ...]:
-    """The keys of a name that this process has.
+    """The existing keys of this process that have a name.
 
-    Tools use keys that no plugin declares: what is stored of those names no key otherwise.
+    Tools use keys that no plugin declares; only here can a stored value be matched with them.
     """
     return tuple(key for key in _LIVING if key.name == name)
 
@@ -159,7 +159,7 @@ _NOTHING_STORED: Mapping[str, StoredValue] = {}
 class Snapshot:
     """An immutable view of the state at one revision; later commits never show through it.
 
-    `stored` are values of keys that nobody has declared yet; they are decoded when asked for.
+    `stored` has the values of keys that are not declared yet; they are decoded on access.
     """
 
     __slots__ = ("revision", "stored", "values")
@@ -236,16 +236,16 @@ class ScheduledAction(Record, frozen=True, kw_only=True):
 
 
 class QueuedAction(Record, frozen=True, kw_only=True):
-    """A scheduled action waiting for its phase."""
+    """A scheduled action that waits for its phase."""
 
     id: str
     action: ScheduledAction
     agent_id: str | None = None
-    """Whose it is: the agent that acted when it was scheduled. A handoff drops it."""
+    """The agent that was active when it was scheduled. A handoff drops the action."""
 
 
 class FailedAction(Record, frozen=True, kw_only=True):
-    """A scheduled action that could not be done: the dead letter."""
+    """A scheduled action that failed."""
 
     id: str
     action: ScheduledAction
@@ -267,7 +267,7 @@ class MutationBatch(Record, frozen=True, kw_only=True):
 
     @property
     def touched_keys(self) -> tuple[str, ...]:
-        """The key of each operation, in order, repeated where it is repeated."""
+        """The key of each operation, in order and with repetitions."""
         return tuple(op.key.name for op in self.ops)
 
     def extend(self, other: "MutationBatch") -> "MutationBatch":
@@ -279,7 +279,7 @@ class MutationBatch(Record, frozen=True, kw_only=True):
         return MutationBatch(ops=self.ops + other.ops, base_revision=self._joint_base(other))
 
     def merge_parallel(self, other: "MutationBatch") -> "MutationBatch":
-        """Join two batches that were made side by side.
+        """Join two batches that were made in parallel.
 
         Raises:
             MergeConflict: Both touch one exclusive key.
@@ -300,7 +300,7 @@ class MutationBatch(Record, frozen=True, kw_only=True):
 
 
 class StateCommand(Record, frozen=True, kw_only=True):
-    """What a hook, a handler or a tool asks the runtime to do. Plain data, built by chaining."""
+    """State changes, actions and effects that a hook or a tool requests. Built by chaining."""
 
     patch: MutationBatch = MutationBatch()
     actions: tuple[ScheduledAction, ...] = ()
@@ -340,7 +340,7 @@ class StateCommand(Record, frozen=True, kw_only=True):
         )
 
     def merge_parallel(self, other: "StateCommand") -> "StateCommand":
-        """Join two commands made side by side; actions and effects never conflict."""
+        """Join two commands made in parallel; actions and effects never conflict."""
         return StateCommand(
             patch=self.patch.merge_parallel(other.patch),
             actions=self.actions + other.actions,

@@ -64,9 +64,9 @@ class ProfileStore(Protocol):
     ) -> Any:
         """Replace a value by what `change` makes of it, atomically, and return the new one.
 
-        `change` gets None when there is no entry. Whoever else changes the entry, in whatever
-        process, does so before or after. It must be pure and quick: it may run in another thread
-        and more than once. What it raises is raised here, and nothing is changed.
+        `change` gets None if there is no entry. Changes by other tasks or processes happen before
+        or after this one. It must be pure and fast: it may run in another thread and more than
+        once. An exception that it raises propagates, and nothing is changed.
 
         Raises:
             InvalidRecord: The owner or the key is blank.
@@ -87,7 +87,7 @@ class ProfileStore(Protocol):
 
 
 class ProfileAccess:
-    """Typed reading and writing of profile entries; only keys that a plugin declared."""
+    """Typed access to profile entries; only for keys that a plugin declared."""
 
     __slots__ = ("_clock", "_keys", "_store")
 
@@ -107,7 +107,7 @@ class ProfileAccess:
         """
         self._check(key)
         entry = await self._store.find_entry(scope, key.name)
-        return key.default if entry is None else _value(key, entry.value)
+        return key.default if entry is None else _decode_value(key, entry.value)
 
     async def write(self, key: ProfileKey[V], scope: str, value: V) -> None:
         """Write the value in a scope."""
@@ -123,8 +123,8 @@ class ProfileAccess:
     async def change(self, key: ProfileKey[V], scope: str, change: Callable[[V], V]) -> None:
         """Replace the value in a scope by what `change` makes of it, atomically.
 
-        `change` gets the key's default when there is no value. It must be pure and quick: it may
-        run in another thread and more than once.
+        `change` gets the key's default if there is no value. It must be pure and fast: it may run
+        in another thread and more than once.
 
         Raises:
             UnknownKey: No plugin declared the key.
@@ -132,11 +132,11 @@ class ProfileAccess:
         """
         self._check(key)
 
-        def changed(stored: Any) -> Any:
-            value = key.default if stored is None else _value(key, stored)
+        def apply_change(stored: Any) -> Any:
+            value = key.default if stored is None else _decode_value(key, stored)
             return msgspec.to_builtins(change(value))
 
-        await self._store.change_entry(scope, key.name, changed, now=self._clock.now_ms())
+        await self._store.change_entry(scope, key.name, apply_change, now=self._clock.now_ms())
 
     async def delete(self, key: ProfileKey[V], scope: str) -> None:
         """Remove the value in a scope; removing an absent one is harmless."""
@@ -156,7 +156,7 @@ class ProfileAccess:
             raise UnknownProfileKey(key=key.name)
 
 
-def _value(key: ProfileKey[V], stored: Any) -> V:
+def _decode_value(key: ProfileKey[V], stored: Any) -> V:
     try:
         return msgspec.convert(stored, key.type)  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:

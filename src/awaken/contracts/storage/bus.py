@@ -1,7 +1,7 @@
 """The bus port: signals between the processes that share a store. Every signal may be lost.
 
-A signal only says where to look; the store has the truth. Whoever listens must also look by
-itself from time to time.
+A signal only says where to look; the store has the truth. Every listener must also poll the
+store from time to time.
 """
 
 from collections.abc import Callable
@@ -15,11 +15,11 @@ class SignalKind(StrEnum):
     """What a signal is about."""
 
     DISPATCH_QUEUED = "dispatch_queued"
-    """A thread has something to do."""
+    """A dispatch of the thread was queued."""
     CONTROL = "control"
-    """Whoever executes a run of the thread should look for a cancellation or input."""
+    """The worker that executes a run of the thread should check for a cancellation or input."""
     RUN_CHANGED = "run_changed"
-    """A run began, went on, waits or ended."""
+    """A run began, continued, waits or ended."""
 
 
 class Signal(Record, frozen=True, kw_only=True):
@@ -34,27 +34,27 @@ Unsubscribe = Callable[[], None]
 
 
 class Bus(Protocol):
-    """Carries signals to everybody who listens, at most once and in no promised order."""
+    """Delivers signals to all listeners, at most once and in no guaranteed order."""
 
     async def open(self) -> None:
-        """Begin to carry signals; calling it twice is harmless."""
+        """Start to deliver signals; calling it twice is harmless."""
         ...
 
     async def close(self) -> None:
-        """Stop; nobody hears anything any more."""
+        """Stop; no listener is called any more."""
         ...
 
     async def publish(self, signal: Signal) -> None:
         """Send a signal.
 
         Raises:
-            StorageError: It could not be sent. Nothing is lost but time.
+            StorageError: It could not be sent. Only time is lost.
         """
         ...
 
     def subscribe(self, listener: Callable[[Signal], None]) -> Unsubscribe:
-        """Call back with every signal, in the event loop; returns the way to stop that.
+        """Call the listener with every signal, in the event loop; returns a function that stops it.
 
-        A listener must be quick, and one that fails does not keep others from hearing.
+        A listener must be fast. If one raises, the others are called all the same.
         """
         ...

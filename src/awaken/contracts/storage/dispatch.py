@@ -1,8 +1,8 @@
 """Dispatches: one durable delivery of input to a thread, and the claim that one worker has on it.
 
-The queue record owns delivery only; how the run went is in the run record. `acked` does not
-mean that the run succeeded. A claim is a lease on a whole thread: while it lasts, only the holder
-of its token can write there.
+The queue record is about delivery only; the outcome of the run is in the run record. `acked` does
+not mean that the run succeeded. A claim is a lease on a whole thread: while it lasts, only the
+holder of its token can write to the thread.
 """
 
 from collections.abc import Mapping
@@ -13,24 +13,24 @@ from awaken.contracts.record import Record
 from awaken.contracts.runs.records import RunRecord, RunRequest, WaitingReason
 
 RECOVERY = "recovered:"
-"""Begins the ids of dispatches that a store makes, to go on with a run that nobody sent again."""
+"""Id prefix of the dispatches that a store creates to continue an abandoned run."""
 
 
 class InputMode(StrEnum):
     """How input reaches a thread."""
 
     QUEUE = "queue"
-    """A run of its own, after what the thread has to do already."""
+    """Starts a new run after the work that the thread already has."""
     STEER = "steer"
-    """Into the run that executes, before its next inference; without one, like `queue`."""
+    """Joins the executing run before its next inference; without one, like `queue`."""
     INTERRUPT = "interrupt"
-    """Drop what is queued, cancel what executes or waits, then a run of its own."""
+    """Drops queued input, cancels the executing or waiting run, then starts a new run."""
     RESUME = "resume"
-    """Into the run that waits, which goes on under its own id."""
+    """Continues the waiting run under its own id."""
 
 
 class DispatchStatus(StrEnum):
-    """Life of a dispatch. `DISPATCH_TRANSITIONS` lists every legal move."""
+    """The state of a dispatch. `DISPATCH_TRANSITIONS` lists every legal transition."""
 
     QUEUED = "queued"
     CLAIMED = "claimed"
@@ -49,7 +49,7 @@ DISPATCH_TRANSITIONS: Mapping[DispatchStatus, frozenset[DispatchStatus]] = {
     DispatchStatus.QUEUED: frozenset(
         {
             DispatchStatus.CLAIMED,
-            DispatchStatus.ACKED,  # A run that executes has taken it in.
+            DispatchStatus.ACKED,  # An executing run has read it.
             DispatchStatus.CANCELLED,
             DispatchStatus.SUPERSEDED,
         }
@@ -75,9 +75,9 @@ class RunDispatch(Record, frozen=True, kw_only=True):
     dispatch_id: str
     thread_id: str
     run_id: str
-    """The run that it was meant to start or to continue."""
+    """The run that it should start or continue."""
     taken_by: str | None = None
-    """The run that took its input in, when that was another one."""
+    """The run that read its input, if that was another one."""
     request: RunRequest = RunRequest()
     mode: InputMode = InputMode.QUEUE
     priority: int = 128
@@ -85,20 +85,20 @@ class RunDispatch(Record, frozen=True, kw_only=True):
     dedupe_key: str | None = None
     """Unique per thread until the dispatch is purged."""
     request_hash: str = ""
-    """Tells whether two submissions under one dedupe key ask for the same."""
+    """Two submissions with one dedupe key are equal if their hashes are equal."""
     dispatch_epoch: int = 0
-    """The thread's epoch when it was queued; an interrupt raises it and drops older ones."""
+    """The thread's epoch when it was queued; an interrupt raises it and drops older dispatches."""
     status: DispatchStatus = DispatchStatus.QUEUED
     available_at: int = 0
     attempt_count: int = 0
-    """How often it was claimed to be executed; counted before the execution."""
+    """How often it was claimed for execution; counted before the execution."""
     max_attempts: int = 5
     last_error: str | None = None
     claim_token: str | None = None
     claimed_by: str | None = None
     lease_until: int | None = None
     cancel_cause: str | None = None
-    """Somebody wants the run cancelled: whoever executes it ends it."""
+    """A cancellation was requested: the worker that executes the run ends it."""
     completed_at: int | None = None
     created_at: int = 0
     updated_at: int = 0
@@ -110,7 +110,7 @@ class RunDispatch(Record, frozen=True, kw_only=True):
 
     @property
     def is_news(self) -> bool:
-        """Whether it only tells what a task or another agent says; no interrupt drops that."""
+        """Whether it has only messages of tasks or other agents; no interrupt drops those."""
         messages = self.request.messages
         return bool(messages) and all(message.sender is not None for message in messages)
 
@@ -122,10 +122,10 @@ class RunDispatch(Record, frozen=True, kw_only=True):
         return request.agent_id if is_addressed and self.is_news else None
 
     def is_held_by(self, run: RunRecord | None) -> bool:
-        """Whether it stays queued while this run of its thread waits; other input passes it.
+        """Whether it stays queued while this run of its thread waits; other input overtakes it.
 
-        A run takes in what names its agent, but not while a decision is open: the call that is
-        decided may hand the thread over.
+        A run reads a message to its agent, but not while a decision is open: the decided call may
+        hand the thread over to another agent.
         """
         if run is None or run.status is not RunStatus.WAITING or self.reader is None:
             return False
@@ -137,40 +137,40 @@ class RunDispatch(Record, frozen=True, kw_only=True):
 
     @property
     def is_recovery(self) -> bool:
-        """Whether a store made it: how often it is tried is up to whoever executes it."""
+        """Whether a store created it; then the executing worker decides how often it is tried."""
         return self.dispatch_id.startswith(RECOVERY)
 
     @property
     def is_spent(self) -> bool:
-        """Whether every attempt was used; a spent dispatch is buried, not executed."""
+        """Whether all attempts were used; such a dispatch becomes a dead letter, not a run."""
         return self.attempt_count > self.max_attempts
 
 
 class Claim(Record, frozen=True, kw_only=True):
-    """Who takes a thread with a commit, and for how long without a sign of life."""
+    """The worker that claims a thread with a commit, and the length of its lease."""
 
     worker_id: str
     lease_ms: int
 
 
 class Release(Record, frozen=True, kw_only=True):
-    """The end of a claim: what becomes of the dispatch that was executed under it."""
+    """The end of a claim: the final state of the dispatch that was executed under it."""
 
     status: DispatchStatus = DispatchStatus.ACKED
     error: str | None = None
     taken_by: str | None = None
-    """The run that had its input already."""
+    """The run that had already read its input."""
 
 
 class LeaseNews(Record, frozen=True, kw_only=True):
-    """What the holder of a claim learns when it extends its lease."""
+    """What the store reports to the holder of a claim when it extends the lease."""
 
     claim_token: str
     is_held: bool = True
     cancel_cause: str | None = None
-    """Somebody wants the run cancelled."""
+    """The cause of a requested cancellation."""
     has_input: bool = False
-    """Queued input is there that the run could take in."""
+    """Whether there is queued input that the run could read."""
 
 
 class Interruption(Record, frozen=True, kw_only=True):
@@ -188,7 +188,7 @@ class Purged(Record, frozen=True, kw_only=True):
     runs: int = 0
     events: int = 0
     orders: int = 0
-    """Those that were given up."""
+    """Outbox commands that were given up."""
 
     @property
     def is_empty(self) -> bool:

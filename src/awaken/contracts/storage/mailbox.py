@@ -1,7 +1,7 @@
-"""The mailbox port: durable input for threads, claims on them, and what is kept how long.
+"""The mailbox port: durable input for threads, claims on threads, and retention.
 
-Leases are stamped and judged by the store's own clock, never by a caller's. Every method is
-atomic to every other process that uses the same store.
+Leases are set and checked by the store's own clock, never by a caller's. Every method is atomic
+with respect to all processes that use the same store.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -16,13 +16,13 @@ THREAD_BACKLOG_MAX = 1000
 
 
 class LeaseKeeper(Protocol):
-    """Extends leases from a thread of its own, over a connection of its own. Its calls block."""
+    """Extends leases from an operating-system thread, over its own connection. Its calls block."""
 
     def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
-        """Extend the leases that are still held, and say what each holder should know.
+        """Extend the leases that are still held, and report on each of them.
 
-        A lease that has run out but was not taken by anybody is extended as well. One that could
-        not be extended in time is left out of the answer.
+        A lease that has expired but was not taken over is extended as well. A lease that could not
+        be extended in time is missing from the result.
 
         Raises:
             StorageError: The store did not answer; whether the leases were extended is unknown.
@@ -35,14 +35,14 @@ class LeaseKeeper(Protocol):
 
 
 class MailboxWatcher(Protocol):
-    """Hears how long the mailbox takes. It must not raise and must not wait."""
+    """Observes mailbox operations and deliveries. It must not raise and must not wait."""
 
     def operated(self, operation: str, result: str, ms: int) -> None:
-        """Hear that an operation is over: `ok`, or the code of its error."""
+        """Called when an operation is over; the result is `ok` or the code of its error."""
         ...
 
     def delivered(self, dispatch: RunDispatch, outcome: str, started_ms: int, now_ms: int) -> None:
-        """Hear that a dispatch was executed here, and when that began."""
+        """Called when a dispatch was executed by this process."""
         ...
 
 
@@ -58,10 +58,9 @@ class MailboxStore(Protocol):
     ) -> RunDispatch:
         """Queue a dispatch; it is durable before this returns.
 
-        The status becomes `queued`, and epoch and creation time are stamped. A thread that does
-        not exist is created, for the tenant of the request. The same dispatch again, or another
-        one with the same dedupe key and the same request hash, changes nothing and returns the
-        first.
+        The status becomes `queued`, and the epoch and the creation time are set. A thread that does
+        not exist is created for the tenant of the request. The same dispatch again, or another one
+        with the same dedupe key and the same request hash, changes nothing and returns the first.
 
         Raises:
             AlreadyExists: The dispatch id is used for something else.
@@ -82,14 +81,14 @@ class MailboxStore(Protocol):
         limit: int = 1,
         agents: Collection[str] | None = None,
     ) -> tuple[RunDispatch, ...]:
-        """Claim dispatches that are due, at most one of each thread that nobody has claimed.
+        """Claim dispatches that are due, at most one of each unclaimed thread.
 
-        Inside a thread they come by priority, then in the order they were queued. The thread with
-        the highest priority goes first (that of its first dispatch); threads of one priority take
+        Within a thread they are claimed by priority, then in the order they were queued. The thread
+        whose first dispatch has the highest priority goes first; threads of equal priority take
         turns: the one that has waited longest since it was queued or last served goes first.
-        What the thread's open run holds (`RunDispatch.is_held_by`) is passed over until it does
-        not. With `agents`, dispatches for other agents are left alone, as far as it is known for
-        whom they are. Counts an attempt.
+        A dispatch that the thread's open run holds back (`RunDispatch.is_held_by`) is skipped. With
+        `agents`, dispatches for other agents are skipped, as far as their agent is known. Counts an
+        attempt.
         """
         ...
 
@@ -98,14 +97,14 @@ class MailboxStore(Protocol):
     ) -> RunDispatch | None:
         """Claim one dispatch now, even if it is not due or not the first of its thread.
 
-        None when it is not queued, or its thread is claimed.
+        Returns None if it is not queued, or its thread is claimed.
         """
         ...
 
     async def release(
         self, dispatch_id: str, claim_token: str, release: Release | None = None
     ) -> RunDispatch:
-        """End a claim outside of a commit, because nothing has to be written.
+        """End a claim without a commit, because nothing has to be written.
 
         Raises:
             RecordNotFound: There is no such dispatch.
@@ -122,9 +121,9 @@ class MailboxStore(Protocol):
         error: str | None = None,
         is_charged: bool = True,
     ) -> RunDispatch:
-        """Give a claimed dispatch back; it is due again after the delay, before its successors.
+        """Return a claimed dispatch to the queue; it is due after the delay, before its successors.
 
-        Not charged, the attempt does not count.
+        If it is not charged, the attempt does not count.
 
         Raises:
             RecordNotFound: There is no such dispatch.
@@ -133,9 +132,9 @@ class MailboxStore(Protocol):
         ...
 
     async def give_up_claim(self, thread_id: str, claim_token: str) -> RunDispatch | None:
-        """Give back a claim that a commit took; what is left to do is queued, not charged.
+        """Give up a claim that a commit took; the remaining work is queued without a charge.
 
-        Returns the dispatch that goes on with the thread's open run, or None if it has none.
+        Returns the dispatch that continues the thread's open run, or None if it has none.
 
         Raises:
             LeaseLost: The token is stale; nothing was changed.
@@ -143,23 +142,23 @@ class MailboxStore(Protocol):
         ...
 
     async def cancel_dispatch(self, dispatch_id: str) -> RunDispatch | None:
-        """Cancel a queued dispatch; None when there is none, or it is not queued any more."""
+        """Cancel a queued dispatch; None if it does not exist or is no longer queued."""
         ...
 
     async def request_cancel(self, thread_id: str, cause: str, run_id: str | None = None) -> bool:
-        """Ask whoever executes a run of the thread to cancel it, now or after a crash.
+        """Ask the worker that executes a run of the thread to cancel it, now or after a crash.
 
-        With a run id, only that run is meant, never another one that came meanwhile. False when
-        nothing of the thread is claimed, or something else.
+        With a run id, only that run is cancelled, never a later one. Returns False if the thread is
+        not claimed, or the claim is for another run.
         """
         ...
 
     async def interrupt(
         self, thread_id: str, cause: str, then: RunDispatch | None = None
     ) -> Interruption:
-        """Raise the thread's epoch, drop what is queued, ask for a cancel, and queue `then`.
+        """Raise the thread's epoch, drop queued input, request a cancel, and queue `then`.
 
-        News of tasks and other agents is not dropped; it comes after `then`, or into its run.
+        Messages of tasks and other agents are kept; they follow `then` or join its run.
 
         Raises:
             DedupeConflict: The dedupe key was used for another request; nothing was changed.
@@ -171,13 +170,13 @@ class MailboxStore(Protocol):
     async def reclaim(
         self, limit: int = 100, is_gone: Callable[[str], bool] | None = None
     ) -> tuple[RunDispatch, ...]:
-        """Take back claims whose lease has run out, and queue their dispatches again.
+        """End claims whose lease has expired, and queue their dispatches again.
 
-        Those of workers that `is_gone` says have ended are taken back at once. It is asked with
-        the ids of workers, perhaps in another thread, and must not wait.
+        Claims of workers for which `is_gone` returns True end at once. It is called with the ids of
+        workers, possibly in another thread, and must not wait.
 
-        A claim that a commit took has no dispatch: one that goes on with the thread's open run
-        is made. Returns what was queued; fewer than `limit` means that none is left.
+        A claim that a commit took has no dispatch: the store creates one that continues the
+        thread's open run. Returns what was queued; fewer than `limit` means that none is left.
         """
         ...
 
@@ -194,11 +193,11 @@ class MailboxStore(Protocol):
         ...
 
     async def list_inputs(self, thread_id: str) -> tuple[RunDispatch, ...]:
-        """Return queued `steer` and `resume` input that an executing run may take in, in order."""
+        """Return queued `steer` and `resume` input that an executing run may read, in order."""
         ...
 
     async def count_queued(self) -> int:
-        """How many dispatches wait, in all threads."""
+        """The number of queued dispatches in all threads."""
         ...
 
     async def revive(self, dispatch_id: str, new_id: str) -> RunDispatch:
@@ -206,7 +205,7 @@ class MailboxStore(Protocol):
 
         Raises:
             RecordNotFound: There is no such dispatch.
-            IllegalTransition: It is not a dead letter, or it was revived before.
+            IllegalTransition: It is not a dead letter, or was revived before.
         """
         ...
 
@@ -217,12 +216,12 @@ class MailboxStore(Protocol):
     async def purge(self, before_ms: int, limit: int = 1000) -> Purged:
         """Remove what ended before a time: dispatches, runs with their journal, events.
 
-        Orders that were given up before it are removed too.
+        Outbox commands that were given up before it are removed as well.
         A thread keeps its messages, its state, its latest run and every event of a run that has
         not ended. Removes at most `limit` of each kind; call it until nothing is removed.
         """
         ...
 
     def lease_keeper(self) -> LeaseKeeper:
-        """A new keeper with its own connection; to be used and closed in one thread."""
+        """A new keeper with its own connection; use and close it in one thread."""
         ...

@@ -1,7 +1,7 @@
-"""What a commit asks for outside of its thread: sent because the commit succeeded, and once.
+"""Outbox commands: what a commit requests outside of its thread, sent once it succeeded.
 
-Each order is an outbox entry of the commit; whoever relays it does so at least once, and every
-order is such that doing it twice changes nothing.
+Each command is an outbox entry of the commit. The relay executes it at least once, and every
+command is idempotent.
 """
 
 from typing import Any
@@ -13,22 +13,22 @@ from awaken.contracts.record import Record
 
 
 class ThreadMessage(Record, frozen=True, kw_only=True, tag_field="order", tag="letter"):
-    """Put a payload of `contracts.inbox` into a thread: into its run, or as a run of its own."""
+    """Deliver an inbox payload to a thread: into its run, or as a new run."""
 
     thread_id: str
     payload: Any
     agent_id: str | None = None
-    """Who should read it; absent: the agent that the thread has."""
+    """The agent that should read it; absent: the thread's agent."""
     tenant_id: str | None = None
     user_id: str | None = None
-    """Whose run has sent it; the run that it starts is theirs as well."""
+    """The user of the sending run; a run that the message starts belongs to the same user."""
     sender_thread_id: str | None = None
     run_id: str | None = None
-    """Only into this run; once it has ended, the letter is dropped."""
+    """Deliver only into this run; once it has ended, the message is dropped."""
 
 
 class ReportToParent(Record, frozen=True, kw_only=True, tag_field="order", tag="report"):
-    """Let a parent that waits for a child go on, if the child has ended."""
+    """Continue a parent that waits for a child, if the child has ended."""
 
     parent_thread_id: str
     parent_run_id: str
@@ -36,16 +36,16 @@ class ReportToParent(Record, frozen=True, kw_only=True, tag_field="order", tag="
 
 
 class StopChildren(Record, frozen=True, kw_only=True, tag_field="order", tag="stop_children"):
-    """Cancel what a run that has ended left behind: its delegates, and tasks bound to it."""
+    """Cancel the children of an ended run: its delegates, and the tasks bound to it."""
 
     thread_id: str
     run_id: str
     child_run_id: str | None = None
-    """Only this one; absent: all of them."""
+    """Only this child; absent: all children."""
 
 
 class AbortRemote(Record, frozen=True, kw_only=True, tag_field="order", tag="abort_remote"):
-    """Cancel at a remote backend what a run that has ended had started there."""
+    """Cancel the work that an ended run had started at a remote backend."""
 
     thread_id: str
     run_id: str
@@ -56,10 +56,10 @@ Order = ThreadMessage | ReportToParent | StopChildren | AbortRemote
 
 
 def order_of(payload: Any) -> Order:
-    """The order of an outbox entry.
+    """Decode the command of an outbox entry.
 
     Raises:
-        CorruptRecord: The entry is of no known form.
+        CorruptRecord: The entry has no known form.
     """
     try:
         order: Order = msgspec.convert(payload, Order)

@@ -19,9 +19,9 @@ T = TypeVar("T")
 DEFAULT_LIMIT = 50
 LIMIT_MAX = 200
 PAGE_BYTES = 4 * 1024 * 1024
-"""How much the items of a page may take together; the rest is on the next one."""
+"""The maximum size of a page's items; the rest is on the next page."""
 OFFSET_MAX = 2**53 - 1
-"""Beyond it nothing can be; cursors come back from outside."""
+"""The largest offset that is accepted, because cursors come back from clients."""
 
 
 class Order(StrEnum):
@@ -90,7 +90,7 @@ class DispatchQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag=
     thread_id: str | None = None
     status: DispatchStatus | None = None
     dedupe_key: str | None = None
-    """Keys belong to a thread: without `thread_id` none fits."""
+    """Keys belong to a thread: without `thread_id` none matches."""
 
 
 AnyQuery = MessageQuery | ThreadQuery | RunQuery | DispatchQuery
@@ -112,7 +112,7 @@ class Page(Record, Generic[T], frozen=True, kw_only=True):
 
 
 class PageRoom:
-    """How much a page may still hold: its first item always, others as long as they fit in."""
+    """The remaining size of a page: the first item always fits, others while there is room."""
 
     __slots__ = ("_is_empty", "_left")
 
@@ -121,7 +121,7 @@ class PageRoom:
         self._is_empty = True
 
     def takes(self, size: int) -> bool:
-        """Whether the page takes the next item; after one that it does not, it is full."""
+        """Whether the next item fits; after the first one that does not, the page is full."""
         if size > self._left and not self._is_empty:
             self._left = -1
             return False
@@ -136,8 +136,10 @@ def page_of(items: tuple[T, ...], total: int, query: AnyQuery) -> Page[T]:
     return Page(
         items=items,
         total=total,
-        next_cursor=_cursor(query, end) if end < total else None,
-        prev_cursor=_cursor(query, max(query.offset - query.limit, 0)) if query.offset else None,
+        next_cursor=_encode_cursor(query, end) if end < total else None,
+        prev_cursor=_encode_cursor(query, max(query.offset - query.limit, 0))
+        if query.offset
+        else None,
     )
 
 
@@ -158,6 +160,6 @@ def at_cursor(query: Q, cursor: str) -> Q:
     return msgspec.structs.replace(query, offset=made_for.offset)
 
 
-def _cursor(query: AnyQuery, offset: int) -> str:
+def _encode_cursor(query: AnyQuery, offset: int) -> str:
     token = msgspec.json.encode(msgspec.structs.replace(query, offset=offset))
     return base64.urlsafe_b64encode(token).decode().rstrip("=")

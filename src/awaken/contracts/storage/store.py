@@ -26,7 +26,7 @@ from .queries import MessageQuery, Page, RunQuery, ThreadQuery
 
 
 class ToolRecordStatus(StrEnum):
-    """How far a journalled tool call got."""
+    """The state of a journalled tool call."""
 
     STARTED = "started"
     FINISHED = "finished"
@@ -45,33 +45,33 @@ class ToolRecord(Record, frozen=True, kw_only=True):
     status: ToolRecordStatus = ToolRecordStatus.STARTED
     result: ToolResult | None = None
     updates: tuple[tuple[str, str, Any], ...] = ()
-    """The call's state changes as (key, `update` or `clear`, JSON), so that a crash loses none."""
+    """The call's state changes as (key, `update` or `clear`, JSON), to survive a crash."""
     reads: tuple[str, ...] = ()
-    """The state keys that the call looked at."""
+    """The state keys that the call read."""
 
 
 NO_PAUSE_MAX = 1 << 53
-"""Pauses may be of any length, in milliseconds."""
+"""No limit on pauses, in milliseconds."""
 
 
 class OutboxEntry(Record, frozen=True, kw_only=True):
-    """A message to somebody else, sent only because this commit succeeded."""
+    """A message to another recipient, sent only because this commit succeeded."""
 
     entry_id: str
     kind: str
     payload: Any = None
     attempts: int = 0
-    """How often it was tried in vain."""
+    """How many attempts failed."""
     due_at: int = 0
-    """Not to be tried before, by the store's clock; of one that was given up, when that was."""
+    """The earliest next attempt, by the store's clock; for a dead entry, when it was given up."""
     error: str | None = None
     """Why the latest attempt failed."""
     is_dead: bool = False
-    """Whether it was given up; it is kept until somebody tries it again or it is purged."""
+    """Whether it was given up; it is kept until it is retried or purged."""
 
 
 class StreamCheckpoint(Record, frozen=True, kw_only=True):
-    """What a model has said in a turn that is not over; the run's next commit removes it."""
+    """The partial answer of a turn in progress; the run's next commit removes it."""
 
     run_id: str
     thread_id: str
@@ -82,7 +82,7 @@ class StreamCheckpoint(Record, frozen=True, kw_only=True):
     tool_calls: tuple[ToolCall, ...] = ()
     """Calls whose arguments were complete."""
     open_tool: str | None = None
-    """The tool whose arguments were still coming."""
+    """The tool whose arguments were still being streamed."""
     updated_at: int = 0
 
 
@@ -94,15 +94,15 @@ class Commit(Record, frozen=True, kw_only=True):
     expected_version: int
     committed_at: int
     fencing_token: str | None = None
-    """The writer's claim on the thread. While somebody has one, nobody can write without it."""
+    """The writer's claim on the thread. While a claim exists, only its token can write."""
     claim: Claim | None = None
-    """Takes the thread under the fencing token; only when nobody has it."""
+    """Claims the thread under the fencing token; only if it has no claim."""
     release: Release | None = None
     """Ends the claim, and the dispatch that was executed under it."""
     absorbed: tuple[str, ...] = ()
-    """Queued dispatches whose input the run has taken in; they are acked."""
+    """Queued dispatches whose input the run has read; they are acked."""
     enqueued: tuple[RunDispatch, ...] = ()
-    """Dispatches that are queued because of this commit."""
+    """Dispatches that this commit queues."""
     thread: Thread | None = None
     """New lineage and metadata for the thread; only at its creation or by an edit."""
     messages: tuple[Message, ...] = ()
@@ -116,7 +116,7 @@ class Commit(Record, frozen=True, kw_only=True):
     events: tuple[AgentEvent, ...] = ()
     """They belong to `run`; without one, to the thread's open run."""
     outbox: tuple[OutboxEntry, ...] = ()
-    """One that is there already is left as it is."""
+    """An entry that already exists is not changed."""
 
 
 class CommitReceipt(Record, frozen=True, kw_only=True):
@@ -129,11 +129,11 @@ class CommitReceipt(Record, frozen=True, kw_only=True):
 
 
 class Checkout(Record, frozen=True, kw_only=True):
-    """A consistent view of a thread, from which a run starts or goes on."""
+    """A consistent view of a thread, from which a run starts or continues."""
 
     thread: Thread
     messages: Sequence[Message] = ()
-    """The whole transcript; a store need not copy it, as long as it never changes."""
+    """The whole transcript; a store need not copy it if it never changes."""
     state: dict[str, StoredValue] = {}
     latest_run: RunRecord | None = None
     open_run: RunRecord | None = None
@@ -142,7 +142,7 @@ class Checkout(Record, frozen=True, kw_only=True):
     tickets: tuple[Ticket, ...] = ()
     """Open and decided tickets of the open run."""
     cancel_cause: str | None = None
-    """The open run has to be cancelled; without one, what is executed under the claim."""
+    """Set if the open run has to be cancelled, or else the work under the claim."""
 
 
 class DeleteStrategy(StrEnum):
@@ -172,7 +172,7 @@ class DecidedMeanwhile(StorageError):
 
 
 class CommitStore(Protocol):
-    """Applies commits and hands out consistent views."""
+    """Applies commits and returns consistent views."""
 
     async def checkout(self, thread_id: str) -> Checkout | None:
         """Read everything a run needs in one consistent view; None for an unknown thread."""
@@ -181,15 +181,15 @@ class CommitStore(Protocol):
     async def commit(self, commit: Commit) -> CommitReceipt:
         """Apply a commit whole, or raise and change nothing.
 
-        A task cancelled while it waits here leaves the commit applied or absent, never half;
-        `find_commit` tells which.
+        If the caller's task is cancelled during this call, the commit is applied or absent, never
+        partial; `find_commit` tells which.
 
         Raises:
             VersionConflict: The thread is not at the expected version.
-            DecidedMeanwhile: A message would take the place of a decision that was taken.
+            DecidedMeanwhile: A message would replace a decision that was taken meanwhile.
             IdempotencyConflict: The commit id was used for other contents.
             LeaseLost: The fencing token is stale.
-            ThreadClaimed: Somebody else has a claim on the thread.
+            ThreadClaimed: Another worker has a claim on the thread.
             InvalidTranscript: A tool call would not have exactly one result.
             InvalidRecord: An id is blank, used twice or of another thread; a parent is missing;
                 the waiting state does not fit; an ended run would leave a ticket open.
@@ -199,7 +199,7 @@ class CommitStore(Protocol):
             ThreadBusy: Another run of the thread has not ended.
             InvalidResume: A new run has the id of input that was sent to another thread.
             UnknownThread: A tenant's new run, dispatch or edit is for a thread that is not its own.
-            CommitUnknown: The outcome could not be learned.
+            CommitUnknown: The outcome is unknown.
         """
         ...
 
@@ -210,7 +210,7 @@ class CommitStore(Protocol):
     async def save_checkpoint(
         self, checkpoint: StreamCheckpoint, fencing_token: str | None = None
     ) -> None:
-        """Keep what was streamed so far, instead of the run's checkpoint before.
+        """Store the text streamed so far; it replaces the run's earlier checkpoint.
 
         Raises:
             LeaseLost: The fencing token is stale.
@@ -222,9 +222,9 @@ class CommitStore(Protocol):
         ...
 
     async def list_tool_records(self, run_id: str) -> tuple[ToolRecord, ...]:
-        """Return the newest journal entry of each call of a run, in the order they first came.
+        """Return the newest journal entry of each call of a run, in the order of their first entry.
 
-        A call is known by its step and its id: some models use the same ids in every step.
+        A call is identified by its step and its id: some models use the same ids in every step.
         """
         ...
 
@@ -240,7 +240,7 @@ class ThreadStore(Protocol):
         """Create a thread, or change its lineage and metadata; pointers and version stay.
 
         Raises:
-            UnknownThread: The thread exists, and is not of the tenant that is named.
+            UnknownThread: The thread exists and belongs to another tenant than the named one.
             InvalidRecord: The parent is missing, or the lineage would form a cycle.
         """
         ...
@@ -248,9 +248,9 @@ class ThreadStore(Protocol):
     async def delete_thread(
         self, thread_id: str, strategy: DeleteStrategy = DeleteStrategy.DETACH
     ) -> None:
-        """Delete a thread and everything of it, but not what its commits have promised to others.
+        """Delete a thread and all its records, except what its commits have to send to others.
 
-        Orders in its outbox that were not given up are still sent.
+        Commands in its outbox that were not given up are still sent.
 
         Raises:
             RecordNotFound: There is no such thread.
@@ -285,11 +285,11 @@ class RunStore(Protocol):
     async def list_tickets(
         self, thread_id: str | None = None, *, tenant_id: str | None = None
     ) -> tuple[Ticket, ...]:
-        """Return the open tickets, oldest first, ties by id; of a tenant, those on its threads."""
+        """Return open tickets, oldest first, ties by id; with a tenant, those of its threads."""
         ...
 
     async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
-        """Return all tickets of a run, also decided and closed ones, oldest first, ties by id."""
+        """Return all tickets of a run, including decided and closed ones, oldest first."""
         ...
 
     async def decide(
@@ -299,13 +299,14 @@ class RunStore(Protocol):
         decisions: Sequence[tuple[str, ToolCallResume]],
         then: RunDispatch | None = None,
     ) -> RunDispatch | None:
-        """Write decisions to tickets of an open run, all or none, and queue what follows from them.
+        """Write decisions to tickets of an open run, all or none, and queue the dispatch `then`.
 
-        This is where a ticket is decided: once, whoever has the thread and whoever asks. A run
-        that executes meanwhile finds its tickets decided here. Decisions that were taken before,
-        under the same id, change nothing; when all were, nothing is queued.
+        A ticket is decided only here, and only once, whichever process has the thread or sends the
+        decision. A run that executes at the same time reads its decided tickets from here. A
+        decision that was taken before, under the same id, changes nothing; if all were taken
+        before, nothing is queued.
 
-        Returns `then` as it was queued; None when it was not.
+        Returns `then` as it was queued, or None if it was not queued.
 
         Raises:
             UnknownTicket: A ticket is not one of the run's.
@@ -330,85 +331,85 @@ class EventStore(Protocol):
     async def list_outbox(
         self, *, limit: int = 100, pause_max_ms: int = NO_PAUSE_MAX
     ) -> tuple[OutboxEntry, ...]:
-        """Return what is due to be sent, in the order it was committed.
+        """Return the entries that are due, in the order they were committed.
 
-        What is said to be due later than after the longest pause is due as well: the clock was set
-        back since it was tried.
+        An entry that is due later than the longest pause from now is due as well: the clock was set
+        back after its last attempt.
         """
         ...
 
     async def list_dead_outbox(
         self, thread_id: str | None = None, *, limit: int = 100
     ) -> tuple[OutboxEntry, ...]:
-        """Return what was given up, of one thread or of all, in the order it was committed."""
+        """Return the dead entries of one thread or of all, in the order they were committed."""
         ...
 
     async def save_outbox(self, entry: OutboxEntry) -> bool:
-        """Keep what became of an attempt; False when the entry is not there any more."""
+        """Store the result of an attempt; False if the entry no longer exists."""
         ...
 
     async def delete_outbox(self, entry_ids: Sequence[str]) -> None:
-        """Forget entries that were sent; unknown ones are ignored."""
+        """Delete entries that were sent; unknown ones are ignored."""
         ...
 
 
 class Store(CommitStore, ThreadStore, RunStore, EventStore, MailboxStore, Protocol):
-    """Everything durable behind one name; `name` appears in errors and health reports."""
+    """All storage ports of one store; `name` appears in errors and health reports."""
 
     name: str
     is_shared: bool
-    """Whether other processes, or this one after a restart, can see what it holds."""
+    """Whether other processes, or this one after a restart, can read its contents."""
 
     async def open(self) -> None:
         """Make the store ready; calling it twice is harmless."""
         ...
 
     async def close(self) -> None:
-        """Release what the store holds."""
+        """Release the resources of the store."""
         ...
 
     async def check_writable(self) -> None:
-        """Write one small row and make it durable; nothing is done shortly after a commit.
+        """Write one small row and make it durable; skipped shortly after a commit.
 
         Raises:
-            StorageError: The store is away, full, or lets nobody write.
+            StorageError: The store is unreachable, full or read-only.
         """
         ...
 
 
 class StoreCheck(Record, frozen=True, kw_only=True):
-    """What a look at everything in a store has found."""
+    """The result of checking everything in a store."""
 
     store: str
     schema_version: int
     records: dict[str, int]
-    """How many records of each kind could be read."""
+    """The number of readable records of each kind."""
     problems: tuple[str, ...]
-    """Every damaged record by its name; empty means that the store is sound."""
+    """Every damaged record by name; empty means that the store is intact."""
 
 
 @runtime_checkable
 class CheckableStore(Protocol):
-    """A store that operators can ask about its schema and its health, before it is opened."""
+    """A store whose schema and integrity an operator can check before it is opened."""
 
     async def schema_versions(self) -> tuple[int, int]:
-        """The schema that the store has, and the newest that this version knows; 0 is none.
+        """The schema version of the store, and the newest that this release knows; 0 means none.
 
-        Changes nothing and makes nothing.
+        Changes and creates nothing.
 
         Raises:
             StoreUnavailable: The store cannot be reached, or does not exist.
-            StoreCorrupt: It is no store at all.
+            StoreCorrupt: It is not a store.
         """
         ...
 
     async def check(self) -> StoreCheck:
-        """Read every record and verify its checksum; damage is named and does not stop the look.
+        """Read every record and verify its checksum; damaged records do not stop the check.
 
-        Changes nothing. The schema must be one that this version knows.
+        Changes nothing. This release must know the schema version.
 
         Raises:
             StoreUnavailable: The store cannot be reached, or does not exist.
-            StoreCorrupt: It is damaged so badly that nothing in it can be listed.
+            StoreCorrupt: It is so damaged that nothing in it can be listed.
         """
         ...

@@ -1,4 +1,4 @@
-"""What runs may do with tools: the words that permission, skills and decisions share."""
+"""Tool permissions: the types that the permission plugin, skills and decisions share."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -20,10 +20,10 @@ class ToolBehavior(StrEnum):
 
 
 class PermissionScope(StrEnum):
-    """How far a permission reaches."""
+    """The scope of a permission."""
 
     ONCE = "once"
-    """The one call that was asked about."""
+    """Only the call in question."""
     RUN = "run"
     THREAD = "thread"
     PROJECT = "project"
@@ -33,18 +33,18 @@ class PermissionScope(StrEnum):
 
 
 class Remember(Record, frozen=True, kw_only=True):
-    """That a decision holds for later calls as well: a resume allows them, a cancel denies them."""
+    """Applies a decision to later calls as well: a resume allows them, a cancel denies them."""
 
     scope: PermissionScope
     pattern: str | None = None
-    """Which calls, as a tool pattern; absent: those that the same rule asks about."""
+    """The calls as a tool pattern; absent: those that match the same rule."""
 
 
 def remember_of(value: Any) -> Remember | None:
-    """What a client says about later calls: a scope, or a scope and a pattern; absent: nothing.
+    """Read a client's `remember` value: a scope, or a scope and a pattern; None if it is absent.
 
     Raises:
-        InvalidInput: It is neither.
+        InvalidInput: It is malformed.
     """
     if value is None or isinstance(value, Remember):
         return value
@@ -58,24 +58,24 @@ def remember_of(value: Any) -> Remember | None:
 
 
 class ToolGrant(Record, frozen=True, kw_only=True):
-    """Calls that something allows for the rest of the run, such as a skill for its own tools.
+    """Calls that are allowed for the rest of the run, for example by a skill for its own tools.
 
-    A grant answers in the place of those who would be asked. It never undoes a denial.
+    A grant replaces the question to a person. It never overrides a denial.
     """
 
     source: str
-    """What grants it, for example `skill:pdf`; a second grant of a source replaces its first."""
+    """The origin, for example `skill:pdf`; a second grant of a source replaces the first."""
     patterns: tuple[str, ...]
     agent_id: str = ""
-    """Whose calls it is about; a handoff does not pass it on. Blank: those of every agent."""
+    """The agent that it applies to; a handoff does not transfer it. Blank: every agent."""
 
     def counts_for(self, agent_id: str) -> bool:
-        """Whether it is about the calls of this agent."""
+        """Whether it applies to the calls of this agent."""
         return self.agent_id in ("", agent_id)
 
 
 ASKING_TOOLS = frozenset({"guardrail_review"})
-"""Tools that do nothing but ask a person: nobody has to be asked before."""
+"""Tools that only ask a person, so that they need no permission themselves."""
 
 TOOL_GRANTS: StateKey[Mapping[str, ToolGrant], ToolGrant] = StateKey(
     "__runtime.tool_grants",
@@ -85,7 +85,7 @@ TOOL_GRANTS: StateKey[Mapping[str, ToolGrant], ToolGrant] = StateKey(
     update_type=ToolGrant,
     merge=MergeStrategy.COMMUTATIVE,
 )
-"""By source; read by whoever decides about calls."""
+"""By source; read by the gates that decide on calls."""
 
 WANTED_TOOLS: StateKey[tuple[str, ...], tuple[str, ...]] = StateKey(
     "__runtime.wanted_tools",
@@ -94,4 +94,4 @@ WANTED_TOOLS: StateKey[tuple[str, ...], tuple[str, ...]] = StateKey(
     apply=lambda value, more: (*value, *(it for it in dict.fromkeys(more) if it not in value)),
     merge=MergeStrategy.COMMUTATIVE,
 )
-"""Tools, as ids or globs, that the run needs in full; read by whoever defers tools."""
+"""Tools, as ids or globs, whose full descriptions the run needs; read by deferred tools."""

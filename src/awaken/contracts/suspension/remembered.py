@@ -1,8 +1,8 @@
-"""What people have decided for later calls as well, where it is kept, and how it is taken back.
+"""Remembered answers: decisions that also apply to later calls, their storage and revocation.
 
-An answer for a run or a thread is state, and ends with it; one for a project or a person is a
-profile entry. State belongs to the run that executes, so what is taken back of it is noted beside
-it: whoever reads answers leaves out those that are forgotten.
+An answer for a run or a thread is state and ends with it; an answer for a project or a person is a
+profile entry. Only the executing run can write its state, so revocations are profile entries too:
+readers of answers leave out those that are forgotten.
 """
 
 import hashlib
@@ -17,19 +17,19 @@ from awaken.contracts.state.profile import GLOBAL_SCOPE, ProfileKey
 from .permissions import PermissionScope, ToolBehavior
 
 ANSWERS_MAX = 1_000
-"""How many answers one scope keeps; the oldest permissions make room, denials never do."""
+"""How many answers one scope keeps; the oldest permissions are dropped, denials never."""
 
 
 class RememberedAnswer(Record, frozen=True, kw_only=True):
-    """A decision that holds for later calls as well."""
+    """A decision that also applies to later calls."""
 
     pattern: str
     behavior: ToolBehavior
     scope: PermissionScope
     tool: str
-    """The one tool that it is about, however many the pattern names."""
+    """The one tool that it applies to, even if the pattern matches more."""
     narrowed_from: PermissionScope | None = None
-    """How far whoever decided wanted it to reach, when that was further than it may."""
+    """The scope that the decider requested, if that was wider than allowed."""
     call_id: str = ""
     run_id: str = ""
     decided_by: str | None = None
@@ -37,13 +37,13 @@ class RememberedAnswer(Record, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> str:
-        """What it is about; a later answer about the same takes its place."""
-        # As JSON, so that no two pairs of names can look alike.
+        """The subject of the answer; a later answer with the same subject replaces it."""
+        # As JSON, so that two pairs of names never have the same encoding.
         return msgspec.json.encode([self.tool, self.pattern]).decode()
 
     @property
     def id(self) -> str:
-        """This one decision: the same calls decided about again are another answer."""
+        """Identifies this decision; a new decision on the same calls is another answer."""
         return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:16]
 
 
@@ -51,7 +51,7 @@ Answers = Mapping[str, RememberedAnswer]
 
 
 def answers_after(answers: Answers, answer: RememberedAnswer) -> Answers:
-    """The answers with one more; in any order and however often it is added, the same ones."""
+    """Add an answer; the result does not depend on the order or on repetitions."""
     known = answers.get(answer.subject)
     if known is not None and _age(known) > _age(answer):
         return answers
@@ -64,7 +64,7 @@ def answers_after(answers: Answers, answer: RememberedAnswer) -> Answers:
 
 
 def _age(answer: RememberedAnswer) -> tuple[int, bool, str, str]:
-    """What decides between two answers; of two at the same moment, the denial stays."""
+    """Order of two answers on one subject; at the same time the denial wins."""
     is_denial = answer.behavior is ToolBehavior.DENY
     return (answer.decided_at, is_denial, answer.run_id, answer.call_id)
 
@@ -88,17 +88,17 @@ SHARED_ANSWERS: ProfileKey[Answers] = ProfileKey(
 FORGOTTEN: ProfileKey[tuple[str, ...]] = ProfileKey(
     "permission.forgotten", default=(), type=tuple[str, ...]
 )
-"""The ids of answers that were taken back, in the scope of their thread, project or person."""
+"""The ids of revoked answers, in the scope of their thread, project or person."""
 
 
 def project_place(tenant_id: str | None) -> str:
-    """Where the answers of a tenant's project are kept."""
+    """The profile scope of a tenant's project answers."""
     return GLOBAL_SCOPE if tenant_id is None else f"tenant::{tenant_id}"
 
 
 def user_place(tenant_id: str | None, user_id: str | None) -> str | None:
-    """Where the answers of a person are kept; None when nobody knows who that is."""
+    """The profile scope of a person's answers; None if the user is not known."""
     if user_id is None:
         return None
-    # As JSON, so that no two pairs of names can look alike.
+    # As JSON, so that two pairs of names never have the same encoding.
     return f"user::{msgspec.json.encode([tenant_id, user_id]).decode()}"

@@ -12,18 +12,18 @@ from awaken.contracts.record import Record, always
 from .permissions import Remember
 
 SUPERSEDED = "superseded"
-"""Why a ticket is closed instead of which a message came."""
+"""Why a ticket is closed if a message arrives instead of a decision."""
 
 Question = tuple[str, str, str]
-"""Who asks, what for, and under which id of their own."""
+"""The asker, the action, and the asker's own id of the question."""
 
 
 DEADLINE = "deadline"
-"""Who has decided when nobody did before the deadline."""
+"""The decider of a ticket that expired without a decision."""
 
 
 class ResumeMode(StrEnum):
-    """What a decision means for the suspended call."""
+    """How a decision continues the suspended call."""
 
     REPLAY_TOOL_CALL = "replay_tool_call"
     """Run the original call again."""
@@ -34,38 +34,38 @@ class ResumeMode(StrEnum):
 
 
 class Asks(StrEnum):
-    """What a ticket wants to hear, which says how a decision's payload is read."""
+    """The kind of a ticket's question, which determines how a decision's payload is read."""
 
     PERMISSION = "permission"
-    """Whether the call may go on: a clear yes or no, and nothing else."""
+    """A permission for the call: the payload must be a clear yes or no."""
     ANSWER = "answer"
-    """Data, whatever it is: only the action `cancel` declines."""
+    """Any data is an answer: only the action `cancel` declines."""
     EITHER = "either"
-    """A clear yes or no counts as one; everything else is data for the tool."""
+    """A clear yes or no is a permission; everything else is data for the tool."""
 
 
 class DecisionAction(StrEnum):
-    """Go on with the call, or give it up."""
+    """Continue the call, or give it up."""
 
     RESUME = "resume"
     CANCEL = "cancel"
 
 
 class Suspension(Record, frozen=True, kw_only=True):
-    """Why a call waits and what it asks for."""
+    """Why a call waits, and its question."""
 
     id: str = always("")
-    """On a ticket that ticket's id; before, what tells two questions of one asker apart."""
+    """On a ticket the ticket's id; before that, the asker's own id of the question."""
     action: str = always("")
     message: str = ""
     parameters: Any = None
     response_schema: dict[str, Any] | None = None
     choices: dict[str, bool] | None = None
-    """The names of the ways to decide, and whether each of them lets the call go on."""
+    """The named options of a decision, and whether each of them permits the call."""
 
 
 class PendingToolCall(Record, frozen=True, kw_only=True):
-    """The call as a client should show it."""
+    """The call in the form that a client displays."""
 
     id: str = always("")
     name: str = always("")
@@ -73,7 +73,7 @@ class PendingToolCall(Record, frozen=True, kw_only=True):
 
 
 class SuspendTicket(Record, frozen=True, kw_only=True):
-    """What a tool or a gate hands out to suspend a call."""
+    """What a tool or a gate returns to suspend a call."""
 
     suspension: Suspension = always(Suspension())
     pending: PendingToolCall = always(PendingToolCall())
@@ -81,20 +81,20 @@ class SuspendTicket(Record, frozen=True, kw_only=True):
     expires_at: int | None = None
     """Deadline in milliseconds since the epoch; a decision after it is refused."""
     on_expiry: DecisionAction = DecisionAction.CANCEL
-    """What is decided when nobody has decided before the deadline."""
+    """The decision that is taken if there is none before the deadline."""
     deciders: tuple[str, ...] | None = None
-    """Who may decide; absent means anybody who may decide at all."""
+    """The users who may decide; absent: every user with the right to decide."""
     asked_by: str = ""
-    """The plugin whose gate asks, filled in by the runtime; blank when the tool itself asks."""
+    """The plugin whose gate asks, set by the runtime; blank if the tool itself asks."""
     asks: Asks | None = None
-    """What it wants to hear; absent, its mode and its schema say so."""
+    """The kind of the question; absent: derived from the mode and the schema."""
     hears_refusal: bool = False
-    """Whether the tool is run to hear that it was declined; else it is not run then."""
+    """Whether the tool is run to receive a refusal; otherwise a refused call is not run."""
 
     @property
     def asked(self) -> Asks:
-        """What it wants to hear."""
-        return self.asks or _asked(self)
+        """The kind of the question, given or derived."""
+        return self.asks or _infer_question_kind(self)
 
     @property
     def is_question(self) -> bool:
@@ -104,7 +104,7 @@ class SuspendTicket(Record, frozen=True, kw_only=True):
 
     @property
     def question(self) -> Question:
-        """What tells two suspensions of one call apart."""
+        """Identifies the question among the suspensions of one call."""
         return (self.asked_by, self.suspension.action, self.suspension.id)
 
 
@@ -119,21 +119,21 @@ class ToolCallResume(Record, frozen=True, kw_only=True):
     """Edited arguments; absent keeps the original ones. They are validated and gated again."""
     decided_by: str | None = None
     remember: Remember | None = None
-    """Whether it answers later calls as well; heeded by whoever asked."""
+    """Whether it also applies to later calls; the asking plugin evaluates it."""
     arguments_hash: str | None = None
-    """What the decider has seen; refused when the ticket holds other arguments."""
+    """The hash of the arguments the decider saw; refused if the ticket has other arguments."""
     resume_mode: ResumeMode | None = None
-    """How the call goes on, in place of what its ticket says; clients cannot choose it."""
+    """How the call continues, instead of the ticket's mode; clients cannot choose it."""
     is_text: bool = False
-    """Whether a string as result is text for the model, as what a function returns, not JSON."""
+    """Whether a string result is plain text for the model, like a function's return value."""
     updated_at: int = always(0)
 
     def is_same(self, other: "ToolCallResume | None") -> bool:
-        """Whether another one decides the same under the same id, whenever it was taken."""
+        """Whether another decision has the same id and content, at whatever time."""
         if other is None or self.decision_id != other.decision_id:
             return False
         again = msgspec.structs.replace(other, updated_at=self.updated_at)
-        # What was read from a store has its JSON form: a tuple has become a list.
+        # A stored decision has its JSON form: a tuple has become a list.
         return self == again or _json_of(self) == _json_of(again)
 
 
@@ -159,28 +159,28 @@ class Ticket(Record, frozen=True, kw_only=True):
     on_expiry: DecisionAction = DecisionAction.CANCEL
     deciders: tuple[str, ...] | None = None
     asked_by: str = ""
-    """The plugin whose gate asks; blank when the tool itself asks."""
+    """The plugin whose gate asks; blank if the tool itself asks."""
     answered: tuple[Question, ...] = ()
     """Questions on the same call that were decided before this one."""
     held: ToolCallResume | None = None
-    """An earlier decision that the tool has not heard yet, because a gate asks in between."""
+    """An earlier decision that has not reached the tool, because a gate asks in between."""
     asks: Asks | None = None
-    """What it wants to hear; absent on tickets that were opened before they said so."""
+    """The kind of the question; absent on tickets that were stored without it."""
     topic: str | None = None
-    """What the asker calls its question; absent on tickets whose suspension has it as its id."""
+    """The asker's own id of the question; absent: it is the id of the suspension."""
     arguments_hash: str = ""
-    """Stands for the tool and the arguments that are decided on."""
+    """The hash of the tool and the arguments that are decided on."""
     hears_refusal: bool = False
-    """Whether the tool is run to hear that it was declined; else it is not run then."""
+    """Whether the tool is run to receive a refusal; otherwise a refused call is not run."""
     created_at: int = 0
     updated_at: int = 0
 
     @property
     def asked(self) -> Asks:
-        """What it wants to hear."""
+        """The kind of the question, given or derived."""
         if self.asks is not None:
             return self.asks
-        return Asks.PERMISSION if self.held else _asked(self)
+        return Asks.PERMISSION if self.held else _infer_question_kind(self)
 
     @property
     def is_question(self) -> bool:
@@ -190,47 +190,47 @@ class Ticket(Record, frozen=True, kw_only=True):
 
     @property
     def question(self) -> Question:
-        """What is asked; two tickets of one call with the same question ask the same."""
+        """Identifies the question; two tickets of one call with equal values ask the same."""
         topic = self.topic
         if topic is None:
-            # Gates used to make the id from the call's, which is the same for all their questions.
+            # Gates of earlier versions derived the id from the call: equal for all questions.
             is_derived = self.suspension.id in (f"perm_{self.call_id}", f"guard_{self.call_id}")
             topic = "" if self.asked_by and is_derived else self.suspension.id
         return (self.asked_by, self.suspension.action, topic)
 
     def asked_of(self, decision: ToolCallResume) -> Asks:
-        """What a decision has to say, in the mode that it chooses itself or in the ticket's."""
+        """The kind of the question in the mode of the decision, or else in the ticket's mode."""
         if decision.resume_mode is None or decision.resume_mode not in tuple(ResumeMode):
-            # An unknown mode is left to whoever checks the decision.
+            # An unknown mode is refused later, when the decision is checked.
             return self.asked
         mode = ResumeMode(decision.resume_mode)
         if mode is self.resume_mode:
             return self.asked
         is_run = mode is not ResumeMode.USE_DECISION_AS_TOOL_RESULT
         if is_run and self.asked_by and self.asked is Asks.PERMISSION:
-            # A gate lets no call pass that was not clearly permitted.
+            # A gate passes no call without a clear permission.
             return Asks.PERMISSION
-        return _asked(msgspec.structs.replace(self, resume_mode=mode))
+        return _infer_question_kind(msgspec.structs.replace(self, resume_mode=mode))
 
     @property
     def decided_mode(self) -> ResumeMode:
-        """How the call goes on, or would: the decision may choose another mode."""
+        """How the call continues: in the decision's mode, else in the ticket's."""
         chosen = self.decision.resume_mode if self.decision is not None else None
         return chosen or self.resume_mode
 
     @property
     def tells_refusal(self) -> bool:
-        """Whether the tool is run with a refusal: it has asked, and not somebody in between."""
+        """Whether the tool is run to receive a refusal: the tool itself asked, not a gate."""
         return self.hears_refusal and not self.asked_by
 
     @property
     def decided_hash(self) -> str:
-        """What stands for the tool and the arguments that are decided on."""
+        """The hash of the tool and the arguments that are decided on."""
         return self.arguments_hash or hash_call(self.tool_name, self.arguments)
 
 
 class ToolCallState(Record, frozen=True, kw_only=True):
-    """Where one tool call of the current step stands; suspended ones survive the run's sleep."""
+    """The state of one tool call of the current step; suspended calls survive the wait."""
 
     call_id: str
     tool_name: str
@@ -245,7 +245,7 @@ class ToolCallState(Record, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, ticket: Ticket) -> "ToolCallState":
-        """Where a call with this ticket stands."""
+        """The state of a call that has this ticket."""
         return cls(
             call_id=ticket.call_id,
             tool_name=ticket.tool_name,
@@ -261,17 +261,17 @@ class ToolCallState(Record, frozen=True, kw_only=True):
 
 
 def hash_call(tool_name: str, arguments: Any) -> str:
-    """What stands for a tool and its arguments; equal ones have equal hashes."""
+    """Hash a tool name and its arguments; equal calls have equal hashes."""
     data = msgspec.json.encode([tool_name, arguments], order="sorted")
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _asked(ticket: SuspendTicket | Ticket) -> Asks:
-    """What a ticket wants to hear that does not say so itself."""
+def _infer_question_kind(ticket: SuspendTicket | Ticket) -> Asks:
+    """Derive the kind of the question of a ticket that does not name it."""
     if ticket.resume_mode is ResumeMode.USE_DECISION_AS_TOOL_RESULT:
         return Asks.ANSWER
     schema = ticket.suspension.response_schema
-    # One without a type fits everything: it only describes what else may be said.
+    # A schema without a type accepts everything: it only describes optional fields.
     if schema is not None and "type" in schema:
         return Asks.EITHER if ticket.asked_by else Asks.ANSWER
     is_replayed = ticket.resume_mode is ResumeMode.REPLAY_TOOL_CALL

@@ -1,7 +1,7 @@
-"""How a decision is read: one reading for the terminal, for every wire and for Python.
+"""How a decision is read: the same rules for the terminal, for every protocol and for Python.
 
-Where permission is asked, a payload must be a clear yes or no. What is neither, or both, is
-refused: it never counts as a yes. Where the payload is data, only the action declines.
+If a permission is asked for, the payload must be a clear yes or no. A payload that is neither, or
+both, is refused and never counts as a yes. If the payload is data, only the action can decline.
 """
 
 import unicodedata
@@ -29,7 +29,7 @@ NO = _words("""
     block blocked abort aborted stop dismiss dismissed false never do_not dont don't
 """)
 _NEUTRAL = _words("selected submitted resolved")
-"""That something was said, not what."""
+"""Words that state that there is an answer, but not which."""
 _GRANTS = _words("""
     approve approved allow allowed accept accepted confirm confirmed grant granted permit
     permitted agree agreed
@@ -43,102 +43,104 @@ _WORDS = _words("""
     option optionid
 """)
 _VERDICTS = _words("decision verdict action outcome")
-"""Those of them that are meant as a yes or no where the payload may also be data."""
+"""The fields of `_WORDS` that mean a yes or no even if the payload may be data."""
 _EDITS = _words("editedargs editedarguments arguments args")
 _CHANGES = _words("remember editedargs")
-"""What goes along with a yes, or with an action that is enough by itself."""
+"""Fields that accompany a yes, or an action that is sufficient by itself."""
 _DEPTH_MAX = 3
 _NO_CHOICES: Mapping[str, bool] = {}
 
 
 class _Unclear(Exception):
-    """What was said is neither a yes nor a no; the text says why."""
+    """The payload is neither a yes nor a no; the message says why."""
 
 
 def read_decision(ticket: Ticket, given: ToolCallResume) -> ToolCallResume:
-    """A decision as it is meant: what says no is a cancel, whatever its action was.
+    """Normalize a decision: a payload that says no makes it a cancel, whatever its action was.
 
-    Reading it again changes nothing. An unknown action is left to whoever checks the decision.
+    Idempotent. An unknown action is refused later, when the decision is checked.
 
     Raises:
-        InvalidDecision: It is no clear answer to what the ticket asks.
+        InvalidDecision: It is not a clear answer to the ticket's question.
     """
     is_cancel = given.action == DecisionAction.CANCEL
-    asked = ticket.asked_of(given)
+    kind = ticket.asked_of(given)
     choices = ticket.suspension.choices or _NO_CHOICES
     if is_cancel:
-        if asked is Asks.PERMISSION and _says(given.result, choices) is True:
+        if kind is Asks.PERMISSION and _try_verdict(given.result, choices) is True:
             problem = "its action declines and its payload approves"
-            raise InvalidDecision(what=_what(ticket), problem=problem)
-        return _declined(given, choices)
-    if given.action != DecisionAction.RESUME or asked is Asks.ANSWER:
+            raise InvalidDecision(what=_name_decision(ticket), problem=problem)
+        return _build_refusal(given, choices)
+    if given.action != DecisionAction.RESUME or kind is Asks.ANSWER:
         return given
-    is_open = asked is Asks.EITHER
+    is_open = kind is Asks.EITHER
     try:
-        verdict = read_verdict(_verdicts(given.result) if is_open else given.result, choices)
+        verdict = read_verdict(_verdict_fields(given.result) if is_open else given.result, choices)
     except _Unclear as error:
         if is_open and not _has_verdict(given.result):
             return given
         problem = f"{error}; say yes or no, for example {{'approved': false}}"
-        raise InvalidDecision(what=_what(ticket), problem=problem) from None
+        raise InvalidDecision(what=_name_decision(ticket), problem=problem) from None
     if not is_open and verdict is not False:
-        _check_said(ticket, given, has_said=verdict is not None)
+        _check_payload(ticket, given, has_said=verdict is not None)
     if verdict is False:
-        return _declined(
+        return _build_refusal(
             msgspec.structs.replace(given, action=DecisionAction.CANCEL, arguments=None), choices
         )
     return given
 
 
-def _check_said(ticket: Ticket, given: ToolCallResume, *, has_said: bool) -> None:
-    """Refuse a payload that says nothing, and one with edits that were not read as edits.
+def _check_payload(ticket: Ticket, given: ToolCallResume, *, has_said: bool) -> None:
+    """Refuse a payload without a yes or no, and one with edits that were not read as edits.
 
     Raises:
-        InvalidDecision: The call would run otherwise than whoever decided has said.
+        InvalidDecision: The call would run differently from what the decider said.
     """
     payload = given.result
     fields = payload if isinstance(payload, dict) else {}
-    edits = [it for name, it in fields.items() if _key(name) in _EDITS and it is not None]
+    edits = [it for name, it in fields.items() if _fold_key(name) in _EDITS and it is not None]
     if given.arguments is None and any(it != ticket.arguments for it in edits):
         problem = "its payload has arguments that are not read there; send them as edited ones"
-        raise InvalidDecision(what=_what(ticket), problem=problem)
+        raise InvalidDecision(what=_name_decision(ticket), problem=problem)
     is_changed = given.arguments is not None or given.remember is not None
-    if is_changed and {_key(name) for name in fields} <= _CHANGES | {"reason"}:
+    if is_changed and {_fold_key(name) for name in fields} <= _CHANGES | {"reason"}:
         return
     if not has_said and payload not in (None, {}):
-        problem = f"it says neither yes nor no ({_shown(payload)})"
-        raise InvalidDecision(what=_what(ticket), problem=problem)
+        problem = f"it says neither yes nor no ({_shorten(payload)})"
+        raise InvalidDecision(what=_name_decision(ticket), problem=problem)
 
 
 def read_text(text: str) -> bool | None:
     """Whether a word that a person typed is a yes or a no; None when it is neither."""
-    word = _word(text)
+    word = _fold_word(text)
     if word in YES:
         return True
     return False if word in NO else None
 
 
 def read_verdict(payload: Any, choices: Mapping[str, bool] = _NO_CHOICES) -> bool | None:
-    """What a payload says: yes, no, or nothing at all.
+    """Read a payload as yes (True), no (False), or neither stated (None).
 
     Raises:
-        _Unclear: It says something else, or both.
+        _Unclear: It states something else, or both.
     """
-    said = {verdict for verdict in _statements(payload, choices, 0) if verdict is not None}
-    if len(said) > 1:
+    verdicts = {verdict for verdict in _read_statements(payload, choices, 0) if verdict is not None}
+    if len(verdicts) > 1:
         problem = "it says both yes and no"
         raise _Unclear(problem)
-    return next(iter(said), None)
+    return next(iter(verdicts), None)
 
 
-def _says(payload: Any, choices: Mapping[str, bool]) -> bool | None:
+def _try_verdict(payload: Any, choices: Mapping[str, bool]) -> bool | None:
     try:
         return read_verdict(payload, choices)
     except _Unclear:
         return None
 
 
-def _statements(payload: Any, choices: Mapping[str, bool], depth: int) -> Iterator[bool | None]:
+def _read_statements(
+    payload: Any, choices: Mapping[str, bool], depth: int
+) -> Iterator[bool | None]:
     match payload:
         case None:
             return
@@ -147,67 +149,67 @@ def _statements(payload: Any, choices: Mapping[str, bool], depth: int) -> Iterat
         case str() if payload in choices:
             yield choices[payload]
         case str():
-            yield _spoken(payload)
+            yield _read_word(payload)
         case dict() if depth < _DEPTH_MAX:
-            yield from _fields(payload, choices, depth)
+            yield from _read_fields(payload, choices, depth)
         case _:
-            problem = f"{_shown(payload)} is neither a yes nor a no"
+            problem = f"{_shorten(payload)} is neither a yes nor a no"
             raise _Unclear(problem)
 
 
-def _spoken(text: str) -> bool | None:
+def _read_word(text: str) -> bool | None:
     verdict = read_text(text)
-    if verdict is None and _word(text) not in _NEUTRAL:
-        problem = f"{_shown(text)} is neither a yes nor a no"
+    if verdict is None and _fold_word(text) not in _NEUTRAL:
+        problem = f"{_shorten(text)} is neither a yes nor a no"
         raise _Unclear(problem)
     return verdict
 
 
-def _fields(
+def _read_fields(
     payload: dict[str, Any], choices: Mapping[str, bool], depth: int
 ) -> Iterator[bool | None]:
     is_clear = not payload
     for name, value in payload.items():
-        key = _key(name)
+        key = _fold_key(name)
         if key in _GRANTS or key in _REFUSALS:
-            (verdict,) = tuple(_statements(value, _NO_CHOICES, _DEPTH_MAX)) or (None,)
+            (verdict,) = tuple(_read_statements(value, _NO_CHOICES, _DEPTH_MAX)) or (None,)
             if verdict is None:
                 problem = f"'{name}' must be true or false"
                 raise _Unclear(problem)
             yield verdict if key in _GRANTS else not verdict
             is_clear = True
         elif key in _WORDS:
-            yield from _statements(value, choices, depth + 1)
+            yield from _read_statements(value, choices, depth + 1)
             is_clear = True
         elif key in _CHANGES:
             is_clear = True
     if not is_clear:
-        problem = f"it has neither 'approved' nor anything else that says so ({_shown(payload)})"
+        problem = f"it has neither 'approved' nor anything else that says so ({_shorten(payload)})"
         raise _Unclear(problem)
 
 
-def _verdicts(payload: Any) -> Any:
-    """Of data that may be a yes or no, what would say so."""
+def _verdict_fields(payload: Any) -> Any:
+    """The fields of a payload that can state a yes or no; other data is left out."""
     if not isinstance(payload, dict):
         return payload
     meant = _GRANTS | _REFUSALS | _VERDICTS
-    return {name: value for name, value in payload.items() if _key(name) in meant}
+    return {name: value for name, value in payload.items() if _fold_key(name) in meant}
 
 
 def _has_verdict(payload: Any) -> bool:
-    """Whether an unreadable payload is meant as a yes or no: then it is no data."""
+    """Whether an unreadable payload is meant as a yes or no, and so is not data."""
     if not isinstance(payload, dict):
         return False
-    return any(_key(name) in _GRANTS or _key(name) in _REFUSALS for name in payload)
+    return any(_fold_key(name) in _GRANTS or _fold_key(name) in _REFUSALS for name in payload)
 
 
-def _declined(given: ToolCallResume, choices: Mapping[str, bool]) -> ToolCallResume:
-    """A refusal: of its payload only what the model is told stays, and which way was chosen."""
+def _build_refusal(given: ToolCallResume, choices: Mapping[str, bool]) -> ToolCallResume:
+    """Build a refusal: its payload keeps only the reason for the model and the chosen option."""
     payload, reason = given.result, given.reason
     if isinstance(payload, dict):
-        told = payload.get("reason")
-        reason = reason or (told if isinstance(told, str) and told.strip() else None)
-        is_verdict = _has_verdict(payload) or any(_key(name) in _WORDS for name in payload)
+        text = payload.get("reason")
+        reason = reason or (text if isinstance(text, str) and text.strip() else None)
+        is_verdict = _has_verdict(payload) or any(_fold_key(name) in _WORDS for name in payload)
         named = payload.get("option_id") or payload.get("optionId")
         kept = {"option_id": named} if isinstance(named, str) and named in choices else None
         if kept is not None or is_verdict or payload.keys() <= {"reason"}:
@@ -220,20 +222,20 @@ def _declined(given: ToolCallResume, choices: Mapping[str, bool]) -> ToolCallRes
     return msgspec.structs.replace(given, result=payload, reason=reason)
 
 
-def _word(text: str) -> str:
+def _fold_word(text: str) -> str:
     spelled = unicodedata.normalize("NFKC", text).strip().strip("\"'`.!").strip()
     return "_".join(spelled.replace("-", " ").replace("_", " ").casefold().split())
 
 
-def _key(name: object) -> str:
+def _fold_key(name: object) -> str:
     key = str(name).replace("_", "").replace("-", "").casefold()
     return key.removeprefix("is") if key not in _WORDS else key
 
 
-def _what(ticket: Ticket) -> str:
+def _name_decision(ticket: Ticket) -> str:
     return f"The decision on ticket '{ticket.ticket_id}'"
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}…"

@@ -1,1 +1,1 @@
-"""Tools: the port, what a call sees, what it can set going, tools of a session."""
+"""Tools: the port, the context of a call, child runs and tasks, tools of a session."""

@@ -1,7 +1,7 @@
-"""What a running tool can see and do.
+"""The context of a tool call: what a running tool can read and do.
 
 A context belongs to one call. It records which state keys the call read and wrote, so that the
-runtime can tell whether calls that ran side by side disturbed each other.
+runtime can detect conflicts between calls that ran in parallel.
 """
 
 import copy
@@ -54,7 +54,7 @@ PROGRESS_ACTIVITY = "tool-call-progress"
 
 
 class ProgressStatus(StrEnum):
-    """How far a call is."""
+    """The progress state of a call."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -64,7 +64,7 @@ class ProgressStatus(StrEnum):
 
 
 class ToolCallProgress(Record, frozen=True, kw_only=True):
-    """A progress report; clients draw a tree from the node ids."""
+    """A progress report; clients build a tree from the node ids."""
 
     schema: str = always("tool-call-progress.v1")
     node_id: str
@@ -83,7 +83,7 @@ class ToolCallProgress(Record, frozen=True, kw_only=True):
 
 
 class ToolState:
-    """Typed state as one tool call sees it: a frozen snapshot plus its own updates."""
+    """Typed state of one tool call: a frozen snapshot plus the call's own updates."""
 
     __slots__ = ("ops", "reads", "snapshot")
 
@@ -95,7 +95,7 @@ class ToolState:
     def get(self, key: StateKey[V, Any]) -> V:
         """Return the key's value with this call's own updates applied.
 
-        Mutable values are copied, so that changing one changes nobody else's.
+        Mutable values are copied, so that changing one affects no other reader.
         """
         own = [op for op in self.ops if op.key is key]
         if not own or not (type(own[0]) is Clear or key.apply is None):
@@ -129,10 +129,10 @@ class ToolState:
 
 
 class ToolChannel(Protocol):
-    """The way from a running tool back to its run."""
+    """The connection of a running tool to its run."""
 
     def emit(self, event: AgentEvent) -> None:
-        """Show a live event to whoever watches the run."""
+        """Publish a live event of the run."""
         ...
 
     @property
@@ -142,7 +142,7 @@ class ToolChannel(Protocol):
 
     @property
     def sub_runs(self) -> SubRuns:
-        """What the call can set going."""
+        """The child runs and tasks that the call can start."""
         ...
 
 
@@ -175,7 +175,7 @@ class ToolContext:
         self.prepared: Any = None
         """What the plugin that offers the tool has prepared for the agent."""
         self.resume: ToolCallResume | None = None
-        """The decision, when the call was suspended and goes on."""
+        """The decision, if the call was suspended and now continues."""
         self.suspension_id: str | None = None
         self.suspension_reason: str | None = None
         self._channel = channel
@@ -207,10 +207,10 @@ class ToolContext:
         fate: TaskFate = TaskFate.CASCADE,
         timeout_ms: int | None = None,
     ) -> TaskRecord:
-        """Start a function as a background task; its end is told to this thread, once.
+        """Start a function as a background task; its result is delivered to this thread once.
 
         Raises:
-            TaskError: It may not be started; nothing was.
+            TaskError: It cannot be started; nothing was started.
         """
         task = TaskInfo(name=name, description=description, fate=TaskFate(fate))
         return await self.sub_runs.spawn(work, task, timeout_ms=timeout_ms)
@@ -231,10 +231,10 @@ class ToolContext:
         self._command = self._command.schedule(spec, payload)
 
     def emit_effect(self, spec: EffectSpec[P], payload: P) -> None:
-        """Ask for an effect after the call's result is committed."""
+        """Request an effect that runs after the call's result is committed."""
         self._command = self._command.emit(spec, payload)
 
-    def suspend(  # noqa: PLR0913 - what people write in one call
+    def suspend(  # noqa: PLR0913 - the options of one call
         self,
         message: str = "",
         *,
@@ -247,7 +247,7 @@ class ToolContext:
     ) -> SuspendTicket:
         """Return a ticket; `return ctx.suspend(...)` from a tool suspends the call.
 
-        `asks` says how an answer is read: as a permission, as data, or as either of them.
+        `asks` determines how the answer is read: as a permission, as data, or as either.
         """
         return SuspendTicket(
             suspension=Suspension(
@@ -263,7 +263,7 @@ class ToolContext:
         )
 
     def report_activity(self, activity_type: str, content: Any) -> None:
-        """Show what the tool is doing, replacing what it showed before."""
+        """Publish what the tool is doing; it replaces the earlier report."""
         if self._channel is not None:
             self._channel.emit(
                 ActivitySnapshot(
@@ -275,7 +275,7 @@ class ToolContext:
             )
 
     def report_activity_delta(self, activity_type: str, patch: Any) -> None:
-        """Show a change of what the tool is doing."""
+        """Publish a change of what the tool is doing."""
         if self._channel is not None:
             patches = patch if isinstance(patch, list) else [patch]
             self._channel.emit(

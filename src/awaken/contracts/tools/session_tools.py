@@ -1,4 +1,4 @@
-"""Tools that one session of a client brings along: which servers, and what holds them open."""
+"""Tools that a client session provides: its servers, and the port that keeps them open."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
@@ -10,7 +10,7 @@ from .tool import ToolDescriptor
 
 
 class SessionServer(Record, frozen=True, kw_only=True):
-    """An MCP server that a client names: a program to start, or an address to call."""
+    """An MCP server that a client names: a program to start, or a URL to call."""
 
     name: str
     command: str | None = None
@@ -22,19 +22,19 @@ class SessionServer(Record, frozen=True, kw_only=True):
 
 
 class SessionTools(Protocol):
-    """The tools of one session, for as long as it is open in this process."""
+    """The tools of one session, while it is open in this process."""
 
     @property
     def session_id(self) -> str:
-        """What a run's request names to have them."""
+        """The session id that a run's request names to use these tools."""
         ...
 
     def descriptors(self) -> tuple[ToolDescriptor, ...]:
-        """What the servers offer now."""
+        """The tools that the servers offer now."""
         ...
 
     async def close(self) -> None:
-        """End the servers; runs that go on get a typed error from each call."""
+        """Stop the servers; later calls of running runs fail with a typed error."""
         ...
 
 

@@ -1,7 +1,7 @@
-"""What a tool call can set going: delegates that it waits for, tasks, messages to other agents.
+"""What a tool call can start: delegates that it waits for, tasks, messages to other agents.
 
-Everything here is durable when it returns, and asked for again with the same idempotency key it
-is found, not done twice.
+Everything here is durable when it returns. A repeated request with the same idempotency key finds
+the first one and does nothing twice.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,54 +18,54 @@ from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.contracts.tasks import TaskContext, TaskInfo, TaskRecord
 
 Listener = Callable[[AgentEvent], None]
-"""Hears what a run shows while it executes."""
+"""Called with the live events of a run."""
 
 TaskFunction = Callable[[TaskContext], Awaitable[Any]]
 
 
 class Delegation(Record, frozen=True, kw_only=True):
-    """One agent asks another one, and waits for its answer."""
+    """A request of one agent to another, which waits for the answer."""
 
     agent_id: str
     prompt: str
     answer: ToolCallResume | None = None
-    """What was decided on the ticket of the waiting delegate; it is passed on to it."""
+    """The decision on the ticket of the waiting delegate, which is passed on to it."""
     grant: ToolGrant | None = None
-    """Calls of the delegate's that are allowed in its run, and in no other."""
+    """Calls of the delegate that are allowed in its run only."""
     wanted_tools: tuple[str, ...] = ()
-    """Tools, as ids or globs, that the delegate needs in full."""
+    """Tools, as ids or globs, whose full descriptions the delegate needs."""
 
     def __post_init__(self) -> None:
-        """Refuse what no agent could be asked.
+        """Refuse a delegation that no agent could execute.
 
         Raises:
-            InvalidInput: The agent or the prompt is no text.
+            InvalidInput: The agent or the prompt is not a text.
         """
         for name in ("agent_id", "prompt"):
             if not isinstance(getattr(self, name), str):
-                raise InvalidInput(what=f"Delegation: {name}", problem="it is no text")
+                raise InvalidInput(what=f"Delegation: {name}", problem="it is not a text")
 
 
 class DurableMessageRequest(Record, frozen=True, kw_only=True):
     """A message to the agent of another thread.
 
-    The sender fills in the first four fields; the runtime fills in the others, whatever they were.
+    The sender sets the first four fields; the runtime sets the others and overwrites their values.
     """
 
     recipient_thread_id: str
-    """A sink gets it as stores have it: with its tenant's prefix, if the sender has a tenant."""
+    """A sink receives the stored id, with the tenant's prefix if the sender has a tenant."""
     sender_agent_id: str
     message: str
     recipient_agent_id: str | None = None
-    """Who alone may read it; absent: the agent that the thread has."""
+    """The only agent that may read it; absent: the thread's agent."""
     idempotency_key: str = ""
-    """The same whenever this message is sent again after a crash, and no other message's."""
+    """Unique to this message, and the same if it is sent again after a crash."""
     sender_thread_id: str = ""
     sender_run_id: str = ""
     tenant_id: str | None = None
     user_id: str | None = None
     hops: int = 0
-    """How many agents have written because another one wrote, since a person did."""
+    """How many agent messages in a row caused this one, since a person's last message."""
 
 
 class FailedMessage(Record, frozen=True, kw_only=True):
@@ -86,39 +86,40 @@ class MessageNotSent(AwakenError):
 
 
 class DurableMessageSink(Protocol):
-    """Takes messages to other threads; how they become work there is the host's business.
+    """Accepts messages to other threads; the host decides how they are delivered.
 
-    The runtime has one of its own: there a message is part of the commit of the sender's step, and
-    arrives exactly once. `AgentRuntime(message_sink=...)` takes its place.
+    With the runtime's own sink, a message is part of the commit of the sender's step and arrives
+    exactly once. `AgentRuntime(message_sink=...)` replaces it.
     """
 
     async def send_agent_message(self, request: DurableMessageRequest) -> str:
-        """Take a message, and return its id.
+        """Accept a message and return its id.
 
-        A sink may be asked again for the same message after a crash: then the idempotency key is
-        the same, and the message must not be delivered twice. Whatever it raises is told to the
+        After a crash a sink may be called again for the same message: then the idempotency key is
+        the same, and the message must not be delivered twice. An exception is reported to the
         sender as `transport_failed`, without secrets.
         """
         ...
 
 
 class SubRuns(DurableMessageSink, Protocol):
-    """The runs below one tool call."""
+    """Starts and controls the child runs of one tool call."""
 
     @property
     def has_own_transport(self) -> bool:
-        """Whether messages to other threads leave through a sink of the host's."""
+        """Whether messages to other threads are sent through a sink of the host."""
         ...
 
     async def delegate(
         self, delegation: Delegation, listen: Listener | None = None
     ) -> BackendRunResult:
-        """Have another agent answer, in a run of its own; returns when it ended or waits.
+        """Run another agent and wait until its run ended or waits.
 
-        `listen` hears the run's live events while it executes in this process, and must not raise.
+        `listen` is called with the live events while the run executes in this process, and must not
+        raise.
 
         Raises:
-            ExecutionBackendError: The agent cannot be asked.
+            ExecutionBackendError: The agent cannot be run.
         """
         ...
 
@@ -129,13 +130,13 @@ class SubRuns(DurableMessageSink, Protocol):
         system: tuple[str, ...] = (),
         overrides: InferenceOverride | None = None,
     ) -> StreamResult:
-        """Ask the agent's model something on behalf of the call; the run pays for it.
+        """Call the agent's model on behalf of the tool call; the run is charged for it.
 
-        Nothing of it enters the transcript, and nobody sees it. It has no tools.
+        Nothing of it enters the transcript or the event stream. It has no tools.
 
         Raises:
             ModelError: The model could not answer.
-            BudgetExceeded: It may not be asked.
+            BudgetExceeded: A budget does not allow the call.
         """
         ...
 
@@ -145,7 +146,7 @@ class SubRuns(DurableMessageSink, Protocol):
         """Start a function of this process as a task.
 
         Raises:
-            TaskError: It may not be started; nothing was.
+            TaskError: It cannot be started; nothing was started.
         """
         ...
 
@@ -153,13 +154,13 @@ class SubRuns(DurableMessageSink, Protocol):
         """Start an agent as a task; it outlives this process.
 
         Raises:
-            TaskError: It may not be started; nothing was.
-            ExecutionBackendError: The agent cannot be asked.
+            TaskError: It cannot be started; nothing was started.
+            ExecutionBackendError: The agent cannot be run.
         """
         ...
 
     async def list_tasks(self) -> tuple[TaskRecord, ...]:
-        """The tasks of this thread, newest first, also those that have ended."""
+        """The tasks of this thread, newest first, including those that have ended."""
         ...
 
     async def find_task(self, name_or_id: str) -> TaskRecord | None:
@@ -167,7 +168,7 @@ class SubRuns(DurableMessageSink, Protocol):
         ...
 
     async def cancel_task(self, task_id: str) -> int:
-        """Cancel a task and everything below it; returns how many were told to stop.
+        """Cancel a task and its child tasks; returns how many cancellations were requested.
 
         Raises:
             TaskNotFound, TaskNotOwned: There is no such task of this thread.
@@ -175,21 +176,21 @@ class SubRuns(DurableMessageSink, Protocol):
         ...
 
     async def cancel_self(self) -> int:
-        """Cancel the run that the call belongs to, and everything below it; returns how many."""
+        """Cancel the run of this call and its child runs; returns how many."""
         ...
 
     async def tell_task(self, task_id: str, text: str) -> str:
-        """Write to a task of this thread that is an agent's run; returns the message's id.
+        """Send a message to a task of this thread that runs an agent; returns the message's id.
 
         Raises:
-            TaskError: It is not there, not this thread's, has ended, or takes no messages.
+            TaskError: It does not exist here, has ended, or takes no messages.
         """
         ...
 
     async def failed_messages(self) -> tuple[FailedMessage, ...]:
-        """Messages of this thread that were given up."""
+        """List the messages of this thread that could not be delivered."""
         ...
 
     async def resend(self, message_id: str) -> bool:
-        """Try a message again that was given up; False when there is none of that id."""
+        """Retry a message that was given up; False if there is none with that id."""
         ...

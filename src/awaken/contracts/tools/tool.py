@@ -1,4 +1,4 @@
-"""Tools: what can be called, what comes back, and what went wrong."""
+"""Tools: descriptors, outputs and errors, and the port of a tool."""
 
 from collections.abc import Awaitable
 from enum import StrEnum
@@ -15,14 +15,14 @@ from .context import ToolContext
 
 
 class ToolEffect(StrEnum):
-    """What running the tool does to the world; decides what a crash or a conflict may re-run."""
+    """The effect of running the tool; determines whether it may be re-run after a crash."""
 
     NONE = "none"
-    """A pure read: no intent is written, it may run any number of times."""
+    """A pure read: no intent is stored, and it may run any number of times."""
     IDEMPOTENT = "idempotent"
     """May run again with the same idempotency key."""
     ONCE = "once"
-    """Never run twice; after a crash its outcome is unknown unless `reconcile` tells."""
+    """Never run twice; after a crash the outcome is unknown unless `reconcile` returns it."""
 
 
 class ToolKind(StrEnum):
@@ -36,13 +36,13 @@ class ToolKind(StrEnum):
 
 
 UNKNOWN_TOOL = "unknown"
-"""What measurements call tools that are not registered: their names would be without number."""
+"""The name of unregistered tools in metrics, so that the set of names stays bounded."""
 
 EMPTY_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 class ToolDescriptor(Record, frozen=True, kw_only=True):
-    """What the model is told about a tool, and how the runtime treats it.
+    """The description of a tool for the model, and how the runtime executes it.
 
     Tools are routed by `id`. `metadata`, `effect` and the limits are never shown to the model.
     """
@@ -125,15 +125,15 @@ class ToolTimeout(ToolError):
 
 @runtime_checkable
 class Tool(Protocol):
-    """Something a model can call.
+    """A tool that a model can call.
 
     `execute` may run concurrently with itself. It should let `asyncio.CancelledError` pass; a
-    tool that does not is abandoned after a grace and its late result is dropped.
+    tool that does not is abandoned after a grace period, and its late result is dropped.
     """
 
     @property
     def descriptor(self) -> ToolDescriptor:
-        """What the tool is; the same object every time."""
+        """The descriptor; always the same object."""
         ...
 
     def validate(self, arguments: Any) -> Any:
@@ -151,7 +151,7 @@ class Tool(Protocol):
 
 @runtime_checkable
 class Reconcilable(Protocol):
-    """A `once` tool that can find out what a lost call did."""
+    """A `once` tool that can find the outcome of a lost call."""
 
     def reconcile(self, arguments: Any, context: ToolContext) -> Awaitable[ToolOutput | None]:
         """Return the lost call's output, or None when it never took effect."""
@@ -168,12 +168,9 @@ _KIND_WORDS: tuple[tuple[ToolKind, str], ...] = (
 
 def inferred_kind(tool_name: str) -> ToolKind:
     """Guess a kind from the words of a name; a declared kind is always better."""
-    words = set("".join(c if c.isalnum() else " " for c in _spaced(tool_name)).lower().split())
+    spaced = "".join(f" {c}" if c.isupper() else c for c in tool_name)
+    words = set("".join(c if c.isalnum() else " " for c in spaced).lower().split())
     for kind, known in _KIND_WORDS:
         if words.intersection(known.split()):
             return kind
     return ToolKind.OTHER
-
-
-def _spaced(name: str) -> str:
-    return "".join(f" {c}" if c.isupper() else c for c in name)

@@ -1,7 +1,7 @@
-"""Tools by which a model starts, watches and cancels background tasks, and writes to agents.
+"""Tools by which a model starts, inspects and cancels background tasks, and messages agents.
 
-`BackgroundTasksPlugin` offers them; the work itself is behind `ToolContext.sub_runs`. Messages to
-other threads leave through a `DurableMessageSink`, which `AgentRuntime(message_sink=...)` replaces.
+`BackgroundTasksPlugin` registers them; `ToolContext.sub_runs` does the work. Messages to other
+threads are sent through a `DurableMessageSink`, which `AgentRuntime(message_sink=...)` replaces.
 """
 
 from awaken.contracts.tools.sub_runs import DurableMessageRequest, DurableMessageSink

@@ -1,4 +1,4 @@
-"""`cancel_task`: an agent stops itself or one of its tasks, with everything below."""
+"""`cancel_task`: an agent cancels its own run or one of its tasks, with all descendants."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ class CancelTaskTool:
         """Return what to cancel.
 
         Raises:
-            InvalidArguments: It is missing, incomplete or unknown.
+            InvalidArguments: The target is missing, incomplete or unknown.
         """
         return target_of(arguments, "target", _RELATIONS)
 
@@ -45,7 +45,7 @@ class CancelTaskTool:
         """Cancel the target and return the receipt.
 
         Raises:
-            ExecutionFailed: The call belongs to no run, so that there is nothing to cancel.
+            ExecutionFailed: The call belongs to no run, so there is nothing to cancel.
         """
         check_offered("cancel_task", context)
         try:
@@ -53,13 +53,13 @@ class CancelTaskTool:
         except UsageError as error:
             raise ExecutionFailed("current_task_unavailable") from error
         if isinstance(arguments, Child):
-            receipt = await _cancelled_child(sub_runs, arguments.name)
+            receipt = await _cancel_child(sub_runs, arguments.name)
         else:
             receipt = _receipt(context.run.run_id, await sub_runs.cancel_self())
         return ToolOutput(result=ToolResult.success(self.descriptor.id, receipt))
 
 
-async def _cancelled_child(sub_runs: SubRuns, name: str) -> dict[str, Any]:
+async def _cancel_child(sub_runs: SubRuns, name: str) -> dict[str, Any]:
     task = await sub_runs.find_task(name)
     if task is None or task.status.is_terminal:
         return _receipt(name, 0)

@@ -15,7 +15,7 @@ TOOL_NAMES: tuple[ToolName, ...] = get_args(ToolName)
 
 
 class BackgroundTasksConfig(StrictRecord, frozen=True, kw_only=True):
-    """Which tools an agent has, and whom it may start."""
+    """Which tools an agent has, and which agents it may start."""
 
     tools: tuple[ToolName, ...] = TOOL_NAMES
     agents: tuple[str, ...] | None = None
@@ -29,7 +29,7 @@ def startable_agents(agent: AgentSpec) -> tuple[str, ...]:
 
 
 def withheld_tools(agent: AgentSpec) -> tuple[ToolName, ...]:
-    """The tools of this plugin that an agent has no use for, or may not use."""
+    """The tools of this plugin that an agent may not use, or has no use for."""
     offered = agent.config(SECTION, BackgroundTasksConfig).tools
     return tuple(
         name
@@ -39,7 +39,7 @@ def withheld_tools(agent: AgentSpec) -> tuple[ToolName, ...]:
 
 
 def check_offered(name: ToolName, context: ToolContext) -> None:
-    """Refuse a call of a tool that the agent does not have: not being shown it is no bar.
+    """Refuse a call of a withheld tool: a model may call a tool that it was not shown.
 
     Raises:
         ToolDenied: The tool is withheld from the agent.

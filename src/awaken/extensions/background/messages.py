@@ -1,7 +1,7 @@
-"""`send_message`: one tool by which agents write to each other.
+"""`send_message`: one tool by which agents send messages to each other.
 
-A child reads the message in its running task; a parent or another agent is written to through
-the durable sink. The caller does not choose the way.
+A message to a child goes to its running task; a message to a parent or another agent goes through
+the durable sink. The model does not choose the transport.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ SEND_MESSAGE_TOOL_ID = "send_message"
 
 
 class MessageError(StrEnum):
-    """Why a message was not sent; `transport_failed` is followed by what the sink said."""
+    """Why a message was not sent; `transport_failed` is followed by the sink's error."""
 
     RECIPIENT_NOT_FOUND = "recipient_not_found"
     PERMISSION_DENIED = "permission_denied"
@@ -36,14 +36,14 @@ class MessageError(StrEnum):
 
 
 class SendMessageReceipt(Record, frozen=True, kw_only=True):
-    """What the model is told about a message that it has sent, or could not send."""
+    """The result that the model reads: the message was accepted or refused."""
 
     message_id: str
-    """Empty when it failed."""
+    """Empty if it was refused."""
     status: Literal["accepted", "failed"]
     error: str | None = None
     detail: str | None = None
-    """What was promised; of a failed one what to do instead."""
+    """The delivery guarantee; of a refused message what to do instead."""
 
 
 _CODES: Mapping[type[AwakenError], MessageError] = {
@@ -58,14 +58,14 @@ _NAMELESS = "without agent_id the message goes to the agent of the thread"
 
 
 class OutgoingMessage(Record, frozen=True, kw_only=True):
-    """A message and whom it is for."""
+    """A message and its recipient."""
 
     to: Target
     message: str
 
 
 class SendMessageTool:
-    """Writes to a child task, the parent, or the agent of another thread.
+    """Sends a message to a child task, the parent, or the agent of another thread.
 
     The result is a `SendMessageReceipt`, also when the message was refused.
     """
@@ -110,7 +110,7 @@ async def _send(message: OutgoingMessage, context: ToolContext) -> SendMessageRe
             if context.run.parent_thread_id is None:
                 detail = "no other agent started this run"
                 return _make_error(MessageError.RECIPIENT_UNAVAILABLE, detail)
-            # Who reads it is inferred from the thread: the parent may have handed over since.
+            # The thread determines the agent: the parent may have handed over since.
             recipient = MessagePeer(thread_id=context.run.parent_thread_id)
             return await _send_to_thread(recipient, message.message, context)
         case MessagePeer(agent_id=str(named)) if named not in startable_agents(context.agent):
@@ -147,7 +147,7 @@ async def _send_to_thread(
 
 
 def _describe_promise(recipient: MessagePeer, *, is_foreign: bool) -> str:
-    """What the sender may rely on."""
+    """The delivery guarantee."""
     if is_foreign:
         return "handed to the transport of this application"
     if recipient.agent_id is None:
@@ -174,7 +174,7 @@ def _make_error(error: str, detail: str | None = None) -> SendMessageReceipt:
 
 def _describe_refusal(error: AwakenError) -> SendMessageReceipt:
     if isinstance(error, UnknownAgent):
-        # What it says names every agent there is.
+        # The text of this error names every registered agent.
         return _make_error(MessageError.RECIPIENT_NOT_FOUND, f"there is no such agent; {_NAMELESS}")
     said = bounded(without_secrets(str(error)))
     if (code := _CODES.get(type(error))) is not None:

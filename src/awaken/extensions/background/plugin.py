@@ -1,4 +1,4 @@
-"""The plugin: five tools, of which an agent has those that its config offers."""
+"""The plugin: five tools, of which an agent gets those that its section allows."""
 
 from collections.abc import Sequence
 
@@ -28,12 +28,12 @@ _TOOLS: tuple[Tool, ...] = (
 
 
 class BackgroundTasksPlugin(Plugin):
-    """Lets an agent start other agents in the background, and agents write to each other."""
+    """Lets an agent start other agents in the background and exchange messages with them."""
 
     name = "background_tasks"
 
     def register(self, registrar: PluginRegistrar) -> None:
-        """Offer the tools, and hide those that the agent's config withholds."""
+        """Register the tools, and hide those that the agent's section withholds."""
         for tool in _TOOLS:
             registrar.tool(tool)
         registrar.hook(Phase.BEFORE_INFERENCE, _hide_withheld)

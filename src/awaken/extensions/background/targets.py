@@ -1,4 +1,4 @@
-"""Whom a call is about: the relation that the model names, checked."""
+"""The target of a call: the relation that the model names, checked."""
 
 from collections.abc import Collection
 from typing import Any
@@ -37,7 +37,7 @@ def target_of(arguments: Any, field: str, relations: Collection[str]) -> Target:
     """Read the target in one field of a call's arguments.
 
     Raises:
-        InvalidArguments: It is missing, incomplete, or of another relation than these.
+        InvalidArguments: The target is missing, incomplete, or of another relation.
     """
     if not isinstance(arguments, dict) or field not in arguments:
         raise InvalidArguments(f"missing '{field}'")
@@ -49,11 +49,11 @@ def target_of(arguments: Any, field: str, relations: Collection[str]) -> Target:
         raise InvalidArguments(bounded(f"unknown relation '{relation}'"))
     match relation:
         case "child":
-            return Child(name=_required(target, relation, "name"))
+            return Child(name=_require_field(target, relation, "name"))
         case "agent":
             agent_id = target.get("agent_id")
             return MessagePeer(
-                thread_id=_required(target, relation, "thread_id"),
+                thread_id=_require_field(target, relation, "thread_id"),
                 agent_id=agent_id if isinstance(agent_id, str) and agent_id else None,
             )
         case "parent":
@@ -71,7 +71,7 @@ def relation_schema(relation: str, optional: Collection[str] = (), **fields: Any
     }
 
 
-def _required(target: dict[str, Any], relation: str, name: str) -> str:
+def _require_field(target: dict[str, Any], relation: str, name: str) -> str:
     value = target.get(name)
     if not isinstance(value, str):
         raise InvalidArguments(f"{relation} requires '{name}'")

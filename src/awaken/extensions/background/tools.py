@@ -1,4 +1,4 @@
-"""Starting tasks, looking at them, and trying messages again that were given up."""
+"""Tools that start tasks, show their status, and retry undelivered messages."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ async def spawn_agent(
 ) -> Any:
     """Start one of your agents as a background task and go on without waiting for it.
 
-    Its end is told to you as a message.
+    You get its result as a message.
 
     Args:
         agent_id: Which agent to start.
@@ -67,13 +67,13 @@ async def task_status(ctx: ToolContext, name: str | None = None) -> Any:
     check_offered("task_status", ctx)
     if (wanted := present(name)) is None:
         records = await ctx.sub_runs.list_tasks()
-        shown = [_shown(record) for record in records[:LISTED]]
+        shown = [_describe_task(record) for record in records[:LISTED]]
         return {"tasks": shown, "total": len(records)}
-    task = await _task_called(wanted, ctx)
+    task = await _find_task(wanted, ctx)
     if task is None:
         missing = TaskNotFound(task_id=wanted)
         return ToolResult.error(ctx.tool_name, str(missing), code=missing.code)
-    return {"tasks": [_shown(task)], "total": 1}
+    return {"tasks": [_describe_task(task)], "total": 1}
 
 
 @tool(effect="idempotent", kind="other")
@@ -93,21 +93,21 @@ async def recover_failed_messages(ctx: ToolContext, message_id: str | None = Non
     return {"message_id": wanted, "status": "failed", "error": "message_not_found"}
 
 
-async def _task_called(name: str, ctx: ToolContext) -> TaskRecord | None:
+async def _find_task(name: str, ctx: ToolContext) -> TaskRecord | None:
     """A task by its id or name; of several of one name the running one, else the newest."""
     if (found := await ctx.sub_runs.find_task(name)) is not None:
         return found
     return next((task for task in await ctx.sub_runs.list_tasks() if task.name == name), None)
 
 
-def _shown(task: TaskRecord) -> dict[str, Any]:
-    """What the model is told of a task; the status also when it is the default one."""
+def _describe_task(task: TaskRecord) -> dict[str, Any]:
+    """The fields of a task that the model reads; the status also when it is the default."""
     fields = msgspec.to_builtins(task)
-    told = {field: fields[field] for field in _TOLD if field in fields}
-    return {"task_id": task.task_id, "status": task.status, **told}
+    shown = {field: fields[field] for field in _SHOWN_FIELDS if field in fields}
+    return {"task_id": task.task_id, "status": task.status, **shown}
 
 
-_TOLD = (
+_SHOWN_FIELDS = (
     "name", "description", "task_type", "agent_id", "result", "error", "created_at",
     "completed_at",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What `prepare` makes of an agent's tools: which may be deferred, and what each of them costs."""
+"""The result of `prepare`: which tools of an agent are deferred, and what each of them costs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ class DeferredTool:
 
     descriptor: ToolDescriptor
     saving: float
-    """Tokens that a request is shorter by when only the tool's id is in it."""
+    """Tokens that a request saves when it contains only the tool's id."""
     words: str
-    """What a search looks at, in lower case."""
+    """The text that a search matches, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeferredCatalog:
-    """The deferred tools of one agent, compiled once; the same for all its runs."""
+    """The deferred tools of one agent, computed once for all its runs."""
 
     config: DeferredToolsConfig
     tools: Mapping[str, DeferredTool]
@@ -37,7 +37,7 @@ class DeferredCatalog:
 
     @property
     def is_on(self) -> bool:
-        """Whether tools are deferred at all."""
+        """Whether any tool is deferred."""
         return bool(self.tools)
 
 
@@ -45,17 +45,19 @@ def catalog_of(agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Deferre
     """Compile an agent's section and its tools.
 
     Raises:
-        InvalidPluginConfig: A rule is no glob, or tools are to be deferred that nobody could
-            search for.
+        InvalidPluginConfig: A rule is not a glob, or tools would be deferred although the agent
+            has no `ToolSearch`.
     """
     config = agent.config(SECTION, DeferredToolsConfig)
     has_search = TOOL_SEARCH in tools
     if not has_search and config.enabled:
-        raise _refused(agent, f"the agent may not use '{TOOL_SEARCH}'; allow it, or disable this")
+        raise _config_error(
+            agent, f"the agent may not use '{TOOL_SEARCH}'; allow it, or disable this"
+        )
     try:
-        deferred = _deferred(config, tools)
+        deferred = _select_deferred(config, tools)
     except PatternError as error:
-        raise _refused(agent, str(error).removesuffix(".")) from error
+        raise _config_error(agent, str(error).removesuffix(".")) from error
     saving = sum(tool.saving for tool in deferred.values())
     is_on = saving > config.beta_overhead if config.enabled is None else config.enabled
     is_on = is_on and has_search
@@ -63,35 +65,35 @@ def catalog_of(agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Deferre
 
 
 def matching(pattern: str, tool_ids: Iterable[str]) -> frozenset[str]:
-    """The ids that are the pattern, or fit it as a glob.
+    """The ids that equal the pattern or match it as a glob.
 
     Raises:
-        PatternError: It is no glob.
+        PatternError: It is not a glob.
     """
     fits = tool_glob(pattern)
     return frozenset(it for it in tool_ids if it == pattern or fits(it))
 
 
-def _refused(agent: AgentSpec, problem: str) -> InvalidPluginConfig:
+def _config_error(agent: AgentSpec, problem: str) -> InvalidPluginConfig:
     return InvalidPluginConfig(section=SECTION, agent_id=agent.id, problem=problem)
 
 
-def _deferred(
+def _select_deferred(
     config: DeferredToolsConfig, tools: Mapping[str, ToolDescriptor]
 ) -> dict[str, DeferredTool]:
     modes = dict.fromkeys(tools, config.default_mode)
-    # The first rule decides: it is applied last.
+    # The first matching rule decides, so the rules are applied in reverse.
     for rule in reversed(config.rules):
         modes.update(dict.fromkeys(matching(rule.tool, tools), rule.mode))
     modes[TOOL_SEARCH] = LoadMode.EAGER
     return {
-        tool_id: _deferred_tool(tools[tool_id])
+        tool_id: _build_deferred_tool(tools[tool_id])
         for tool_id in sorted(tools)
         if modes[tool_id] is LoadMode.DEFERRED
     }
 
 
-def _deferred_tool(tool: ToolDescriptor) -> DeferredTool:
+def _build_deferred_tool(tool: ToolDescriptor) -> DeferredTool:
     name = tool.name or tool.id
     schema_characters = len(msgspec.json.encode(tool.parameters).decode())
     whole = max(10, schema_characters / CHARACTERS_PER_TOKEN)

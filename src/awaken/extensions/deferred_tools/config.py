@@ -1,4 +1,4 @@
-"""Which tools of an agent are deferred, and when loaded ones are again: `deferred_tools`."""
+"""The section `deferred_tools`: which tools are deferred, and when loaded ones are again."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -24,37 +24,37 @@ class LoadMode(StrEnum):
 
 
 class LoadRule(StrictRecord, frozen=True, kw_only=True):
-    """How the tools of an id, or of a glob, are loaded."""
+    """How tools that match an id or a glob are loaded."""
 
     tool: Annotated[str, Meta(min_length=1)]
     mode: LoadMode
 
 
 class DiscountedBeta(StrictRecord, frozen=True, kw_only=True):
-    """When a loaded tool that nobody calls is deferred again."""
+    """When a loaded tool that the model does not call is deferred again."""
 
     omega: Annotated[float, Meta(gt=0, le=1)] = 0.95
-    """What an observation is still worth one turn later."""
+    """The weight of an observation one turn later."""
     n0: Positive = 5.0
-    """How many turns of observation the prior is worth."""
+    """The weight of the prior, in turns of observation."""
     defer_after: Annotated[int, Meta(ge=1)] = 5
     """Turns without a call before a tool may be deferred again."""
     thresh_mult: NotNegative = 0.5
-    """How far below break-even a tool's use has to be."""
+    """The factor below break-even that a tool's use has to reach."""
     gamma: NotNegative = 2000.0
-    """What searching for a tool costs, in tokens; with 0 nothing is ever deferred again."""
+    """The cost of searching for a tool, in tokens; with 0 no tool is ever deferred again."""
 
 
 class DeferredToolsConfig(StrictRecord, frozen=True, kw_only=True):
     """The section `deferred_tools` of an agent."""
 
     enabled: bool | None = None
-    """Absent: if deferring saves more than `beta_overhead`."""
+    """Absent: tools are deferred if that saves more than `beta_overhead`."""
     rules: tuple[LoadRule, ...] = ()
     """The first rule that matches a tool decides."""
     default_mode: LoadMode = LoadMode.DEFERRED
     beta_overhead: NotNegative = 1136.0
-    """What `ToolSearch` and the list of deferred tools cost in every request, in tokens."""
+    """The cost of `ToolSearch` and the list of deferred tools in every request, in tokens."""
     agent_priors: Mapping[str, Share] = {}
-    """In which share of the turns a tool is called, by tool id, until the agent has learned it."""
+    """The share of turns in which a tool is called, by tool id, until the agent has learned it."""
     disc_beta: DiscountedBeta = DiscountedBeta()

@@ -1,4 +1,4 @@
-"""What happens around a step: tools are hidden and listed before it, and calls are counted."""
+"""Hooks around a step: they hide and list deferred tools, and count calls."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -43,39 +43,39 @@ LIST_KEY = "deferred_tools.list"
 LIST_HEADER = "The following deferred tools are available via ToolSearch:"
 
 HIDE_DEFERRED = ScheduledActionSpec[None]("deferred_tools.hide", Phase.BEFORE_INFERENCE, type(None))
-"""An action and no hook: it sees what the hooks of this step have hidden."""
+"""An action, not a hook: it runs after the hooks and sees which tools they have hidden."""
 
 
 class WantedTools:
-    """The tools that a run's wanted patterns mean, worked out once for each pattern."""
+    """The tools that a run's wanted patterns match, computed once for each pattern."""
 
     __slots__ = ("_known",)
 
     def __init__(self) -> None:
         self._known: dict[str, frozenset[str]] = {}
 
-    def among(self, patterns: Iterable[str], catalog: DeferredCatalog) -> frozenset[str]:
-        """The deferred tools that some pattern means."""
+    def match(self, patterns: Iterable[str], catalog: DeferredCatalog) -> frozenset[str]:
+        """The deferred tools that any of the patterns matches."""
         for pattern in patterns:
             if pattern not in self._known:
-                self._known[pattern] = _meant(pattern, catalog)
+                self._known[pattern] = _match_pattern(pattern, catalog)
         return frozenset().union(*(self._known[pattern] for pattern in patterns))
 
 
-def _meant(pattern: str, catalog: DeferredCatalog) -> frozenset[str]:
+def _match_pattern(pattern: str, catalog: DeferredCatalog) -> frozenset[str]:
     try:
         return matching(pattern, catalog.tools)
     except PatternError as error:
-        # Whoever wants tools does not know who reads it; what nobody can read loads nothing.
+        # The author of a pattern may not know this plugin; a malformed pattern loads nothing.
         logger.warning("Wanted tools '%s' are ignored: %s", pattern, error)
         return frozenset()
 
 
 async def begin_turn(context: BeforeInferenceContext) -> StateCommand | None:
-    """Count the turn, and have the deferred tools hidden when the other hooks have spoken."""
+    """Count the turn, and schedule the hiding of deferred tools after the other hooks."""
     catalog: DeferredCatalog = context.prepared
     if not catalog.is_on:
-        # Nothing is deferred, so there is nothing to search.
+        # No tool is deferred, so there is nothing to search.
         hidden = ToolFilter(excluded=(TOOL_SEARCH,))
         return StateCommand().update(TOOL_FILTER, hidden) if catalog.has_search else None
     agent_id = context.agent.id
@@ -89,11 +89,11 @@ async def begin_turn(context: BeforeInferenceContext) -> StateCommand | None:
 
 
 async def hide_deferred(context: PhaseContext, _payload: None) -> StateCommand:
-    """Defer what is idle, keep deferred tools out of the request, and list their ids."""
+    """Defer idle tools, remove deferred tools from the request, and list their ids."""
     catalog: DeferredCatalog = context.prepared
     agent_id = context.agent.id
     conversation = context.state(LOADED_TOOLS)[agent_id]
-    wanted = context.own.among(context.state(WANTED_TOOLS), catalog)
+    wanted = context.own.match(context.state(WANTED_TOOLS), catalog)
     idle = idle_tools(catalog, conversation, context.state(TOOL_USE)[agent_id])
     offered = (conversation.loaded.keys() - set(idle)) | wanted
     deferred = tuple(tool_id for tool_id in catalog.tools if tool_id not in offered)
@@ -107,11 +107,11 @@ async def hide_deferred(context: PhaseContext, _payload: None) -> StateCommand:
     if hidden != context.state(HIDDEN_TOOLS):
         command = command.update(HIDDEN_TOOLS, hidden)
     listed = [tool_id for tool_id in catalog.tools if tool_id not in elsewhere]
-    return command.extend(_listing(context.state(CONTEXT_MESSAGES), listed))
+    return command.extend(_update_list(context.state(CONTEXT_MESSAGES), listed))
 
 
 async def note_call(context: BeforeToolExecuteContext) -> StateCommand | None:
-    """Count a call; one of a tool that was not loaded loads it, since the model knows it."""
+    """Count a call; a call of a deferred tool loads it, since the model knows it."""
     catalog: DeferredCatalog = context.prepared
     tool_id, agent_id = context.call.name, context.agent.id
     if tool_id not in catalog.tools or agent_id not in context.state(TOOL_USE):
@@ -127,7 +127,7 @@ async def note_call(context: BeforeToolExecuteContext) -> StateCommand | None:
 def idle_tools(
     catalog: DeferredCatalog, conversation: Conversation, use: ToolUsage
 ) -> tuple[str, ...]:
-    """The loaded tools that are not worth their place in a request any more, by id."""
+    """The ids of loaded tools that cost more in the request than a new search would."""
     rules = catalog.config.disc_beta
     turns_over = conversation.turn - 1
     found = []
@@ -142,17 +142,17 @@ def idle_tools(
     return tuple(found)
 
 
-def _listing(contexts: Mapping[str, ContextMessage], listed: list[str]) -> StateCommand:
-    """List what may be searched, loaded or not, so that the text outlives what comes and goes.
+def _update_list(contexts: Mapping[str, ContextMessage], listed: list[str]) -> StateCommand:
+    """List all tools that can be searched, loaded or not, so that loading changes no text.
 
-    It is written only when it changes: prompts that begin the same are cheaper.
+    The list is written only when it changes: prompts with the same beginning are cheaper.
     """
-    standing = contexts.get(LIST_KEY)
+    current = contexts.get(LIST_KEY)
     if not listed:
-        forgotten = StateCommand().update(CONTEXT_MESSAGES, RemoveContext(key=LIST_KEY))
-        return StateCommand() if standing is None else forgotten
+        removal = StateCommand().update(CONTEXT_MESSAGES, RemoveContext(key=LIST_KEY))
+        return StateCommand() if current is None else removal
     text = f"{LIST_HEADER}\n{', '.join(listed)}"
-    if standing is not None and text_of(standing.content) == text:
+    if current is not None and text_of(current.content) == text:
         return StateCommand()
     message = system_context(LIST_KEY, text, persistent=True)
     return StateCommand().update(CONTEXT_MESSAGES, UpsertContext(message=message))

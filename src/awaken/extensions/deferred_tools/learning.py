@@ -11,24 +11,24 @@ from .catalog import DeferredCatalog
 from .state import LOADED_TOOLS, TOOL_USE, ToolUsage
 
 LEAST_WEIGHT = 0.1
-"""What the latest run weighs at least."""
+"""The minimum weight of the latest run."""
 REMEMBERED = 1_000
-"""How many tools are remembered of an agent: those that it calls most."""
+"""How many tools are stored for an agent: those that it calls most."""
 
 
 class Learned(Record, frozen=True, kw_only=True):
-    """What the runs of an agent have shown."""
+    """How often an agent called its tools, over its runs."""
 
     runs: int = 0
     presence: Mapping[str, float] = {}
-    """In which share of a run's turns a tool is called, as a moving average over the runs."""
+    """The share of a run's turns in which a tool is called, as a moving average over runs."""
 
 
 LEARNED: ProfileKey[Learned] = ProfileKey("deferred_tools.learned", default=Learned(), type=Learned)
 
 
 async def expected_use(context: PhaseContext, catalog: DeferredCatalog) -> dict[str, float]:
-    """How often the agent's deferred tools are called: as learned, else as configured."""
+    """The expected call rate of the agent's deferred tools: as learned, else as configured."""
     expected: dict[str, float] = dict(catalog.config.agent_priors)
     if context.profile is not None:
         learned = await context.profile.read(LEARNED, agent_type_scope(context.agent.id))
@@ -37,7 +37,7 @@ async def expected_use(context: PhaseContext, catalog: DeferredCatalog) -> dict[
 
 
 async def learn(context: RunEndContext) -> None:
-    """Let every agent that took turns in the run learn from it."""
+    """Update the statistics of every agent that took turns in the run."""
     if context.profile is None:
         return
     conversations = context.state(LOADED_TOOLS)
@@ -49,7 +49,7 @@ async def learn(context: RunEndContext) -> None:
 
 
 def learned_from(before: Learned, *, use: ToolUsage, turns: int) -> Learned:
-    """What is known after one more run; tools that the run could not have called stay as known."""
+    """The statistics after one more run; tools that it could not call keep their value."""
     weight = max(LEAST_WEIGHT, 1 / (before.runs + 1))
     presence = dict(before.presence)
     for tool_id in {*use.priors, *use.calls}:

@@ -1,4 +1,4 @@
-"""The plugin: what it declares."""
+"""The plugin: its keys, tool, hooks and section."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,12 +19,12 @@ from .tools import tool_search
 
 
 class DeferredToolsPlugin(Plugin):
-    """Keeps tools out of an agent's requests until its model asks for them."""
+    """Leaves tools out of an agent's requests until its model searches for them."""
 
     name = "deferred_tools"
 
     def register(self, registrar: PluginRegistrar) -> None:
-        """Offer `ToolSearch`, and act around every step."""
+        """Register `ToolSearch` and the hooks of every step."""
         for key in (LOADED_TOOLS, TOOL_USE, HIDDEN_TOOLS):
             registrar.key(key)
         registrar.profile_key(LEARNED)
@@ -39,13 +39,13 @@ class DeferredToolsPlugin(Plugin):
         return (ConfigSection.of(SECTION, DeferredToolsConfig),)
 
     def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> DeferredCatalog:
-        """Decide which tools are deferred, and work out their costs, once."""
+        """Decide once which tools are deferred, and what they cost."""
         return catalog_of(agent, tools)
 
     def activate(self, run: RunIdentity, agent: AgentSpec) -> WantedTools:
-        """Remember for one run what its wanted patterns mean."""
+        """Make the cache of one run for its wanted patterns."""
         return WantedTools()
 
     def on_deactivate(self) -> StateCommand:
-        """Take the list along: the next agent has other tools."""
+        """Remove the list: the next agent has other tools."""
         return StateCommand().update(CONTEXT_MESSAGES, RemoveContext(key=LIST_KEY))

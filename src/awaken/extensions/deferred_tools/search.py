@@ -1,4 +1,4 @@
-"""Finding deferred tools: the query language of `ToolSearch`."""
+"""The query language of `ToolSearch`."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -21,7 +21,7 @@ class Select(Record, frozen=True, kw_only=True):
 
 
 class Keywords(Record, frozen=True, kw_only=True):
-    """Tools that have all the required words, and at least one word."""
+    """Tools that contain all required words, and at least one of the words."""
 
     words: tuple[str, ...]
     """All of them, the required ones too, in lower case."""
@@ -46,7 +46,7 @@ def found(
     hidden: Collection[str],
     limit: int,
 ) -> tuple[ToolDescriptor, ...]:
-    """The tools that a query names or fits, best first; of equally good ones the lower id first.
+    """The tools that a query names or matches, best first; equal scores are ordered by id.
 
     Tools that are hidden from the model are not found.
     """
@@ -60,7 +60,7 @@ def found(
 
 
 def shown(tools: Iterable[ToolDescriptor]) -> str:
-    """The tools as the model reads them."""
+    """The definitions of the tools as the model reads them."""
     lines = [f"<function>{_definition(tool)}</function>" for tool in tools]
     return "\n".join(["<functions>", *lines, "</functions>"]) if lines else NOTHING_FOUND
 

@@ -1,8 +1,8 @@
-"""What is kept of deferred tools: what a conversation has loaded, and what a run has called.
+"""State of deferred tools: which ones a thread has loaded, and which ones a run has called.
 
-What is loaded belongs to the thread: the next run of a conversation goes on with the tools that
-the one before has found. How often tools are called is counted per run. Both are kept per agent,
-since agents that hand over to each other have different tools.
+Loaded tools belong to the thread: the next run of a conversation continues with the tools that the
+earlier runs have found. Calls are counted per run. Both are stored per agent, since agents that
+hand over to each other have different tools.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from awaken.contracts.state.keys import MergeStrategy, StateKey, StateScope
 
 
 class Mark(NamedTuple):
-    """The latest that happened to a tool. Marks are ordered: of one turn, loading wins."""
+    """The latest change of a tool. Marks are ordered: within one turn, loading wins."""
 
     turn: int
     is_loaded: bool
@@ -23,7 +23,7 @@ class Conversation(Record, frozen=True, kw_only=True):
     """What one agent has loaded on a thread."""
 
     turn: int = 0
-    """The agent's turns so far, the one under way included."""
+    """The agent's turns so far, including the current one."""
     marks: Mapping[str, Mark] = {}
 
     @property
@@ -33,7 +33,7 @@ class Conversation(Record, frozen=True, kw_only=True):
 
 
 class Shift(Record, frozen=True, kw_only=True):
-    """In this turn of an agent these tools are loaded and those deferred; loading wins."""
+    """Loads and defers tools in one turn of an agent; loading wins."""
 
     agent_id: str
     turn: int
@@ -41,7 +41,7 @@ class Shift(Record, frozen=True, kw_only=True):
     defer: tuple[str, ...] = ()
 
 
-def _shifted(value: Mapping[str, Conversation], shift: Shift) -> Mapping[str, Conversation]:
+def _apply_shift(value: Mapping[str, Conversation], shift: Shift) -> Mapping[str, Conversation]:
     known = value.get(shift.agent_id, Conversation())
     marks = dict(known.marks)
     for tool_ids, is_loaded in ((shift.defer, False), (shift.load, True)):
@@ -55,7 +55,7 @@ LOADED_TOOLS: StateKey[Mapping[str, Conversation], Shift] = StateKey(
     "deferred_tools.loaded",
     default={},
     type=dict[str, Conversation],
-    apply=_shifted,
+    apply=_apply_shift,
     merge=MergeStrategy.COMMUTATIVE,
     scope=StateScope.THREAD,
 )
@@ -63,12 +63,12 @@ LOADED_TOOLS: StateKey[Mapping[str, Conversation], Shift] = StateKey(
 
 
 class ToolUsage(Record, frozen=True, kw_only=True):
-    """What one agent did in a run."""
+    """The tool calls of one agent in a run."""
 
     since: int = 0
     """The agent's turns on the thread before the run."""
     priors: Mapping[str, float] = {}
-    """In which share of the turns a tool was expected to be called, when the run began."""
+    """The expected share of turns with a call of each tool, when the run began."""
     calls: Mapping[str, tuple[int, ...]] = {}
     """The turns, counted from the beginning of the run, in which a tool was called."""
 
@@ -89,7 +89,9 @@ class Called(Record, frozen=True, kw_only=True):
     turn: int
 
 
-def _used(value: Mapping[str, ToolUsage], update: FirstTurn | Called) -> Mapping[str, ToolUsage]:
+def _apply_use(
+    value: Mapping[str, ToolUsage], update: FirstTurn | Called
+) -> Mapping[str, ToolUsage]:
     if isinstance(update, FirstTurn):
         begun = ToolUsage(since=update.since, priors=update.priors)
         return {**value, update.agent_id: value.get(update.agent_id, begun)}
@@ -104,7 +106,7 @@ TOOL_USE: StateKey[Mapping[str, ToolUsage], FirstTurn | Called] = StateKey(
     "deferred_tools.use",
     default={},
     type=dict[str, ToolUsage],
-    apply=_used,
+    apply=_apply_use,
     merge=MergeStrategy.COMMUTATIVE,
 )
 """By agent id."""
@@ -112,4 +114,4 @@ TOOL_USE: StateKey[Mapping[str, ToolUsage], FirstTurn | Called] = StateKey(
 HIDDEN_TOOLS: StateKey[tuple[str, ...], tuple[str, ...]] = StateKey(
     "deferred_tools.hidden", default=(), type=tuple[str, ...]
 )
-"""Deferred tools that something else hides from the model: they are neither listed nor found."""
+"""Deferred tools that another plugin hides from the model: they are neither listed nor found."""

@@ -1,4 +1,4 @@
-"""`ToolSearch`: by it a model loads the tools that it needs."""
+"""`ToolSearch`: the tool by which a model loads the tools that it needs."""
 
 from typing import Annotated, Any
 
@@ -13,7 +13,7 @@ from .search import found, parsed, shown
 from .state import HIDDEN_TOOLS, LOADED_TOOLS, Conversation, Shift
 
 
-# It changes state only, which is kept with the call's result: it may run any number of times.
+# It changes only state, which is stored with the call's result: it may run any number of times.
 @tool(id=TOOL_SEARCH, effect="none", kind="search")
 async def tool_search(
     query: str, ctx: ToolContext, max_results: Annotated[int, Meta(ge=1, le=50)] = 5
@@ -29,7 +29,7 @@ async def tool_search(
         max_results: How many tools a search by words loads at most.
     """
     catalog: DeferredCatalog = ctx.prepared
-    # Read without being noted: no other call of the step changes what is looked at here.
+    # Read from the snapshot, not as tracked reads: no other call of the step changes these values.
     snapshot = ctx.state.snapshot
     hidden: tuple[str, ...] = snapshot.get(HIDDEN_TOOLS)
     tools = found(parsed(query), catalog.tools, hidden, max_results)

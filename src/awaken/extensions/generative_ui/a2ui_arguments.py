@@ -1,7 +1,7 @@
-"""Reading the messages in a call's arguments as models write them.
+"""Reads the messages in a call's arguments as models write them.
 
-Models leave out wrappers, send JSON as text, or mix the forms of two versions up. What is meant
-beyond doubt is put right; everything else is left as it is, to be refused.
+Models omit wrappers, send JSON as text, or mix the forms of two versions. Unambiguous mistakes are
+corrected; everything else is left unchanged, and validation refuses it.
 """
 
 from typing import Any
@@ -16,15 +16,15 @@ Fields = dict[str, Any]
 
 
 def messages_of(language: Language, arguments: Fields) -> tuple[list[Any], str]:
-    """The messages in a call's arguments, put right, and the path of one as a format."""
-    given = _parsed(arguments.get("messages"))
+    """The corrected messages in a call's arguments, and the path of a message as a format."""
+    given = _decode_text(arguments.get("messages"))
     if isinstance(given, list):
-        return [_normal(language, message) for message in given], "$.messages[{}]"
-    return [_normal(language, arguments)], "$"
+        return [_normalize(language, message) for message in given], "$.messages[{}]"
+    return [_normalize(language, arguments)], "$"
 
 
-def _normal(language: Language, message: Any) -> Any:
-    message = _parsed(message)
+def _normalize(language: Language, message: Any) -> Any:
+    message = _decode_text(message)
     if not isinstance(message, dict):
         return message
     own = {name: value for name, value in message.items() if name != "version"}
@@ -33,10 +33,10 @@ def _normal(language: Language, message: Any) -> Any:
         named = [name for name in language.messages if _is_body_of(language, name, own)]
         own = {named[0]: own} if len(named) == 1 else own
     elif len(named) == 1:
-        own = _gathered(language.messages[named[0]], named[0], own)
+        own = _gather_body(language.messages[named[0]], named[0], own)
     for name in named:
         if name in own:
-            own[name] = _normal_body(language, own[name])
+            own[name] = _normalize_body(language, own[name])
     version = message.get("version", language.version)
     is_said = version != language.version or not language.is_nested
     return {"version": version, **own} if is_said else own
@@ -45,15 +45,15 @@ def _normal(language: Language, message: Any) -> Any:
 def _is_body_of(language: Language, name: str, fields: Fields) -> bool:
     table = language.messages[name]
     needed = {it for it in table if not it.endswith("?")}
-    # Deleting is too much to be guessed.
+    # A deletion is never guessed.
     is_clear = name != "deleteSurface" and len(fields) > 1
     return is_clear and needed <= fields.keys() <= {it.rstrip("?") for it in table}
 
 
-def _gathered(table: Properties, name: str, fields: Fields) -> Fields:
-    """The message with what was written beside its body put into it."""
+def _gather_body(table: Properties, name: str, fields: Fields) -> Fields:
+    """Move fields that were written beside the body of a message into it."""
     beside = [it.rstrip("?") for it in table if it.rstrip("?") in fields]
-    body = _parsed(fields[name])
+    body = _decode_text(fields[name])
     if beside and not isinstance(body, dict):
         body = {}
     if isinstance(body, dict):
@@ -62,18 +62,18 @@ def _gathered(table: Properties, name: str, fields: Fields) -> Fields:
     return {name: body, **rest}
 
 
-def _normal_body(language: Language, body: Any) -> Any:
-    body = _parsed(body)
+def _normalize_body(language: Language, body: Any) -> Any:
+    body = _decode_text(body)
     if not isinstance(body, dict) or "components" not in body:
         return body
-    items = _parsed(body["components"])
+    items = _decode_text(body["components"])
     if isinstance(items, list):
-        items = [_normal_component(language, item) for item in items]
+        items = [_normalize_component(language, item) for item in items]
     return {**body, "components": items}
 
 
-def _normal_component(language: Language, item: Any) -> Any:
-    """A component in the form of its version: older ones are nested, newer ones flat."""
+def _normalize_component(language: Language, item: Any) -> Any:
+    """A component in the form of its version: older versions nest it, newer ones do not."""
     type_ = item.get("component") if isinstance(item, dict) else None
     if language.is_nested and isinstance(type_, str):
         kept = {name: item[name] for name in ("id", "weight") if name in item}
@@ -86,8 +86,8 @@ def _normal_component(language: Language, item: Any) -> Any:
     return item
 
 
-def _parsed(value: Any) -> Any:
-    """JSON that was sent as text; every other value as it is."""
+def _decode_text(value: Any) -> Any:
+    """Decode JSON that was sent as text; other values are unchanged."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             return msgspec.json.decode(value)

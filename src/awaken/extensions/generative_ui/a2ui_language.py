@@ -1,4 +1,4 @@
-"""What may be said in each version of A2UI, as `a2ui.yaml` has it."""
+"""The messages, components and functions of each A2UI version, read from `a2ui.yaml`."""
 
 from functools import cache
 from importlib.resources import files
@@ -13,29 +13,29 @@ from awaken.contracts.record import StrictRecord
 Version = Literal["v0.8", "v0.9", "v1.0"]
 
 Properties = dict[str, str]
-"""Kinds by property; the name of one that may be absent ends in `?`."""
+"""Kinds by property; the names of optional properties end in `?`."""
 Schema = dict[str, Any]
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class A2uiKind(StrictRecord, frozen=True, kw_only=True, rename={"shape": "is"}):
-    """What a value may be: in words for models, and as a shape."""
+    """A kind of values: described in words for models, and as a shape."""
 
     says: str
     shape: Any
 
 
 class Language(StrictRecord, frozen=True, kw_only=True):
-    """One version."""
+    """One version of A2UI."""
 
     version: str = ""
     catalog_id: str
-    """The catalog that the components are of."""
+    """The catalog of the components."""
     mark: str = ""
-    """What stands before `path` and `call` in values that are computed."""
+    """The prefix of `path` and `call` in computed values."""
     envelope: Properties
-    """What every component has besides its own properties."""
+    """The properties that every component has besides its own."""
     messages: dict[str, Properties]
     components: dict[str, Properties]
     functions: dict[str, Properties]
@@ -43,18 +43,18 @@ class Language(StrictRecord, frozen=True, kw_only=True):
 
     @property
     def is_nested(self) -> bool:
-        """Whether a component is wrapped into an object with its type as only member."""
+        """Whether a component is wrapped in an object whose only member is its type."""
         return self.version == "v0.8"
 
     def says(self, kind: str) -> str:
-        """What a value of a kind must be, in words."""
+        """Describe a kind in words."""
         known = self.kinds.get(kind)
         return f"one of {kind.replace('|', ', ')}" if known is None else known.says
 
 
 @cache
 def language_of(version: str) -> Language:
-    """What may be said in a version."""
+    """Load the language of a version."""
     language = msgspec.convert(_document()[version], Language)
     return msgspec.structs.replace(language, version=version)
 
@@ -67,26 +67,26 @@ def _document() -> Any:
 
 @cache
 def schema_of(version: str, kind: str) -> JsonSchema:
-    """The JSON Schema of a kind of values, compiled."""
+    """The compiled JSON Schema of a kind."""
     kinds = language_of(version).kinds
-    shapes = {name: _expanded(known.shape) for name, known in kinds.items()}
-    return JsonSchema({"$defs": shapes, **_expanded(kind)}, what=f"kind '{kind}'")
+    shapes = {name: _expand_shape(known.shape) for name, known in kinds.items()}
+    return JsonSchema({"$defs": shapes, **_expand_shape(kind)}, what=f"kind '{kind}'")
 
 
-def _expanded(shape: Any) -> Schema:
+def _expand_shape(shape: Any) -> Schema:
     """The JSON Schema of a shape."""
     if isinstance(shape, str):
         return {"enum": shape.split("|")} if "|" in shape else {"$ref": f"#/$defs/{shape}"}
     if isinstance(shape, list):
         least = shape[1] if len(shape) > 1 else 0
-        return {"type": "array", "items": _expanded(shape[0]), "minItems": least}
+        return {"type": "array", "items": _expand_shape(shape[0]), "minItems": least}
     if "anyOf" in shape:
-        return {"anyOf": [_expanded(it) for it in shape["anyOf"]]}
+        return {"anyOf": [_expand_shape(it) for it in shape["anyOf"]]}
     if "schema" in shape:
         return dict(shape["schema"])
     return {
         "type": "object",
-        "properties": {name.rstrip("?"): _expanded(kind) for name, kind in shape.items()},
+        "properties": {name.rstrip("?"): _expand_shape(kind) for name, kind in shape.items()},
         "required": [name for name in shape if not name.endswith("?")],
         "additionalProperties": False,
     }

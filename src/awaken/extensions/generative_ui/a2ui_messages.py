@@ -1,4 +1,4 @@
-"""What is wrong with A2UI messages and their components: where, and what to write there."""
+"""Validates A2UI messages and components; each problem names the place and the correction."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _RESERVED = re.compile(r"@(?!@|path$|call$)")
 
 
 class Component(Record, frozen=True, kw_only=True):
-    """One component of a message, in the same form for every version."""
+    """One component of a message, in a form that is the same for every version."""
 
     id: str
     type: str
@@ -26,11 +26,11 @@ class Component(Record, frozen=True, kw_only=True):
     path: str
     """Where its properties are in the arguments."""
     catalog_id: str | None = None
-    """The catalog that it names itself."""
+    """The catalog that the component names."""
 
 
 def message_problems(language: Language, message: Any, path: str) -> Iterator[str]:
-    """What is wrong with the form of one message."""
+    """The problems of the form of one message."""
     known = ", ".join(language.messages)
     if not isinstance(message, dict):
         yield f"{path}: a message is an object with one of {known}"
@@ -47,7 +47,7 @@ def message_problems(language: Language, message: Any, path: str) -> Iterator[st
 
 
 def component_problems(language: Language, component: Component) -> Iterator[str]:
-    """What is wrong with the properties of a component of the language's own catalog."""
+    """The problems of a component's properties, for the language's own catalog."""
     table = language.components.get(component.type)
     if table is None:
         known = ", ".join(language.components)
@@ -59,7 +59,7 @@ def component_problems(language: Language, component: Component) -> Iterator[str
 
 
 def components_of(language: Language, body: Any, path: str) -> tuple[list[Component], list[str]]:
-    """The components of a message, and what is wrong with how they are given."""
+    """The components of a message, and the problems of their form."""
     given = body.get("components") if isinstance(body, dict) else None
     if given is None:
         return [], []
@@ -154,7 +154,7 @@ def _component(language: Language, item: Fields, path: str) -> Component:
 
 
 def _call_problems(language: Language, value: Any, path: str, depth: int = 0) -> Iterator[str]:
-    """What is wrong with the function calls inside of a value."""
+    """The problems of function calls inside a value."""
     if depth > DEPTH_MAX:
         yield f"{path}: it is nested more than {DEPTH_MAX} levels deep"
     elif isinstance(value, list):
@@ -172,7 +172,7 @@ def _call_problems(language: Language, value: Any, path: str, depth: int = 0) ->
 def _function_problems(language: Language, called: str, args: Any, path: str) -> Iterator[str]:
     table = language.functions.get(called)
     if not isinstance(args, dict):
-        return  # The kind of the value says so already.
+        return  # The check of the value's kind reports it.
     if table is None:
         known = ", ".join(language.functions)
         yield f"{path}: there is no function {called[:80]!r}; use one of {known}"

@@ -1,4 +1,4 @@
-"""What a call makes of a thread's surfaces, and whether their trees still hold together."""
+"""Applies a call's messages to a thread's surfaces, and validates their trees."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,11 +20,11 @@ from .state import REMEMBERED_MAX, SURFACES_MAX, Surface, Surfaces
 
 _CREATING = ("createSurface", "surfaceUpdate")
 _USUAL: Properties = {"child": "child", "children": "children"}
-"""Where components of catalogs that we do not know have their children."""
+"""The properties with children in components of unknown catalogs."""
 
 
 class Rendering:
-    """One call's messages, taken in one after another; `problems` says what is wrong so far."""
+    """Applies one call's messages in order; `problems` lists the problems so far."""
 
     def __init__(self, language: Language, surfaces: Surfaces, catalog_id: str | None) -> None:
         self.surfaces = dict(surfaces)
@@ -37,7 +37,7 @@ class Rendering:
         self._touched: dict[str, str] = {}
 
     def take(self, message: Any, path: str) -> None:
-        """Take a message in; one whose form is wrong changes nothing."""
+        """Apply a message; a malformed one changes nothing."""
         wrong = list(message_problems(self._language, message, path))
         if wrong:
             self.problems += wrong
@@ -53,7 +53,7 @@ class Rendering:
         self._touched[body["surfaceId"]] = place
 
     def finish(self) -> None:
-        """Check the trees that the call has changed."""
+        """Validate the trees that the call has changed."""
         live = [it for it in self.surfaces.values() if not it.is_deleted]
         if len(live) > SURFACES_MAX or sum(len(it.children) for it in live) > REMEMBERED_MAX:
             self.problems.append(
@@ -78,7 +78,7 @@ class Rendering:
         return components
 
     def _change(self, name: str, body: Fields, components: list[Component]) -> str | None:
-        """Change the surface that a message is about; returns why it cannot be."""
+        """Change the surface of a message; return the problem if that is not possible."""
         surface_id = body["surfaceId"]
         surface = self.surfaces.get(surface_id)
         problem = self._surface_problem(name, surface_id, surface)

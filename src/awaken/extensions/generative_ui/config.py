@@ -1,4 +1,4 @@
-"""What interfaces an agent may show: its section `generative_ui`."""
+"""Which interfaces an agent may show: its section `generative_ui`."""
 
 import re
 
@@ -17,22 +17,22 @@ _RESERVED = ("Query", "Mutation", "Action")
 
 
 class JsonRenderConfig(StrictRecord, frozen=True, kw_only=True):
-    """Who writes JSON render specs, and with which components."""
+    """Which agent writes JSON render specs, and with which components."""
 
     agent: str
     """One of the agent's delegates."""
     components: dict[str, str] = msgspec.field(default_factory=dict)
-    """What each component is for, with its props; without any, every type is accepted."""
+    """The purpose and props of each component; without any, every type is accepted."""
 
 
 class OpenUiConfig(StrictRecord, frozen=True, kw_only=True):
-    """Who writes OpenUI Lang, and with which components."""
+    """Which agent writes OpenUI Lang, and with which components."""
 
     agent: str
     """One of the agent's delegates."""
     components: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    """The arguments of each component in their order, like `title: string`; those that may be
-    left out have a `?` after their name. Without any component, every one is accepted."""
+    """The arguments of each component in their order, like `title: string`; optional ones have a
+    `?` after their name. Without any component, every one is accepted."""
     root: str | None = None
     """The component that a program begins with."""
 
@@ -44,10 +44,10 @@ class GenerativeUiConfig(StrictRecord, frozen=True, kw_only=True):
     version: Version = "v0.8"
     """The version of A2UI that the clients render."""
     catalog_id: str | None = None
-    """The catalog of components; of one that is not A2UI's own only the trees are checked."""
+    """The catalog of components; of a catalog that is not A2UI's own only trees are checked."""
     examples: str | None = None
     instructions: str | None = None
-    """Told to the model after the rules of the format."""
+    """Added to the prompt after the rules of the format."""
     json_render: JsonRenderConfig | None = None
     openui: OpenUiConfig | None = None
 
@@ -70,7 +70,7 @@ def config_problem(agent: AgentSpec, config: GenerativeUiConfig) -> str | None:
 def _library_problem(openui: OpenUiConfig) -> str | None:
     for name, arguments in openui.components.items():
         if not _COMPONENT.fullmatch(name) or name in _RESERVED:
-            return f"'{name}' is no name of a component: one begins with a capital letter"
+            return f"'{name}' is not a component name: those begin with a capital letter"
         if (problem := _arguments_problem(arguments)) is not None:
             return f"component '{name}': {problem}"
     if openui.root is not None and openui.components and openui.root not in openui.components:
@@ -89,7 +89,7 @@ def withheld_tools(config: GenerativeUiConfig) -> tuple[str, ...]:
 
 
 def check_offered(tool_name: str, agent: AgentSpec) -> GenerativeUiConfig:
-    """The config of an agent that has the tool: not being shown it is no bar to calling it.
+    """The config of an agent that has the tool: a model may call a tool that it was not shown.
 
     Raises:
         ToolDenied: The tool is withheld from the agent.
@@ -101,7 +101,7 @@ def check_offered(tool_name: str, agent: AgentSpec) -> GenerativeUiConfig:
 
 
 def argument_name(argument: str) -> tuple[str, bool]:
-    """The name of a component's argument, and whether it must be given."""
+    """The name of a component's argument, and whether it is required."""
     name = re.split(r"[:\s]", argument, maxsplit=1)[0]
     return name.rstrip("?"), not name.endswith("?")
 

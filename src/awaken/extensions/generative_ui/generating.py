@@ -1,8 +1,8 @@
-"""Having another agent write an interface, and showing it while it is being written.
+"""Has a delegate write an interface, and shows it while the delegate writes.
 
-The other agent's run is a durable one below the call: whoever cancels the call's run cancels it,
-and a call that is run again finds it. What the call gives back is read from the whole answer, so
-that it is the same whether anybody heard it being written or not.
+The delegate's run is durable: cancelling the calling run cancels it, and a repeated call finds it
+again. The result is read from the whole answer, so that it is the same whether or not events were
+received while the delegate wrote it.
 """
 
 from collections.abc import Callable
@@ -25,24 +25,24 @@ from .reading import Interface, InterfaceReader
 
 
 class Writing(Record, frozen=True, kw_only=True):
-    """What is to be written, by whom, and how it is read and shown."""
+    """What to write, which agent writes it, and how it is read and shown."""
 
     agent_id: str
     prompt: str
-    """What the model asked for."""
+    """The request of the model."""
     rules: str
-    """How the other agent has to write it."""
+    """The instructions of the format."""
     activity_type: str
     new_reader: Callable[[], InterfaceReader]
 
 
 async def written(writing: Writing, ctx: ToolContext) -> tuple[Interface | None, ToolResult]:
-    """The interface and a result to be completed with it, or why there is none."""
-    audience = _Audience(writing, ctx)
+    """Have the interface written; returns it with a result to complete, or None and the error."""
+    preview = _Preview(writing, ctx)
     prompt = f"{writing.rules}\n\n## What to show\n\n{writing.prompt}"
     delegation = Delegation(agent_id=writing.agent_id, prompt=prompt, answer=ctx.resume)
     try:
-        answer = await ctx.sub_runs.delegate(delegation, audience.hear)
+        answer = await ctx.sub_runs.delegate(delegation, preview.on_event)
     except (ExecutionBackendError, UsageError) as error:
         return None, ToolResult.error(ctx.tool_name, str(error), code=error.code)
     if answer.status.is_waiting:
@@ -51,19 +51,19 @@ async def written(writing: Writing, ctx: ToolContext) -> tuple[Interface | None,
     result = ToolResult(tool_name=ctx.tool_name, metadata=known, usage=answer.usage)
     if answer.status is not BackendRunStatus.COMPLETED:
         problem = f"Agent '{answer.agent_id}' did not answer ({answer.shown_status})."
-        return None, _failed(result, f"delegate_{answer.status}", problem)
+        return None, _make_failure(result, f"delegate_{answer.status}", problem)
     reader = writing.new_reader()
     reader.feed(answer.text)
     interface = reader.finish()
     if interface.problem is not None:
         advice = f"{interface.problem}. Ask again, and say what was wrong"
-        return None, _failed(result, "invalid_interface", f"Nothing can be shown: {advice}.")
+        return None, _make_failure(result, "invalid_interface", f"Nothing can be shown: {advice}.")
     ctx.report_activity(writing.activity_type, interface.content)
     return interface, result
 
 
-class _Audience:
-    """Shows what is being written, as far as it can be read already."""
+class _Preview:
+    """Shows the part of the interface that can be read so far."""
 
     def __init__(self, writing: Writing, ctx: ToolContext) -> None:
         self._writing = writing
@@ -71,12 +71,12 @@ class _Audience:
         self._reader = writing.new_reader()
         self._is_shown = False
 
-    def hear(self, event: AgentEvent) -> None:
+    def on_event(self, event: AgentEvent) -> None:
         match event:
             case TextDelta(delta=delta):
                 self._read(delta)
             case StepStart() | StreamReset():
-                # Only the last answer counts, and of that only what is not taken back.
+                # Only the last answer counts, and a reset discards what was streamed of it.
                 self._reader = self._writing.new_reader()
                 if self._is_shown:
                     self._ctx.report_activity(self._writing.activity_type, self._reader.shown)
@@ -92,7 +92,7 @@ class _Audience:
         self._ctx.report_activity_delta(self._writing.activity_type, changes)
 
 
-def _failed(result: ToolResult, code: str, message: str) -> ToolResult:
+def _make_failure(result: ToolResult, code: str, message: str) -> ToolResult:
     metadata = {"code": code, **result.metadata}
     return msgspec.structs.replace(
         result, status=ToolStatus.ERROR, message=message, metadata=metadata

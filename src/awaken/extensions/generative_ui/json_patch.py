@@ -1,4 +1,4 @@
-"""JSON Patch (RFC 6902): one operation applied to a document, which itself stays as it was."""
+"""JSON Patch (RFC 6902): applies one operation to a copy of a document."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,25 +20,25 @@ class PatchRefused(UsageError):
 
 
 def applied(document: Document, operation: Operation) -> Document:
-    """The document after an operation; what has not changed is shared with the old one.
+    """Return the document after an operation; unchanged parts are shared with the old one.
 
     Raises:
-        PatchRefused: It is no operation, or cannot be done here.
+        PatchRefused: The operation is malformed, or does not fit the document.
     """
     path = _tokens(operation, "path")
     match operation.get("op"):
         case "add":
-            return _added(document, path, _value(operation))
+            return _add(document, path, _value(operation))
         case "remove":
-            return _removed(document, path)
+            return _remove(document, path)
         case "replace":
-            return _changed(document, path, _value(operation), _replace)
+            return _change_at(document, path, _value(operation), _replace)
         case "move":
-            return _moved(document, _tokens(operation, "from"), path)
+            return _move(document, _tokens(operation, "from"), path)
         case "copy":
-            return _added(document, path, _found(document, _tokens(operation, "from")))
+            return _add(document, path, _find(document, _tokens(operation, "from")))
         case "test":
-            if not is_same(_found(document, path), _value(operation)):
+            if not is_same(_find(document, path), _value(operation)):
                 raise PatchRefused(f"test: {operation['path']!r} has another value")
             return document
         case _:
@@ -49,9 +49,9 @@ def value_at(document: Document, pointer: str) -> Any:
     """The value that a JSON Pointer points to.
 
     Raises:
-        PatchRefused: It is no pointer, or there is nothing.
+        PatchRefused: It is not a pointer, or points to nothing.
     """
-    return _found(document, pointer_tokens(pointer))
+    return _find(document, pointer_tokens(pointer))
 
 
 def is_same(left: Any, right: Any) -> bool:
@@ -69,7 +69,7 @@ def pointer_tokens(pointer: str) -> list[str]:
     """The reference tokens of a JSON Pointer (RFC 6901).
 
     Raises:
-        PatchRefused: It is no pointer.
+        PatchRefused: It is not a pointer.
     """
     if pointer and not pointer.startswith("/"):
         raise PatchRefused("a path is empty or begins with '/'")
@@ -94,47 +94,47 @@ def _value(operation: Operation) -> Any:
     return operation["value"]
 
 
-def _added(document: Document, path: list[str], value: Any) -> Document:
-    return _changed(document, path, value, _insert)
+def _add(document: Document, path: list[str], value: Any) -> Document:
+    return _change_at(document, path, value, _insert)
 
 
-def _removed(document: Document, path: list[str]) -> Document:
+def _remove(document: Document, path: list[str]) -> Document:
     if not path:
         raise PatchRefused("the whole document cannot be removed")
-    return _changed(document, path, None, _delete)
+    return _change_at(document, path, None, _delete)
 
 
-def _moved(document: Document, source: list[str], path: list[str]) -> Document:
-    value = _found(document, source)
+def _move(document: Document, source: list[str], path: list[str]) -> Document:
+    value = _find(document, source)
     if source == path:
         return document
     if path[: len(source)] == source:
         raise PatchRefused("a value cannot be moved into itself")
-    return _added(_removed(document, source), path, value)
+    return _add(_remove(document, source), path, value)
 
 
-def _found(document: Document, path: list[str]) -> Any:
+def _find(document: Document, path: list[str]) -> Any:
     for token in path:
         document = document[_key(document, token)]
     return document
 
 
 Change = Callable[[Any, str, Any], None]
-"""Changes one member of a container that nobody else has."""
+"""Changes one member of a container in place; the container is a private copy."""
 
 
-def _changed(document: Document, path: list[str], value: Any, change: Change) -> Document:
-    """A copy of the containers along the path, with the change made in the last one."""
+def _change_at(document: Document, path: list[str], value: Any, change: Change) -> Document:
+    """Copy the containers along the path, and make the change in the last one."""
     if not path:
         return value
     if not isinstance(document, dict | list):
-        raise PatchRefused(f"{path[0]!r} is not there: its parent is no object and no list")
+        raise PatchRefused(f"{path[0]!r} is not there: its parent is neither an object nor a list")
     copied = document.copy()
     if len(path) == 1:
         change(copied, path[0], value)
     else:
         key = _key(document, path[0])
-        copied[key] = _changed(document[key], path[1:], value, change)
+        copied[key] = _change_at(document[key], path[1:], value, change)
     return copied
 
 
@@ -166,5 +166,5 @@ def _key(container: Any, token: str) -> Any:
 def _index(token: str, last: int) -> int:
     is_number = token.isascii() and token.isdigit() and (token == "0" or token[0] != "0")
     if not is_number or len(token) > len(str(last)) or int(token) > last:
-        raise PatchRefused(f"{token[:80]!r} is no place in a list of this length")
+        raise PatchRefused(f"{token[:80]!r} is not an index of a list of this length")
     return int(token)

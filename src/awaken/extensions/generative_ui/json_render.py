@@ -1,6 +1,6 @@
 """JSON render: a spec `{root, elements}` that grows line by line, each line a JSON Patch operation.
 
-A line that is no operation is left out. An answer without any operation may be the spec itself.
+A line that is not an operation is ignored. An answer without any operation may be the spec itself.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ ELEMENTS_MAX = 500
 REFUSALS_MAX = 10
 LEVELS_MAX = 32
 SPEC_MAX = 512_000
-"""The most that a spec may weigh, about one for each character."""
+"""The maximum weight of a spec, about one for each character."""
 
 Spec = dict[str, Any]
 
@@ -33,17 +33,17 @@ class SpecReader:
 
     @property
     def shown(self) -> Spec:
-        """The spec so far, as clients are shown it."""
+        """The spec so far, as clients see it."""
         return self._spec
 
     def feed(self, text: str) -> list[Shown]:
-        """Take more text; returns the operations that it completes, as RFC 6902 has them."""
+        """Read more text; return the RFC 6902 operations that it completes."""
         if self._lines.problem is None:
             self._text.append(text)
         return [it for line in self._lines.feed(text) for it in self._take(line)]
 
     def finish(self) -> Interface:
-        """The whole spec, and what is wrong with it."""
+        """The whole spec and its problems."""
         for line in self._lines.finish():
             self._take(line)
         if not self._operations and (whole := _whole("".join(self._text))) is not None:
@@ -72,7 +72,7 @@ class SpecReader:
 
 
 def empty_spec() -> Spec:
-    """What every spec begins with."""
+    """The initial spec."""
     return {"root": "", "elements": {}}
 
 
@@ -99,10 +99,10 @@ def _element_problem(element: Any, elements: Spec, components: Mapping[str, str]
     if components and type_ not in components:
         return f"is of the unknown type {type_[:80]!r}; known are {', '.join(components)}"
     if not isinstance(element.get("props", {}), dict):
-        return "has 'props' that are no object"
+        return "has 'props' that are not an object"
     children = element.get("children", [])
     if not isinstance(children, list) or not all(isinstance(it, str) for it in children):
-        return "has 'children' that are no list of names"
+        return "has 'children' that are not a list of names"
     missing = next((it for it in children if it not in elements), None)
     return None if missing is None else f"has the child {missing[:80]!r}, which does not exist"
 
@@ -120,7 +120,7 @@ def _operation(line: str) -> Spec | None:
 
 
 def _parents(spec: Spec, operation: Spec) -> list[Spec]:
-    """What has to be added first, because models leave the objects above an `add` out."""
+    """The missing parent objects of an `add`, which models omit."""
     if operation["op"] != "add" or not isinstance(operation["path"], str):
         return []
     missing: list[Spec] = []
@@ -137,7 +137,7 @@ def _parents(spec: Spec, operation: Spec) -> list[Spec]:
 
 
 def _weight_after(before: int, spec: Spec, operation: Spec) -> int:
-    """What a spec weighs at most after an operation: copies could double it line by line."""
+    """The maximum weight of a spec after an operation: copies could double it line by line."""
     source = operation.get("from")
     value = operation.get("value")
     if operation["op"] in ("copy", "move") and isinstance(source, str):

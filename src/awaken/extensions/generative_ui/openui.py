@@ -1,7 +1,7 @@
 """OpenUI Lang: a program of statements, read as it is written, and checked as a whole.
 
-A mistake costs the statement that it is in, and is reported; only a program without a root is
-refused. What a client is shown are the statements, one after another.
+A statement with a mistake is dropped and reported; only a program without a root is refused.
+Clients get the statements one after another.
 """
 
 from collections.abc import Mapping
@@ -34,15 +34,15 @@ class ProgramReader:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """The statements so far, as clients are shown them."""
+        """The statements so far, as clients see them."""
         return {"statements": [it.text for it in self._statements]}
 
     def feed(self, text: str) -> list[Shown]:
-        """Take more text; returns how the shown statements change."""
+        """Read more text; return the changes of the statements."""
         return [it for line in self._lines.feed(text) for it in self._take(line)]
 
     def finish(self) -> Interface:
-        """The whole program, and what is wrong with it."""
+        """The whole program and its problems."""
         for line in self._lines.finish():
             self._take(line)
         self._complete()
@@ -69,7 +69,7 @@ class ProgramReader:
         self._is_inside = not self._is_inside
         if self._is_fenced or not self._is_inside:
             return self._complete()
-        # What came before the first fence was prose, even where it looked like statements.
+        # Text before the first fence is prose, even where it looks like statements.
         had = bool(self._statements)
         self._is_fenced, self._pending = True, []
         self._statements, self._warnings = [], []
@@ -102,7 +102,7 @@ class ProgramReader:
 
 
 def program_warnings(statements: list[Statement], library: OpenUiConfig) -> list[str]:
-    """What a client would leave out of a program, and why."""
+    """What a client would omit from a program, and why."""
     named = {it.name: it for it in statements}
     found: list[str] = []
     for statement in named.values():
@@ -111,7 +111,7 @@ def program_warnings(statements: list[Statement], library: OpenUiConfig) -> list
             found += [f"{statement.name}: {problem}"] if problem else []
         missing = [it for it in statement.references if it not in named]
         found += [f"{statement.name}: {it[:80]!r} is not defined" for it in missing]
-    reached = _reached(named)
+    reached = _find_reachable(named)
     orphans = [it for it in named if it not in reached and not it.startswith("$")]
     plain = [it for it in orphans if named[it].head not in ("Query", "Mutation")]
     return [*found, *(f"{it}: nothing refers to it, so it is not shown" for it in plain)]
@@ -131,7 +131,7 @@ def _call_problem(name: str, given: int, library: OpenUiConfig) -> str | None:
     return f"{name} takes {needed} to {len(arguments)} arguments: {', '.join(arguments)}"
 
 
-def _reached(named: Mapping[str, Statement]) -> set[str]:
+def _find_reachable(named: Mapping[str, Statement]) -> set[str]:
     first = next(iter(named), "")
     waiting = ["root" if "root" in named else first]
     reached: set[str] = set()

@@ -1,6 +1,6 @@
-"""The grammar of OpenUI Lang 1.0: tokens, where statements end, and what a statement names.
+"""The grammar of OpenUI Lang 1.0: tokens, the ends of statements, and their references.
 
-Nothing is evaluated. For what is checked here the precedence of operators does not matter.
+Nothing is evaluated, and operator precedence does not matter for these checks.
 """
 
 import re
@@ -32,7 +32,7 @@ _BEGINNING = re.compile(r"\s*\$?[A-Za-z_][A-Za-z0-9_]*\s*=(?!=)")
 _WORDS = ("true", "false", "null")
 
 Token = tuple[str, str]
-"""A kind and the text."""
+"""The kind and the text of a token."""
 
 
 class SyntaxRefused(UsageError):
@@ -51,22 +51,22 @@ class OpenUiCall(Record, frozen=True, kw_only=True):
 
 
 class Statement(Record, frozen=True, kw_only=True):
-    """`name = expression`, and what the expression names."""
+    """`name = expression`, with the references and calls of the expression."""
 
     name: str
     text: str
     references: tuple[str, ...] = ()
     calls: tuple[OpenUiCall, ...] = ()
     head: str = ""
-    """The component that the whole expression is a call of, if it is one."""
+    """The component that the whole expression calls, if it is one call."""
 
 
 def tokens_of(text: str) -> Iterator[Token]:
-    """The tokens of a text without its comments; a character that is none is skipped."""
+    """The tokens of a text without its comments; unknown characters are skipped."""
     for found in _TOKEN.finditer(text):
         kind = str(found.lastgroup)
         if kind == "open":
-            # A string that has no end takes the rest.
+            # An unterminated string takes the rest.
             yield kind, text[found.start() :]
             return
         if kind != "comment":
@@ -79,7 +79,7 @@ def begins_statement(line: str) -> bool:
 
 
 class Boundary:
-    """Tells line by line whether a statement goes on after the newline."""
+    """Tracks line by line whether a statement continues after the newline."""
 
     def __init__(self) -> None:
         self._depth = self._ternaries = 0
@@ -87,12 +87,12 @@ class Boundary:
 
     @property
     def is_open(self) -> bool:
-        """Whether a bracket, a string or a choice has not been finished."""
+        """Whether a bracket, a string or a ternary is unfinished."""
         is_choosing = self._ternaries > 0 or self._last in ("?", ":")
         return self._depth > 0 or bool(self._quote) or is_choosing
 
     def feed(self, line: str) -> None:
-        """Take the next line of the statement."""
+        """Read the next line of the statement."""
         if self._quote:
             ended = _STRING_ENDS[self._quote].match(line)
             if ended is None:
@@ -115,10 +115,10 @@ class Boundary:
 
 
 def parsed(text: str) -> Statement | None:
-    """Read one statement; None for a line that is none, such as prose.
+    """Parse one statement; None for a line that is not a statement, such as prose.
 
     Raises:
-        SyntaxRefused: It begins like a statement and goes on like none.
+        SyntaxRefused: It begins like a statement and does not follow the grammar.
     """
     if len(text) > STATEMENT_MAX:
         raise SyntaxRefused(f"it has more than {STATEMENT_MAX} characters")
@@ -139,7 +139,7 @@ def parsed(text: str) -> Statement | None:
 
 
 class _Expression:
-    """Reads the tokens of an expression and notes what it names."""
+    """Parses the tokens of an expression and collects its references and calls."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self.references: list[str] = []
@@ -148,7 +148,7 @@ class _Expression:
         self._tokens = tokens
         self._at = self._depth = 0
         self._bound: list[str] = []
-        """The loop variables of the `@Each` calls around."""
+        """The loop variables of the enclosing `@Each` calls."""
 
     def read(self) -> None:
         self._expression()
@@ -172,13 +172,13 @@ class _Expression:
     def _next(self) -> Token:
         return self._tokens[self._at] if self._at < len(self._tokens) else ("end", "the end")
 
-    def _took(self, token: str) -> bool:
+    def _accept(self, token: str) -> bool:
         is_it = self._next == ("operator", token)
         self._at += is_it
         return is_it
 
     def _expect(self, token: str) -> None:
-        if not self._took(token):
+        if not self._accept(token):
             raise SyntaxRefused(f"{token!r} is missing before {self._next[1][:40]!r}")
 
     def _expression(self) -> None:
@@ -189,20 +189,20 @@ class _Expression:
         while self._next[0] == "operator" and self._next[1] in _BINARY:
             self._at += 1
             self._operand()
-        if self._took("?"):
+        if self._accept("?"):
             self._expression()
             self._expect(":")
             self._expression()
         self._depth -= 1
 
     def _operand(self) -> None:
-        while self._took("!") or self._took("-"):
+        while self._accept("!") or self._accept("-"):
             pass
         self._primary()
         while True:
-            if self._took("."):
+            if self._accept("."):
                 self._field()
-            elif self._took("["):
+            elif self._accept("["):
                 self._expression()
                 self._expect("]")
             else:
@@ -214,7 +214,7 @@ class _Expression:
         if kind in ("string", "number"):
             return
         if kind == "name":
-            self._named(token)
+            self._name_or_call(token)
         elif token == "(":
             self._expression()
             self._expect(")")
@@ -225,9 +225,9 @@ class _Expression:
         else:
             raise SyntaxRefused(f"a value is missing before {token[:40]!r}")
 
-    def _named(self, name: str) -> None:
+    def _name_or_call(self, name: str) -> None:
         is_callable = name[0] == "@" or name[0].isupper()
-        if is_callable and self._took("("):
+        if is_callable and self._accept("("):
             bound = self._loop_variable() if name == "@Each" else None
             self._bound += [bound] if bound else []
             self.calls.append(OpenUiCall(name=name, arguments=self._items(")")))
@@ -236,7 +236,7 @@ class _Expression:
             self.references.append(name)
 
     def _loop_variable(self) -> str | None:
-        """The name that the second argument of an `@Each` gives to each element."""
+        """The loop variable that the second argument of an `@Each` names."""
         depth = 0
         for kind, token in self._tokens[self._at :]:
             if depth == 0 and kind == "string":
@@ -248,18 +248,18 @@ class _Expression:
 
     def _items(self, closing: str) -> int:
         count = 0
-        while not self._took(closing):
+        while not self._accept(closing):
             self._expression()
-            self._took(",")
+            self._accept(",")
             count += 1
         return count
 
     def _members(self) -> None:
-        while not self._took("}"):
+        while not self._accept("}"):
             self._field()
             self._expect(":")
             self._expression()
-            self._took(",")
+            self._accept(",")
 
     def _field(self) -> None:
         kind, token = self._next

@@ -1,4 +1,4 @@
-"""The plugin: its tools, and what it tells the model about A2UI."""
+"""The plugin: its tools, and the instructions about A2UI."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,19 +24,19 @@ from .tools import RenderA2uiTool, render_json_ui, render_openui
 
 
 class PreparedLanguage(Record, frozen=True, kw_only=True):
-    """What every step of an agent says, made once."""
+    """The instructions of an agent, built once for all steps."""
 
     withheld: tuple[str, ...]
     message: ContextMessage | None
 
 
 class GenerativeUiPlugin(Plugin):
-    """Lets an agent show interfaces: A2UI itself, and two formats that a delegate writes."""
+    """Lets an agent show interfaces: A2UI directly, and two formats that a delegate writes."""
 
     name = "generative-ui"
 
     def register(self, registrar: PluginRegistrar) -> None:
-        """Offer the tools, and keep the surfaces with the thread."""
+        """Register the tools and the state key of the surfaces."""
         registrar.key(SURFACES)
         for it in (RenderA2uiTool(), render_json_ui, render_openui):
             registrar.tool(it)
@@ -47,10 +47,10 @@ class GenerativeUiPlugin(Plugin):
         return (ConfigSection.of(SECTION, GenerativeUiConfig),)
 
     def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> PreparedLanguage:
-        """Write the instructions of the agent.
+        """Build the instructions of the agent.
 
         Raises:
-            InvalidPluginConfig: A delegate is missing, or a component cannot be one.
+            InvalidPluginConfig: A delegate is missing, or a component is invalid.
         """
         try:
             config = config_of(agent)

@@ -1,4 +1,4 @@
-"""What models are told: how to show A2UI surfaces, and how to write the two other formats."""
+"""Instructions for models: how to show A2UI surfaces, and how to write the other formats."""
 
 from collections.abc import Mapping
 from importlib.resources import files
@@ -18,12 +18,12 @@ _LATER_WRAPPING = 'A component is {"id": "title", "component": "Text", "text": â
 
 
 def a2ui_instructions(config: GenerativeUiConfig) -> str:
-    """What an agent is told about A2UI; always the same for the same config."""
+    """The A2UI instructions of an agent; always the same for the same config."""
     language = language_of(config.version)
     is_own = config.catalog_id in (None, language.catalog_id)
     own = _lines(language.components) if is_own else "those that your instructions name."
     calls = _lines(language.functions)
-    text = _filled(
+    text = _fill_template(
         "a2ui_rules.md",
         version=language.version,
         messages=_lines(language.messages),
@@ -39,24 +39,24 @@ def a2ui_instructions(config: GenerativeUiConfig) -> str:
 
 
 def json_render_rules(components: Mapping[str, str]) -> str:
-    """How to write a JSON render spec with these components, and what they are for."""
+    """The instructions for a JSON render spec with these components."""
     known = "".join(f"\n- {name}: {purpose}" for name, purpose in components.items())
-    return _filled(
+    return _fill_template(
         "json_render_rules.md", components=f"\n\nThe components are:\n{known}" if known else ""
     )
 
 
 def openui_rules(library: OpenUiConfig) -> str:
-    """How to write OpenUI Lang with the components of a library."""
+    """The instructions for OpenUI Lang with the components of a library."""
     names = list(library.components)
     root = library.root or (names[0] if names else "Card")
     other = next((it for it in names if it != root), "Text")
     known = "".join(f"\n- {it}({', '.join(library.components[it])})" for it in names)
     components = f"\n\nThe components are:\n{known}" if known else ""
-    return _filled("openui_rules.md", root=root, other=other, components=components)
+    return _fill_template("openui_rules.md", root=root, other=other, components=components)
 
 
-def _filled(name: str, **fields: str) -> str:
+def _fill_template(name: str, **fields: str) -> str:
     text = files(__package__).joinpath(name).read_text("utf-8")
     return Template(text).substitute(fields).strip()
 

@@ -1,4 +1,4 @@
-"""What the readers of generated text have in common: lines, limits, and what comes out."""
+"""The common part of the readers of generated text: lines, limits and results."""
 
 from typing import Any, Protocol
 
@@ -9,38 +9,38 @@ LINES_MAX = 4_000
 BYTES_MAX = 512_000
 
 Shown = dict[str, Any]
-"""A JSON Patch operation on what a client has been shown."""
+"""A JSON Patch operation on the preview that clients have."""
 
 
 class Interface(Record, frozen=True, kw_only=True):
-    """What a text came to."""
+    """The interface that was read from a text."""
 
     content: dict[str, Any]
     problem: str | None = None
     """Why it cannot be rendered."""
     warnings: tuple[str, ...] = ()
-    """What was left out of it."""
+    """What was omitted from it."""
 
 
 class InterfaceReader(Protocol):
-    """Reads a text piece by piece; however it is cut, the same comes out."""
+    """Reads a text in pieces; the result does not depend on how it is cut."""
 
     @property
     def shown(self) -> dict[str, Any]:
-        """What a client has been shown so far."""
+        """The interface so far, as clients see it."""
         ...
 
     def feed(self, text: str) -> list[Shown]:
-        """Take more text; returns how what is shown changes."""
+        """Read more text; return the changes of the preview."""
         ...
 
     def finish(self) -> Interface:
-        """The text has ended."""
+        """Return the result after the end of the text."""
         ...
 
 
 class LineBuffer:
-    """Cuts text into lines. What exceeds the limits is not kept, and `problem` says so."""
+    """Splits text into lines. Text beyond the limits is discarded, and `problem` says so."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -49,7 +49,7 @@ class LineBuffer:
         self._rest = ""
 
     def feed(self, text: str) -> list[str]:
-        """Take more text; returns the lines that it completes."""
+        """Read more text; return the lines that it completes."""
         self.size += len(text)
         if self.problem is not None:
             return []
@@ -57,7 +57,7 @@ class LineBuffer:
         return self._within(lines)
 
     def finish(self) -> list[str]:
-        """The last line, if it has no end."""
+        """The last line, if it has no newline."""
         last, self._rest = self._rest, ""
         return self._within([last]) if last.strip() and self.problem is None else []
 
@@ -74,7 +74,7 @@ class LineBuffer:
 
 
 def unfenced(text: str) -> str:
-    """What is inside of a text's code fences; the whole text when it has none."""
+    """The text inside the code fences; the whole text if it has none."""
     kept: list[str] = []
     is_inside = has_fence = False
     for line in text.splitlines():

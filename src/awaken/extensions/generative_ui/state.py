@@ -1,4 +1,4 @@
-"""The surfaces of a thread: what was rendered, so that later calls can be checked against it."""
+"""The rendered surfaces of a thread, against which later calls are checked."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from awaken.contracts.record import Record
 from awaken.contracts.state.keys import StateKey, StateScope
 
 SURFACES_MAX = 32
-"""How many surfaces a thread may show at a time."""
+"""How many surfaces a thread may show at the same time."""
 REMEMBERED_MAX = 2_000
 """How many components all surfaces of a thread may have."""
 DELETED_MAX = 64
@@ -18,9 +18,9 @@ class Surface(Record, frozen=True, kw_only=True):
 
     version: str
     root: str | None = None
-    """The component that is shown; absent as long as nothing is."""
+    """The outermost component; absent until the surface is shown."""
     children: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    """Each component, and those that it refers to."""
+    """The children of each component, by id."""
     is_deleted: bool = False
 
 
@@ -29,7 +29,7 @@ Surfaces = dict[str, Surface]
 SURFACES: StateKey[Surfaces, Surfaces] = StateKey(
     "generative_ui.surfaces", default={}, type=Surfaces, scope=StateScope.THREAD
 )
-"""Kept with the thread: a surface outlives the run, and the agent, that rendered it."""
+"""Stored in the thread: a surface outlives the run and the agent that rendered it."""
 
 
 def bounded_surfaces(surfaces: Surfaces) -> Surfaces:

@@ -1,4 +1,4 @@
-"""The three tools: rendering A2UI messages, and having the two other formats written."""
+"""The three tools: one renders A2UI messages, two have a delegate write the other formats."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ from .state import SURFACES, bounded_surfaces
 
 A2UI_ACTIVITY = "a2ui-surface"
 A2UI_OPERATIONS = "a2ui_operations"
-"""What AG-UI clients look for: the type of the activity, and where its messages are."""
+"""The activity type and the field of its messages, as AG-UI clients expect them."""
 JSON_ACTIVITY = "generative-ui.json-render"
 OPENUI_ACTIVITY = "generative-ui.openui-lang"
 
@@ -44,7 +44,7 @@ _MESSAGE: dict[str, Any] = {"type": "object"}
 
 
 class RenderA2uiTool:
-    """Checks A2UI messages and shows them; a call that is refused changes nothing."""
+    """Checks A2UI messages and shows them; a refused call changes nothing."""
 
     descriptor = ToolDescriptor(
         id="render_a2ui",
@@ -65,20 +65,20 @@ class RenderA2uiTool:
     )
 
     def validate(self, arguments: Any) -> dict[str, Any]:
-        """Return the arguments as they are: what they may be depends on the agent's config.
+        """Return the arguments unchanged: what is valid depends on the agent's config.
 
         Raises:
-            InvalidArguments: They are no object, or empty.
+            InvalidArguments: They are not an object, or empty.
         """
         if not isinstance(arguments, dict) or not arguments:
             raise InvalidArguments("give `messages`, or one message by its name")
         return arguments
 
     async def execute(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
-        """Check the messages, remember the surfaces, and show them to whoever watches.
+        """Check the messages, store the surfaces, and show them to clients.
 
         Raises:
-            InvalidArguments: With the place of each mistake, and how to mend it.
+            InvalidArguments: Names the place of each mistake, and its correction.
             ToolDenied: The agent may not show A2UI.
         """
         config = check_offered("render_a2ui", context.agent)
@@ -92,7 +92,7 @@ class RenderA2uiTool:
         for index, message in enumerate(messages):
             rendering.take(message, path.format(index))
         rendering.finish()
-        _refuse(rendering.problems)
+        _check_problems(rendering.problems)
         context.state.set(SURFACES, bounded_surfaces(rendering.surfaces))
         context.report_activity(A2UI_ACTIVITY, {A2UI_OPERATIONS: messages})
         data = {"rendered": True, "count": len(messages)}
@@ -100,7 +100,7 @@ class RenderA2uiTool:
         return ToolOutput(result=result, command=context.command)
 
 
-def _refuse(problems: list[str]) -> None:
+def _check_problems(problems: list[str]) -> None:
     if not problems:
         return
     shown = [it[:PROBLEM_CHARACTERS] for it in problems[:PROBLEMS_MAX]]
@@ -120,8 +120,8 @@ async def render_json_ui(prompt: str, ctx: ToolContext) -> Any:
     """Have an interface written and shown to the user; you are given what was shown.
 
     Args:
-        prompt: What to show, with all data that it needs: nothing else of this conversation is
-            known to whoever writes it.
+        prompt: What to show, with all data that it needs: the agent that writes it
+            knows nothing else of this conversation.
         ctx: The call.
     """
     config = check_offered("render_json_ui", ctx.agent).json_render
@@ -134,7 +134,9 @@ async def render_json_ui(prompt: str, ctx: ToolContext) -> Any:
         new_reader=lambda: SpecReader(config.components),
     )
     interface, result = await written(writing, ctx)
-    return result if interface is None else _told(result, interface, spec=interface.content)
+    return (
+        result if interface is None else _complete_result(result, interface, spec=interface.content)
+    )
 
 
 @tool(effect="idempotent", kind="other", check=_check_prompt, timeout=TIMEOUT_SECONDS)
@@ -142,8 +144,8 @@ async def render_openui(prompt: str, ctx: ToolContext) -> Any:
     """Have an interface written in OpenUI Lang and shown to the user; you are given the program.
 
     Args:
-        prompt: What to show, with all data that it needs: nothing else of this conversation is
-            known to whoever writes it.
+        prompt: What to show, with all data that it needs: the agent that writes it
+            knows nothing else of this conversation.
         ctx: The call.
     """
     config = check_offered("render_openui", ctx.agent).openui
@@ -158,9 +160,9 @@ async def render_openui(prompt: str, ctx: ToolContext) -> Any:
     interface, result = await written(writing, ctx)
     if interface is None:
         return result
-    return _told(result, interface, program="\n".join(interface.content["statements"]))
+    return _complete_result(result, interface, program="\n".join(interface.content["statements"]))
 
 
-def _told(result: ToolResult, interface: Interface, **data: Any) -> ToolResult:
+def _complete_result(result: ToolResult, interface: Interface, **data: Any) -> ToolResult:
     warnings = {"warnings": list(interface.warnings)} if interface.warnings else {}
     return msgspec.structs.replace(result, data={"rendered": True, **data, **warnings})

@@ -1,7 +1,7 @@
-"""Checks of what goes in and comes out: block it, take it out, or ask somebody.
+"""Checks of input and output: block the text, redact it, or ask a person.
 
-Belongs here: which texts are checked, and what is done about what is found. What secrets and
-personal data look like is in `awaken.redaction`; checks of one's own are given to the plugin.
+Belongs here: which texts are checked, and what follows from a finding. The detectors of secrets and
+personal data are in `awaken.redaction`; an application passes its own checks to the plugin.
 """
 
 from .checks import Check, CheckFinding

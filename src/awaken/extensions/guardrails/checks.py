@@ -1,4 +1,4 @@
-"""A rule that is ready to be used: what it finds in a text, and the text without it."""
+"""Compiled rules: they find and redact parts of a text."""
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,22 +24,22 @@ from awaken.redaction.streaming import RedactedStream
 from .config import SECTION, Action, CheckPlace, GuardrailsConfig, GuardRule
 
 _WRITTEN = ("json", "xml", "yaml", "javascript", "csv", "markdown", "toml", "rtf")
-"""How the media types end of files that are texts, besides `text/…`."""
+"""The endings of media types of text files, besides `text/…`."""
 
 
 @runtime_checkable
 class Check(Protocol):
-    """A check of one's own. Pure and quick: it is asked about every text."""
+    """A check of the application. It must be pure and fast: it is called for every text."""
 
     kind: str
 
     def find(self, text: str) -> Iterable[Finding]:
-        """Every place in the text that it objects to."""
+        """Every part of the text that it objects to."""
         ...
 
 
 class CheckFinding(Record, frozen=True, kw_only=True):
-    """That a rule objects, and to what kinds of things; never the things themselves."""
+    """Which rule objects, and to which kinds of content; never the content itself."""
 
     rule: str
     action: Action
@@ -55,13 +55,13 @@ class Guard:
 
     @property
     def can_stream(self) -> bool:
-        """Whether it only takes out what it can find in a text while that comes."""
+        """Whether it only redacts, with detectors that work on a stream."""
         return self.rule.action is Action.REDACT and all(
             isinstance(it, Detector) and it.can_stream for it in self.detectors
         )
 
     def objection(self, text: str) -> CheckFinding | None:
-        """What it objects to in a text."""
+        """The rule's objection to a text, if it has one."""
         kinds = dict.fromkeys(it.kind for it in findings(text, self.detectors))
         if not kinds:
             return None
@@ -69,7 +69,7 @@ class Guard:
 
 
 class Guards:
-    """The rules of one agent, by place and by what they do."""
+    """The rules of one agent, by place and action."""
 
     __slots__ = ("_by_place",)
 
@@ -79,13 +79,13 @@ class Guards:
         }
 
     def has(self, place: CheckPlace, *actions: Action) -> bool:
-        """Whether any rule looks there, and does one of these things."""
+        """Whether any rule checks that place, with one of these actions if any are given."""
         return any(not actions or it.rule.action in actions for it in self._by_place[place])
 
     def objection(self, place: CheckPlace, text: str, *actions: Action) -> CheckFinding | None:
-        """What the rules object to that do one of these things; blocking comes first.
+        """The objection of the rules with one of these actions; blocking rules come first.
 
-        What several rules want to have looked at is looked at once.
+        The objections of several rules become one, so that a person is asked once.
         """
         for action in (Action.BLOCK, Action.ASK):
             chosen = [it for it in self._by_place[place] if it.rule.action is action in actions]
@@ -97,21 +97,21 @@ class Guards:
         return None
 
     def redacted_value(self, place: CheckPlace, value: Any) -> Any:
-        """JSON without what the redacting rules find."""
-        for guard in self._redacting(place):
+        """Redact a JSON value."""
+        for guard in self._guards_that_redact(place):
             value = redacted_value(value, guard.detectors)
         return value
 
     def redacted_blocks(
         self, place: CheckPlace, content: tuple[ContentBlock, ...]
     ) -> tuple[ContentBlock, ...]:
-        """Content without what the redacting rules find.
+        """Redact content.
 
-        Reasoning that had to be changed loses its signature: no vendor would take it back. Texts
-        that have something only together become one, where the first of them stands.
+        Changed reasoning loses its signature: no vendor would accept it. Texts with a finding that
+        spans several of them are joined, at the place of the first one.
         """
-        for guard in self._redacting(place):
-            made = tuple(_redacted_block(it, guard.detectors) for it in content)
+        for guard in self._guards_that_redact(place):
+            made = tuple(_redact_block(it, guard.detectors) for it in content)
             texts = [index for index, it in enumerate(made) if isinstance(it, Text)]
             if len(texts) > 1 and findings(whole := text_of(made), guard.detectors):
                 joined = Text(text=redacted(whole, guard.detectors))
@@ -121,24 +121,24 @@ class Guards:
         return content
 
     def streams(self, place: CheckPlace) -> list[RedactedStream] | None:
-        """What a text of that place goes through while it comes.
+        """The redacting streams for a text of that place.
 
-        None: some rule blocks or asks, or can only look at a whole text.
+        None if some rule blocks or asks, or can only check a whole text.
         """
         guards = self._by_place[place]
         if not all(it.can_stream for it in guards):
             return None
         return [RedactedStream(it.detectors) for it in guards]
 
-    def _redacting(self, place: CheckPlace) -> list[Guard]:
+    def _guards_that_redact(self, place: CheckPlace) -> list[Guard]:
         return [it for it in self._by_place[place] if it.rule.action is Action.REDACT]
 
 
 def compiled(config: GuardrailsConfig, checks: Mapping[str, Check], agent_id: str) -> Guards:
-    """The rules of an agent, ready to be used.
+    """Compile the rules of an agent.
 
     Raises:
-        InvalidPluginConfig: A rule cannot be kept; it is named.
+        InvalidPluginConfig: A rule is invalid; the message names it.
     """
     names = [rule.name for rule in config.rules]
     guards = []
@@ -159,15 +159,15 @@ def _check_rule(rule: GuardRule, names: Sequence[str]) -> None:
     if not rule.name.strip() or names.count(rule.name) > 1:
         problem = "its name is blank, or another rule has it"
     elif not rule.on:
-        problem = "it looks nowhere; name at least one place"
+        problem = "it checks no place; name at least one in `on`"
     elif not rule.detect and rule.pattern is None:
-        problem = "it looks for nothing; give it `detect` or a `pattern`"
+        problem = "it detects nothing; give it `detect` or a `pattern`"
     elif rule.max_chars is not None and rule.pattern is None:
         problem = "`max_chars` says how long what a `pattern` finds is; it has none"
     elif rule.action is Action.REDACT and CheckPlace.TOOL_ARGUMENTS in rule.on:
         problem = "arguments cannot be redacted, the call would be another one; block or ask"
     elif rule.action is Action.ASK and CheckPlace.TOOL_RESULTS in rule.on:
-        problem = "nobody can be asked about a result of a call that is over; block or redact"
+        problem = "no one can be asked about a result of a finished call; block or redact"
     if problem:
         raise InvalidSpec(what="It", problem=problem)
 
@@ -180,7 +180,7 @@ def _detectors(rule: GuardRule, checks: Mapping[str, Check]) -> tuple[Any, ...]:
     return (*own, *known, custom_detector(rule.name, rule.pattern, rule.max_chars))
 
 
-def _redacted_block(block: ContentBlock, detectors: tuple[Any, ...]) -> ContentBlock:
+def _redact_block(block: ContentBlock, detectors: tuple[Any, ...]) -> ContentBlock:
     match block:
         case Text(text=text):
             made = redacted(text, detectors)
@@ -189,7 +189,7 @@ def _redacted_block(block: ContentBlock, detectors: tuple[Any, ...]) -> ContentB
             made = redacted(thinking, detectors)
             return block if made == thinking else Thinking(thinking=made)
         case ToolResultContent(content=content):
-            inside = tuple(_redacted_block(it, detectors) for it in content)
+            inside = tuple(_redact_block(it, detectors) for it in content)
             return block if inside == content else msgspec.structs.replace(block, content=inside)
     if (inside_file := text_in_file(block)) is not None:
         block = _with_text(block, inside_file, redacted(inside_file, detectors))
@@ -203,7 +203,7 @@ def _redacted_block(block: ContentBlock, detectors: tuple[Any, ...]) -> ContentB
 
 
 def without_bytes(block: ContentBlock) -> ContentBlock:
-    """A block as it can be looked at: what pictures and files are made of is no text."""
+    """A block without the bytes of images and files, which are not text."""
     if isinstance(block, ToolResultContent):
         return msgspec.structs.replace(block, content=tuple(map(without_bytes, block.content)))
     source = getattr(block, "source", None)
@@ -213,7 +213,7 @@ def without_bytes(block: ContentBlock) -> ContentBlock:
 
 
 def text_in_file(block: ContentBlock) -> str | None:
-    """What a file says whose bytes are text by its own account."""
+    """The text of a file whose media type is text."""
     source = getattr(block, "source", None)
     if not isinstance(source, Base64Source):
         return None
@@ -244,10 +244,10 @@ def _with_bytes(block: Any, whole: Any) -> ContentBlock:
 
 
 def given_checks(checks: object) -> tuple[Check, ...]:
-    """The checks that somebody passed.
+    """Validate the checks of the application.
 
     Raises:
-        InvalidSpec: One of them is none.
+        InvalidSpec: One of them is not a check.
     """
     given = tuple(checks) if isinstance(checks, Iterable) else (checks,)
     for it in given:
@@ -258,7 +258,7 @@ def given_checks(checks: object) -> tuple[Check, ...]:
 
 
 def clashing(checks: Iterable[Check]) -> str | None:
-    """A name that two checks share, or that a known detector has."""
+    """A kind that two checks share, or that a built-in detector has."""
     seen: set[str] = {*DETECTORS, "secrets", "pii"}
     for check in checks:
         if check.kind in seen:

@@ -12,25 +12,25 @@ MAX_CHARS = 10_000
 
 
 class CheckPlace(StrEnum):
-    """Which texts a rule looks at."""
+    """Which texts a rule checks."""
 
     INPUT = "input"
-    """What users, other agents and tasks say."""
+    """Messages of users, other agents and tasks."""
     OUTPUT = "output"
-    """What the model says."""
+    """Answers of the model."""
     TOOL_ARGUMENTS = "tool_arguments"
     TOOL_RESULTS = "tool_results"
 
 
 class Action(StrEnum):
-    """What is done when something is found."""
+    """What follows from a finding."""
 
     BLOCK = "block"
-    """It is not kept, not sent and not shown, and the run ends; of a tool, the call fails."""
+    """The text is not stored, sent or shown, and the run ends; a tool call fails."""
     REDACT = "redact"
-    """It is replaced where it stands."""
+    """The found part is replaced."""
     ASK = "ask"
-    """The run waits until somebody has looked at it."""
+    """The run waits until a person has reviewed it."""
 
 
 class GuardRule(StrictRecord, frozen=True, kw_only=True):
@@ -42,13 +42,13 @@ class GuardRule(StrictRecord, frozen=True, kw_only=True):
     detect: tuple[str, ...] = ()
     """Kinds of `awaken.redaction` (`secrets`, `pii`, `pii.email`, …) or checks of the plugin."""
     pattern: str | None = None
-    """An RE2 expression of its own."""
+    """An RE2 expression."""
     max_chars: Annotated[int, msgspec.Meta(ge=1, le=MAX_CHARS)] | None = None
-    """How long what the pattern finds is at most; without it, answers are shown when whole."""
+    """The maximum length of a match of the pattern; without it, answers are not streamed."""
 
 
 class GuardrailsConfig(StrictRecord, frozen=True, kw_only=True):
-    """What is checked, in this order."""
+    """The rules, in the order in which they are applied."""
 
     rules: tuple[GuardRule, ...] = (
         GuardRule(

@@ -1,4 +1,4 @@
-"""The plugin: where each check stands in a run."""
+"""The plugin: where in a run each check is applied."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -60,7 +60,7 @@ class GuardrailsPlugin(Plugin):
     """Checks an agent's input, output, arguments and results by the rules of its section.
 
     Raises:
-        InvalidSpec: Two checks have one kind, one has that of a known detector, or is no check.
+        InvalidSpec: Two checks have one kind, one has that of a detector, or is not a check.
     """
 
     name = "guardrails"
@@ -80,7 +80,7 @@ class GuardrailsPlugin(Plugin):
         return compiled(agent.config(SECTION, GuardrailsConfig), self._checks, agent.id)
 
     def register(self, registrar: PluginRegistrar) -> None:
-        """Stand at every way in and out."""
+        """Register the checks of messages, results, answers and calls."""
         registrar.key(WITHHELD)
         registrar.key(CLEARED)
         registrar.tool(guardrail_review)
@@ -91,24 +91,24 @@ class GuardrailsPlugin(Plugin):
         registrar.hook(Phase.BEFORE_INFERENCE, _before_inference)
         registrar.hook(Phase.AFTER_INFERENCE, _after_inference)
         registrar.hook(Phase.AFTER_TOOL_EXECUTE, _after_review)
-        registrar.hook(Phase.RUN_END, _at_end)
+        registrar.hook(Phase.RUN_END, _note_cleared)
 
 
 def _screen_message(guards: Guards, message: Message) -> Message | BlockedInput:
-    """Take out what may not be kept; of what is blocked nothing is left, and the run ends."""
+    """Redact the message; a blocked one is replaced by a mark, and the run ends."""
     if guards.has(CheckPlace.INPUT, Action.BLOCK):
         if message.text.startswith(_BLOCKED):
-            # It was blocked before it rested, as in a queue.
+            # It was blocked before it was stored, as in a queue.
             return BlockedInput(message=message, reason=message.text)
         found = guards.objection(CheckPlace.INPUT, _content_text(message), Action.BLOCK)
         if found is not None:
             mark = _mark(found)
-            return BlockedInput(message=_with(message, (Text(text=mark),)), reason=mark)
+            return BlockedInput(message=_replace_content(message, (Text(text=mark),)), reason=mark)
     content = guards.redacted_blocks(CheckPlace.INPUT, message.content)
-    return message if content is message.content else _with(message, content)
+    return message if content is message.content else _replace_content(message, content)
 
 
-def _with(message: Message, content: tuple[Any, ...]) -> Message:
+def _replace_content(message: Message, content: tuple[Any, ...]) -> Message:
     return msgspec.structs.replace(message, content=content)
 
 
@@ -122,10 +122,10 @@ def _screen_result(guards: Guards, value: Any) -> Any:
 
 def _screen_answer(context: AfterInferenceContext, answer: StreamResult) -> Screened:
     guards: Guards = context.prepared
-    # Only this plugin asks for reviews: a model that wants one wants to be believed.
-    calls = tuple(_kept(guards, call) for call in answer.tool_calls if call.name != REVIEW)
+    # Only this plugin requests reviews: a review that a model calls for is dropped.
+    calls = tuple(_screen_call(guards, call) for call in answer.tool_calls if call.name != REVIEW)
     answer = msgspec.structs.replace(answer, tool_calls=calls)
-    found = guards.objection(CheckPlace.OUTPUT, _said(answer), Action.BLOCK, Action.ASK)
+    found = guards.objection(CheckPlace.OUTPUT, _answer_text(answer), Action.BLOCK, Action.ASK)
     if found is None:
         content = guards.redacted_blocks(CheckPlace.OUTPUT, answer.content)
         return Screened(answer=msgspec.structs.replace(answer, content=content))
@@ -133,7 +133,7 @@ def _screen_answer(context: AfterInferenceContext, answer: StreamResult) -> Scre
         blocked = (Text(text=_mark(found)),)
         return Screened(answer=msgspec.structs.replace(answer, content=blocked, tool_calls=()))
     asking = review_call(context.run.run_id, context.step, CheckPlace.OUTPUT, found)
-    # What is approved is what was asked about; the rest is taken out all the same.
+    # An approval covers only what was asked about; the rest is redacted all the same.
     text = text_of(guards.redacted_blocks(CheckPlace.OUTPUT, answer.content))
     held = Withheld(text=text, tool_calls=answer.tool_calls)
     return Screened(
@@ -142,15 +142,15 @@ def _screen_answer(context: AfterInferenceContext, answer: StreamResult) -> Scre
     )
 
 
-def _kept(guards: Guards, call: ToolCall) -> ToolCall:
-    """A call as it is kept: of arguments that are blocked only why they are."""
+def _screen_call(guards: Guards, call: ToolCall) -> ToolCall:
+    """The call as it is stored: blocked arguments are replaced by the reason."""
     found = guards.objection(CheckPlace.TOOL_ARGUMENTS, _text(call.arguments), Action.BLOCK)
     if found is None:
         return call
-    return ToolCall(id=call.id, name=call.name, arguments={_REFUSED: _objection(found)})
+    return ToolCall(id=call.id, name=call.name, arguments={_REFUSED: _describe_finding(found)})
 
 
-def _objection(found: CheckFinding) -> str:
+def _describe_finding(found: CheckFinding) -> str:
     kinds = ", ".join(found.kinds)
     return f"Check '{found.rule}' found {kinds} in the arguments; call it without."
 
@@ -159,17 +159,17 @@ async def _gate(context: ToolGateContext) -> GateDecision | None:
     guards: Guards = context.prepared
     call = context.call
     if isinstance(call.arguments, dict) and _REFUSED in call.arguments:
-        told = str(call.arguments[_REFUSED])
-        return SetResult(result=ToolResult.error(call.name, told, code="guardrail"))
+        reason = str(call.arguments[_REFUSED])
+        return SetResult(result=ToolResult.error(call.name, reason, code="guardrail"))
     text = _text(call.arguments)
     found = guards.objection(CheckPlace.TOOL_ARGUMENTS, text, Action.BLOCK, Action.ASK)
     if found is None or call.name == REVIEW:
         return None
     kinds = ", ".join(found.kinds)
     if found.action is Action.BLOCK:
-        # The arguments were edited by whoever decided.
-        told = _objection(found)
-        return SetResult(result=ToolResult.error(call.name, told, code="guardrail"))
+        # A person edited the arguments when deciding on the call.
+        reason = _describe_finding(found)
+        return SetResult(result=ToolResult.error(call.name, reason, code="guardrail"))
     message = f"Check '{found.rule}' found {kinds} in the arguments of '{call.name}'."
     suspension = Suspension(action=_ASKING, message=message, parameters=call.arguments)
     pending = PendingToolCall(id=call.id, name=call.name, arguments=call.arguments)
@@ -177,13 +177,13 @@ async def _gate(context: ToolGateContext) -> GateDecision | None:
 
 
 async def _before_inference(context: BeforeInferenceContext) -> StateCommand:
-    """Ask about input, show what was approved, hide what asks."""
+    """Ask about input, show approved answers, and hide the review tool."""
     command = StateCommand().update(TOOL_FILTER, ToolFilter(excluded=(REVIEW,)))
     for call_id, held in context.state(WITHHELD).items():
         if held.is_released:
             answer = StepAnswer(text=held.text, tool_calls=held.tool_calls)
             return command.schedule(ANSWER_STEP, answer).update(WITHHELD, (call_id, None))
-    found = _objectionable(context)
+    found = _find_uncleared(context)
     if found is None:
         return command
     upto = len(context.messages)
@@ -192,36 +192,36 @@ async def _before_inference(context: BeforeInferenceContext) -> StateCommand:
 
 
 async def _after_inference(context: AfterInferenceContext) -> StateCommand | None:
-    """End the run when what came in or out was blocked."""
+    """End the run if the answer was blocked."""
     guards: Guards = context.prepared
     answer = context.response
     if not guards.has(CheckPlace.OUTPUT, Action.BLOCK):
         return None
     if isinstance(answer, StreamResult) and answer.text.startswith(_BLOCKED):
-        return _ended(answer.text)
+        return _end_run(answer.text)
     return None
 
 
 async def _after_review(context: AfterToolExecuteContext) -> StateCommand | None:
-    """End the run when somebody said no, or nobody could be asked."""
+    """End the run if the review was declined or failed."""
     call = context.call
     is_refused = context.resume is not None and context.resume.action is DecisionAction.CANCEL
     is_over = is_refused or context.result.status is ToolStatus.ERROR
     if call.name != REVIEW or not is_over:
         return None
     reason = f"a review of guardrail '{call.arguments.get('check')}' did not let it pass"
-    return _ended(reason).update(WITHHELD, (call.id, None))
+    return _end_run(reason).update(WITHHELD, (call.id, None))
 
 
-async def _at_end(context: RunEndContext) -> StateCommand | None:
-    """Note how far the transcript was looked at, so that no later run looks again."""
+async def _note_cleared(context: RunEndContext) -> StateCommand | None:
+    """Store how much of the transcript was checked, so that no later run checks it again."""
     guards: Guards = context.prepared
-    is_needed = guards.has(CheckPlace.INPUT, Action.ASK) and _objectionable(context) is None
+    is_needed = guards.has(CheckPlace.INPUT, Action.ASK) and _find_uncleared(context) is None
     return StateCommand().update(CLEARED, len(context.messages)) if is_needed else None
 
 
-def _objectionable(context: BeforeInferenceContext | RunEndContext) -> CheckFinding | None:
-    """What somebody has to be asked about in the messages that nobody has cleared."""
+def _find_uncleared(context: BeforeInferenceContext | RunEndContext) -> CheckFinding | None:
+    """The first objection that needs a review, in the messages that are not cleared yet."""
     guards: Guards = context.prepared
     if not guards.has(CheckPlace.INPUT, Action.ASK):
         return None
@@ -234,7 +234,7 @@ def _objectionable(context: BeforeInferenceContext | RunEndContext) -> CheckFind
     return None
 
 
-def _ended(reason: str) -> StateCommand:
+def _end_run(reason: str) -> StateCommand:
     return StateCommand().update(RUN_LIFECYCLE, End(termination=Blocked(reason=reason)))
 
 
@@ -243,7 +243,7 @@ def _mark(found: CheckFinding) -> str:
 
 
 def _content_text(message: Message) -> str:
-    """Everything that is said in a message: its text as it reads, and every field of the rest."""
+    """All text of a message: its text blocks, and every field of the other blocks."""
     if all(isinstance(it, Text) for it in message.content):
         return message.text
     rest = [it for it in message.content if not isinstance(it, Text)]
@@ -252,13 +252,13 @@ def _content_text(message: Message) -> str:
     return "\n".join((message.text, *files, *fields))
 
 
-def _said(answer: StreamResult) -> str:
+def _answer_text(answer: StreamResult) -> str:
     thought = (it.thinking for it in answer.content if isinstance(it, Thinking))
     return "\n".join((answer.text, *thought))
 
 
 def _text(value: Any) -> str:
-    """Everything that is said in JSON: as it is written, and each text as it is meant."""
+    """All text of a JSON value: as encoded, and each string unescaped."""
     if isinstance(value, str):
         return value
     return "\n".join((msgspec.json.encode(value).decode(), *_texts(value)))

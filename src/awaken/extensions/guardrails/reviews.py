@@ -1,7 +1,7 @@
-"""Asking somebody about a text: a tool call that waits, and what was decided on it.
+"""Reviews of a text: a tool call that waits for a person's decision.
 
-The call is made in the place of the model, so that every client that can show a call that needs an
-approval can show this one.
+The plugin makes the call in place of the model, so that every client that can show a call that
+needs an approval can show this one.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ REVIEW = "guardrail_review"
 
 
 class Withheld(Record, frozen=True, kw_only=True):
-    """An answer of the model that nobody has seen yet."""
+    """An answer of the model that no user has seen yet."""
 
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
@@ -50,13 +50,13 @@ CLEARED: StateKey[int, int] = StateKey(
     merge=MergeStrategy.COMMUTATIVE,
     scope=StateScope.THREAD,
 )
-"""How many messages of the thread may be sent, as far as those are concerned that ask."""
+"""How many messages of the thread passed the rules that ask."""
 
 
 def review_call(
     run_id: str, step: int, place: CheckPlace, found: CheckFinding, upto: int = 0
 ) -> ToolCall:
-    """The call that asks; the same text asks with the same call."""
+    """The call that requests a review; its id is the same if the step is repeated."""
     arguments: dict[str, Any] = {"check": found.rule, "place": place, "found": list(found.kinds)}
     if upto:
         arguments["messages"] = upto
@@ -68,7 +68,7 @@ def review_call(
 async def guardrail_review(
     check: str, place: str, found: list[str], ctx: ToolContext, messages: int = 0
 ) -> Any:
-    """Ask somebody whether a text may pass.
+    """Ask a person whether a text may pass.
 
     Args:
         check: Which check objects.

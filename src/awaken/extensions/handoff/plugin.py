@@ -1,7 +1,7 @@
-"""The handoff plugin: one tool, by which an agent passes the conversation on.
+"""The handoff plugin: one tool, by which an agent hands the conversation over.
 
-The active agent is kept in the thread's state, so that the next run without a named agent goes
-to it as well.
+The active agent is kept in the thread's state, so that the next run that names no agent uses it
+as well.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class HandoffPlugin(Plugin):
     """Lets an agent hand over to the agents named in `to`, each with a hint when to do so.
 
     Raises:
-        InvalidSpec: There is nobody to hand over to.
+        InvalidSpec: `to` names no agent.
     """
 
     name = "agent_handoff"
@@ -29,7 +29,7 @@ class HandoffPlugin(Plugin):
         self._tool = _transfer_tool(dict(to))
 
     def register(self, registrar: PluginRegistrar) -> None:
-        """Offer the tool."""
+        """Register the tool."""
         registrar.tool(self._tool)
 
 

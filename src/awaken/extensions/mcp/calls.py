@@ -1,4 +1,4 @@
-"""Calls of a server's tools: sent, answered, held while people are asked, and given up in time."""
+"""Calls a server's tools; holds a call while people answer its question, and bounds its time."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ from .server import ConnectedServer
 
 logger = logging.getLogger(__name__)
 
-TOLD_NO = "The question was declined."
+DECLINED_TEXT = "The question was declined."
 UI_S = 5.0
 _PAUSE_S = 0.1
 
@@ -31,13 +31,13 @@ _PAUSE_S = 0.1
 async def performed(
     server: ConnectedServer, tool: McpTool, arguments: Json, context: ToolContext
 ) -> ToolOutput:
-    """Call a tool, or go on with a call that people were asked about.
+    """Call a tool, or continue a call whose question people have answered.
 
     Raises:
-        ToolError: The server is not there, does not answer, or what it asked got lost.
+        ToolError: The server is unavailable, does not answer, or its question was lost.
     """
     key = context.idempotency_key
-    # Its own entry, which no other call changes: answers that come together do not conflict.
+    # Each call has its own entry: answers that arrive at the same time do not conflict.
     known = context.state.snapshot.get(QUESTIONS)
     question = known.get(key) if context.resume is not None else None
     if question is not None:
@@ -45,11 +45,11 @@ async def performed(
     resume = context.resume
     is_lost = question is None or (question.is_held and key not in server.held)
     is_declined = resume is not None and resume.action is DecisionAction.CANCEL
-    sentence = (resume.reason if resume is not None else None) or TOLD_NO
+    sentence = (resume.reason if resume is not None else None) or DECLINED_TEXT
     if is_declined and is_lost:
-        # The server waits for no answer any more; a new call would be made in spite of the no.
-        told = ToolResult.success(tool.descriptor.id, None, sentence)
-        return ToolOutput(result=told, command=context.command)
+        # The server no longer waits for an answer; a new call would ignore the refusal.
+        declined = ToolResult.success(tool.descriptor.id, None, sentence)
+        return ToolOutput(result=declined, command=context.command)
     async with server.turns:
         outcome = await _Call(server, server.config, tool, arguments, context, question).outcome()
     if is_declined and isinstance(outcome, ToolResult):
@@ -71,36 +71,36 @@ class _Call:
     question: OpenQuestion | None
 
     async def outcome(self) -> ToolResult | SuspendTicket:
-        """The result, or the ticket of a question."""
-        exchange = self._first()
+        """Run the call; returns the result, or the ticket of a question."""
+        exchange = self._first_exchange()
         for _ in range(self.config.limits.rounds + 1):
-            told = await self._heard(exchange)
-            if isinstance(told, Asked):
-                ticket = self._held(exchange, told)
+            reply = await self._wait_for_server(exchange)
+            if isinstance(reply, Asked):
+                ticket = self._hold(exchange, reply)
                 if ticket is not None:
                     return ticket
                 continue
-            if told.get("resultType") != "input_required":
-                return await self._result(told)
-            answers, asked = await self._answered(told.get("inputRequests") or {})
+            if reply.get("resultType") != "input_required":
+                return await self._result(reply)
+            answers, asked = await self._answer_requests(reply.get("inputRequests") or {})
             if asked:
-                state = told.get("requestState")
+                state = reply.get("requestState")
                 return self._ticket(OpenQuestion(asked=asked, answers=answers, state=state))
             if not answers:
-                await asyncio.sleep(_PAUSE_S)  # The server wants to be asked again later.
-            exchange = self._begun(answers or None, told.get("requestState"))
+                await asyncio.sleep(_PAUSE_S)  # The server wants another request later.
+            exchange = self._start_exchange(answers or None, reply.get("requestState"))
         raise errors.ServerFailed(f"MCP server '{self.config.name}' asks too often in one call")
 
-    def _first(self) -> McpExchange:
+    def _first_exchange(self) -> McpExchange:
         question, resume = self.question, self.context.resume
         if question is None or resume is None:
-            return self._begun(None, None)
+            return self._start_exchange(None, None)
         if question.is_held:
-            return self._taken(question, resume)
+            return self._resume_held(question, resume)
         answers = answers_of(question, resume)
-        return self._begun({**question.answers, **answers}, question.state)
+        return self._start_exchange({**question.answers, **answers}, question.state)
 
-    def _taken(self, question: OpenQuestion, resume: ToolCallResume) -> McpExchange:
+    def _resume_held(self, question: OpenQuestion, resume: ToolCallResume) -> McpExchange:
         exchange = self.server.held.pop(self.context.idempotency_key, None)
         if exchange is None or exchange.task.done():
             raise errors.QuestionLost(f"MCP server '{self.config.name}': {errors.LOST}")
@@ -111,7 +111,7 @@ class _Call:
         exchange.go_on(self.context, answer)
         return exchange
 
-    def _begun(self, answers: Json | None, state: str | None) -> McpExchange:
+    def _start_exchange(self, answers: Json | None, state: str | None) -> McpExchange:
         session, limits = self.server.in_use(self.tool), self.config.limits
         reports = Reports(limits, self.server.clock)
 
@@ -123,16 +123,18 @@ class _Call:
 
         return self.server.began(McpExchange(self.context, limits.rounds, call))
 
-    async def _heard(self, exchange: McpExchange) -> Json | Asked:
-        """What the server says next to people or to us; the model is asked by the way."""
+    async def _wait_for_server(self, exchange: McpExchange) -> Json | Asked:
+        """Wait for the result or a question to people; the model answers samplings meanwhile."""
         server, patience_ms = self.server, self.config.call_ms
         try:
             async with asyncio.timeout(patience_ms / 1000):
-                while isinstance(told := await exchange.told(), Asked) and told.kind == "sampling":
+                while (
+                    isinstance(reply := await exchange.told(), Asked) and reply.kind == "sampling"
+                ):
                     try:
-                        told.answer(await self._sampled(told.params))
+                        reply.answer(await self._sample(reply.params))
                     except errors.QuestionRefused as error:
-                        told.answer(error)
+                        reply.answer(error)
         except TimeoutError:
             await exchange.give_up()
             server.heard(is_answer=False)
@@ -145,15 +147,15 @@ class _Call:
             server.heard(is_answer=False)
             raise
         server.heard(is_answer=True)
-        return told
+        return reply
 
-    async def _sampled(self, params: Json) -> Json:
+    async def _sample(self, params: Json) -> Json:
         if not self.config.sampling:
             raise errors.QuestionRefused("this server may not ask the model")
         return await sampled(params, self.context, self.config.limits)
 
-    def _held(self, exchange: McpExchange, asked: Asked) -> SuspendTicket | None:
-        """A ticket, while the call is held; None when the server was told no."""
+    def _hold(self, exchange: McpExchange, asked: Asked) -> SuspendTicket | None:
+        """Hold the call and return its ticket; None if the question was refused."""
         held, held_max = self.server.held, self.config.limits.held_calls
         if len(held) >= held_max:
             asked.answer(errors.QuestionRefused(f"{held_max} calls wait for answers already"))
@@ -166,15 +168,15 @@ class _Call:
         exchange.open, held[self.context.idempotency_key] = asked, exchange
         return ticket
 
-    async def _answered(self, requests: dict[str, Json]) -> tuple[Json, dict[str, Json]]:
-        """What is answered without people, and what they are asked."""
+    async def _answer_requests(self, requests: dict[str, Json]) -> tuple[Json, dict[str, Json]]:
+        """Answer requests without people; returns the answers, and the questions to people."""
         answers: Json = {}
         asked: dict[str, Json] = {}
         for key, request in requests.items():
             params = request.get("params") or {}
             match request.get("method"):
                 case "sampling/createMessage":
-                    answers[key] = await self._sampled(params)
+                    answers[key] = await self._sample(params)
                 case "roots/list":
                     answers[key] = self.config.told_roots
                 case "elicitation/create" if self.config.elicitation:
@@ -197,7 +199,7 @@ class _Call:
         return result
 
     async def _ui(self, uri: str) -> dict[str, str]:
-        """The UI resource that goes with the tool's results, if it can be had."""
+        """The UI resource of the tool's results, if it can be read."""
         found = {"mcp.ui.resourceUri": uri}
         try:
             async with asyncio.timeout(UI_S):

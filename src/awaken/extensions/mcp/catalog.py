@@ -1,4 +1,4 @@
-"""What a server offers, as tools: named, checked, pinned, and the same objects while unchanged."""
+"""The tools of a server: named, checked, pinned, and the same objects while unchanged."""
 
 import hashlib
 import re
@@ -45,16 +45,16 @@ class OfferedTool(Record, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def ui_uri(self) -> str | None:
-        """The resource that shows the tool's results."""
+        """The UI resource that shows the tool's results."""
         ui = self.meta.get("ui")
         uri = ui.get("resourceUri") if isinstance(ui, dict) else None
         return uri if isinstance(uri, str) and uri.startswith("ui://") else None
 
     @property
     def hash(self) -> str:
-        """Changes whenever anything does that a model, a policy or a screen relies on."""
-        told = (*msgspec.structs.astuple(self)[:-1], self.ui_uri)
-        data = msgspec.json.encode(told, order="sorted")
+        """A hash of everything that a model, a policy or a client relies on."""
+        fields = (*msgspec.structs.astuple(self)[:-1], self.ui_uri)
+        data = msgspec.json.encode(fields, order="sorted")
         return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
@@ -67,7 +67,7 @@ class OfferedPrompt(Record, frozen=True, kw_only=True):
 
 
 class Listing(Record, frozen=True, kw_only=True):
-    """Everything that a server listed at one time."""
+    """The lists of a server at one time."""
 
     tools: tuple[OfferedTool, ...] = ()
     prompts: tuple[OfferedPrompt, ...] = ()
@@ -77,7 +77,7 @@ class Listing(Record, frozen=True, kw_only=True):
 
 
 class McpTool:
-    """A tool whose work is done by a server.
+    """A tool that a server executes.
 
     Raises:
         ToolInternalError: Its schema cannot be compiled.
@@ -95,10 +95,10 @@ class McpTool:
             raise tools.ToolInternalError(str(error)) from error
 
     def validate(self, arguments: Any) -> dict[str, Any]:
-        """Return the arguments as they are; null means none.
+        """Return the arguments unchanged; null means no arguments.
 
         Raises:
-            InvalidArguments: They do not fit the schema.
+            InvalidArguments: They do not match the schema.
         """
         arguments = self._schema.validate(arguments)
         if not isinstance(arguments, dict):
@@ -106,42 +106,42 @@ class McpTool:
         return arguments
 
     async def execute(self, arguments: dict[str, Any], context: ToolContext) -> tools.ToolOutput:
-        """Have the server do it.
+        """Have the server execute the call.
 
         Raises:
-            ToolError: It did not.
+            ToolError: The call failed.
         """
         return await self._perform(self, arguments, context)
 
     def check_output(self, reply: dict[str, Any]) -> None:
-        """Refuse a result that is not what the tool promised.
+        """Check a result against the tool's output schema.
 
         Raises:
-            ServerFailed: It is not; the text names the place and no value.
+            ServerFailed: It does not match; the text names the place and no value.
         """
         if self._output is None or reply.get("isError"):
             return
         if violations := self._output.violations(reply.get("structuredContent")):
-            problem = f"the result of '{self.name}' is not what it had promised: {violations[0]}"
+            problem = f"the result of '{self.name}' does not match its schema: {violations[0]}"
             raise ServerFailed(problem)
 
 
 @dataclass(frozen=True, slots=True)
 class McpCatalog:
-    """The usable tools of a listing, and why others are not."""
+    """The usable tools of a listing, and why others are not usable."""
 
     tools: Mapping[str, McpTool] = field(default_factory=dict)
-    """What is offered to agents, by the server's names; drifted ones as they were pinned."""
+    """The tools for agents, by the server's names; drifted ones as they were pinned."""
     drift: Mapping[str, Drift] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
     @property
     def offered(self) -> tuple[McpTool, ...]:
-        """The tools in the order of their names."""
+        """The tools, sorted by name."""
         return tuple(self.tools[name] for name in sorted(self.tools))
 
     def statuses(self) -> tuple[McpToolStatus, ...]:
-        """The tools as they are reported."""
+        """The status of each tool."""
         described = (
             (it.descriptor.id, it.name, it.hash, it.name in self.drift) for it in self.offered
         )
@@ -154,11 +154,11 @@ class McpCatalog:
 def catalog_of(
     listing: Listing, server: McpServer, pins: dict[str, str], before: McpCatalog, perform: Perform
 ) -> McpCatalog:
-    """Make the catalogue of a listing; what has not changed since the one before stays as it is.
+    """Build the catalogue of a listing; unchanged tools of the previous catalogue are reused.
 
-    `pins` are the hashes that tools must have; those of tools that are first seen are added.
+    `pins` are the hashes that tools must have; the hashes of new tools are added to it.
     """
-    refused = dict(_refused_names(server, listing))
+    refused = dict(_find_refused_names(server, listing))
     usable: dict[str, McpTool] = {}
     drift: dict[str, Drift] = {}
     for offered in listing.tools:
@@ -186,10 +186,10 @@ def catalog_of(
 
 
 def withholding(config: McpConfig) -> Callable[[str, str | None], bool]:
-    """Whether an agent with this section may not use what has an id and belongs to a server.
+    """Build the check whether this section withholds a tool or prompt, by its id and server.
 
     Raises:
-        PatternError: A glob of the section cannot be read.
+        PatternError: A glob of the section is malformed.
     """
     allowed = None if config.allow is None else [tool_glob(it) for it in config.allow]
     excluded = [tool_glob(it) for it in config.exclude]
@@ -203,12 +203,12 @@ def withholding(config: McpConfig) -> Callable[[str, str | None], bool]:
 
 
 def component(text: str) -> str:
-    """A part of a tool id: ASCII letters and digits, and single underscores between them."""
+    """A part of a tool id: ASCII letters and digits, joined by single underscores."""
     return _OTHERS.sub("_", text).strip("_")
 
 
 def tool_id(server: str, tool: str) -> str:
-    """The id of a server's tool; one that is too long ends with a digest instead."""
+    """The id of a server's tool; the end of a too long id is replaced by a digest."""
     whole = f"mcp__{component(server)}__{component(tool)}"
     if len(whole) <= ID_MAX:
         return whole
@@ -216,15 +216,15 @@ def tool_id(server: str, tool: str) -> str:
     return f"{whole[: ID_MAX - 9]}_{digest}"
 
 
-def _refused_names(server: McpServer, listing: Listing) -> Iterator[tuple[str, str]]:
-    # All of those that collide: the order of a listing must not choose between them.
+def _find_refused_names(server: McpServer, listing: Listing) -> Iterator[tuple[str, str]]:
+    # All tools that collide are refused: the order of a listing must not choose between them.
     counts = Counter(tool_id(server.name, it.name) for it in listing.tools)
     for offered in listing.tools:
         id_ = tool_id(server.name, offered.name)
         if not component(offered.name):
             yield offered.name, "its name has neither letters nor digits"
         elif counts[id_] > 1:
-            yield offered.name, f"its id '{id_}' is that of another tool as well"
+            yield offered.name, f"its id '{id_}' is also the id of another tool"
 
 
 def _descriptor(offered: OfferedTool, server: McpServer) -> tools.ToolDescriptor:
@@ -233,7 +233,7 @@ def _descriptor(offered: OfferedTool, server: McpServer) -> tools.ToolDescriptor
     if size > limits.schema_bytes or len(offered.description or "") > limits.description_chars:
         raise tools.ToolInternalError("its schema or its description is too long")
     if schema.get("type") != "object" or _ALTERNATIVES & schema.keys():
-        raise tools.ToolInternalError("its schema is no plain object")
+        raise tools.ToolInternalError("its schema is not a plain object")
     return tools.ToolDescriptor(
         id=tool_id(server.name, offered.name),
         name=(offered.title or offered.name)[:_SHOWN],
@@ -241,14 +241,14 @@ def _descriptor(offered: OfferedTool, server: McpServer) -> tools.ToolDescriptor
         parameters=sanitized(schema),
         category=server.name,
         effect=_effect(server, offered),
-        # The call has its own deadline, which tells the server; this one is for what is around it.
+        # The call has its own deadline, after which it tells the server; this one covers the rest.
         timeout_ms=server.call_ms + server.connect_ms,
         metadata={SERVER: server.name, "mcp.tool": offered.name, "mcp.transport": server.kind},
     )
 
 
 def _effect(server: McpServer, offered: OfferedTool) -> tools.ToolEffect:
-    # Annotations are the server's word.
+    # Annotations are claims of the server.
     hints = offered.annotations if server.trusted else {}
     if hints.get("readOnlyHint") is True:
         return tools.ToolEffect.NONE

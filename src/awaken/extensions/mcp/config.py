@@ -1,4 +1,4 @@
-"""Which servers there are, how far each is trusted, and which of their tools an agent gets."""
+"""Which servers exist, how far each is trusted, and which of their tools an agent gets."""
 
 import math
 from typing import Any, Literal, NoReturn
@@ -17,20 +17,20 @@ NAME_MAX = 32
 
 
 class McpConfig(StrictRecord, frozen=True, kw_only=True):
-    """The section `mcp` of an agent: what it gets of what the servers offer."""
+    """The section `mcp` of an agent: which tools and prompts of the servers it gets."""
 
     servers: tuple[str, ...] | None = None
-    """The servers whose tools it has; absent: all of them."""
+    """The servers whose tools it gets; absent: all of them."""
     allow: tuple[str, ...] | None = None
     """Tool ids, or globs of them, that it may use; absent: all of its servers."""
     exclude: tuple[str, ...] = ()
-    """Tool ids, or globs of them, that it may not use, whatever else says."""
+    """Tool ids, or globs of them, that it may not use, even if `allow` names them."""
 
 
 class Stdio(StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="stdio"):
-    """A program that is started without a shell and spoken to over its pipes.
+    """A program that is started without a shell and called over its pipes.
 
-    It sees PATH, HOME and what `env` names; a variable that is None there is taken from this
+    It gets PATH, HOME and the variables in `env`; a variable that is None there is copied from this
     process.
     """
 
@@ -45,11 +45,11 @@ class Http(StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="http"
 
     url: str
     headers: dict[str, RedactedString] = {}  # noqa: RUF012 - msgspec copies it
-    """Sent with every request to the server, and to nobody else."""
+    """Sent with every request to the server, and to no other host."""
     oauth: OAuth | None = None
-    """How it is proven who calls, if not by a header."""
+    """How the client authenticates, if not by a header."""
     allow_private: bool = False
-    """Whether its host, and that of the `issuer`, may have addresses that are not public."""
+    """Whether its host, and that of the `issuer`, may have private addresses."""
 
 
 class InProcess(StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="in_process"):
@@ -62,94 +62,94 @@ Transport = Stdio | Http | InProcess
 
 
 class Restart(StrictRecord, frozen=True, kw_only=True):
-    """When a server that failed is tried again."""
+    """When a failed server is tried again."""
 
     max_attempts: int = 5
-    """Tries in a row that may fail before it is given up; 0 gives up at once."""
+    """Consecutive tries that may fail before the server is given up; 0 gives up at once."""
     base_ms: int = 1000
-    """The wait before the first try; doubled with every further one."""
+    """The delay before the first try; doubled with every further one."""
     cap_ms: int = 16_000
     stable_ms: int = 30_000
-    """How long a connection has to hold for earlier failures to be forgotten."""
+    """How long a connection must last to reset the count of failures."""
     failures: int = 3
-    """Calls in a row without an answer after which the connection is made anew."""
+    """Consecutive calls without an answer after which the client reconnects."""
 
     def delay_ms(self, attempt: int, jitter: float) -> int:
-        """The wait before a try, counted from 1; a jitter from 0 to 1 adds up to half of it."""
+        """The delay before a try, counted from 1; a jitter from 0 to 1 adds up to half of it."""
         wait = min(self.cap_ms, self.base_ms << min(attempt - 1, 32))
         return math.ceil(wait * (1 + jitter / 2))
 
 
 class McpLimits(StrictRecord, frozen=True, kw_only=True):
-    """How much of a server is read, and how long is waited for it."""
+    """How much of a server's output is read, and how long the client waits for it."""
 
     pages: int = 100
     """Pages of one listing."""
     tools: int = 1000
-    """Tools, prompts or resources of one listing; the rest is left out and reported."""
+    """Tools, prompts or resources of one listing; the rest is omitted and reported."""
     catalog_bytes: int = 8 * 1024 * 1024
     schema_bytes: int = 64 * 1024
     description_chars: int = 8192
     message_bytes: int = 8 * 1024 * 1024
     """One message of the server; a stdio server that sends a longer one is disconnected."""
     result_chars: int = 400_000
-    """Text of one result; the rest is cut, with a mark."""
+    """Text of one result; the rest is cut and marked."""
     binary_chars: int = 1_500_000
-    """Images and other data of one result in base64; larger ones are left out, with a mark."""
+    """Images and other data of one result in base64; larger data is omitted and marked."""
     ui_chars: int = 512_000
-    """The UI resource that goes with a result."""
+    """The UI resource of a result."""
     state_chars: int = 64 * 1024
-    """What a server may have us keep for it while a question of its is open."""
+    """State that a server may have the client store while its question is open."""
     rounds: int = 8
-    """Questions and samplings of a server within one call."""
+    """Questions and samplings of a server in one call."""
     sampling_tokens: int = 4096
-    """Tokens that one sampling may ask for; more is cut to it."""
+    """Tokens that one sampling may request; a larger request is reduced to it."""
     held_calls: int = 64
-    """Calls that may wait in this process for an answer to a server's question."""
+    """Calls that may wait in this process for the answer to a question."""
     held_ms: int = 15 * 60 * 1000
     """How long such a call is held."""
     progress_ms: int = 100
-    """Between two reports of progress, unless something else has changed."""
+    """The minimum time between two progress reports, unless more than the time changed."""
     coalesce_ms: int = 200
-    """How long changes of a list are gathered before it is read again."""
+    """How long list changes are collected before the lists are read again."""
 
 
 class McpServer(StrictRecord, frozen=True, kw_only=True):
-    """One server and what it may do."""
+    """One server and its permissions."""
 
     name: str
     transport: Transport
     enabled: bool = True
     protocol: Literal["auto", "legacy"] = "auto"
-    """`auto` asks the server which era it speaks; `legacy` begins with a handshake at once."""
+    """`auto` negotiates the protocol era; `legacy` starts with the handshake of the older one."""
     trusted: bool = False
-    """Whether its word on what its tools do is taken: read-only and idempotent tools may then be
-    run again after a crash. Nothing else depends on it."""
+    """Whether its tool annotations are trusted: read-only and idempotent tools may then be run
+    again after a crash. Nothing else depends on it."""
     strict: bool = False
     """Whether one unusable tool makes the whole catalogue unusable."""
     connect_ms: int = 10_000
     call_ms: int = 60_000
     concurrency: int = 16
-    """Calls at a time; further ones wait for their turn."""
+    """Concurrent calls; further calls wait."""
     restart: Restart = Restart()
     limits: McpLimits = McpLimits()
     pins: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it
-    """The hashes that its tools must have, by the server's own names for them."""
+    """The hashes that its tools must have, by the server's tool names."""
     pin: Literal["first_seen", "configured", "none"] = "first_seen"
-    """What holds for tools without an entry in `pins`: the first hash seen, no use, or nothing."""
+    """For tools without an entry in `pins`: pin the first hash, refuse the tool, or pin nothing."""
     pin_file: str | None = None
-    """Where first hashes and accepted ones are kept; absent: they are forgotten at a restart."""
+    """Where first and accepted hashes are stored; absent: they are lost at a restart."""
     on_drift: Literal["refuse", "report"] = "refuse"
     sampling: bool = False
-    """Whether it may ask the agent's model during a call, at the run's expense."""
+    """Whether it may call the agent's model during a call; the run pays for it."""
     elicitation: bool = True
-    """Whether it may ask people during a call; the question becomes a ticket."""
+    """Whether it may ask the user during a call; the question becomes a ticket."""
     roots: tuple["Root", ...] = ()
-    """What it is told about where it may work."""
+    """The roots that it may list: where it should work."""
 
     @property
     def told_roots(self) -> dict[str, Any]:
-        """What it is told when it asks for its roots."""
+        """The answer to `roots/list`."""
         return {"roots": [to_builtins(root) for root in self.roots]}
 
     @property
@@ -159,17 +159,17 @@ class McpServer(StrictRecord, frozen=True, kw_only=True):
 
 
 class Root(StrictRecord, frozen=True, kw_only=True):
-    """A place that a server is told of; being told is no right, and none is given."""
+    """A location that a server may list; it gives no access."""
 
     uri: str
     name: str | None = None
 
 
 def check(server: McpServer) -> None:
-    """Refuse a server that could never work.
+    """Refuse a server config that can never work.
 
     Raises:
-        InvalidSpec: Saying why; no secret is repeated.
+        InvalidSpec: The config is invalid; the text says why, without secrets.
     """
     _check_types(server)
     restart = server.restart
@@ -188,7 +188,7 @@ def check(server: McpServer) -> None:
 
 
 def _check_types(server: McpServer) -> None:
-    """Refuse fields that are not what they are declared as; records do not look at them."""
+    """Refuse fields of a wrong type, which the constructors of records do not check."""
     transport = server.transport
     if not isinstance(transport, Transport):
         _refuse(server, "its transport must be a Stdio, an Http or an InProcess")
@@ -201,7 +201,7 @@ def _check_types(server: McpServer) -> None:
 
 
 _SECRET, _OTHER = 0.5, 1.5
-"""What stands for secrets and for what is no JSON: no field takes a fraction."""
+"""Placeholders for secrets and for values that are not JSON: no field accepts a fraction."""
 
 
 def _mark(value: Any) -> float:

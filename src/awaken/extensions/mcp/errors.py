@@ -1,4 +1,4 @@
-"""What goes wrong with servers, as errors that a model reads and programs can tell apart."""
+"""Errors of servers: a model reads their text, and programs distinguish their codes."""
 
 from awaken.contracts.tools.tool import ToolError
 
@@ -9,36 +9,36 @@ EXPIRED = "the server has ended the session"
 
 
 class ServerUnavailable(ToolError):
-    """The server cannot be called now; nothing was sent, or it is not known to have arrived."""
+    """The server cannot be called now; nothing was sent, or it is unknown whether it arrived."""
 
     code = "mcp_server_unavailable"
 
 
 class ServerFailed(ToolError):
-    """The server answered with an error, or with something that is no answer."""
+    """The server answered with an error, or with a malformed answer."""
 
     code = "mcp_server_failed"
 
 
 class ToolDrifted(ToolError):
-    """The tool is not what it was when it was pinned; somebody has to accept the change."""
+    """The tool differs from its pinned version; the operator has to accept the change."""
 
     code = "mcp_tool_drifted"
 
 
 class ToolRemoved(ToolError):
-    """The server does not offer the tool any more."""
+    """The server no longer offers the tool."""
 
     code = "mcp_tool_removed"
 
 
 class QuestionLost(ToolError):
-    """Whoever asked is gone; the call is not repeated, because it may have had its effect."""
+    """The call that asked is gone; it is not repeated, because it may have had its effect."""
 
     code = "mcp_question_lost"
 
 
 class QuestionRefused(ToolError):
-    """The server asked for something that it may not have."""
+    """The server's question is not allowed."""
 
     code = "mcp_question_refused"

@@ -1,4 +1,4 @@
-"""One call on its way: its answer, and what the server asks before it gives one."""
+"""One call under way: its answer, and the server's questions before it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,22 +10,22 @@ from awaken.contracts.tools.context import ToolContext
 from .errors import QuestionRefused, ServerUnavailable
 
 GRACE_S = 1.0
-"""How long a cancelled call may take to tell its server."""
+"""How long a cancelled call may take to notify its server."""
 
 Kind = Literal["elicitation", "sampling"]
 Json = dict[str, Any]
 Ask = Callable[[Kind, Json], Awaitable[Json]]
-"""Answers what a server asks; raises a `ToolError` when it gets no answer."""
+"""Answers a question of a server; raises a `ToolError` if there is no answer."""
 
 Carry = Callable[["McpExchange"], Awaitable[Json]]
-"""Sends a call and waits for its answer."""
+"""Sends the call and waits for its answer."""
 
 CURRENT_EXCHANGE: ContextVar["McpExchange | None"] = ContextVar("mcp_exchange", default=None)
-"""The call that a request of a server came with, where the transport can tell."""
+"""The call to which a server's request belongs, if the transport knows it."""
 
 
 class Asked:
-    """Something that a server wants to know while its call runs."""
+    """A question of a server during a call."""
 
     def __init__(self, kind: Kind, params: Json) -> None:
         self.kind = kind
@@ -33,7 +33,7 @@ class Asked:
         self.reply: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
 
     def answer(self, answer: Json | QuestionRefused) -> None:
-        """Tell the server, which may be that there is no answer; one that is gone needs none."""
+        """Answer or refuse the question; does nothing if the server no longer waits."""
         if self.reply.done():
             return
         if isinstance(answer, QuestionRefused):
@@ -43,24 +43,24 @@ class Asked:
 
 
 class McpExchange:
-    """A call that a task carries; it outlives the tool's execution while people are asked."""
+    """A call in its own task; it outlives the tool's execution while people are asked."""
 
     def __init__(self, context: ToolContext, questions_max: int, call: Carry) -> None:
         self.context = context
         self.open: Asked | None = None
-        """The question that people are asked; what its server asks now is another call's."""
+        """The question to people; while it is open, new questions belong to other calls."""
         self._questions_left = questions_max
-        self._news: asyncio.Queue[Asked | None] = asyncio.Queue()
+        self._replies: asyncio.Queue[Asked | None] = asyncio.Queue()
         self.task = asyncio.create_task(self._run(call))
-        self.task.add_done_callback(self._ended)
+        self.task.add_done_callback(self._on_done)
 
     async def told(self) -> Json | Asked:
-        """The result, or the next question, whichever comes first.
+        """Wait for the result or the next question, whichever comes first.
 
         Raises:
-            ToolError: There is no result.
+            ToolError: The call failed.
         """
-        asked = await self._news.get()
+        asked = await self._replies.get()
         if asked is not None:
             return asked
         if self.task.cancelled():
@@ -68,34 +68,34 @@ class McpExchange:
         return self.task.result()
 
     async def ask(self, kind: Kind, params: Json) -> Json:
-        """Have whoever waits for the call answer.
+        """Pass a question to the waiting tool call, and return its answer.
 
         Raises:
-            QuestionRefused: It gets no answer.
+            QuestionRefused: There is no answer.
         """
         if self._questions_left < 1 or self.task.done():
             raise QuestionRefused("the call takes no more questions")
         self._questions_left -= 1
         asked = Asked(kind, params)
-        self._news.put_nowait(asked)
+        self._replies.put_nowait(asked)
         return await asked.reply
 
     def go_on(self, context: ToolContext, answer: Json) -> None:
-        """Answer the question that was open; the call belongs to this context now."""
+        """Answer the open question; the call belongs to this context from now on."""
         self.context = context
         if self.open is not None:
             self.open.answer(answer)
             self.open = None
 
     async def give_up(self) -> None:
-        """Cancel the call and tell its server so."""
+        """Cancel the call and notify its server."""
         self.task.cancel()
         await asyncio.wait({self.task}, timeout=GRACE_S)
 
-    def _ended(self, _task: "asyncio.Task[Json]") -> None:
+    def _on_done(self, _task: "asyncio.Task[Json]") -> None:
         if self.open is not None:
-            self.open.answer(QuestionRefused("nobody waits for the call any more"))
-        self._news.put_nowait(None)
+            self.open.answer(QuestionRefused("the call has ended"))
+        self._replies.put_nowait(None)
 
     async def _run(self, call: Carry) -> Json:
         CURRENT_EXCHANGE.set(self)

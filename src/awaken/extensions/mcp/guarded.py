@@ -1,4 +1,4 @@
-"""The way to servers over HTTP: one origin, checked addresses, counted bytes."""
+"""The HTTP transport: one origin per server, checked addresses, bounded answers."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ from awaken.outbound.oauth import Authorized, Person
 from .config import Http, McpServer
 from .exchange import CURRENT_EXCHANGE
 
-_LOGIN = "nobody is logged in to MCP server '{0}': run `awaken mcp-login APP {0}`"
+_LOGIN = "no user is logged in to MCP server '{0}': run `awaken mcp-login APP {0}`"
 _WAY_OUT = "if it is meant to be private, give its Http allow_private=True"
 _REFUSED = -32000
 _SCOPE_CHARS = 200
@@ -28,14 +28,14 @@ _GOODBYE_S = 2
 _CHUNK = 16 * 1024
 _ASIDE_BYTES = 256 * 1024
 _STREAM_MESSAGES = 4
-"""How many messages of the largest size one stream of events may be as long as."""
+"""The size limit of an event stream, in messages of the maximum size."""
 
 
 @asynccontextmanager
 async def guarded_client(
     server: McpServer, target: Http, person: Person | None = None
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client that calls one server and who gives tokens for it, where the guard lets it.
+    """A client that calls one server and its authorization server, if the guard allows it.
 
     Raises:
         InvalidInput: The address is refused.
@@ -56,7 +56,7 @@ async def guarded_client(
 
 
 class _Guarded(httpx2.AsyncBaseTransport):
-    """Carries requests over a guarded session; credentials are added here, after the check."""
+    """Sends requests over a guarded session; adds credentials after the address is checked."""
 
     def __init__(
         self,
@@ -76,11 +76,11 @@ class _Guarded(httpx2.AsyncBaseTransport):
             self._authorized = Authorized(*given, person=person, way_out=way_out)
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request to the server, as whoever we are there.
+        """Send a request to the server, with authorization if it is configured.
 
         Raises:
-            httpx2.TransportError: It goes elsewhere, or the server cannot be reached.
-            LoginRequired, AuthorizationFailed: We are nobody there.
+            httpx2.TransportError: Its origin is another one, or the server is unreachable.
+            LoginRequired, AuthorizationFailed: There is no valid authorization.
         """
         if self._authorized is not None:
             return await self._authorized.answer(request)
@@ -90,7 +90,7 @@ class _Guarded(httpx2.AsyncBaseTransport):
         trace, server = CURRENT_TRACE.get(), self._server
         headers = {name: it for name, it in request.headers.items() if name not in _OWN}
         headers["accept-encoding"] = "identity"
-        # Nobody waits for an answer to the last request; the others have their own deadlines.
+        # The closing request must not delay the close; other requests have their own deadlines.
         patience_s = server.connect_ms / 1000
         others_s = patience_s if is_aside else None
         total_s = _GOODBYE_S if request.method == "DELETE" else others_s
@@ -100,41 +100,41 @@ class _Guarded(httpx2.AsyncBaseTransport):
             if url.origin() == self._origin:
                 headers |= {**(trace.headers if trace is not None else {}), **self._secrets}
             elif not (is_aside and is_confidential(str(url))):
-                raise httpx2.ConnectError("the server sends us to another origin")
+                raise httpx2.ConnectError("the server redirects to another origin")
             reply = await self._session.request(
                 request.method, url, data=await request.aread(), allow_redirects=False,
                 headers=headers, timeout=timeout,
             )  # fmt: skip
         except (ClientError, OSError, TimeoutError, InvalidInput) as error:
-            # What failed may name addresses that are nobody's business.
+            # The text of the error may reveal internal addresses.
             what = "the authorization server" if is_aside else "the server"
             problem = f"{what} could not be reached ({type(error).__name__})"
             is_unknown = isinstance(error, ClientConnectorDNSError) and not self._is_private
             raise httpx2.ConnectError(f"{problem}; {_WAY_OUT}" if is_unknown else problem) from None
-        told = [(name, it) for name, it in reply.headers.items() if name.lower() not in _OWN]
+        passed = [(name, it) for name, it in reply.headers.items() if name.lower() not in _OWN]
         is_challenge = reply.status == 403 and "www-authenticate" in reply.headers
         if not is_aside and (reply.status == 401 or is_challenge):
             reply.close()
-            return _refusal(reply.status, told)
-        # An event has a limit of its own; a stream that is cut here can be opened again.
+            return _refusal(reply.status, passed)
+        # Events have their own limit; a stream that is cut here can be opened again.
         many = _STREAM_MESSAGES if reply.content_type == "text/event-stream" else 1
         limit = _ASIDE_BYTES if is_aside else many * server.limits.message_bytes
-        return httpx2.Response(reply.status, headers=told, stream=_Body(reply, limit))
+        return httpx2.Response(reply.status, headers=passed, stream=_Body(reply, limit))
 
 
 def _refusal(status: int, headers: list[tuple[str, str]]) -> httpx2.Response:
-    """An answer in which the session finds why a server refuses us."""
+    """An answer that tells the session why the server refuses the credentials."""
     scopes = extract_scope_from_www_auth(httpx2.Response(status, headers=headers))
     wanted = f", and wants the scopes '{scopes[:_SCOPE_CHARS]}'" if scopes else ""
-    problem = f"it refuses our credentials with status {status}{wanted}"
+    problem = f"it refuses the credentials with status {status}{wanted}"
     error = {"code": _REFUSED, "message": problem}
     kept = [(name, it) for name, it in headers if name.lower() != "content-type"]
-    told = {"jsonrpc": "2.0", "id": 0, "error": error}
-    return httpx2.Response(status, headers=kept, json=told)
+    body = {"jsonrpc": "2.0", "id": 0, "error": error}
+    return httpx2.Response(status, headers=kept, json=body)
 
 
 class _Body(httpx2.AsyncByteStream):
-    """An answer's bytes, up to a limit, for as long as somebody waits for the call."""
+    """An answer's bytes, up to a limit, and only while its call is under way."""
 
     def __init__(self, reply: ClientResponse, limit: int) -> None:
         self._reply, self._limit = reply, limit
@@ -146,12 +146,12 @@ class _Body(httpx2.AsyncByteStream):
             async for chunk in self._reply.content.iter_chunked(_CHUNK):
                 size += len(chunk)
                 if size > self._limit or (self._call is not None and self._call.task.done()):
-                    raise httpx2.StreamError("the answer is too long, or nobody waits for it")
+                    raise httpx2.StreamError("the answer is too long, or its call has ended")
                 yield chunk
-                await asyncio.sleep(0)  # A flood keeps nobody else waiting.
+                await asyncio.sleep(0)  # A flood of data must not block other tasks.
         except (ClientError, OSError) as error:
             raise httpx2.ReadError(f"the answer broke off ({type(error).__name__})") from None
 
     async def aclose(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         self._reply.close()

@@ -1,4 +1,4 @@
-"""What servers offer besides tools: prompts, as skills, and resources, by two tools."""
+"""Prompts of servers as skills, and resources of servers through two tools."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from .server import ConnectedServer
 
 
 class PromptSkills:
-    """The prompts of all servers, as skills that somebody else writes."""
+    """The prompts of all servers as remote skills."""
 
     name = "mcp"
     is_remote = True
@@ -28,7 +28,7 @@ class PromptSkills:
         self._skills: tuple[Skill, ...] = ()
 
     def skills(self) -> tuple[Skill, ...]:
-        """The skills as known now; the same tuple as long as nothing has changed."""
+        """The current skills; the same tuple as long as nothing changes."""
         now = tuple(
             Skill(
                 name=f"mcp:{name}:{it.name}",
@@ -43,10 +43,10 @@ class PromptSkills:
         return self._skills
 
     def withholding(self, agent: AgentSpec) -> Callable[[str], bool]:
-        """Whether the agent's section withholds a prompt, whose id is made as those of tools are.
+        """Build the check whether the agent's section withholds a prompt, by its id as a tool.
 
         Raises:
-            KeyCodecError, PatternError: The section cannot be read.
+            KeyCodecError, PatternError: The section is invalid.
         """
         is_withheld = withholding(agent.config(SECTION, McpConfig))
 
@@ -57,10 +57,10 @@ class PromptSkills:
         return withholds
 
     async def render(self, name: str, arguments: Mapping[str, str]) -> str:
-        """Have the server make the prompt, and return what it says.
+        """Have the server render the prompt, and return its text.
 
         Raises:
-            SkillUnavailable: There is no such prompt, or it cannot be had now.
+            SkillUnavailable: There is no such prompt, or the server is unavailable.
         """
         server_name, prompt = _place(name)
         server = self._servers.get(server_name)
@@ -78,13 +78,13 @@ class PromptSkills:
 
 
 def _place(name: str) -> tuple[str, str]:
-    """The server and the prompt that the name of a skill is made of."""
+    """The server and the prompt in the name of a skill."""
     server, _, prompt = name.removeprefix("mcp:").partition(":")
     return server, prompt
 
 
 def _text(message: dict[str, Any]) -> str:
-    """What a message says; whatever is no text is only named."""
+    """The text of a message; other content is only named."""
     content = message.get("content") or {}
     part = content.get("resource") or content
     said = part.get("text")

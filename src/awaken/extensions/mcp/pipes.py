@@ -1,4 +1,4 @@
-"""A server as a program: its process group, its pipes, and how it ends."""
+"""The stdio transport: a server program in its own process group, and its pipes."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from .config import McpLimits, Stdio
 from .errors import ServerUnavailable
 
 _STEPS = ((signal.SIGINT, 0.1), (signal.SIGTERM, 0.4), (signal.SIGKILL, 2.0))
-"""How a program is asked, told and made to end, with the seconds that it has for it."""
+"""The signals that end a program, with the seconds to wait after each."""
 _INHERITED = ("PATH", "HOME")
 _TAIL_BYTES = 2000
 _JUNK_LINES = 1000
@@ -31,13 +31,13 @@ Outgoing = MemoryObjectSendStream[SessionMessage]
 async def piped(
     program: Stdio, limits: McpLimits, ended: Callable[[str], None]
 ) -> AsyncIterator[tuple[Incoming, Outgoing]]:
-    """Run a program as a transport; its process group is gone when this is left, whichever way.
+    """Run a program as a transport; its process group has ended when the context exits.
 
-    `ended` is told why the program says nothing more, as soon as it does not.
+    `ended` is called with the reason as soon as the program's output ends.
 
     Raises:
         ServerUnavailable: There is no such command.
-        OSError: It cannot be started.
+        OSError: The program cannot be started.
     """
     loop, env = asyncio.get_running_loop(), _environment(program)
     process = _Process(limits.message_bytes, loop)
@@ -48,12 +48,12 @@ async def piped(
         )  # fmt: skip
     except FileNotFoundError as error:
         if error.filename != program.command:
-            raise  # Its folder is missing, and named.
+            raise  # The working directory is missing; the error names it.
         raise ServerUnavailable(f"command '{program.command}' was not found on PATH") from error
     process.transport, process.secrets = transport, [env[name] for name in program.env]
     to_session, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, from_session = anyio.create_memory_object_stream[SessionMessage](0)
-    work = (process.complain(), process.read(to_session, ended), process.write(from_session))
+    work = (process.read_stderr(), process.read(to_session, ended), process.write(from_session))
     tasks = [asyncio.create_task(it) for it in work]
     try:
         yield incoming, outgoing
@@ -61,7 +61,7 @@ async def piped(
         try:
             await process.stop()
         finally:
-            # A process that left the group may hold the pipes; nobody waits for it.
+            # A process that left the group may still hold the pipes; it is not waited for.
             transport.close()
             for task in tasks:
                 task.cancel()
@@ -70,7 +70,7 @@ async def piped(
 
 
 class _Process(SubprocessStreamProtocol):
-    """A running program, its pipes, and the end of what it complained of."""
+    """A running program, its pipes, and the end of its stderr."""
 
     transport: asyncio.SubprocessTransport
     secrets: list[str]
@@ -78,7 +78,7 @@ class _Process(SubprocessStreamProtocol):
     def __init__(self, limit: int, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(limit, loop)
         self.exited = asyncio.Event()
-        """Set also while others hold its pipes."""
+        """Set when the program exits, even if other processes still hold its pipes."""
         self._tail = b""
 
     def process_exited(self) -> None:
@@ -86,25 +86,25 @@ class _Process(SubprocessStreamProtocol):
         self.exited.set()
 
     async def read(self, to_session: _ToSession, ended: Callable[[str], None]) -> None:
-        """Pass on every line until there are no more, or one is too long."""
+        """Pass every line to the session until the output ends, or a line is too long."""
         stdout, why, junk = self.stdout, "", 0
         assert stdout is not None
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             while not why:
                 try:
-                    message = _parsed(await stdout.readuntil(b"\n"))
+                    message = _parse_line(await stdout.readuntil(b"\n"))
                     junk += isinstance(message, Exception)
-                    why = "it sends what are no messages" if junk > _JUNK_LINES else ""
+                    why = "it sends lines that are not messages" if junk > _JUNK_LINES else ""
                     await to_session.send(message)
                 except asyncio.LimitOverrunError:
                     why = "it sent a message that is too long"
                 except (asyncio.IncompleteReadError, ConnectionError):
-                    why = await self._how_it_ended()
+                    why = await self._describe_end()
         ended(why or "the connection was closed")
         to_session.close()
 
     async def write(self, from_session: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Write what the session says; a program that does not read it is given up by its calls."""
+        """Write the session's messages; if the program does not read them, its calls time out."""
         stdin = self.stdin
         assert stdin is not None
         with suppress(ConnectionError, anyio.ClosedResourceError):
@@ -113,14 +113,14 @@ class _Process(SubprocessStreamProtocol):
                 stdin.write(text.encode() + b"\n")
                 await stdin.drain()
 
-    async def complain(self) -> None:
-        """Keep the end of what the program says to nobody in particular."""
+    async def read_stderr(self) -> None:
+        """Keep the end of the program's stderr."""
         stderr = self.stderr
         while stderr is not None and (said := await stderr.read(1 << 16)):
             self._tail = (self._tail + said)[-2 * _TAIL_BYTES :]
 
     async def stop(self) -> None:
-        """End the program, and then whatever else is in its group."""
+        """End the program, and then kill the rest of its group."""
         for number, patience_s in _STEPS:
             self._signal_group(number)
             if await self._exits_within(patience_s):
@@ -137,7 +137,7 @@ class _Process(SubprocessStreamProtocol):
                 await self.exited.wait()
         return self.exited.is_set()
 
-    async def _how_it_ended(self) -> str:
+    async def _describe_end(self) -> str:
         has_exited, how = await self._exits_within(0.4), "it closed its output"
         how = f"it ended with code {self.transport.get_returncode()}" if has_exited else how
         # More is kept than is shown: a secret must not be cut before it is found.
@@ -148,7 +148,7 @@ class _Process(SubprocessStreamProtocol):
         return f"{how}: {tail[-_TAIL_BYTES:]}" if tail else how
 
 
-def _parsed(line: bytes) -> SessionMessage | Exception:
+def _parse_line(line: bytes) -> SessionMessage | Exception:
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""The plugin: the servers of one runtime, and what every agent gets of them."""
+"""The plugin: the servers of one runtime, and the tools that each agent gets."""
 
 import asyncio
 import importlib
@@ -37,8 +37,8 @@ FIRST_TRY_S = 10
 class McpPlugin(plugins.Plugin):
     """Gives agents the tools, prompts and resources of MCP servers.
 
-    A server that cannot be reached keeps nobody waiting: its tools are absent or fail at once, and
-    a task of its own tries it again.
+    An unreachable server delays no run: its tools are absent or fail at once, and a background task
+    tries to connect again.
     """
 
     name = SECTION
@@ -61,18 +61,18 @@ class McpPlugin(plugins.Plugin):
             self._servers[config.name] = server
         self._host: plugins.PluginHost | None = None
         self._offered: dict[str, tuple[Tool, ...]] = {}
-        """What agents were last resolved with, by server."""
+        """The tools with which agents were last resolved, by server."""
         self._resource_tools = resource_tools(self._servers)
         self._skills = PromptSkills(self._servers)
 
     def register(self, registrar: plugins.PluginRegistrar) -> None:
-        """Offer what the servers have; what an agent's section withholds is hidden and refused."""
+        """Register the servers' tools; those that a section withholds are hidden and refused."""
         for tool in self.tools():
             registrar.tool(tool)
         registrar.key(QUESTIONS)
         registrar.hook(Phase.BEFORE_INFERENCE, _hide_withheld)
         registrar.gate(_refuse_withheld)
-        registrar.observer(Phase.AFTER_TOOL_EXECUTE, self._let_go)
+        registrar.observer(Phase.AFTER_TOOL_EXECUTE, self._decline_held_calls)
 
     def config_sections(self) -> Sequence[plugins.ConfigSection]:
         """The section `mcp`."""
@@ -82,8 +82,7 @@ class McpPlugin(plugins.Plugin):
         """The tools of servers that the agent may not use.
 
         Raises:
-            InvalidPluginConfig: Its section has a malformed glob, or names a server that there is
-                not.
+            InvalidPluginConfig: Its section has a malformed glob, or names an unknown server.
         """
         try:
             config = agent.config(SECTION, McpConfig)
@@ -99,9 +98,9 @@ class McpPlugin(plugins.Plugin):
         return frozenset(it.id for it in known if is_withheld(it.id, it.metadata.get(SERVER)))
 
     async def open(self, host: plugins.PluginHost) -> None:
-        """Connect to all servers side by side; none can make this fail, or last long.
+        """Connect to all servers concurrently; no server can make this fail or take long.
 
-        What servers offer that take longer is offered as soon as they do.
+        The tools of slower servers are offered as soon as they are connected.
 
         Raises:
             InvalidSpec: The extra `mcp` is not installed.
@@ -123,18 +122,18 @@ class McpPlugin(plugins.Plugin):
             self._publish(server)
 
     async def close(self) -> None:
-        """Disconnect from all servers; no task, process or connection is left."""
+        """Disconnect from all servers; no task, process or connection remains."""
         self._host = None
         await asyncio.gather(*(server.close() for server in self._servers.values()))
 
     def tools(self) -> tuple[Tool, ...]:
-        """What is offered to agents now."""
+        """The tools that agents get now."""
         offered = [tool for tools in self._offered.values() for tool in tools]
         has_resources = any(it.listing.has_resources for it in self._servers.values())
         return (*offered, *(self._resource_tools if has_resources else ()))
 
     def status(self) -> tuple[ServerStatus, ...]:
-        """Where every server stands."""
+        """The status of every server."""
         return tuple(server.status() for server in self._servers.values())
 
     def skills(self) -> SkillSource:
@@ -142,7 +141,7 @@ class McpPlugin(plugins.Plugin):
         return self._skills
 
     def accept(self, server: str, tool: str) -> None:
-        """Take a tool as it is now, after its drift was reported; `tool` is the server's name.
+        """Accept the current version of a drifted tool; `tool` is the server's name of it.
 
         Raises:
             UnknownReference: There is no such server, or no such drift.
@@ -150,7 +149,7 @@ class McpPlugin(plugins.Plugin):
         self._server(server).accept(tool)
 
     async def enable(self, server: str) -> None:
-        """Connect to a server that is disabled or was given up; its attempts begin anew.
+        """Connect to a server that is disabled or was given up; its count of attempts restarts.
 
         Raises:
             UnknownReference: There is no such server.
@@ -158,7 +157,7 @@ class McpPlugin(plugins.Plugin):
         self._server(server).start(is_asked_for=True)
 
     async def disable(self, server: str) -> None:
-        """Disconnect from a server, and leave it at that until it is enabled.
+        """Disconnect from a server until it is enabled again.
 
         Raises:
             UnknownReference: There is no such server.
@@ -166,20 +165,20 @@ class McpPlugin(plugins.Plugin):
         await self._server(server).close()
 
     async def login(self, server: str, person: "Person") -> None:
-        """Have a person log in to a server, and keep the login; whoever calls bounds it.
+        """Have a person log in to a server, and store the login; the caller bounds the time.
 
-        `person` is shown an address, and returns the query with which the browser was sent to the
-        redirect. The plugin need not be open; a runtime that is finds the login by itself.
+        `person` is called with an address to open, and returns the query of the redirect. The
+        plugin need not be open; an open runtime finds the login by itself.
 
         Raises:
             UnknownReference: There is no such server.
             InvalidSpec: It has no `Login`.
-            AwakenError: It failed. A server that wants no login is none.
+            AwakenError: The login failed. A server that needs no login is no failure.
         """
         await self._server(server).login(person)
 
     async def reached(self, server: str, state: ServerState = ServerState.CONNECTED) -> None:
-        """Return as soon as a server is in a state; whoever waits bounds it.
+        """Wait until a server is in a state; the caller bounds the time.
 
         Raises:
             UnknownReference: There is no such server.
@@ -193,7 +192,7 @@ class McpPlugin(plugins.Plugin):
         return self._servers[name]
 
     def _publish(self, server: ConnectedServer) -> None:
-        """Have agents resolved with what a server offers now; if that cannot be, all stays."""
+        """Resolve the agents with the current tools of a server; on failure nothing changes."""
         name, offered = server.config.name, server.catalog.offered
         before = self._offered.get(name, ())
         if self._host is None or (*map(id, before),) == (*map(id, offered),):
@@ -205,8 +204,8 @@ class McpPlugin(plugins.Plugin):
             self._offered[name] = before
             server.refused = (f"its tools cannot be offered: {error}",)
 
-    async def _let_go(self, context: plugins.AfterToolExecuteContext) -> None:
-        """A question that was answered with no leaves a call that nobody waits for."""
+    async def _decline_held_calls(self, context: plugins.AfterToolExecuteContext) -> None:
+        """End a held call whose question was declined: no tool call waits for it any more."""
         if context.resume is not None and context.resume.action is DecisionAction.CANCEL:
             for server in self._servers.values():
                 await server.decline(context.run.run_id, context.call.id)

@@ -1,4 +1,4 @@
-"""What servers ask during a call: people, by tickets, and the model, at the run's expense."""
+"""Questions of servers during a call: to people by tickets, and to the model by sampling."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,22 +28,22 @@ from .exchange import Json
 ACTION = "mcp:elicitation"
 DECLINED = {"action": "decline"}
 DISMISSED = {"action": "cancel"}
-"""Nobody has said anything in time."""
+"""The deadline passed without an answer."""
 _MESSAGES_MAX = 100
 _MESSAGE_CHARS = 4000
 _QUESTIONS_MAX = 16
 
 
 class OpenQuestion(Record, frozen=True, kw_only=True):
-    """What a suspended call needs to go on, in this process or in another."""
+    """What a suspended call needs to continue, in this process or another."""
 
     is_held: bool = False
-    """Whether the call is held in this process; else the answers are sent with a new request."""
+    """Whether the call is held in this process; otherwise a new request sends the answers."""
     number: int = 0
     asked: dict[str, Json]
     """The questions, by the server's keys."""
     answers: Json = {}  # noqa: RUF012 - msgspec copies it
-    """What was answered without people."""
+    """The answers that did not need people."""
     state: str | None = None
 
 
@@ -53,7 +53,7 @@ _Open = Mapping[str, OpenQuestion]
 def _questions_after(value: _Open, update: tuple[str, OpenQuestion | None]) -> _Open:
     key, question = update
     others = {name: it for name, it in value.items() if name != key}
-    # An update that is read back from the journal is plain JSON.
+    # An update that is read from the journal is plain JSON.
     return others if question is None else {**others, key: msgspec.convert(question, OpenQuestion)}
 
 
@@ -68,18 +68,20 @@ QUESTIONS: StateKey[_Open, tuple[str, OpenQuestion | None]] = StateKey(
 
 
 def ticket_of(question: OpenQuestion, context: ToolContext, server: McpServer) -> SuspendTicket:
-    """The ticket by which people are asked; a link is shown to them, and never opened.
+    """Make the ticket that asks people; a link is shown to them, and never opened.
 
     Raises:
-        QuestionRefused: It asks too much, or for something that has no form.
+        QuestionRefused: The question is too large, or has no usable form.
     """
     limits, size = server.limits, len(msgspec.json.encode(question.asked))
     is_large = size > limits.schema_bytes or len(question.state or "") > limits.state_chars
     if is_large or not 0 < len(question.asked) <= _QUESTIONS_MAX:
-        raise QuestionRefused(f"MCP server '{server.name}' asks too much at a time")
+        raise QuestionRefused(f"MCP server '{server.name}' asks too much at once")
     links = (it["url"] for it in question.asked.values() if "url" in it)
     if any(not str(link).lower().startswith(("https://", "http://")) for link in links):
-        raise QuestionRefused(f"MCP server '{server.name}' sends people where there is no page")
+        raise QuestionRefused(
+            f"MCP server '{server.name}' sends people to an address that is not a web page"
+        )
     schema = _form(question.asked)
     shown = [
         {"key": key, **{name: it[name] for name in ("mode", "message", "url") if name in it}}
@@ -94,23 +96,23 @@ def ticket_of(question: OpenQuestion, context: ToolContext, server: McpServer) -
         parameters={"server": server.name, "questions": shown},
         response_schema=schema,
         suspension_id=str(question.number),
-        # A link has no form: whether it was followed is a yes or no.
+        # A link has no form: the user approves or declines.
         asks=Asks.ANSWER if schema is not None else Asks.PERMISSION,
     )
-    # A server that waits is told a no as well; one that only sent people away is not called again.
+    # A waiting server also gets a refusal; one that only sent a link is not called again.
     is_waiting = question.is_held or schema is not None or question.state is not None
     return replace(ticket, hears_refusal=is_waiting)
 
 
 def answers_of(question: OpenQuestion, resume: ToolCallResume) -> Json:
-    """What the server is told, by its keys, after people have answered or declined.
+    """The answers for the server, by its keys, after people have answered or declined.
 
     Raises:
-        QuestionRefused: They answered something else than was asked.
+        QuestionRefused: The answer does not fit the form of the question.
     """
     if resume.action is DecisionAction.CANCEL:
-        told = DISMISSED if resume.decided_by == DEADLINE else DECLINED
-        return dict.fromkeys(question.asked, told)
+        answer = DISMISSED if resume.decided_by == DEADLINE else DECLINED
+        return dict.fromkeys(question.asked, answer)
     decided, schema = resume.result, _form(question.asked)
     if schema is not None and JsonSchema(schema, what="the form").violations(decided):
         raise QuestionRefused("the answer does not fit the form of the question")
@@ -119,21 +121,21 @@ def answers_of(question: OpenQuestion, resume: ToolCallResume) -> Json:
         answers[key] = {"action": "accept"}
         if asked.get("mode") != "url":
             given = decided if len(question.asked) == 1 else decided[key]
-            answers[key]["content"] = {**_proposed(asked), **given}
+            answers[key]["content"] = {**_default_values(asked), **given}
     return answers
 
 
-def _proposed(asked: Json) -> Json:
-    """What a form says about fields that people leave out."""
+def _default_values(asked: Json) -> Json:
+    """The default values of a form's fields."""
     fields = asked.get("requestedSchema", {}).get("properties", {})
     return {name: it["default"] for name, it in fields.items() if "default" in it}
 
 
 async def sampled(params: Json, context: ToolContext, limits: McpLimits) -> Json:
-    """What the model says to a server's messages, at the run's expense; it sees nothing else.
+    """Have the model answer a server's messages, and nothing else; the run pays for it.
 
     Raises:
-        QuestionRefused: They are no plain text, too much, or the model did not answer.
+        QuestionRefused: They are not plain text, too large, or the model did not answer.
     """
     asked, system = params.get("messages") or [], params.get("systemPrompt") or ""
     said = [_message(it) for it in asked[:_MESSAGES_MAX]]
@@ -177,5 +179,5 @@ def _form(asked: Mapping[str, Json]) -> Json | None:
     except InvalidSpec as error:
         raise QuestionRefused(f"the question has no usable form: {error}") from error
     if schema.get("type") != "object":
-        raise QuestionRefused("the question's form is no object")
+        raise QuestionRefused("the question's form is not an object")
     return dict(schema)

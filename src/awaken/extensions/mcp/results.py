@@ -1,4 +1,4 @@
-"""From a server's result to ours: what the model reads, and what is kept besides."""
+"""Converts a server's result: what the model reads, and the metadata."""
 
 from typing import Any
 
@@ -15,17 +15,17 @@ _BYTES = ("data", "blob")
 _MESSAGE_CHARS = 500
 _STEP = 0.01
 _EXTRA_REPORTS = 500
-"""Reports of one call that may come sooner than the time between two allows."""
+"""Reports of one call that may be sooner than the minimum time between two."""
 _Json = dict[str, Any]
 
 
 def result_of(tool: ToolDescriptor, reply: _Json, limits: McpLimits) -> ToolResult:
-    """The result of a call; plain text is given as a text, anything else whole.
+    """The result of a call; plain text becomes a text, anything else stays structured.
 
-    What is over the limits is cut or left out, with a mark. Binary data is kept in the metadata:
-    the model reads what it is, not its bytes.
+    Content over the limits is cut or omitted, and marked. Binary data is kept in the metadata: the
+    model reads its description, not its bytes.
     """
-    kept = _Kept(limits)
+    kept = _SizeBudget(limits)
     blocks = [kept.part(it) for it in reply.get("content") or ()]
     structured = {name: reply[name] for name in ("structuredContent",) if name in reply}
     text = "\n".join(it["text"] for it in blocks if it.get("type") == "text")
@@ -41,13 +41,13 @@ def result_of(tool: ToolDescriptor, reply: _Json, limits: McpLimits) -> ToolResu
 
 
 def kept_contents(contents: list[_Json], limits: McpLimits) -> list[_Json]:
-    """The contents of a resource as the model reads them, within the limits."""
-    kept = _Kept(limits)
+    """The contents of a resource as the model reads them, cut to the limits."""
+    kept = _SizeBudget(limits)
     return [_readable(kept.part(it)) for it in contents]
 
 
-class _Kept:
-    """What is left of the limits of one result."""
+class _SizeBudget:
+    """The remaining size limits of one result."""
 
     def __init__(self, limits: McpLimits) -> None:
         self._chars, self._binary = limits.result_chars, limits.binary_chars
@@ -70,7 +70,7 @@ class _Kept:
 
 
 def _readable(part: _Json) -> _Json:
-    """A part without its bytes, which a model cannot read in this form."""
+    """A part without its bytes, which a model cannot read as base64."""
     shown = {name: it for name, it in part.items() if name not in _BYTES}
     if isinstance(part.get("resource"), dict):
         shown["resource"] = _readable(part["resource"])
@@ -79,10 +79,10 @@ def _readable(part: _Json) -> _Json:
 
 
 class Reports:
-    """Passes progress on, but not all of it.
+    """Forwards progress reports, limited in frequency.
 
-    A report passes when some time has gone by since the last one, when it is a hundredth further,
-    when it says something else, or when it is the last one.
+    A report is forwarded if enough time has passed since the last one, if it is a hundredth
+    further, if its message differs, or if it is complete.
     """
 
     def __init__(self, limits: McpLimits, clock: Clock) -> None:
@@ -93,7 +93,7 @@ class Reports:
     def report(
         self, context: ToolContext, progress: float, total: float | None, message: str | None
     ) -> None:
-        """Show progress to whoever watches the run, if it is worth it."""
+        """Forward a progress report to the run's events, unless it is too soon."""
         fraction = min(1.0, max(0.0, progress / total)) if total and total > 0 else 0.0
         message = encodable(message[:_MESSAGE_CHARS]) if message else None
         now = self._clock.monotonic_ms()

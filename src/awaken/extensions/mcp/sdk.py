@@ -41,15 +41,15 @@ _CHANGES = (types.ToolListChangedNotification, types.PromptListChangedNotificati
 
 
 @asynccontextmanager
-async def opened(
+async def open_session(
     server: McpServer, ask: Ask, person: Person | None = None
 ) -> AsyncIterator["SdkSession"]:
-    """Connect to a server; everything that belongs to the connection is gone afterwards.
+    """Connect to a server; the connection is closed completely when the context exits.
 
-    With a person it begins with a login, if the server wants one.
+    With a person it begins with a login, if the server requires one.
 
     Raises:
-        Exception: Whatever the transport or the handshake fails with.
+        Exception: Any error of the transport or the handshake.
     """
     session = SdkSession(server)
     async with AsyncExitStack() as stack:
@@ -60,10 +60,10 @@ async def opened(
             read_timeout_seconds=server.connect_ms / 1000,
             client_info=_CLIENT,
             extensions=[_APPS],
-            message_handler=session.heed,
-            sampling_callback=_asking(ask, "sampling") if server.sampling else None,
-            elicitation_callback=_asking(ask, "elicitation") if server.elicitation else None,
-            list_roots_callback=_roots(server) if server.roots else None,
+            message_handler=session.handle_message,
+            sampling_callback=_make_callback(ask, "sampling") if server.sampling else None,
+            elicitation_callback=_make_callback(ask, "elicitation") if server.elicitation else None,
+            list_roots_callback=_make_roots_callback(server) if server.roots else None,
         )
         session.client = await stack.enter_async_context(client)
         yield session
@@ -84,35 +84,35 @@ async def _target(
 
 
 class SdkSession:
-    """A connection that the SDK keeps; its answers and errors in our words.
+    """A connection of the SDK; converts its answers and errors.
 
     Raises:
-        ToolError: From every request that is not answered as it should be.
+        ToolError: By every request that fails.
     """
 
     client: Client
 
     def __init__(self, server: McpServer) -> None:
         self.ended = asyncio.Event()
-        """Set when it is of no use any more, with the reason in `why`."""
+        """Set when the connection has ended, with the reason in `why`."""
         self.changed = asyncio.Event()
-        """Set when the server says that its lists are others now."""
+        """Set when the server reports that its lists have changed."""
         self.why = ""
         self._server = server
 
     def end(self, why: str) -> None:
-        """Say that it is of no use any more; the first reason counts."""
+        """End the connection; only the first reason counts."""
         if not self.ended.is_set():
             self.why = why
             self.ended.set()
 
-    async def heed(self, message: IncomingMessage) -> None:
-        """Take in what the server tells without being asked."""
+    async def handle_message(self, message: IncomingMessage) -> None:
+        """Handle a notification of the server."""
         if isinstance(message, _CHANGES):
             self.changed.set()
 
     async def listing(self) -> Listing:
-        """Read all lists to their end, as far as the limits allow."""
+        """Read all lists completely, up to the limits."""
         offers, problems = self.client.server_capabilities, list[str]()
         tools = await self._pages("tools", problems) if offers.tools else []
         prompts = await self._pages("prompts", problems) if offers.prompts else []
@@ -125,17 +125,19 @@ class SdkSession:
         )
 
     async def hear(self) -> None:
-        """Listen for changes of the lists for as long as the server tells of them."""
+        """Listen for list changes as long as the server reports them."""
         offers = self.client.server_capabilities
         tools = bool(offers.tools and offers.tools.list_changed)
         prompts = bool(offers.prompts and offers.prompts.list_changed)
         is_modern = self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
         while is_modern and (tools or prompts):
             try:
-                told = self.client.listen(tools_list_changed=tools, prompts_list_changed=prompts)
-                # Whatever ends it, it is listened to again.
+                subscription = self.client.listen(
+                    tools_list_changed=tools, prompts_list_changed=prompts
+                )
+                # However the subscription ends, it is opened again.
                 with suppress(SubscriptionLost, TimeoutError):
-                    async with told as events:
+                    async with subscription as events:
                         async for _ in events:
                             self.changed.set()
             except MCPError as error:
@@ -147,12 +149,13 @@ class SdkSession:
     async def call(
         self, tool: str, arguments: Json, answers: Json | None, state: str | None, tell: ProgressFnT
     ) -> Json:
-        """Return the result, or what the server needs to know first, in its own words.
+        """Call a tool; returns the result, or the server's questions in the protocol's form.
 
-        What it needed to know before is in `answers`, and what it wants back with them in `state`.
+        `answers` are the answers to its earlier questions, and `state` is the state it sent with
+        them.
         """
         is_modern = self.client.protocol_version in MODERN_PROTOCOL_VERSIONS
-        # The older era has no place for them: whoever was asked to visit a page has done so.
+        # The older era has no field for them: the user has already visited the page.
         answers = answers if is_modern else None
         params = types.CallToolRequestParams(
             name=tool,
@@ -161,11 +164,11 @@ class SdkSession:
             request_state=state,
             _meta=_meta(),
         )
-        # Whoever waits for the call has a deadline; this is for when nobody does.
+        # The waiting tool call has its own deadline; this one bounds a held call.
         last_s = (self._server.limits.held_ms + self._server.call_ms) / 1000
-        with self._translated():
+        with self._translate_errors():
             try:
-                # Not `call_tool`: it would match the result against patterns of the server's own.
+                # Not `call_tool`: it would match the result against regexes of the server.
                 reply = await self.client.session.send_request(
                     types.CallToolRequest(params=params), _Reply, last_s, None, tell
                 )
@@ -176,27 +179,27 @@ class SdkSession:
         return _plain(reply)
 
     async def resources(self) -> list[Json]:
-        """The resources that the server lists, as far as the limits allow."""
+        """The resources that the server lists, up to the limits."""
         return await self._pages("resources", [])
 
     async def read(self, uri: str) -> list[Json]:
         """The contents of a resource."""
-        with self._translated():
+        with self._translate_errors():
             reply = await self.client.session.read_resource(uri, meta=_meta())
         return [_plain(it) for it in reply.contents]
 
     async def prompt(self, name: str, arguments: dict[str, str]) -> list[Json]:
         """The messages of a prompt."""
-        with self._translated():
+        with self._translate_errors():
             reply = await self.client.session.get_prompt(name, arguments, meta=_meta())
         return [_plain(it) for it in reply.messages]
 
     async def _pages(self, kind: str, problems: list[str]) -> list[Json]:
-        """Everything in a list, up to the limits; what is left out is said."""
+        """All entries of a list, up to the limits; omissions are added to `problems`."""
         limits, size, found = self._server.limits, 0, list[Json]()
         read, cursor = getattr(self.client.session, f"list_{kind}"), None
         for _ in range(limits.pages):
-            with self._translated():
+            with self._translate_errors():
                 page = await read(params=types.PaginatedRequestParams(cursor=cursor))
             for it in map(_plain, getattr(page, kind)):
                 size += len(msgspec.json.encode(it))
@@ -211,7 +214,7 @@ class SdkSession:
         return found
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         name = self._server.name
         try:
             yield
@@ -223,23 +226,23 @@ class SdkSession:
                 self.end(EXPIRED)
                 raise ServerUnavailable(f"MCP server '{name}': {EXPIRED}; try again") from error
             if error.code == types.HEADER_MISMATCH:
-                self.changed.set()  # What was listed is not what the server has.
+                self.changed.set()  # The listed tools are out of date.
             problem = f"MCP server '{name}' answered with error {error.code}: {said}"
             raise ServerFailed(problem) from error
         except (ValidationError, RuntimeError, RecursionError) as error:
-            problem = f"MCP server '{name}' gave an answer that is none ({type(error).__name__})"
+            problem = f"MCP server '{name}' gave a malformed answer ({type(error).__name__})"
             raise ServerFailed(problem) from error
 
 
 def _pages_to_visit(error: MCPError) -> Json:
-    """An error by which a server of the older era asks people, as the newer one asks them."""
+    """Convert the error by which an older server asks people to the newer protocol's form."""
     asked = UrlElicitationRequiredError.from_error(error.error).elicitations
     method = "elicitation/create"
     requests = {it.elicitation_id: {"method": method, "params": _plain(it)} for it in asked}
     return {"resultType": "input_required", "inputRequests": requests}
 
 
-def _asking(ask: Ask, kind: Kind) -> Any:
+def _make_callback(ask: Ask, kind: Kind) -> Any:
     reply = types.CreateMessageResult if kind == "sampling" else types.ElicitResult
 
     async def answer(_context: Any, params: BaseModel) -> BaseModel:
@@ -251,7 +254,7 @@ def _asking(ask: Ask, kind: Kind) -> Any:
     return answer
 
 
-def _roots(server: McpServer) -> Any:
+def _make_roots_callback(server: McpServer) -> Any:
     async def answer(_context: Any) -> types.ListRootsResult:
         return types.ListRootsResult.model_validate(server.told_roots)
 

@@ -1,10 +1,10 @@
-"""One server over its whole life: a task connects to it, keeps it, and tries it again."""
+"""One server: a background task connects to it, keeps the connection, and reconnects."""
 
 import asyncio
 import importlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,7 @@ class ConnectedServer:
     """A server, its state, its catalogue and its current connection."""
 
     refused: tuple[str, ...] = ()
-    """Why agents could not be resolved with its tools."""
+    """Why agents could not be resolved with its tools, if they could not."""
 
     def __init__(
         self, config: McpServer, clock: Clock, jitter: Jitter, publish: Publish, calls: Calls
@@ -47,9 +47,9 @@ class ConnectedServer:
         self.config, self.clock = config, clock
         self.listing = Listing()
         self.catalog = McpCatalog()
-        """The last one that could be read, also while the server is away."""
+        """The last one that could be read, also while the server is disconnected."""
         self.held: dict[str, McpExchange] = {}
-        """Calls of the older era that wait for people, by their idempotency keys."""
+        """Calls of the older era that wait for people, by idempotency key."""
         self.turns = asyncio.Semaphore(config.concurrency)
         self._jitter, self._publish, self._calls = jitter, publish, calls
         self._pins: dict[str, str] | None = None
@@ -59,29 +59,29 @@ class ConnectedServer:
         self._error: str | None = None
         self._state = ServerState.DISABLED
         self._since_ms = clock.now_ms()
-        self._moved = asyncio.Event()
+        self._state_changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self, *, is_asked_for: bool = False) -> None:
-        """Begin to connect, unless it is configured to be left alone or a task is at it."""
+        """Start to connect, unless the server is disabled or the task already runs."""
         is_running = self._task is not None and not self._task.done()
         if (self.config.enabled or is_asked_for) and not is_running:
             self._attempts = 0
             self._move(ServerState.CONNECTING)
-            self._task = asyncio.create_task(self._live())
+            self._task = asyncio.create_task(self._run())
 
     async def tried(self) -> None:
-        """Return when the first try is over, whichever way."""
+        """Wait until the first try has succeeded or failed."""
         while self._state is ServerState.CONNECTING:
-            await self._moved.wait()
+            await self._state_changed.wait()
 
     async def reached(self, state: ServerState) -> None:
-        """Return as soon as the server is in a state."""
+        """Wait until the server is in a state."""
         while self._state is not state:
-            await self._moved.wait()
+            await self._state_changed.wait()
 
     async def close(self) -> None:
-        """Disconnect, and stay so; returns when the task, the connection and all calls are gone."""
+        """Disconnect and stay disconnected; returns when the task and all calls have ended."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
@@ -89,31 +89,31 @@ class ConnectedServer:
             self._move(ServerState.DISABLED)
 
     async def login(self, person: "Person") -> None:
-        """Connect as a person who logs in, and keep the login.
+        """Connect with a person who logs in, and store the login.
 
         Raises:
             InvalidSpec: The server has no `Login`.
-            AwakenError: It failed.
+            AwakenError: The login failed.
         """
         transport = self.config.transport
         if not (isinstance(transport, Http) and isinstance(transport.oauth, Login)):
             what = f"MCP server '{self.config.name}'"
-            raise InvalidSpec(what=what, problem="nobody logs in to it: its `oauth` is no Login")
+            raise InvalidSpec(what=what, problem="it has no login: its `oauth` is not a Login")
         try:
-            async with _opened(self.config, self._ask, person) as session:
+            async with _open_session(self.config, self._ask, person) as session:
                 await session.listing()
         except Exception as error:
             logger.debug("The login failed.", exc_info=True)
             cause = _cause(error)
-            is_told = isinstance(cause, AwakenError)
-            raise cause if is_told else ServerUnavailable(_described(cause)) from None
+            is_typed = isinstance(cause, AwakenError)
+            raise cause if is_typed else ServerUnavailable(_describe_error(cause)) from None
 
     def in_use(self, tool: McpTool | None = None) -> "SdkSession":
-        """The connection, for a call of a tool as it was when the caller got it.
+        """The connection for a call of a tool in the version that the caller resolved.
 
         Raises:
-            ServerUnavailable: There is none now; nothing is waited for.
-            ToolRemoved, ToolDrifted: The tool is not there, or not the same, any more.
+            ServerUnavailable: There is no connection now; this does not wait for one.
+            ToolRemoved, ToolDrifted: The tool was removed, or has changed.
         """
         if self._session is None or self._session.ended.is_set():
             why = f": {self._error}" if self._error else ""
@@ -123,13 +123,13 @@ class ConnectedServer:
         return self._session
 
     def began(self, exchange: McpExchange) -> McpExchange:
-        """Know of a call, so that what the server asks can be told to it."""
+        """Track a call, so that the server's questions can be passed to it."""
         self._exchanges.add(exchange)
-        exchange.task.add_done_callback(partial(self._over, exchange))
+        exchange.task.add_done_callback(partial(self._on_exchange_done, exchange))
         return exchange
 
     async def decline(self, run_id: str, call_id: str) -> None:
-        """Answer a held call's question with no, and end the call."""
+        """Decline the question of a held call, and end the call."""
         for exchange in list(self.held.values()):
             context = exchange.context
             if (context.run.run_id, context.call_id) == (run_id, call_id):
@@ -138,16 +138,16 @@ class ConnectedServer:
                 await exchange.give_up()
 
     def heard(self, *, is_answer: bool) -> None:
-        """Count calls in a row without an answer; too many, and the connection is made anew."""
+        """Count consecutive calls without an answer; too many end the connection."""
         self._unheard = 0 if is_answer else self._unheard + 1
         if self._session is not None and self._unheard >= self.config.restart.failures:
             self._session.end(f"{self._unheard} calls in a row got no answer")
 
     def accept(self, tool: str) -> None:
-        """Take a drifted tool as it is now.
+        """Accept the current version of a drifted tool.
 
         Raises:
-            UnknownReference: It has not drifted.
+            UnknownReference: The tool has not drifted.
         """
         if tool not in self.catalog.drift:
             owner, known = f"MCP server '{self.config.name}'", ", ".join(self.catalog.drift)
@@ -155,7 +155,7 @@ class ConnectedServer:
         self._install(self.listing, {tool: self.catalog.drift[tool].offered})
 
     def status(self) -> ServerStatus:
-        """Where it stands."""
+        """The status of the server."""
         return ServerStatus(
             name=self.config.name,
             transport=self.config.kind,
@@ -178,20 +178,22 @@ class ConnectedServer:
             raise ToolRemoved(f"{of_server} is not offered any more")
         is_other = has_drifted or current is None or current.hash != tool.hash
         if is_other and self.config.on_drift == "refuse":
-            raise ToolDrifted(f"{of_server} has changed, and nobody has accepted it for this run")
+            raise ToolDrifted(
+                f"{of_server} has changed, and the change is not accepted for this run"
+            )
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         restart = self.config.restart
         while True:
             began_ms, generation = self.clock.monotonic_ms(), self._generation
-            cause = await self._connected()
+            cause = await self._run_connection()
             if isinstance(cause, LoginRequired):
-                await self._look_out_for_a_login()
+                await self._wait_for_login()
                 continue
             logger.warning("MCP server '%s': %s", self.config.name, self._error)
             held_ms = self.clock.monotonic_ms() - began_ms if self._generation > generation else 0
             self._attempts = 1 if held_ms >= restart.stable_ms else self._attempts + 1
-            # An address that is refused is refused every time.
+            # A refused address is refused every time.
             if isinstance(cause, InvalidInput) or self._attempts > restart.max_attempts:
                 self._move(ServerState.FAILED)
                 return
@@ -199,35 +201,35 @@ class ConnectedServer:
             if self._error != EXPIRED or self._attempts > 1:
                 await asyncio.sleep(restart.delay_ms(self._attempts, self._jitter()) / 1000)
 
-    async def _look_out_for_a_login(self) -> None:
+    async def _wait_for_login(self) -> None:
         if self._state is not ServerState.LOGIN_REQUIRED:
             logger.warning("%s", self._error)
             self._move(ServerState.LOGIN_REQUIRED)
         await asyncio.sleep(self.config.restart.cap_ms / 1000)
 
-    async def _connected(self) -> BaseException | None:
-        """Connect and stay connected; returns what ended it, if that was an error."""
+    async def _run_connection(self) -> BaseException | None:
+        """Connect and stay connected; returns the error that ended the connection, if any."""
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self.config.connect_ms / 1000):
-                    session = await stack.enter_async_context(_opened(self.config, self._ask))
+                    session = await stack.enter_async_context(_open_session(self.config, self._ask))
                     listing = await session.listing()
                 stack.push_async_callback(self._end)
                 self._generation += 1
                 self._session, self._unheard, self._error = session, 0, None
                 self._install(listing)
                 self._move(ServerState.CONNECTED)
-                await self._kept(session)
+                await self._keep_fresh(session)
                 self._error = session.why
-        except Exception as error:  # Whatever a server or its transport does, it is only its own.
+        except Exception as error:  # A failing server or transport must not affect anything else.
             logger.debug("The connection failed.", exc_info=True)
             cause = _cause(error)
-            self._error = _described(cause)
+            self._error = _describe_error(cause)
             return cause
         return None
 
     async def _end(self) -> None:
-        """No call outlives its connection."""
+        """Cancel all calls: no call outlives its connection."""
         self._session = None
         self._move(ServerState.RECONNECTING)
         tasks = [exchange.task for exchange in self._exchanges]
@@ -236,17 +238,17 @@ class ConnectedServer:
         if tasks:
             await asyncio.wait(tasks, timeout=GRACE_S)
 
-    async def _kept(self, session: "SdkSession") -> None:
+    async def _keep_fresh(self, session: "SdkSession") -> None:
         """Read the lists again whenever they change, until the connection ends."""
-        hearing = asyncio.create_task(session.hear())
+        listener = asyncio.create_task(session.hear())
         ended = asyncio.create_task(session.ended.wait())
         changed = asyncio.create_task(session.changed.wait())
-        awaited: set[asyncio.Task[Any]] = {hearing, ended, changed}
+        awaited: set[asyncio.Task[Any]] = {listener, ended, changed}
         try:
             while not ended.done():
                 done, awaited = await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
-                if hearing in done and not ended.done():
-                    hearing.result()  # Who does not hear of changes is not connected.
+                if listener in done and not ended.done():
+                    listener.result()  # Without change notifications the connection is unusable.
                 if changed in done and not ended.done():
                     await asyncio.sleep(self.config.limits.coalesce_ms / 1000)
                     session.changed.clear()
@@ -254,7 +256,7 @@ class ConnectedServer:
                     awaited.add(changed)
                     await self._refresh(session)
         finally:
-            for task in (hearing, ended, changed):
+            for task in (listener, ended, changed):
                 task.cancel()
 
     async def _refresh(self, session: "SdkSession") -> None:
@@ -262,61 +264,66 @@ class ConnectedServer:
             async with asyncio.timeout(self.config.connect_ms / 1000):
                 listing = await session.listing()
         except (TimeoutError, ToolError) as error:
-            # What was read before stays.
-            self._error = f"its lists could not be read again: {_described(error)}"
+            # The previous listing stays.
+            self._error = f"its lists could not be read again: {_describe_error(error)}"
             self.heard(is_answer=False)
         else:
             self._install(listing)
 
     def _install(self, listing: Listing, accepted: Mapping[str, str] = _NOTHING) -> None:
-        """Offer what is listed; before that it is known for good what it was."""
+        """Offer the listed tools, after their pins are stored."""
         pins, perform = self._pins, partial(self._calls, self)
-        pins = {**self._kept_pins(), **self.config.pins} if pins is None else {**pins, **accepted}
+        pins = {**self._read_pins(), **self.config.pins} if pins is None else {**pins, **accepted}
         catalog = catalog_of(listing, self.config, pins, self.catalog, perform)
         file = self.config.pin_file
         if file is not None and pins != self._pins:
             # Other processes may have seen other tools.
-            private_files.keep(file, {**self._kept_pins(), **pins})
+            private_files.keep(file, {**self._read_pins(), **pins})
         self._pins, self.listing, self.catalog = pins, listing, catalog
         self._publish(self)
 
-    def _kept_pins(self) -> dict[str, str]:
+    def _read_pins(self) -> dict[str, str]:
         file = self.config.pin_file
         return (file and private_files.read(file, dict[str, str])) or {}
 
     async def _ask(self, kind: Kind, params: Json) -> Json:
-        """Tell the call that the server asks during; it must be plain which one that is."""
+        """Pass a question to the call that it belongs to; it must be unambiguous."""
         exchange = CURRENT_EXCHANGE.get()
         if exchange is None:
             able = [it for it in self._exchanges if it.open is None and not it.task.done()]
             exchange = able[0] if len(able) == 1 else None
         if exchange not in self._exchanges or exchange is None:
-            raise ServerUnavailable("no call, or more than one, could be meant by the question")
+            raise ServerUnavailable("the question belongs to no call, or could belong to several")
         return await exchange.ask(kind, params)
 
-    def _over(self, exchange: McpExchange, task: "asyncio.Task[Json]") -> None:
+    def _on_exchange_done(self, exchange: McpExchange, task: "asyncio.Task[Json]") -> None:
         self._exchanges.discard(exchange)
         self.held.pop(exchange.context.idempotency_key, None)
         if not task.cancelled():
-            task.exception()  # Whoever still waits for it is told by the exchange.
+            task.exception()  # Marked as retrieved; the exchange raises it to the waiting caller.
 
     def _move(self, state: ServerState) -> None:
         check_transition(TRANSITIONS, f"MCP server '{self.config.name}'", self._state, state)
         self._state, self._since_ms = state, self.clock.now_ms()
-        moved, self._moved = self._moved, asyncio.Event()
+        moved, self._state_changed = self._state_changed, asyncio.Event()
         moved.set()
 
 
-def _opened(config: McpServer, ask: Ask, person: "Person | None" = None) -> Any:
-    return importlib.import_module("awaken.extensions.mcp.sdk").opened(config, ask, person)
+def _open_session(
+    config: McpServer, ask: Ask, person: "Person | None" = None
+) -> "AbstractAsyncContextManager[SdkSession]":
+    # Loaded here: the SDK is an optional dependency and takes a while to load.
+    sdk = importlib.import_module("awaken.extensions.mcp.sdk")
+    session: AbstractAsyncContextManager[SdkSession] = sdk.open_session(config, ask, person)
+    return session
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What went wrong, without the groups that libraries wrap it in."""
+    """The cause of an error, without the exception groups around it."""
     return _cause(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
-def _described(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     return f"{type(error).__name__}: {error}"[:500]

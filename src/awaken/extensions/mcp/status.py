@@ -1,4 +1,4 @@
-"""Where a server stands: its states, which of them follow each other, and what is told of it."""
+"""The status of a server: its states, their transitions, and its report."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -8,18 +8,18 @@ from awaken.contracts.record import Record, always
 
 
 class ServerState(StrEnum):
-    """What a server is to us."""
+    """The state of the connection to a server."""
 
     CONNECTING = "connecting"
-    """It is tried for the first time since it was enabled."""
+    """The first try since it was enabled."""
     CONNECTED = "connected"
     RECONNECTING = "reconnecting"
-    """It failed, and is being tried again."""
+    """It failed, and the client tries again."""
     LOGIN_REQUIRED = "login_required"
-    """Nobody is logged in to it; `last_error` names the command, and it goes on by itself then."""
+    """No user is logged in; `last_error` names the command, after which it connects by itself."""
     DISABLED = "disabled"
     FAILED = "failed"
-    """It was given up; enabling it tries again."""
+    """The client has given up; enabling the server tries again."""
 
 
 _S = ServerState
@@ -35,7 +35,7 @@ TRANSITIONS: Mapping[ServerState, frozenset[ServerState]] = {
 
 
 class Drift(Record, frozen=True, kw_only=True):
-    """A tool that is not what it was when it was pinned."""
+    """A tool that differs from its pinned version."""
 
     tool: str
     pinned: str
@@ -43,7 +43,7 @@ class Drift(Record, frozen=True, kw_only=True):
 
 
 class McpToolStatus(Record, frozen=True, kw_only=True):
-    """One tool of a server; `hash` is what `pins` takes."""
+    """One tool of a server; `hash` is the value for `pins`."""
 
     id: str
     name: str
@@ -52,20 +52,20 @@ class McpToolStatus(Record, frozen=True, kw_only=True):
 
 
 class ServerStatus(Record, frozen=True, kw_only=True):
-    """Where one server stands."""
+    """The status of one server."""
 
     name: str
     transport: str = always("")
     state: ServerState
     since_ms: int = always(0)
     generation: int = always(0)
-    """Connections so far; what belongs to an earlier one is dropped."""
+    """The number of connections so far."""
     protocol_version: str | None = None
     tools: tuple[McpToolStatus, ...] = always(())
     prompts: int = 0
     problems: tuple[str, ...] = always(())
-    """What it offers and cannot be used, and why."""
+    """Which of its tools cannot be used, and why."""
     drift: tuple[Drift, ...] = always(())
     last_error: str | None = None
     attempts: int = 0
-    """Tries in a row that failed."""
+    """Consecutive failed tries."""

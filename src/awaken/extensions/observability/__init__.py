@@ -1,9 +1,9 @@
 """Telemetry: spans, metrics and events for OpenTelemetry, statistics, and logs as JSON.
 
-`ObservabilityPlugin` watches runs from around and changes nothing in them. `RuntimeStatistics`
-counts how long agents, models and tools take. `JsonLogFormatter` and `RunContextFilter` write logs
-that name the run and the trace, `TextLogFormatter` lines for people. Whatever people, models,
-tools and errors said goes through `Redactor` before it leaves the process; names and ids do not.
+`ObservabilityPlugin` observes runs and changes nothing in them. `RuntimeStatistics` measures how
+long agents, models and tools take. `JsonLogFormatter` and `RunContextFilter` write logs that name
+the run and the trace, `TextLogFormatter` writes text lines. All texts of users, models, tools and
+errors go through `Redactor` before they leave the process; names and ids do not.
 """
 
 from awaken.contracts.plugins.statistics import Statistics, Timing

@@ -1,4 +1,4 @@
-"""The span of a call: what those of models and of tools have in common."""
+"""The common part of the spans of model calls and tool calls."""
 
 from abc import ABC, abstractmethod
 from types import TracebackType
@@ -12,7 +12,7 @@ from .watched_run import Attributes, WatchedRun
 
 
 class CallSpan(ABC):
-    """A span with its scope: entered before the call, left after it, in the same task."""
+    """A span with its scope, entered before the call and left after it in the same task."""
 
     __slots__ = ("_failure", "_run", "_scope", "_span", "_started")
 
@@ -52,4 +52,4 @@ class CallSpan(ABC):
 
     @abstractmethod
     def _finish(self, took: float, error: BaseException | None) -> None:
-        """Measure it."""
+        """Record the metrics of the call."""

@@ -1,11 +1,11 @@
-"""The calls of models."""
+"""The spans of model calls."""
 
 from typing import Any
 
 from opentelemetry._logs import SeverityNumber
 from opentelemetry.trace import SpanKind
 
-from awaken.contracts.messages.usage import TokenUsage
+from awaken.contracts.messages.message import TokenUsage
 from awaken.contracts.models.errors import ContentFiltered
 from awaken.contracts.models.inference import Effort, InferenceRequest, StreamResult, VendorAnswer
 from awaken.contracts.plugins.instruments import ModelCall
@@ -22,7 +22,7 @@ _NAME_CHARS = 256
 class ChatSpan(CallSpan):
     """A call of a model."""
 
-    __slots__ = ("_answer", "_call", "_first_chunk", "_labels", "_told", "_usage")
+    __slots__ = ("_answer", "_attributes", "_call", "_first_chunk", "_labels", "_usage")
 
     def __init__(self, run: WatchedRun, call: ModelCall) -> None:
         super().__init__(run)
@@ -33,9 +33,9 @@ class ChatSpan(CallSpan):
             names.REQUEST_MODEL: call.request.upstream_model,
             **server_attributes(call.server),
         }
-        """What metrics tell calls apart by."""
-        self._told: Attributes = {}
-        """What the span says, without content."""
+        """The attributes of the metrics."""
+        self._attributes: Attributes = {}
+        """The attributes of the span, without content."""
         self._first_chunk: float | None = None
         self._answer: StreamResult | None = None
         self._usage = TokenUsage()
@@ -43,7 +43,7 @@ class ChatSpan(CallSpan):
     def __enter__(self) -> "ChatSpan":
         run, call = self._run, self._call
         run.inferences += 1
-        self._told = {
+        self._attributes = {
             **self._labels,
             names.AGENT: call.agent_id,
             names.MODEL: call.model_id,
@@ -51,31 +51,33 @@ class ChatSpan(CallSpan):
             **run.ids,
             **_request_attributes(call.request),
         }
-        self._begin(f"chat {call.request.upstream_model}", SpanKind.CLIENT, self._told)
+        self._begin(f"chat {call.request.upstream_model}", SpanKind.CLIENT, self._attributes)
         return self
 
     def begun(self) -> None:
-        """Note how long the first piece took."""
+        """Record the time to the first piece of the answer."""
         if self._first_chunk is None:
             self._first_chunk = self._run.telemetry.seconds() - self._started
-            self._tell({names.RESPONSE_TIME_TO_FIRST_CHUNK: self._first_chunk})
+            self._set_attributes({names.RESPONSE_TIME_TO_FIRST_CHUNK: self._first_chunk})
 
     def ended(self, answer: StreamResult, usage: TokenUsage | None) -> None:
-        """Note what it has said."""
+        """Record the answer and its usage."""
         self._answer, self._usage = answer, usage or TokenUsage()
         named = _vendor_attributes(answer.vendor)
         if names.RESPONSE_MODEL in named:
             self._labels[names.RESPONSE_MODEL] = named[names.RESPONSE_MODEL]
-        self._tell(named | _usage_attributes(self._usage))
+        self._set_attributes(named | _usage_attributes(self._usage))
         if answer.stop_reason is not None:
-            self._tell_reason(FINISH_REASONS[answer.stop_reason])
+            self._set_finish_reason(FINISH_REASONS[answer.stop_reason])
 
     def _finish(self, took: float, error: BaseException | None) -> None:
         if error is not None:
-            self._tell_reason("content_filter" if isinstance(error, ContentFiltered) else "error")
-            self._tell_exception(error)
+            self._set_finish_reason(
+                "content_filter" if isinstance(error, ContentFiltered) else "error"
+            )
+            self._emit_exception(error)
         self._measure(took)
-        self._tell_content()
+        self._write_content()
 
     def _measure(self, took: float) -> None:
         meters, labels, usage = self._run.telemetry.meters, self._labels, self._usage
@@ -86,15 +88,15 @@ class ChatSpan(CallSpan):
                 meters.tokens.record(count, {**labels, names.TOKEN_TYPE: kind})
         meters.duration.record(took, labels | self._error())
 
-    def _tell(self, attributes: Attributes) -> None:
-        self._told |= attributes
+    def _set_attributes(self, attributes: Attributes) -> None:
+        self._attributes |= attributes
         self._span.set_attributes(attributes)
 
-    def _tell_reason(self, reason: str) -> None:
+    def _set_finish_reason(self, reason: str) -> None:
         self._run.finish_reasons = (reason,)
-        self._tell({names.RESPONSE_FINISH_REASONS: (reason,)})
+        self._set_attributes({names.RESPONSE_FINISH_REASONS: (reason,)})
 
-    def _tell_exception(self, error: BaseException) -> None:
+    def _emit_exception(self, error: BaseException) -> None:
         run = self._run
         run.telemetry.logger.emit(
             event_name=names.EVENT_EXCEPTION,
@@ -105,7 +107,7 @@ class ChatSpan(CallSpan):
             },
         )
 
-    def _tell_content(self) -> None:
+    def _write_content(self) -> None:
         run, request = self._run, self._call.request
         capture, writer = run.capture, run.writer
         if not (capture.is_on_events or (capture.is_on_spans and self._span.is_recording())):
@@ -123,7 +125,7 @@ class ChatSpan(CallSpan):
             run.telemetry.logger.emit(
                 event_name=names.EVENT_DETAILS,
                 severity_number=SeverityNumber.DEBUG,
-                attributes={**self._told, **self._error(), **said},
+                attributes={**self._attributes, **self._error(), **said},
             )
 
 
@@ -146,7 +148,7 @@ def _request_attributes(request: InferenceRequest) -> Attributes:
 
 
 def _vendor_attributes(vendor: VendorAnswer | None) -> Attributes:
-    """What the vendor calls its answer. It is cut, for nobody knows the vendor."""
+    """The vendor's id and model of the answer, cut because vendors are not trusted."""
     if vendor is None:
         return {}
     found = {names.RESPONSE_ID: vendor.id, names.RESPONSE_MODEL: vendor.model}

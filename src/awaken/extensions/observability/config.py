@@ -1,4 +1,4 @@
-"""What is told about an agent: its section `observability`, and the environment's default."""
+"""The section `observability` of an agent, and its default from the environment."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -12,12 +12,12 @@ from awaken.contracts.specs.agents import AgentSpec
 
 SECTION = "observability"
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""The variable by which OpenTelemetry lets operators capture content."""
+"""OpenTelemetry's variable for the capture of content."""
 CONTENT_CHARS = 8_192
 
 
 class ContentCapture(StrEnum):
-    """Where messages, arguments and results are written, redacted and cut."""
+    """Where messages, arguments and results are recorded, redacted and cut."""
 
     NOTHING = "no_content"
     SPANS = "span_only"
@@ -40,20 +40,20 @@ class ContentCapture(StrEnum):
 
 
 class ObservabilityConfig(StrictRecord, frozen=True, kw_only=True):
-    """What may be told about one agent; absent fields are as the plugin has them."""
+    """What is recorded about one agent; absent fields default to those of the plugin."""
 
     is_watched: bool = True
     """Whether runs that begin with this agent have spans and metrics."""
     content: ContentCapture | None = None
     content_chars: Annotated[int, Meta(ge=0, le=1_000_000)] | None = None
-    """How much of each text is kept."""
+    """The maximum length of each text."""
 
 
 def config_of(agent: AgentSpec) -> ObservabilityConfig:
-    """The agent's section.
+    """Read the agent's section.
 
     Raises:
-        InvalidPluginConfig: It does not fit.
+        InvalidPluginConfig: The section is invalid.
     """
     try:
         return agent.config(SECTION, ObservabilityConfig)
@@ -64,7 +64,7 @@ def config_of(agent: AgentSpec) -> ObservabilityConfig:
 
 
 def content_of(environment: Mapping[str, str]) -> ContentCapture:
-    """What the environment wants captured; what it does not understand captures nothing."""
+    """The capture mode that the environment sets; an unknown value captures nothing."""
     wanted = environment.get(CONTENT_VARIABLE, "").strip().lower()
     try:
         return ContentCapture(wanted)

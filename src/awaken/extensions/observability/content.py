@@ -1,6 +1,6 @@
-"""Messages in the form that the conventions give them, redacted and bounded.
+"""Messages in the form of the semantic conventions, redacted and bounded.
 
-What is bytes is only named, never copied.
+Binary content is described, never copied.
 """
 
 from collections import deque
@@ -30,7 +30,7 @@ from .redactor import CUT, Redactor
 
 VALUE_TEXTS = 4
 MESSAGES_TEXTS = 16
-"""How many texts of full length a value, and the messages of a request, have room for."""
+"""The size limits of a value and of a request's messages, in texts of full length."""
 MESSAGES_CHARS_MIN = 1_024
 TOOLS_MAX = 128
 FINISH_REASONS = {
@@ -45,13 +45,13 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 class ContentWriter(Record, frozen=True, kw_only=True):
-    """Writes content so that it may be seen outside."""
+    """Converts content to redacted and bounded JSON."""
 
     redactor: Redactor
     limit: int
 
     def value(self, value: Any) -> Json:
-        """Arguments or a result; a large one becomes a text that is cut."""
+        """Arguments or a result; a large value becomes a cut text."""
         clean = self.redactor.value(value, self.limit)
         text = encoded(clean)
         return clean if len(text) <= self.limit * VALUE_TEXTS else text[: self.limit] + CUT
@@ -61,7 +61,7 @@ class ContentWriter(Record, frozen=True, kw_only=True):
         return [self._text(text) for text in request.system]
 
     def input(self, request: InferenceRequest) -> Json:
-        """The latest messages of a request, as many as there is room for."""
+        """The latest messages of a request, as many as fit."""
         found: deque[Json] = deque()
         room = MESSAGES_CHARS_MIN + self.limit * MESSAGES_TEXTS
         for message in reversed(request.messages):
@@ -73,7 +73,7 @@ class ContentWriter(Record, frozen=True, kw_only=True):
         return list(found)
 
     def output(self, answer: StreamResult) -> Json:
-        """The answer, as the one message that it is."""
+        """The answer as one message."""
         parts = [*self._blocks(answer.content), *self._calls(answer.tool_calls)]
         reason = FINISH_REASONS.get(answer.stop_reason) if answer.stop_reason else None
         message = {"role": Role.ASSISTANT.value, "parts": parts, "finish_reason": reason or "stop"}
@@ -104,7 +104,7 @@ class ContentWriter(Record, frozen=True, kw_only=True):
                     said = self.redactor.text(text_of(content), self.limit)
                     yield {"type": "tool_call_response", "id": id_, "response": said}
                 case Image() | Document() | Audio() | Video():
-                    yield self._named_bytes(block)
+                    yield self._describe_bytes(block)
 
     def _calls(self, calls: Iterable[ToolCall]) -> Iterator[Json]:
         for call in calls:
@@ -116,7 +116,7 @@ class ContentWriter(Record, frozen=True, kw_only=True):
     def _text(self, text: str) -> Json:
         return {"type": "text", "content": self.redactor.text(text, self.limit)}
 
-    def _named_bytes(self, block: Image | Document | Audio | Video) -> Json:
+    def _describe_bytes(self, block: Image | Document | Audio | Video) -> Json:
         modality = type(block).__name__.lower()
         source = block.source
         if isinstance(source, Base64Source):
@@ -127,5 +127,5 @@ class ContentWriter(Record, frozen=True, kw_only=True):
 
 
 def encoded(value: Json) -> str:
-    """JSON as a text, for spans, which have no other form for it."""
+    """Encode JSON as text, the only form that span attributes support."""
     return _encode(value).decode()

@@ -1,7 +1,7 @@
-"""Log lines: JSON, one object on one line, with the run and the trace it belongs to, or text.
+"""Log lines: one JSON object per line with its run and trace, or text.
 
-Nothing that was logged can break out of its field or look like another line: control characters
-are spelled out, long texts are cut, and secrets are taken out.
+No logged text can break out of its field or look like another line: control characters are
+escaped, long texts are cut, and secrets are removed.
 """
 
 import json
@@ -18,14 +18,14 @@ FIELD_CHARS = 8_192
 STACK_MARK = "  | "
 _TRACEPARENT_PARTS = 4
 _OWN = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
-"""What every record has; the rest was given by whoever logs."""
+"""The attributes of every record; all others come from the logging call."""
 
 
 class RunContextFilter(logging.Filter):
-    """Notes on each record whose code logged it, and in which trace."""
+    """Adds the current run and trace to each record."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Let everything pass; a record that names its run keeps it."""
+        """Accept every record; a record that names its run keeps it."""
         run, trace = CURRENT_RUN.get(), CURRENT_TRACE.get()
         if run is not None and not hasattr(record, "run_id"):
             record.run_id = run.run_id
@@ -49,7 +49,7 @@ class JsonLogFormatter(logging.Formatter):
         self._limit = field_chars
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line; ASCII, so that no terminal finds anything in it to obey."""
+        """Format one line of ASCII, so that it contains no terminal control sequences."""
         at = datetime.fromtimestamp(record.created, UTC)
         line: dict[str, Any] = {
             "time": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -75,7 +75,7 @@ class TextLogFormatter(logging.Formatter):
         self._limit = field_chars
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record; no line after its first begins like one."""
+        """Format the record; no line after its first looks like another record."""
         at = datetime.fromtimestamp(record.created, UTC)
         message = printable(self._redactor.text(record.getMessage(), self._limit))
         head = f"{at:%Y-%m-%d %H:%M:%S}Z {record.levelname} {printable(record.name)}: {message}"
@@ -86,7 +86,7 @@ class TextLogFormatter(logging.Formatter):
 
 
 def json_handler(handler: logging.Handler, redactor: Redactor | None = None) -> logging.Handler:
-    """A handler whose lines are JSON and name their run."""
+    """Configure a handler to write JSON lines that name their run."""
     handler.addFilter(RunContextFilter())
     handler.setFormatter(JsonLogFormatter(redactor))
     return handler

@@ -1,4 +1,4 @@
-"""The metrics of the conventions, with the boundaries they ask for, if they ask for any."""
+"""The metrics of the conventions, with the bucket boundaries that the conventions define."""
 
 from opentelemetry.metrics import Meter
 
@@ -11,7 +11,7 @@ _CALLS = [1, 2, 4, 8, 16, 32, 64, 128]
 
 
 class Meters:
-    """One histogram for each thing that is measured."""
+    """The histograms."""
 
     def __init__(self, meter: Meter) -> None:
         make = meter.create_histogram

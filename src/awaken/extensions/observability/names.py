@@ -1,7 +1,7 @@
 """Every name that telemetry uses.
 
-Those of `awaken` are our own; all others are in the registry of the GenAI semantic conventions, of
-the versions that a test names.
+Names with `awaken` are this project's; all others are in the registry of the GenAI semantic
+conventions, in the versions that a test names.
 """
 
 AGENT_DESCRIPTION = "gen_ai.agent.description"
@@ -56,13 +56,13 @@ METRIC_AGENT_TOOLS = "gen_ai.invoke_agent.tool_calls"
 METRIC_TOOL_DURATION = "gen_ai.execute_tool.duration"
 
 ADAPTER = "awaken.adapter"
-"""The protocol that the request came through."""
+"""The protocol of the request."""
 AGENT = "awaken.agent.id"
-"""Who speaks; after a handoff another agent than the span of the run names."""
+"""The active agent; after a handoff it differs from the agent of the run's span."""
 ATTEMPT = "awaken.tool.attempt"
 IS_CONTINUED = "awaken.run.is_continued"
 MODEL = "awaken.model.id"
-"""The model as the agent names it; the conventions name the vendor's."""
+"""The model id of the agent; the conventions record the vendor's model."""
 PARENT_RUN = "awaken.parent_run.id"
 RUN = "awaken.run.id"
 STEP = "awaken.step"
@@ -88,5 +88,5 @@ _PROVIDERS = {
 
 
 def provider_name(provider: str) -> str:
-    """A provider as the conventions call it; one that they do not know keeps its own name."""
+    """The name of a provider in the conventions; an unknown provider keeps its own name."""
     return _PROVIDERS.get(provider, provider)

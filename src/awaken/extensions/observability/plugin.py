@@ -1,4 +1,4 @@
-"""The observability plugin: two instruments for each run, one that tells and one that counts."""
+"""The observability plugin: for each run, one instrument for telemetry and one for statistics."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -30,12 +30,12 @@ from .watched_run import WatchedRun
 
 
 class ObservabilityPlugin(Plugin):
-    """Tells OpenTelemetry what runs do, and counts how long it takes.
+    """Reports runs to OpenTelemetry, and measures how long they take.
 
-    Without providers it uses those of the process, and tells nothing while there are none.
-    Content is captured only when somebody asks for it, here, in the agent's section, or by
-    OpenTelemetry's variable; it is always redacted, by `redact` as well if it is given.
-    Statistics are kept when they are wanted: a server keeps its own.
+    Without `providers` it uses those of the process, and reports nothing while there are none.
+    Content is captured only if the application enables it here, in the agent's section, or by
+    OpenTelemetry's variable. It is always redacted, also by `redact` if that is given.
+    Statistics are optional: a server keeps its own.
     """
 
     name = SECTION
@@ -59,8 +59,8 @@ class ObservabilityPlugin(Plugin):
         self._has_hooks = False
 
     def register(self, registrar: PluginRegistrar) -> None:
-        """Watch the runs that begin with the agent."""
-        # A run that waited may have noted its span in a process where somebody listened.
+        """Instrument the runs that begin with the agent."""
+        # A suspended run may have stored its span in a process that had telemetry.
         registrar.key(SPANS_OF_RUN)
         registrar.instrument(self._instrument)
         if self._keeps_statistics:
@@ -71,7 +71,7 @@ class ObservabilityPlugin(Plugin):
             registrar.observer(Phase.RUN_START, link_span)
 
     async def open(self, host: PluginHost) -> None:
-        """Link runs as well if somebody listens by now who did not when agents were made."""
+        """Resolve the agents again if telemetry was installed after they were resolved."""
         if not self._has_hooks and self._source.telemetry(is_urgent=True) is not None:
             host.renew()
 
@@ -83,12 +83,12 @@ class ObservabilityPlugin(Plugin):
         """Check the section.
 
         Raises:
-            InvalidPluginConfig: It does not fit.
+            InvalidPluginConfig: The section is invalid.
         """
         return config_of(agent)
 
     def statistics(self) -> Statistics:
-        """How long agents, models and tools took over the last day, if statistics are kept."""
+        """How long agents, models and tools took over the last day, if statistics are enabled."""
         return self._statistics.snapshot()
 
     def _instrument(self, run: RunIdentity, agent: AgentSpec) -> Instrument | None:

@@ -1,6 +1,6 @@
-"""What everything passes that leaves the process: secrets and personal data are taken out.
+"""Removes secrets and personal data from all texts that leave the process.
 
-It errs on the side of taking out too much.
+In doubt it removes too much.
 """
 
 import re
@@ -24,7 +24,7 @@ _SECRET_NAME = re.compile(
 
 
 class Redactor:
-    """Takes out secrets and personal data, always, and whatever else `more` takes out."""
+    """Removes secrets and personal data, and then applies `more`."""
 
     __slots__ = ("_more",)
 
@@ -32,7 +32,7 @@ class Redactor:
         self._more = more
 
     def text(self, text: str, limit: int | None = None) -> str:
-        """A text without them, cut to a length; what a cut leaves of a secret is not kept."""
+        """Redact a text and cut it to a length; a cut never leaves part of a secret."""
         head = text if len(text) <= _SCANNED_CHARS else _whole_words(text[:_SCANNED_CHARS])
         clean = redacted(encodable(head))
         if self._more is not None:
@@ -43,8 +43,10 @@ class Redactor:
         return clean + CUT if is_cut else clean
 
     def value(self, value: Any, limit: int | None = None, depth: int = 0) -> Any:
-        """A JSON value without them; what has the name of a secret is taken out whole."""
-        if value is None or isinstance(value, bool) or _is_finite(value):
+        """Redact a JSON value; the value of a field with a secret's name is removed."""
+        # JSON has neither infinities nor NaN: those become texts.
+        is_finite = isinstance(value, float) and isfinite(value)
+        if value is None or isinstance(value, bool) or is_finite:
             return value
         if isinstance(value, int) and abs(value) < _INT_MAX:
             return value
@@ -62,12 +64,7 @@ class Redactor:
         return key, MARK if is_secret else self.value(value, limit, depth + 1)
 
 
-def _is_finite(value: object) -> bool:
-    """Whether it is a broken number that JSON has: it has neither infinities nor what is none."""
-    return isinstance(value, float) and isfinite(value)
-
-
 def _whole_words(text: str) -> str:
-    """A text that was cut, without the word in which it was: it may be half a secret."""
+    """A cut text without its last word, which may be half a secret."""
     end = max(text.rfind(space) for space in " \n\t")
     return text[: max(end, 0)]

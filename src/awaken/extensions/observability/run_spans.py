@@ -1,4 +1,4 @@
-"""One run as telemetry sees it. Each instrument belongs to one run and knows of no other."""
+"""The span of a run, and the instrument that makes it. Each instrument belongs to one run."""
 
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -6,8 +6,7 @@ from types import TracebackType
 from opentelemetry.trace import SpanKind, StatusCode
 
 from awaken.contracts.lifecycle import Failed, Suspended, Termination
-from awaken.contracts.messages.message import ToolCall
-from awaken.contracts.messages.usage import TokenUsage
+from awaken.contracts.messages.message import TokenUsage, ToolCall
 from awaken.contracts.models.addresses import server_of
 from awaken.contracts.plugins.instruments import ModelCall, ModelWatch, RunWatch, ToolWatch
 from awaken.contracts.specs.agents import AgentSpec, RemoteEndpoint
@@ -23,7 +22,7 @@ _OPERATION = "invoke_agent"
 
 
 class RunInstrument:
-    """Watches one run."""
+    """Records the telemetry of one run."""
 
     __slots__ = ("_run",)
 
@@ -31,26 +30,26 @@ class RunInstrument:
         self._run = run
 
     def run(self, *, is_continued: bool) -> AbstractContextManager[RunWatch]:
-        """Watch the run itself."""
+        """Make the span of the run."""
         return RunSpan(self._run, is_continued=is_continued)
 
     def model_call(self, call: ModelCall) -> AbstractContextManager[ModelWatch]:
-        """Watch a call of a model."""
+        """Make the span of a model call."""
         return ChatSpan(self._run, call)
 
     def tool_call(
         self, call: ToolCall, tool: ToolDescriptor, attempt: int
     ) -> AbstractContextManager[ToolWatch]:
-        """Watch a call of a tool."""
+        """Make the span of a tool call."""
         return ToolSpan(self._run, call, tool, attempt)
 
     def handed_over(self, agent: AgentSpec) -> None:
-        """Hear that another agent speaks from now on."""
+        """Record that another agent is active from now on."""
         self._run.hand_over(agent)
 
 
 class RunSpan:
-    """The span of a run, from when it begins here, or goes on, until it ends or waits."""
+    """The span of a run in this process, from its start or resumption until it ends or waits."""
 
     __slots__ = ("_is_continued", "_remote", "_run", "_scope", "_started", "_termination")
 
@@ -58,7 +57,7 @@ class RunSpan:
         self._run = run
         self._is_continued = is_continued
         self._remote = _remote_attributes(run.agent.endpoint)
-        """Who executes it, if that is somebody else."""
+        """The attributes of the remote backend, if one executes the run."""
         self._termination: Termination | None = None
         self._started = 0.0
         self._scope: Scope | None = None
@@ -76,7 +75,7 @@ class RunSpan:
         return self
 
     def ended(self, termination: Termination, usage: TokenUsage) -> None:
-        """Say how it ended."""
+        """Record how the run ended."""
         self._termination = termination
         span = self._run.span
         span.set_attribute(names.TERMINATION, str(termination.__struct_config__.tag))
@@ -111,7 +110,7 @@ class RunSpan:
         run, meters = self._run, self._run.telemetry.meters
         took = run.telemetry.seconds() - self._started
         if self._remote:
-            # One that runs elsewhere is a call of this process, as that of a model is.
+            # A remote run is a client call of this process, as a model call is.
             labels = {names.OPERATION_NAME: _OPERATION, **self._remote}
             meters.duration.record(took, {**labels, **failed})
             return

@@ -1,4 +1,4 @@
-"""Being inside a span: what happens below finds it, here and behind every request that goes out."""
+"""Makes a span current: for spans below it, and for the headers of outgoing requests."""
 
 from contextvars import Token
 
@@ -25,14 +25,14 @@ class Scope:
         )
 
     def leave(self) -> None:
-        """Go back to where it was entered, in the same task."""
+        """Restore the previous context, in the task that entered it."""
         if self._trace is not None:
             CURRENT_TRACE.reset(self._trace)
         otel.detach(self._context)
 
 
 def trace_context(span: trace.Span) -> TraceContext | None:
-    """A span as headers name it; None for one that is nowhere."""
+    """The trace headers of a span; None for an invalid span."""
     found = span.get_span_context()
     if not found.is_valid:
         return None
@@ -41,15 +41,15 @@ def trace_context(span: trace.Span) -> TraceContext | None:
 
 
 def span_context(found: TraceContext) -> trace.SpanContext:
-    """The span that headers name."""
+    """The span that trace headers name."""
     return trace.get_current_span(_W3C.extract(found.headers, otel.Context())).get_span_context()
 
 
 def context_above() -> otel.Context:
-    """What a run belongs to: the span that called it here, or else the trace it was given.
+    """The parent context of a run: the current span, or else the trace that the run was given.
 
-    A span of this process counts only if it is part of the trace that the run was given, so that
-    a run which goes on in somebody else's call stack stays where it belongs.
+    The current span counts only if it is part of the run's trace, so that a run that resumes in
+    the call stack of another request stays in its own trace.
     """
     here = otel.get_current()
     given = CURRENT_TRACE.get()
@@ -62,5 +62,5 @@ def context_above() -> otel.Context:
 
 
 def error_type(error: BaseException) -> str:
-    """A short name for what went wrong: awaken's own code, or the name of the exception."""
+    """A short name of an error: its code, or the name of the exception."""
     return error.code if isinstance(error, AwakenError) else type(error).__qualname__

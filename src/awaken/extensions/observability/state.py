@@ -1,4 +1,4 @@
-"""What a run keeps about its spans, so that one that goes on elsewhere names the one before."""
+"""The spans of a run in its state, so that a resumed run links to its previous span."""
 
 from opentelemetry import trace
 
@@ -11,7 +11,7 @@ from .scopes import span_context, trace_context
 
 
 class SpansOfRun(Record, frozen=True, kw_only=True):
-    """The span in which a run executes, and the one in which it did before it waited."""
+    """The span in which a run executes, and the one before it was suspended."""
 
     current: TraceContext | None = None
     former: TraceContext | None = None
@@ -23,7 +23,7 @@ SPANS_OF_RUN = StateKey[SpansOfRun, SpansOfRun](
 
 
 async def note_span(context: RunStartContext) -> StateCommand | None:
-    """Keep the span that the run executes in."""
+    """Store the span in which the run executes."""
     current = trace_context(trace.get_current_span())
     known = context.state(SPANS_OF_RUN)
     if current is None or current == known.current:
@@ -33,7 +33,7 @@ async def note_span(context: RunStartContext) -> StateCommand | None:
 
 
 async def link_span(context: RunStartContext) -> None:
-    """Link the span of a run that goes on to the one before."""
+    """Link the span of a resumed run to the previous one."""
     noted = context.state(SPANS_OF_RUN)
     span = trace.get_current_span()
     if noted.former is not None and noted.current == trace_context(span):

@@ -1,7 +1,7 @@
 """How long agents, models and tools take in this process, over the last day.
 
-Time is cut into buckets; each keeps exact counts, and durations in bins that are 4 % wide. Memory
-is bounded by the number of names that are told apart; all others are counted as `other`.
+Time is divided into buckets; each keeps exact counts, and durations in bins that are 4 % wide.
+Memory is bounded by the number of distinct names; all further names are counted as `other`.
 """
 
 import time
@@ -13,8 +13,7 @@ from types import TracebackType
 from awaken.contracts.clock import Clock
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.lifecycle import Failed, Termination
-from awaken.contracts.messages.message import ToolCall
-from awaken.contracts.messages.usage import TokenUsage
+from awaken.contracts.messages.message import TokenUsage, ToolCall
 from awaken.contracts.models.inference import StreamResult
 from awaken.contracts.plugins.instruments import Instrument, ModelCall
 from awaken.contracts.plugins.statistics import Statistics, Timing
@@ -28,7 +27,7 @@ NAMES_MAX = 200
 OTHER = "other"
 _BIN = log(1.04)
 _LEAST_MS, _MOST_MS = 0.001, BUCKETS * BUCKET_MS
-"""What is shorter or longer is told apart no further, so that bins are few."""
+"""Shorter and longer durations share a bin, so that there are few bins."""
 
 
 class _Bucket:
@@ -43,7 +42,7 @@ class _Bucket:
 
 
 class Series:
-    """The durations of one thing."""
+    """The durations of one agent, model or tool."""
 
     __slots__ = ("_buckets",)
 
@@ -51,7 +50,7 @@ class Series:
         self._buckets: deque[_Bucket] = deque(maxlen=BUCKETS)
 
     def add(self, index: int, ms: float, *, is_error: bool) -> None:
-        """Count one."""
+        """Add one duration."""
         if not self._buckets or self._buckets[-1].index < index:
             self._buckets.append(_Bucket(index))
         bucket = self._buckets[-1]
@@ -62,7 +61,7 @@ class Series:
         bucket.bins[place] = bucket.bins.get(place, 0) + 1
 
     def timing(self, first: int) -> Timing | None:
-        """What happened since a bucket began; None when nothing did."""
+        """The timing since a bucket began; None without durations."""
         recent = [it for it in self._buckets if it.index >= first]
         count = sum(it.count for it in recent)
         if not count:
@@ -79,7 +78,7 @@ class Series:
 
 
 class RuntimeStatistics:
-    """Counts the runs of one process."""
+    """Measures the runs of one process."""
 
     def __init__(self, clock: Clock, seconds: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -89,11 +88,11 @@ class RuntimeStatistics:
         self.tools: dict[str, Series] = {}
 
     def instrument(self, run: RunIdentity, agent: AgentSpec) -> Instrument:
-        """Watch one run."""
+        """Make the instrument of one run."""
         return RunCounter(self, agent)
 
     def add(self, kind: dict[str, Series], name: str, started: float, *, is_error: bool) -> None:
-        """Count something that is over."""
+        """Add the duration of something that has ended."""
         series = kind.get(name)
         if series is None:
             name = name if len(kind) < NAMES_MAX else OTHER
@@ -102,7 +101,7 @@ class RuntimeStatistics:
         series.add(index, (self.seconds() - started) * 1000, is_error=is_error)
 
     def snapshot(self) -> Statistics:
-        """Everything of the last day."""
+        """The statistics of the last day."""
         first = self._clock.now_ms() // BUCKET_MS - BUCKETS + 1
         return Statistics(
             window_ms=BUCKETS * BUCKET_MS,
@@ -113,7 +112,7 @@ class RuntimeStatistics:
 
 
 class RunCounter:
-    """Counts one run and its calls."""
+    """Measures one run and its calls."""
 
     __slots__ = ("_agent_id", "_statistics")
 
@@ -122,24 +121,24 @@ class RunCounter:
         self._agent_id = agent.id
 
     def run(self, *, is_continued: bool) -> "CountedRun":
-        """Count the run, up to its end or until it waits."""
+        """Measure the run until it ends or waits."""
         statistics = self._statistics
         return CountedRun(statistics, statistics.agents, self._agent_id)
 
     def model_call(self, call: ModelCall) -> "CountedModelCall":
-        """Count a call of a model."""
+        """Measure a model call."""
         return CountedModelCall(self._statistics, self._statistics.models, call.model_id)
 
     def tool_call(self, call: ToolCall, tool: ToolDescriptor, attempt: int) -> "CountedToolCall":
-        """Count a call of a tool."""
+        """Measure a tool call."""
         return CountedToolCall(self._statistics, self._statistics.tools, tool.id)
 
     def handed_over(self, agent: AgentSpec) -> None:
-        """The run stays with the agent that it began with."""
+        """Do nothing: the run counts for the agent that it began with."""
 
 
 class Counted:
-    """Something while it goes on."""
+    """Measures something while it runs."""
 
     __slots__ = ("_is_error", "_kind", "_name", "_started", "_statistics")
 
@@ -182,10 +181,10 @@ class CountedModelCall(Counted):
         return self
 
     def begun(self) -> None:
-        """The whole answer counts."""
+        """Do nothing: the whole answer is measured."""
 
     def ended(self, answer: StreamResult, usage: TokenUsage | None) -> None:
-        """One that failed is left with its error."""
+        """Do nothing: a failed call exits with its error."""
 
 
 class CountedToolCall(Counted):
@@ -207,7 +206,7 @@ def _timings(kind: dict[str, Series], first: int) -> dict[str, Timing]:
 
 
 def _percentiles(buckets: Iterable[_Bucket], count: int) -> tuple[float, float, float]:
-    """Of all that were counted; each is at most 2 % off."""
+    """The percentiles over the buckets; each is at most 2 % off."""
     bins = Counter[int]()
     for bucket in buckets:
         for place, times in bucket.bins.items():

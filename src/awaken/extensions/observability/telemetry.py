@@ -1,4 +1,4 @@
-"""The way to OpenTelemetry: what the application installed, or nothing."""
+"""Access to OpenTelemetry: the providers that the application installed, or none."""
 
 import time
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from .meters import Meters
 _SCOPE = "awaken"
 _LOOK_S = 1.0
 _SILENT = frozenset({"opentelemetry.trace", "opentelemetry.metrics", "opentelemetry._logs"})
-"""Where the providers are from that do nothing; those of an SDK are from somewhere else."""
+"""The modules of the providers that do nothing; those of an SDK are in other modules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Providers:
-    """Where telemetry goes; absent ones are those that are installed for the process."""
+    """Where telemetry goes; absent ones default to those of the process."""
 
     tracers: trace.TracerProvider | None = None
     meters: metrics.MeterProvider | None = None
@@ -26,7 +26,7 @@ class Providers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telemetry:
-    """What spans, metrics and events are made with."""
+    """The tracer, meters and logger in use."""
 
     tracer: trace.Tracer
     meters: Meters
@@ -35,7 +35,7 @@ class Telemetry:
 
 
 class TelemetrySource:
-    """Finds out who listens, at most once a second as long as nobody does."""
+    """Finds the installed providers; while there are none, it looks at most once a second."""
 
     __slots__ = ("_found", "_given", "_looked_at", "_seconds")
 
@@ -46,15 +46,15 @@ class TelemetrySource:
         self._looked_at: float | None = None
 
     def telemetry(self, *, is_urgent: bool = False) -> Telemetry | None:
-        """What to tell it with, or None while nobody listens; urgent: look in any case."""
+        """The telemetry, or None while no provider is installed; `is_urgent` always looks."""
         if self._found is None:
             now = self._seconds()
             if is_urgent or self._looked_at is None or now - self._looked_at >= _LOOK_S:
                 self._looked_at = now
-                self._found = self._looked_up()
+                self._found = self._build_telemetry()
         return self._found
 
-    def _looked_up(self) -> Telemetry | None:
+    def _build_telemetry(self) -> Telemetry | None:
         given = self._given
         tracers = given.tracers or trace.get_tracer_provider()
         meters = given.meters or metrics.get_meter_provider()

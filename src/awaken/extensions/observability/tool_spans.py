@@ -1,4 +1,4 @@
-"""The calls of tools."""
+"""The spans of tool calls."""
 
 from opentelemetry.trace import SpanKind
 
@@ -27,7 +27,7 @@ class ToolSpan(CallSpan):
             names.TOOL_TYPE: "function",
             names.AGENT_NAME: run.agent.id,
         }
-        """What metrics tell calls apart by."""
+        """The attributes of the metrics."""
 
     def __enter__(self) -> "ToolSpan":
         run, tool = self._run, self._tool
@@ -49,7 +49,7 @@ class ToolSpan(CallSpan):
         return self
 
     def ended(self, result: ToolResult) -> None:
-        """Note its result."""
+        """Record the result."""
         span, run = self._span, self._run
         span.set_attribute(names.TOOL_STATUS, result.status.value)
         if result.status is ToolStatus.ERROR:
@@ -58,8 +58,8 @@ class ToolSpan(CallSpan):
             action = result.suspension.suspension.action
             span.add_event(names.EVENT_SUSPENDED, {names.SUSPENSION_ACTION: action})
         elif run.capture.is_on_spans and span.is_recording():
-            told = encoded(run.writer.value(result.data))
-            span.set_attribute(names.TOOL_CALL_RESULT, told)
+            data = encoded(run.writer.value(result.data))
+            span.set_attribute(names.TOOL_CALL_RESULT, data)
 
     def _finish(self, took: float, _error: BaseException | None) -> None:
         self._run.telemetry.meters.tool_duration.record(took, self._labels | self._error())

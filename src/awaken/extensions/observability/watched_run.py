@@ -1,4 +1,4 @@
-"""What the spans of one run share. It belongs to that run; no other one touches it."""
+"""What the spans of one run share. Each run has its own."""
 
 from opentelemetry import context as otel
 from opentelemetry import trace
@@ -17,7 +17,7 @@ Attributes = dict[str, AttributeValue]
 
 
 class WatchedRun:
-    """A run while it executes here."""
+    """A run while it executes in this process."""
 
     __slots__ = (
         "_below",
@@ -43,7 +43,7 @@ class WatchedRun:
         self.telemetry = telemetry
         self.identity = identity
         self.agent = agent
-        """Who speaks."""
+        """The active agent."""
         self.capture = capture
         self.writer = writer
         self.span: trace.Span = trace.INVALID_SPAN
@@ -53,19 +53,19 @@ class WatchedRun:
         self._below: otel.Context | None = None
 
     def entered(self, span: trace.Span, above: otel.Context) -> None:
-        """Have every call below this span."""
+        """Make this span the parent of every call."""
         self.span = span
         self._below = trace.set_span_in_context(span, above)
 
     def hand_over(self, agent: AgentSpec) -> None:
-        """Let another agent speak from now on."""
+        """Make another agent the active one."""
         self.span.add_event(
             names.EVENT_HANDED_OVER, {names.AGENT_NAME: agent.id, names.AGENT: self.agent.id}
         )
         self.agent = agent
 
     def context(self) -> otel.Context:
-        """What a call is below: the span around it, as long as that is part of this run."""
+        """The parent context of a call: the current span if it is part of this run."""
         here = otel.get_current()
         mine = self.span.get_span_context().trace_id
         if self._below is None or trace.get_current_span(here).get_span_context().trace_id == mine:
@@ -74,7 +74,7 @@ class WatchedRun:
 
     @property
     def ids(self) -> Attributes:
-        """What every span of the run says about it."""
+        """The attributes that every span of the run has."""
         run = self.identity
         found: Attributes = {names.RUN: run.run_id, names.CONVERSATION_ID: run.thread_id}
         if run.tenant_id is not None:
@@ -83,7 +83,7 @@ class WatchedRun:
 
 
 def server_attributes(server: ServerAddress | None) -> Attributes:
-    """The host and port of who is asked, if that is known."""
+    """The host and port of the called server, if they are known."""
     if server is None:
         return {}
     return {names.SERVER_ADDRESS: server.host, names.SERVER_PORT: server.port}

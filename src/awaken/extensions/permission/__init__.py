@@ -1,11 +1,24 @@
-"""Which tool calls may pass, which are asked about, and which are refused.
+"""Which tool calls are allowed, which need an approval, and which are denied.
 
 Belongs here: rules over tools and their arguments, the one function that decides by them, the
-gate that asks it, and what people have answered before. `PermissionPlugin` puts it into an agent;
-`policy` compares rule sets over calls of the past.
+gate that calls it, and the remembered answers of people. `PermissionPlugin` adds it to an agent;
+`policy` compares rule sets over past calls.
 """
+
+from awaken.patterns import PatternCall, PatternIndex, ToolPattern, call_of, parse_pattern
 
 from .config import SECTION, OnDeny, PermissionConfig, RuleConfig
 from .plugin import PermissionPlugin
 
-__all__ = ["SECTION", "OnDeny", "PermissionConfig", "PermissionPlugin", "RuleConfig"]
+__all__ = [
+    "SECTION",
+    "OnDeny",
+    "PatternCall",
+    "PatternIndex",
+    "PermissionConfig",
+    "PermissionPlugin",
+    "RuleConfig",
+    "ToolPattern",
+    "call_of",
+    "parse_pattern",
+]

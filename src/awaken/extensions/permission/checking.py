@@ -1,4 +1,4 @@
-"""From a section that people wrote to rules that can decide; what could never work is refused."""
+"""Compiles a section to rules; a rule that can never match is refused."""
 
 import difflib
 from collections.abc import Mapping
@@ -14,15 +14,15 @@ from .rules import Rule, RuleSet
 Tools = Mapping[str, ToolDescriptor]
 
 LATE_TOOLS = "mcp__"
-"""Tools of MCP servers come when their servers are there, which may be after the rules."""
+"""Tools of MCP servers are added when their servers connect, which may be after this check."""
 
 
 class RefusedRule(ValueError):
-    """A rule that cannot be used; says which one and why."""
+    """A rule that cannot be used; the text says which one and why."""
 
 
 class Compiled(Record, frozen=True, kw_only=True):
-    """Rules that can decide, and what is odd about them without being wrong."""
+    """Compiled rules, and warnings about them."""
 
     rules: RuleSet
     oddities: tuple[str, ...] = ()
@@ -32,24 +32,24 @@ def compiled(config: PermissionConfig, tools: Tools | None = None) -> Compiled:
     """Compile a section and check it, against the tools of its agent if they are known.
 
     Raises:
-        RefusedRule: A rule is unreadable, contradicts another one, or can never match.
+        RefusedRule: A rule is malformed, contradicts another one, or can never match.
     """
     numbered: dict[str, tuple[int, Rule]] = {}
     for number, written in enumerate(config.rules, 1):
-        rule = Rule(_parsed(number, written), written.behavior, written.scope)
+        rule = Rule(_parse_rule(number, written), written.behavior, written.scope)
         earlier, same = numbered.setdefault(rule.pattern.text, (number, rule))
         if (same.behavior, same.scope) != (rule.behavior, rule.scope):
             problem = f"rule {earlier} says something else about the same calls; keep one of them"
-            raise _refused(number, rule.pattern, problem)
+            raise _rule_error(number, rule.pattern, problem)
     rules = RuleSet((rule for _, rule in numbered.values()), config.default_behavior)
     if tools is None:
         return Compiled(rules=rules)
-    meant = _meant(rules, tools)
-    found = (_oddity(*it, meant.get(text, []), tools) for text, it in numbered.items())
+    meant = _tools_by_pattern(rules, tools)
+    found = (_find_oddity(*it, meant.get(text, []), tools) for text, it in numbered.items())
     return Compiled(rules=rules, oddities=tuple(oddity for oddity in found if oddity))
 
 
-def _parsed(number: int, written: RuleConfig) -> ToolPattern:
+def _parse_rule(number: int, written: RuleConfig) -> ToolPattern:
     try:
         return parse_pattern(written.tool)
     except PatternError as error:
@@ -57,8 +57,8 @@ def _parsed(number: int, written: RuleConfig) -> ToolPattern:
         raise RefusedRule(f"rule {number} ({written.tool}): {problem}") from error
 
 
-def _meant(rules: RuleSet, tools: Tools) -> dict[str, list[ToolDescriptor]]:
-    """The tools that each pattern means."""
+def _tools_by_pattern(rules: RuleSet, tools: Tools) -> dict[str, list[ToolDescriptor]]:
+    """The tools that each pattern matches."""
     meant: dict[str, list[ToolDescriptor]] = {}
     for tool_id, tool in tools.items():
         for rule in rules.about(tool_id):
@@ -66,18 +66,18 @@ def _meant(rules: RuleSet, tools: Tools) -> dict[str, list[ToolDescriptor]]:
     return meant
 
 
-def _oddity(number: int, rule: Rule, meant: list[ToolDescriptor], tools: Tools) -> str | None:
-    """Refuse a rule that can never match; return what is odd about one that may match later."""
+def _find_oddity(number: int, rule: Rule, meant: list[ToolDescriptor], tools: Tools) -> str | None:
+    """Refuse a rule that can never match; return a warning for one that may match later."""
     pattern = rule.pattern
     if not meant:
-        return _without_tool(number, rule, tools)
+        return _describe_missing_tool(number, rule, tools)
     if pattern.has_arguments and all(pattern.problems(tool.parameters) for tool in meant):
         problem = pattern.problems(meant[0].parameters)[0]
-        raise _refused(number, pattern, f"no call of tool '{meant[0].id}' can fit it: {problem}")
+        raise _rule_error(number, pattern, f"no call of tool '{meant[0].id}' can fit it: {problem}")
     return None
 
 
-def _without_tool(number: int, rule: Rule, tools: Tools) -> str:
+def _describe_missing_tool(number: int, rule: Rule, tools: Tools) -> str:
     wanted = rule.pattern.tool
     is_named = wanted.kind is ConditionKind.EXACT and not wanted.text.startswith(LATE_TOOLS)
     if is_named and rule.behavior is not ToolBehavior.DENY:
@@ -85,9 +85,9 @@ def _without_tool(number: int, rule: Rule, tools: Tools) -> str:
         hint = f"write '{near[0]}', or" if near else "write"
         later = f"'{wanted.text}*' for one that comes later"
         problem = f"the agent has no tool '{wanted.text}'; {hint} {later}"
-        raise _refused(number, rule.pattern, problem)
-    return f"rule {number} ({rule.pattern.text}) means none of the tools that are known now"
+        raise _rule_error(number, rule.pattern, problem)
+    return f"rule {number} ({rule.pattern.text}) matches none of the tools that are known now"
 
 
-def _refused(number: int, pattern: ToolPattern, problem: str) -> RefusedRule:
+def _rule_error(number: int, pattern: ToolPattern, problem: str) -> RefusedRule:
     return RefusedRule(f"rule {number} ({pattern.text}): {problem}")

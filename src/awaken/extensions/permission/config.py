@@ -1,4 +1,4 @@
-"""The section `permission` of an agent, as people write it."""
+"""The section `permission` of an agent."""
 
 from enum import StrEnum
 
@@ -7,32 +7,32 @@ from awaken.contracts.suspension.permissions import PermissionScope, ToolBehavio
 
 SECTION = "permission"
 NAME = "permission"
-"""What the plugin is called, and so who asks."""
+"""The name of the plugin, by which its questions are recognized."""
 
 
 class OnDeny(StrEnum):
-    """What a refused call comes to."""
+    """What follows from a denied call."""
 
     RESULT = "result"
-    """An error result: the model reads it and goes on."""
+    """An error result, which the model reads."""
     END = "end"
     """The end of the run."""
 
 
 class RuleConfig(StrictRecord, frozen=True, kw_only=True):
-    """What happens to the calls that a pattern describes."""
+    """What happens to the calls that a pattern matches."""
 
     tool: str
     """A tool pattern, such as `Bash`, `mcp__*` or `Bash(git *)`."""
     behavior: ToolBehavior
     scope: PermissionScope = PermissionScope.THREAD
-    """How far an answer to this rule's question may be remembered at most."""
+    """The widest scope in which an answer to this rule's question may be remembered."""
 
 
 class PermissionConfig(StrictRecord, frozen=True, kw_only=True):
     """The rules of an agent. A denial beats a permission, and a permission beats a question."""
 
     default_behavior: ToolBehavior = ToolBehavior.ASK
-    """What happens to a call that no rule describes."""
+    """What happens to a call that no rule matches."""
     rules: tuple[RuleConfig, ...] = ()
     on_deny: OnDeny = OnDeny.RESULT

@@ -1,4 +1,4 @@
-"""The gate: what happens to a call, and how it is asked about."""
+"""The gate: allows a call, denies it, or suspends it with a question."""
 
 from typing import Any
 
@@ -32,18 +32,18 @@ ACTION = "tool:PermissionConfirm"
 
 
 class PreparedPolicy(Record, frozen=True, kw_only=True):
-    """What an agent's section comes to."""
+    """The compiled section of an agent."""
 
     rules: RuleSet
     on_deny: OnDeny = OnDeny.RESULT
     tool_ids: frozenset[str] = frozenset()
     """The tools that were known when the rules were compiled."""
     hidden: frozenset[str] = frozenset()
-    """Those of them that the model never sees."""
+    """The tools among them that the model never sees."""
 
 
 async def permission_gate(context: ToolGateContext) -> GateDecision | Allow | None:
-    """Let a call pass, ask about it or refuse it. Nothing but rules, answers and the call count."""
+    """Allow a call, ask about it or deny it, by the rules, the answers and the call alone."""
     if context.call.name in ASKING_TOOLS:
         return None
     prepared: PreparedPolicy = context.prepared
@@ -59,7 +59,7 @@ async def permission_gate(context: ToolGateContext) -> GateDecision | Allow | No
 
 
 async def hide_denied_tools(context: BeforeInferenceContext) -> StateCommand | None:
-    """Keep from the model what it could not call anyway."""
+    """Hide tools whose calls would all be denied."""
     prepared: PreparedPolicy = context.prepared
     denials = await context.own.denials(context)
     new = [tool_id for tool_id in context.tool_ids if tool_id not in prepared.tool_ids]
@@ -73,7 +73,7 @@ async def hide_denied_tools(context: BeforeInferenceContext) -> StateCommand | N
 
 
 def asked_pattern(verdict: Verdict) -> str:
-    """Which calls of the tool an answer is about, unless it says so itself."""
+    """The pattern that an answer applies to, unless the answer has its own."""
     return "*" if verdict.rule is None else verdict.rule.pattern.text
 
 
@@ -94,7 +94,7 @@ def _ticket(context: ToolGateContext, verdict: Verdict) -> SuspendTicket:
 
 
 def _parameters(context: ToolGateContext, verdict: Verdict) -> dict[str, Any]:
-    """What whoever decides has to know: the call as it is, who asks, what can be remembered."""
+    """What the person who decides needs to know: the call, the rule, the possible scopes."""
     is_known = context.run.user_id is not None
     scopes = [
         scope.value
@@ -123,7 +123,7 @@ def _refusal(tool_name: str, verdict: Verdict, on_deny: OnDeny) -> GateDecision:
 
 
 def escaped(text: str) -> str:
-    """Text on one line with everything invisible spelled out: people read it before they decide."""
+    """Text on one line with invisible characters escaped: people read it before they decide."""
     return "".join(
         mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text
     )

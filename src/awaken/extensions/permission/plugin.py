@@ -1,4 +1,4 @@
-"""The plugin: a gate before every call, and denied tools kept from the model."""
+"""The plugin: a gate before every call, and a hook that hides denied tools."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -33,15 +33,15 @@ logger = logging.getLogger(__name__)
 
 
 class PermissionPlugin(Plugin):
-    """Lets calls pass, asks about them or refuses them, by the rules of section `permission`.
+    """Allows calls, asks about them or denies them, by the rules of section `permission`.
 
-    Without that section every call is asked about.
+    Without that section every call needs an approval.
     """
 
     name = NAME
 
     def register(self, registrar: PluginRegistrar) -> None:
-        """Ask the gate, hide what is denied, and remember what is answered."""
+        """Register the gate, the hiding of denied tools, and the memory of answers."""
         registrar.key(RUN_ANSWERS)
         registrar.key(THREAD_ANSWERS, retain_on_uninstall=True)
         registrar.profile_key(SHARED_ANSWERS)
@@ -58,10 +58,10 @@ class PermissionPlugin(Plugin):
         return (ConfigSection.of(SECTION, PermissionConfig),)
 
     def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> PreparedPolicy:
-        """Compile the agent's rules and find the tools that they hide.
+        """Compile the agent's rules and find the tools that they always deny.
 
         Raises:
-            InvalidPluginConfig: A rule is unreadable, contradicts another one, or can never match.
+            InvalidPluginConfig: A rule is malformed, contradicts another one, or can never match.
         """
         try:
             config = agent.config(SECTION, PermissionConfig)
@@ -72,7 +72,7 @@ class PermissionPlugin(Plugin):
                 section=SECTION, agent_id=agent.id, problem=problem
             ) from error
         if made.oddities:
-            # One line: agents are resolved again whenever a server of tools changes.
+            # One line: agents are resolved again whenever an MCP server changes its tools.
             more = f" (and {len(made.oddities) - 1} more)" if len(made.oddities) > 1 else ""
             what = f"Section '{SECTION}' of agent '{agent.id}'"
             logger.warning("%s: %s%s.", what, made.oddities[0], more)
@@ -84,5 +84,5 @@ class PermissionPlugin(Plugin):
         )
 
     def activate(self, run: RunIdentity, agent: AgentSpec) -> RememberedRules:
-        """What the run knows of earlier answers."""
+        """Make the remembered answers of the run."""
         return RememberedRules()

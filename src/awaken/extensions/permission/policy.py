@@ -1,4 +1,4 @@
-"""What another rule set would have done to calls of the past. Answers and grants do not count."""
+"""Compares two rule sets over past calls. Answers and grants are not considered."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from .rules import RuleSet, decide
 
 
 class PastCall(Record, frozen=True, kw_only=True):
-    """A call that a model made once."""
+    """A call that a model made in an earlier run."""
 
     thread_id: str
     run_id: str | None = None
@@ -21,23 +21,23 @@ class PastCall(Record, frozen=True, kw_only=True):
 
 
 class PolicyChange(Record, frozen=True, kw_only=True):
-    """A call to which something else would happen now."""
+    """A call that the new rule set decides differently."""
 
     call: PastCall
     before: ToolBehavior
     after: ToolBehavior
     rule: str
-    """The pattern of the rule that decides now, or `default`."""
+    """The pattern of the new rule that decides, or `default`."""
 
 
 class PolicyDiff(Record, frozen=True, kw_only=True):
-    """What a changed rule set changes."""
+    """The differences between two rule sets."""
 
     calls: int
     changes: tuple[PolicyChange, ...] = ()
 
     def newly(self, behavior: ToolBehavior) -> tuple[PolicyChange, ...]:
-        """The calls to which this happens now and did not before."""
+        """The calls that get this behavior now and did not before."""
         return tuple(change for change in self.changes if change.after is behavior)
 
 

@@ -1,7 +1,7 @@
-"""Answers that hold for later calls: "always allow" and "always deny".
+"""Remembers answers that apply to later calls: "always allow" and "always deny".
 
-An approval is remembered before the call runs, a refusal after it was declined. Both phases may
-be repeated after a crash; an answer that is added twice counts once.
+An approval is stored before the call runs, a refusal after it was declined. Both phases may be
+repeated after a crash; an answer that is added twice counts once.
 """
 
 import logging
@@ -45,7 +45,7 @@ SHARE_REFUSAL = ScheduledActionSpec[RememberedAnswer](
 
 
 async def remember_approval(context: BeforeToolExecuteContext) -> StateCommand | None:
-    """Remember that calls like this one are allowed, if whoever approved it said so."""
+    """Remember that calls like this one are allowed, if the decision says so."""
     resume, call = context.resume, context.call
     if resume is None or resume.remember is None:
         return None
@@ -53,45 +53,45 @@ async def remember_approval(context: BeforeToolExecuteContext) -> StateCommand |
         return None
     asked = context.state(TOOL_CALL_STATES).get(call.id)
     arguments = call.arguments if asked is None else asked.arguments
-    return _remembered(context, call_of(call.name, arguments), resume)
+    return _remember(context, call_of(call.name, arguments), resume)
 
 
 async def remember_refusal(context: AfterToolExecuteContext) -> StateCommand | None:
-    """Remember that calls like this one are denied, if whoever declined it said so."""
+    """Remember that calls like this one are denied, if the decision says so."""
     resume, call = context.resume, context.call
     if resume is None or resume.remember is None or resume.action is not DecisionAction.CANCEL:
         return None
     if not _is_ours(context):
         return None
-    return _remembered(context, call_of(call.name, call.arguments), resume)
+    return _remember(context, call_of(call.name, call.arguments), resume)
 
 
 def _is_ours(context: ToolPhaseContext) -> bool:
-    """Whether it was this plugin that asked: an answer to somebody else is no permission."""
+    """Whether this plugin asked: an answer to another plugin's question is no permission."""
     return (context.asked_by, context.suspension_reason) == (NAME, ACTION)
 
 
 async def share_answer(context: PhaseContext, answer: RememberedAnswer) -> None:
-    """Write an answer to where the runs of its project or its person find it."""
+    """Store an answer for all runs of its project or its user."""
     run, profile = context.run, context.profile
     is_personal = answer.scope is PermissionScope.USER
     place = user_place(run.tenant_id, run.user_id) if is_personal else project_place(run.tenant_id)
     assert profile is not None
     assert place is not None
-    # After a crash this may come once more, when somebody has taken the answer back already.
+    # After a crash this may run again, when a user has already revoked the answer.
     if answer.id not in await profile.read(FORGOTTEN, place):
         await profile.change(SHARED_ANSWERS, place, lambda it: answers_after(it, answer))
     context.own.read_again()
 
 
-def _remembered(
+def _remember(
     context: ToolPhaseContext, call: PatternCall, resume: ToolCallResume
 ) -> StateCommand | None:
-    # Answers are no questions: who asked is found among the rules alone.
+    # Only a rule can ask: earlier answers are not considered here.
     verdict = decide(context.prepared.rules, call)
     if verdict.behavior is not ToolBehavior.ASK:
         return None
-    answer = _answer(context, call, resume, verdict)
+    answer = _build_answer(context, call, resume, verdict)
     if answer is None:
         return None
     match answer.scope:
@@ -106,7 +106,7 @@ def _remembered(
             return StateCommand().schedule(SHARE_APPROVAL if is_approval else SHARE_REFUSAL, answer)
 
 
-def _answer(
+def _build_answer(
     context: ToolPhaseContext, call: PatternCall, resume: ToolCallResume, verdict: Verdict
 ) -> RememberedAnswer | None:
     remember = resume.remember
@@ -115,7 +115,7 @@ def _answer(
     behavior = ToolBehavior.DENY if is_refusal else ToolBehavior.ALLOW
     if remember.pattern is not None and not _covers(remember.pattern, behavior, call):
         return None
-    scope = _narrowed(context, remember, verdict)
+    scope = _limit_scope(context, remember, verdict)
     if scope is not remember.scope:
         said = (remember.scope.value, context.call.id, scope.value)
         logger.info("An answer for the %s to call '%s' is remembered for the %s only.", *said)
@@ -123,7 +123,7 @@ def _answer(
         pattern=remember.pattern or asked_pattern(verdict),
         behavior=behavior,
         scope=scope,
-        # "Always" is about the tool that was shown, however much a pattern describes.
+        # "Always" applies to the tool that was shown, even if the pattern matches others.
         tool=call.tool_id,
         narrowed_from=None if scope is remember.scope else remember.scope,
         call_id=context.call.id,
@@ -134,20 +134,24 @@ def _answer(
 
 
 def _covers(text: str, behavior: ToolBehavior, call: PatternCall) -> bool:
-    """Whether a pattern that somebody sent describes the call that was asked about."""
+    """Whether the pattern of a decision matches the call that was asked about."""
     try:
         if Rule(parsed(text), behavior).fits(call):
             return True
-        problem = "it does not describe the call that was asked about"
+        problem = "it does not match the call that was asked about"
     except PatternError as error:
         problem = str(error)
     logger.warning("Pattern %r is not remembered: %s", text[:200], problem)
     return False
 
 
-def _narrowed(context: ToolPhaseContext, remember: Remember, verdict: Verdict) -> PermissionScope:
-    """How far the answer reaches: no further than the rule lets it, nor than what is known."""
+def _limit_scope(
+    context: ToolPhaseContext, remember: Remember, verdict: Verdict
+) -> PermissionScope:
+    """The scope of the answer: at most that of the rule, and the thread if the user is unknown."""
     scope = remember.scope if is_within(remember.scope, verdict.scope) else verdict.scope
     is_shared = scope in (PermissionScope.USER, PermissionScope.PROJECT)
-    is_nobody = scope is PermissionScope.USER and context.run.user_id is None
-    return PermissionScope.THREAD if is_nobody or (is_shared and context.profile is None) else scope
+    is_anonymous = scope is PermissionScope.USER and context.run.user_id is None
+    return (
+        PermissionScope.THREAD if is_anonymous or (is_shared and context.profile is None) else scope
+    )

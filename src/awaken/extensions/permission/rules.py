@@ -1,7 +1,7 @@
 """Rules and the one function that decides by them.
 
-Pure: the gate, the preview and the policy diff all ask `decide`, and all hide what `hidden_tools`
-names. What can stop a call is matched generously, what lets it pass is matched strictly.
+Pure: the gate, the preview and the policy diff all use `decide` and `hidden_tools`. Rules that stop
+a call match generously; rules that allow it match strictly.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,35 +17,35 @@ _REACH = {
             PermissionScope.ONCE,
             PermissionScope.RUN,
             PermissionScope.THREAD,
-            # A person is one of those who share a project.
+            # A user is one of those who share a project.
             PermissionScope.USER,
             PermissionScope.PROJECT,
         )
     )
 }
 DEFAULT_SCOPE = PermissionScope.THREAD
-"""How far the answer to a question may be remembered that only the default asks."""
+"""The scope of an answer to a question that only the default asks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What happens to the calls that a pattern describes."""
+    """What happens to the calls that a pattern matches."""
 
     pattern: ToolPattern
     behavior: ToolBehavior
     scope: PermissionScope = DEFAULT_SCOPE
-    """Of a question: how far its answer may reach. Of an answer: how far it does."""
+    """Of a question: the widest scope of its answer. Of an answer: its scope."""
     tool: str | None = None
-    """The one tool that the rule is about, whatever else its pattern describes."""
+    """The only tool that the rule applies to, even if its pattern matches others."""
     is_answer: bool = False
-    """Whether a person said so, who may take it back."""
+    """Whether it is a person's answer, which can be revoked."""
 
     def is_about(self, tool_id: str) -> bool:
-        """Whether some call of the tool can be meant."""
+        """Whether the rule can match a call of the tool."""
         return self.tool in (None, tool_id) and self.pattern.matches_tool(tool_id)
 
     def fits(self, call: PatternCall) -> bool:
-        """Whether the call is meant: in doubt it is, unless the rule would let it pass."""
+        """Whether the rule matches the call: in doubt it does, unless the rule allows the call."""
         if self.tool not in (None, call.tool_id):
             return False
         if self.behavior is ToolBehavior.ALLOW:
@@ -55,14 +55,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What happens to a call, and the rule that says so; without one it is the default."""
+    """What happens to a call, and the rule that decides; None is the default."""
 
     behavior: ToolBehavior
     rule: Rule | None = None
 
     @property
     def scope(self) -> PermissionScope:
-        """How far the answer to the question may be remembered at most."""
+        """The widest scope in which the answer may be remembered."""
         return DEFAULT_SCOPE if self.rule is None else self.rule.scope
 
     @property
@@ -84,25 +84,25 @@ class RuleSet:
         self._index = PatternIndex((rule.pattern, rule) for rule in self.rules)
 
     def about(self, tool_id: str) -> list[Rule]:
-        """The rules that can mean calls of the tool, most specific first."""
+        """The rules that can match calls of the tool, most specific first."""
         return self._index.of_tool(tool_id)
 
     def worth_asking(self, call: PatternCall) -> list[Rule]:
-        """The rules that may fit the call, most specific first; no other one does."""
+        """The rules that may match the call, most specific first; no other rule matches it."""
         return self._index.of_call(call)
 
 
 def by_specificity(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """The rules, most specific first; of equal ones, in the order in which they were given."""
+    """Sort the rules, most specific first; equal ones keep their order."""
     return tuple(sorted(rules, key=lambda rule: rule.pattern.specificity, reverse=True))
 
 
 def decide(rules: RuleSet, call: PatternCall, answers: Sequence[Rule] = ()) -> Verdict:
-    """What happens to a call: a denial beats a permission, a permission beats a question.
+    """Decide about a call: a denial beats a permission, a permission beats a question.
 
-    Of rules that say the same the most specific one speaks. `answers` are what people and grants
-    have said before: their denials always count, their permissions only where the rules ask, and
-    only as far as the question allows its answers to reach.
+    Of rules with the same behavior the most specific one decides. `answers` are remembered answers
+    and grants: their denials always count, their permissions only where the rules ask, and only
+    within the scope that the question allows.
     """
     about = rules.worth_asking(call)
     if denial := _first(ToolBehavior.DENY, (*about, *answers), call):
@@ -121,7 +121,7 @@ def decide(rules: RuleSet, call: PatternCall, answers: Sequence[Rule] = ()) -> V
 def hidden_tools(
     rules: RuleSet, tool_ids: Iterable[str], answers: Sequence[Rule] = ()
 ) -> tuple[str, ...]:
-    """The tools of which every call would be denied, whatever its arguments are."""
+    """The tools whose calls would all be denied, with any arguments."""
     shut = [rule for rule in answers if _is_shutting(rule)]
     return tuple(
         tool_id
@@ -131,7 +131,7 @@ def hidden_tools(
 
 
 def is_within(scope: PermissionScope, limit: PermissionScope) -> bool:
-    """Whether something that reaches as far as `scope` stays within the limit."""
+    """Whether a scope is not wider than the limit."""
     return _REACH[scope] <= _REACH[limit]
 
 

@@ -1,4 +1,4 @@
-"""What has been answered before, as one run sees it."""
+"""The remembered answers and grants that apply to one run."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -32,19 +32,19 @@ logger = logging.getLogger(__name__)
 
 
 class Shared(Record, frozen=True, kw_only=True):
-    """What others may change while the run executes."""
+    """Answers that other processes may change while the run executes."""
 
     answers: tuple[Answers, ...] = ()
-    """Those of the project and of the person."""
+    """The answers of the project and of the user."""
     forgotten: frozenset[str] = frozenset()
-    """Answers of the thread and its run that were taken back."""
+    """Revoked answers of the thread and its run."""
 
 
 class RememberedRules:
-    """The answers that hold for one run.
+    """The answers that apply to one run.
 
-    What others may change is read once, and again before an answer decides: one that somebody
-    has taken back decides no call after that.
+    Shared answers are read once, and again before an answer decides a call, so that a revoked
+    answer decides no call after its revocation.
     """
 
     __slots__ = ("_made_of", "_rules", "_shared")
@@ -55,11 +55,11 @@ class RememberedRules:
         self._rules: tuple[Rule, ...] = ()
 
     async def verdict(self, context: PhaseContext, rules: RuleSet, call: PatternCall) -> Verdict:
-        """What happens to a call, by the rules and by the answers of this moment.
+        """Decide about a call by the rules and the current answers.
 
         Raises:
             StorageError: The shared answers cannot be read.
-            PatternError: A denial cannot be read any more; without it nothing may pass.
+            PatternError: A denial cannot be parsed; without it no call may be allowed.
         """
         verdict = decide(rules, call, await self.answers(context))
         if verdict.rule is None or not verdict.rule.is_answer:
@@ -68,37 +68,37 @@ class RememberedRules:
         return decide(rules, call, await self.answers(context))
 
     async def denials(self, context: PhaseContext) -> tuple[Rule, ...]:
-        """The answers of this moment that deny calls; raises like `verdict`."""
-        if not _denying(await self.answers(context)):
+        """The current answers that deny calls; raises like `verdict`."""
+        if not _filter_denials(await self.answers(context)):
             return ()
         self.read_again()
-        return _denying(await self.answers(context))
+        return _filter_denials(await self.answers(context))
 
     async def answers(self, context: PhaseContext) -> tuple[Rule, ...]:
         """The answers as they were last read, most specific first; raises like `verdict`."""
         if self._shared is None:
-            self._shared = await _shared(context)
+            self._shared = await _load_shared(context)
         shared, grants, agent_id = self._shared, context.state(TOOL_GRANTS), context.agent.id
         own = (context.state(RUN_ANSWERS), context.state(THREAD_ANSWERS))
-        # Values of the state are never changed in place: the same objects say the same.
+        # State values are never changed in place: the same objects have the same content.
         if [*map(id, (agent_id, grants, *own, shared))] != [*map(id, self._made_of)]:
             self._made_of = (agent_id, grants, *own, shared)
-            granted = _granted(it for it in grants.values() if it.counts_for(agent_id))
+            granted = _rules_of_grants(it for it in grants.values() if it.counts_for(agent_id))
             remembered = (it for each in (*own, *shared.answers) for it in each.values())
             kept = (it for it in remembered if it.id not in shared.forgotten)
-            self._rules = by_specificity((*granted, *_remembered(kept)))
+            self._rules = by_specificity((*granted, *_rules_of_answers(kept)))
         return self._rules
 
     def read_again(self) -> None:
-        """What others may change has changed, or may have."""
+        """Discard the shared answers; the next use reads them again."""
         self._shared = None
 
 
-def _denying(answers: tuple[Rule, ...]) -> tuple[Rule, ...]:
+def _filter_denials(answers: tuple[Rule, ...]) -> tuple[Rule, ...]:
     return tuple(it for it in answers if it.behavior is ToolBehavior.DENY)
 
 
-async def _shared(context: PhaseContext) -> Shared:
+async def _load_shared(context: PhaseContext) -> Shared:
     profile = context.profile
     if profile is None:
         return Shared()
@@ -109,25 +109,25 @@ async def _shared(context: PhaseContext) -> Shared:
     return Shared(answers=tuple(answers), forgotten=frozenset(forgotten))
 
 
-def _granted(grants: Iterable[ToolGrant]) -> Iterator[Rule]:
+def _rules_of_grants(grants: Iterable[ToolGrant]) -> Iterator[Rule]:
     for grant in grants:
         for text in grant.patterns:
-            if (pattern := _permission(text, grant.source)) is not None:
+            if (pattern := _parse_permission(text, grant.source)) is not None:
                 yield Rule(pattern, ToolBehavior.ALLOW, PermissionScope.RUN)
 
 
-def _remembered(answers: Iterable[RememberedAnswer]) -> Iterator[Rule]:
+def _rules_of_answers(answers: Iterable[RememberedAnswer]) -> Iterator[Rule]:
     for answer in answers:
         if answer.behavior is ToolBehavior.ALLOW:
-            pattern = _permission(answer.pattern, f"answer to call '{answer.call_id}'")
+            pattern = _parse_permission(answer.pattern, f"answer to call '{answer.call_id}'")
         else:
             pattern = parsed(answer.pattern)
         if pattern is not None:
             yield Rule(pattern, answer.behavior, answer.scope, answer.tool, is_answer=True)
 
 
-def _permission(text: str, source: str) -> ToolPattern | None:
-    """The pattern of a permission; one that cannot be read permits nothing."""
+def _parse_permission(text: str, source: str) -> ToolPattern | None:
+    """Parse the pattern of a permission; a malformed one permits nothing."""
     try:
         return parsed(text)
     except PatternError as error:
@@ -137,5 +137,5 @@ def _permission(text: str, source: str) -> ToolPattern | None:
 
 @lru_cache(maxsize=4_096)
 def parsed(text: str) -> ToolPattern:
-    """Parse a pattern that was written at run time, once."""
+    """Parse a pattern that was stored at run time, with a cache."""
     return parse_pattern(text)

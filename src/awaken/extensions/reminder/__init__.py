@@ -1,10 +1,17 @@
-"""Reminders: words of the operator that a model is told after certain results of tools.
+"""Reminders: texts of the operator that a model reads after certain tool results.
 
-`ReminderPlugin` reads the rules from the section `reminder`. Belongs here: which result calls for
-which words. Does not: where they stand in a request and how often, which the loop decides.
+`ReminderPlugin` reads the rules from the section `reminder`. Belongs here: which result triggers
+which text. Does not: where in a request the text is placed and how often; the loop decides that.
 """
 
-from .config import ReminderMessage, ReminderRule
+from .config import FieldMatch, OutputMatch, ReminderConfig, ReminderMessage, ReminderRule
 from .plugin import ReminderPlugin
 
-__all__ = ["ReminderMessage", "ReminderPlugin", "ReminderRule"]
+__all__ = [
+    "FieldMatch",
+    "OutputMatch",
+    "ReminderConfig",
+    "ReminderMessage",
+    "ReminderPlugin",
+    "ReminderRule",
+]

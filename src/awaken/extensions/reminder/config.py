@@ -12,7 +12,7 @@ Words = Annotated[str, Meta(min_length=1)]
 
 
 class FieldMatch(StrictRecord, frozen=True, kw_only=True):
-    """What one value of a result has to be; the path is that of a condition in a tool pattern."""
+    """A condition on one value of a result; the path has the syntax of a tool pattern."""
 
     path: Words
     op: Literal["glob", "exact", "regex", "not_glob", "not_exact", "not_regex"] = "glob"
@@ -20,40 +20,40 @@ class FieldMatch(StrictRecord, frozen=True, kw_only=True):
 
 
 class FieldsMatch(StrictRecord, frozen=True, kw_only=True):
-    """What several values of a result have to be, all of them."""
+    """Conditions on several values of a result; all of them must hold."""
 
     fields: Annotated[tuple[FieldMatch, ...], Meta(min_length=1)]
 
 
 class OutputMatch(StrictRecord, frozen=True, kw_only=True):
-    """Which results are meant."""
+    """Which results a rule matches."""
 
     status: Literal["success", "error", "any"] = "any"
     content: str | FieldsMatch | None = None
-    """A glob for the whole text, or the values of single fields."""
+    """A glob for the whole text, or conditions on single fields."""
 
 
 class ReminderMessage(StrictRecord, frozen=True, kw_only=True):
-    """What is said, where, and how seldom."""
+    """The text, where it is placed, and how often."""
 
     content: Words
     target: ContextTarget = ContextTarget.SUFFIX_SYSTEM
     cooldown_turns: Annotated[int, Meta(ge=0)] = 0
-    """Steps during which it is not said again."""
+    """Steps during which it is not repeated."""
 
 
 class ReminderRule(StrictRecord, frozen=True, kw_only=True):
-    """Words that follow the results of certain calls."""
+    """A text that follows the results of certain calls."""
 
     tool: Words
     """A tool pattern: which calls."""
     message: ReminderMessage
     output: Literal["any"] | OutputMatch = "any"
     name: Words | None = None
-    """Unique in the agent; without one the rule is called by its place and its tool."""
+    """Unique in the agent; the default is made of the rule's position and its tool."""
 
 
 class ReminderConfig(StrictRecord, frozen=True, kw_only=True):
-    """The rules, each asked by itself."""
+    """The rules; each is checked independently."""
 
     rules: tuple[ReminderRule, ...] = ()

@@ -1,47 +1,64 @@
-"""The plugin: what it declares."""
+"""The plugin: after a tool result it adds the triggered reminders to the next request."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins.plugin import ConfigSection, Plugin, PluginRegistrar
+from awaken.contracts.plugins.loop_state import ADD_CONTEXT_MESSAGE
+from awaken.contracts.plugins.plugin import (
+    AfterToolExecuteContext,
+    ConfigSection,
+    Plugin,
+    PluginRegistrar,
+)
 from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.state.keys import StateCommand
 from awaken.contracts.tools.tool import ToolDescriptor
+from awaken.patterns import call_of
 
 from .config import SECTION, ReminderConfig, ReminderRule
-from .hooks import remind
 from .rules import Reminders, compiled
 
 
 class ReminderPlugin(Plugin):
-    """Tells a model what the operator wants it to mind after certain results of tools.
+    """Gives a model the operator's reminders after certain tool results.
 
-    `rules` are those of every agent with this plugin; the agent's section adds its own.
+    `rules` apply to every agent with this plugin; the agent's section adds its own.
 
     Raises:
-        InvalidSpec: One of them is no rule.
+        InvalidSpec: One of them is not a rule.
     """
 
     name = "reminder"
 
     def __init__(self, rules: Iterable[ReminderRule] = ()) -> None:
-        self._rules = _given(rules)
+        self._rules = _check_rules(rules)
 
     def register(self, registrar: PluginRegistrar) -> None:
-        """Look at every result."""
-        registrar.hook(Phase.AFTER_TOOL_EXECUTE, remind)
+        """Check every tool result."""
+        registrar.hook(Phase.AFTER_TOOL_EXECUTE, _remind)
 
     def config_sections(self) -> Sequence[ConfigSection]:
         """The section `reminder`."""
         return (ConfigSection.of(SECTION, ReminderConfig),)
 
     def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Reminders:
-        """Compile the rules, so that a wrong one is refused before any run."""
+        """Compile the rules, so that an invalid one is refused before any run."""
         own = agent.config(SECTION, ReminderConfig).rules
         return compiled((*self._rules, *own), agent.id, tools)
 
 
-def _given(rules: object) -> tuple[ReminderRule, ...]:
+async def _remind(context: AfterToolExecuteContext) -> StateCommand:
+    """Add the reminders that a result triggers to the next request; the loop applies cooldowns."""
+    reminders: Reminders = context.prepared
+    call = call_of(context.call.name, context.call.arguments)
+    command = StateCommand()
+    for message in reminders.due(call, context.result):
+        command = command.schedule(ADD_CONTEXT_MESSAGE, message)
+    return command
+
+
+def _check_rules(rules: object) -> tuple[ReminderRule, ...]:
     given = tuple(rules) if isinstance(rules, Iterable) else (rules,)
     for it in given:
         if not isinstance(it, ReminderRule):

@@ -1,11 +1,10 @@
-"""Rules compiled: which result of which call they mean, and what is said then.
+"""Compiled rules: which results of which calls they match, and the text that follows.
 
-Matching is generous, as for rules that ask: a reminder too many costs less than one too few.
-What is said is fixed when the rule is compiled; nothing of a call or of a result enters it.
+Matching is generous, as for permission rules that ask: a reminder too many costs less than one too
+few. The text is fixed when the rule is compiled; nothing of a call or a result enters it.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import msgspec
 
@@ -41,7 +40,7 @@ _OPERATORS = {
 
 
 class Reminder(msgspec.Struct, frozen=True, eq=False):
-    """What is said after which results."""
+    """A text and the results that it follows."""
 
     message: ContextMessage
     status: str = "any"
@@ -49,10 +48,12 @@ class Reminder(msgspec.Struct, frozen=True, eq=False):
     fields: tuple[Condition, ...] = ()
 
     def follows(self, result: ToolResult) -> bool:
-        """Whether this result calls for it."""
+        """Whether this result triggers it."""
         if self.status not in ("any", result.status):
             return False
-        if self.text is not None and not self.text.may_fit(reading_of(_shown(result))):
+        # The glob is compared with the data, or with the message of a result without data.
+        shown = result.message if result.data is None else result.data
+        if self.text is not None and not self.text.may_fit(reading_of(shown)):
             return False
         if not self.fields:
             return True
@@ -66,7 +67,7 @@ class Reminders(msgspec.Struct, frozen=True, eq=False):
     rules: PatternIndex[Reminder]
 
     def due(self, call: PatternCall, result: ToolResult) -> list[ContextMessage]:
-        """What is to be said after the result of a call."""
+        """The reminders that the result of a call triggers."""
         return [it.message for it in self.rules.may_match(call) if it.follows(result)]
 
 
@@ -76,7 +77,7 @@ def compiled(
     """Compile and check the rules of an agent.
 
     Raises:
-        InvalidPluginConfig: A rule cannot be read, can never apply, or has the name of another.
+        InvalidPluginConfig: A rule is malformed, can never match, or has the name of another.
     """
     entries: dict[str, tuple[ToolPattern, Reminder]] = {}
     for place, rule in enumerate(rules):
@@ -86,11 +87,11 @@ def compiled(
             reminder = _reminder(name, rule)
             problem = _problem(pattern, tools)
         except PatternError as error:
-            raise _refused(agent_id, name, str(error).rstrip(".")) from error
+            raise _rule_error(agent_id, name, str(error).rstrip(".")) from error
         if name in entries:
             problem = "another rule has this name; give each its own"
         if problem:
-            raise _refused(agent_id, name, problem)
+            raise _rule_error(agent_id, name, problem)
         entries[name] = (pattern, reminder)
     return Reminders(PatternIndex(entries.values()))
 
@@ -113,19 +114,14 @@ def _reminder(name: str, rule: ReminderRule) -> Reminder:
     return Reminder(message)
 
 
-def _shown(result: ToolResult) -> Any:
-    """What the text is compared with: the data, or the message of a result that has none."""
-    return result.message if result.data is None else result.data
-
-
 def _problem(pattern: ToolPattern, tools: Mapping[str, ToolDescriptor]) -> str | None:
-    """Why no tool of the agent can be called like this. Tools that come later are not judged."""
+    """Why no call of the agent's tools can match. Tools that are added later are not checked."""
     named = [tool for tool_id, tool in tools.items() if pattern.matches_tool(tool_id)]
     problems = [pattern.problems(tool.parameters) for tool in named]
     return "; ".join(problems[0]) if problems and all(problems) else None
 
 
-def _refused(agent_id: str, name: str, problem: str) -> InvalidPluginConfig:
+def _rule_error(agent_id: str, name: str, problem: str) -> InvalidPluginConfig:
     return InvalidPluginConfig(
         section=SECTION, agent_id=agent_id, problem=f"rule '{name}': {problem}"
     )

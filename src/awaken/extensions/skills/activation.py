@@ -1,4 +1,4 @@
-"""The tool `skill`: takes up a skill for the run, or has another agent follow it."""
+"""The tool `skill`: activates a skill for the run, or delegates it to another agent."""
 
 import asyncio
 import hashlib
@@ -44,47 +44,47 @@ def skill_tool(library: SkillLibrary) -> Tool:
             arguments: The skill's arguments by name, for skills that have several.
         """
         if args and arguments:
-            told = "Give 'args' or 'arguments', not both."
-            return ToolResult.error_with_code(ctx.tool_name, "invalid_arguments", told)
+            problem = "Give 'args' or 'arguments', not both."
+            return ToolResult.error_with_code(ctx.tool_name, "invalid_arguments", problem)
         try:
-            return await _taken_up(library, skill, args or arguments, ctx)
-        except SkillProblem as problem:
-            return ToolResult.error_with_code(ctx.tool_name, problem.kind, str(problem))
+            return await _activate(library, skill, args or arguments, ctx)
+        except SkillProblem as error:
+            return ToolResult.error_with_code(ctx.tool_name, error.kind, str(error))
 
     return take_up
 
 
-async def _taken_up(
+async def _activate(
     library: SkillLibrary, name: str, given: str | dict[str, str] | None, ctx: ToolContext
 ) -> Any:
     if ctx.resume is not None and (fork := ctx.state.snapshot.get(FORKS).get(ctx.call_id)):
-        return await _followed(fork, ctx)
+        return await _delegate_fork(fork, ctx)
     config = ctx.agent.config(SECTION, SkillsConfig)
     entry = library.find(name, ctx.agent)
     values = checked_arguments(entry.skill, given)
-    text = await _text(entry, values)
+    text = await _render_text(entry, values)
     if entry.skill.context is SkillContext.FORK:
-        fork = _fork(entry, text, config, ctx)
+        fork = _make_fork(entry, text, config, ctx)
         ctx.state.update(FORKS, fork)
-        return await _followed(fork, ctx)
-    return _activated(entry, text, _provenance(entry, values), ctx)
+        return await _delegate_fork(fork, ctx)
+    return _add_to_run(entry, text, _provenance(entry, values), ctx)
 
 
-async def _text(entry: Entry, values: dict[str, str]) -> str:
-    """The skill's instructions with the arguments in place.
+async def _render_text(entry: Entry, values: dict[str, str]) -> str:
+    """The skill's instructions with the arguments inserted.
 
     Raises:
-        SkillProblem: The source has no text, or too much of it.
+        SkillProblem: The source returns no text, or too much.
     """
     skill = entry.skill
-    text = rendered(skill, values) if skill.body else await _rendered_there(entry, values)
+    text = rendered(skill, values) if skill.body else await _render_at_source(entry, values)
     if not 0 < len(text.strip()) <= MAX_TEXT:
         problem = f"The text of skill '{skill.name}' must have 1 to {MAX_TEXT} characters."
         raise SkillProblem(kind="invalid_skill_md", message=problem)
     return text
 
 
-async def _rendered_there(entry: Entry, values: dict[str, str]) -> str:
+async def _render_at_source(entry: Entry, values: dict[str, str]) -> str:
     name = entry.skill.name
     declared = {argument: value for argument, value in values.items() if argument != ALL}
     if values[ALL] and not declared:
@@ -94,7 +94,7 @@ async def _rendered_there(entry: Entry, values: dict[str, str]) -> str:
         async with asyncio.timeout(RENDER_SECONDS):
             return await entry.source.render(name, declared)
     except (SkillUnavailable, TimeoutError) as error:
-        problem = str(error) or f"Skill '{name}' was not there within {RENDER_SECONDS} s."
+        problem = str(error) or f"Skill '{name}' was not rendered within {RENDER_SECONDS} s."
         raise SkillProblem(kind="io_error", message=problem) from error
 
 
@@ -104,13 +104,15 @@ def _provenance(entry: Entry, values: dict[str, str]) -> Provenance:
     return Provenance.MODEL if any(values.values()) else Provenance.SYSTEM
 
 
-def _activated(entry: Entry, text: str, provenance: Provenance, ctx: ToolContext) -> dict[str, Any]:
+def _add_to_run(
+    entry: Entry, text: str, provenance: Provenance, ctx: ToolContext
+) -> dict[str, Any]:
     skill, config = entry.skill, ctx.agent.config(SECTION, SkillsConfig)
     active = ctx.state.snapshot.get(ACTIVE_SKILLS)
     if skill.name not in active and len(active) >= MAX_ACTIVE:
         problem = f"{MAX_ACTIVE} skills are active already; no more can be in one run."
         raise SkillProblem(kind="unsupported_operation", message=problem)
-    taken = _taken(entry, text, provenance)
+    taken = _make_active_skill(entry, text, provenance)
     ctx.state.update(ACTIVE_SKILLS, taken)
     grant = grant_of(taken, config, ctx.agent.id)
     if grant.patterns:
@@ -120,12 +122,12 @@ def _activated(entry: Entry, text: str, provenance: Provenance, ctx: ToolContext
     return {
         "skill": skill.name,
         "status": "active",
-        "note": "Its instructions stand at the end of the conversation; follow them now.",
+        "note": "Its instructions are at the end of the conversation; follow them now.",
         "content_hash": taken.content_hash,
     }
 
 
-def _taken(entry: Entry, text: str, provenance: Provenance) -> ActiveSkill:
+def _make_active_skill(entry: Entry, text: str, provenance: Provenance) -> ActiveSkill:
     skill = entry.skill
     return ActiveSkill(
         name=skill.name,
@@ -138,9 +140,9 @@ def _taken(entry: Entry, text: str, provenance: Provenance) -> ActiveSkill:
     )
 
 
-def _fork(entry: Entry, text: str, config: SkillsConfig, ctx: ToolContext) -> SkillFork:
-    agent_id = _follower(entry.skill, config, ctx)
-    followed = _taken(entry, text, Provenance.MODEL)
+def _make_fork(entry: Entry, text: str, config: SkillsConfig, ctx: ToolContext) -> SkillFork:
+    agent_id = _choose_follower(entry.skill, config, ctx)
+    followed = _make_active_skill(entry, text, Provenance.MODEL)
     grant = grant_of(followed, config, agent_id)
     return SkillFork(
         call_id=ctx.call_id,
@@ -151,19 +153,20 @@ def _fork(entry: Entry, text: str, config: SkillsConfig, ctx: ToolContext) -> Sk
     )
 
 
-def _follower(skill: Skill, config: SkillsConfig, ctx: ToolContext) -> str:
+def _choose_follower(skill: Skill, config: SkillsConfig, ctx: ToolContext) -> str:
     agent_id = skill.agent or config.fork_agent
     if agent_id is None or agent_id not in ctx.agent.delegates:
         problem = (
-            f"Skill '{skill.name}' is followed by another agent, and {agent_id!r} is no delegate "
-            f"of '{ctx.agent.id}': name one as 'agent' in the skill or 'fork_agent' in its section."
+            f"Skill '{skill.name}' needs another agent to follow it, and {agent_id!r} is not a "
+            f"delegate of '{ctx.agent.id}': name one as 'agent' in the skill or 'fork_agent' in "
+            "its section."
         )
         raise SkillProblem(kind="unsupported_operation", message=problem)
     return agent_id
 
 
-async def _followed(fork: SkillFork, ctx: ToolContext) -> ToolResult:
-    """The answer of the agent that follows the skill, or its question."""
+async def _delegate_fork(fork: SkillFork, ctx: ToolContext) -> ToolResult:
+    """Have the delegate follow the skill; returns its answer or its question."""
     asked = Delegation(
         agent_id=fork.agent_id,
         prompt=fork.prompt,

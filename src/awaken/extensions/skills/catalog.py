@@ -1,4 +1,4 @@
-"""The catalog that models choose skills from: the same text as long as nothing has changed."""
+"""The catalog from which models choose skills: the same text as long as nothing changes."""
 
 from collections.abc import Iterable
 from html import escape
@@ -15,10 +15,10 @@ _OPEN, _CLOSE = "<available_skills>", "</available_skills>"
 
 
 def catalog_text(skills: Iterable[Skill], *, max_entries: int, max_chars: int) -> str:
-    """The catalog of these skills, within both budgets; empty when there is none.
+    """The catalog of these skills within both budgets; empty without skills.
 
-    Entries are whole, or the first one that does not fit is cut inside its description and the
-    rest is left out; a note says how many are missing.
+    The first entry that does not fit is cut inside its description and the rest is omitted; a note
+    says how many are missing.
     """
     ordered = sorted(skills, key=lambda skill: skill.name)
     if not ordered:
@@ -36,24 +36,24 @@ def catalog_text(skills: Iterable[Skill], *, max_entries: int, max_chars: int) -
 
 
 def _entry(skill: Skill, room: int) -> str | None:
-    """One skill's line, its description cut to the room there is; None when it has no room."""
+    """One skill's line, its description cut to the room left; None if it has no room."""
     before = f"<skill><name>{escape(skill.name)}</name><description>"
     after = "</description></skill>"
     space = room - len(before) - len(after) - 1
-    shown = escape(_described(skill))
+    shown = escape(_describe_skill(skill))
     if len(shown) > space:
         if space < _SHORTEST:
             return None
-        shown = _cut(_described(skill), space)
+        shown = _cut(_describe_skill(skill), space)
     return before + shown + after
 
 
 _SHORTEST = 80
-"""A description that must be cut shorter says nothing."""
+"""The minimum length of a cut description."""
 
 
 def _cut(text: str, space: int) -> str:
-    """The longest beginning of the text whose escaped form, with an ellipsis, has the space."""
+    """The longest prefix of the text whose escaped form, with an ellipsis, fits the space."""
     used = 1
     for index, character in enumerate(text):
         used += len(escape(character))
@@ -62,15 +62,15 @@ def _cut(text: str, space: int) -> str:
     return escape(text)
 
 
-def _described(skill: Skill) -> str:
+def _describe_skill(skill: Skill) -> str:
     named = ", ".join(it.name + ("" if it.required else "?") for it in skill.arguments)
     hints = {
         "When": skill.when_to_use,
         "Arguments": skill.argument_hint or named,
         "Files": ", ".join(skill.paths),
     }
-    told = (f"{name}: {hint}" for name, hint in hints.items() if hint)
-    return " — ".join([skill.description[:MAX_DESCRIPTION], *told])
+    given = (f"{name}: {hint}" for name, hint in hints.items() if hint)
+    return " — ".join([skill.description[:MAX_DESCRIPTION], *given])
 
 
 def _note(left_out: int) -> str:

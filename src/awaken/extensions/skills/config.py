@@ -16,21 +16,21 @@ Positive = Annotated[int, Meta(ge=1)]
 
 
 class ScriptsConfig(StrictRecord, frozen=True, kw_only=True):
-    """How the scripts of skills are run."""
+    """How scripts of skills are executed."""
 
     network: Literal["forbid", "allow"] = "forbid"
-    """With `forbid` a script is not run where the platform cannot take its network away."""
+    """With `forbid` a script is not run where the platform cannot disable its network."""
     isolation: Literal["required", "none"] = "required"
     """Bubblewrap, which hides files and processes; with `none` a script also runs without it."""
     environment: tuple[Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")], ...] = ()
-    """Variables of the server's environment that scripts see; no others."""
+    """Environment variables of the server that scripts get; they get no others."""
     timeout_ms: Annotated[int, Meta(ge=1, le=600_000)] = 60_000
     cpu_s: Positive = 30
     memory_mb: Positive = 1_024
     file_mb: Positive = 64
     processes: Positive = 64
     output_bytes: Annotated[int, Meta(ge=1, le=1_048_576)] = 32_768
-    """Kept of stdout, and of stderr; what comes beyond is read and forgotten."""
+    """How much of stdout, and of stderr, is kept; the rest is read and discarded."""
 
 
 class SkillsConfig(StrictRecord, frozen=True, kw_only=True):
@@ -41,23 +41,23 @@ class SkillsConfig(StrictRecord, frozen=True, kw_only=True):
     excluded: tuple[str, ...] = ()
     max_entries: Positive = 32
     max_chars: Annotated[int, Meta(ge=512)] = 16_384
-    """The budget of the catalog that models are shown."""
+    """The size limit of the catalog that models read."""
     scripts: Literal[False] | ScriptsConfig = False
     grants: bool = True
     """Whether a skill's `allowed-tools` are granted while it is active."""
     remote_grants: bool = False
-    """The same for skills that somebody else's server offers."""
+    """The same for skills of remote servers."""
     models: bool = False
     """Whether a skill's `model` is used while it is active."""
     fork_agent: str | None = None
-    """Who follows forked skills that name no agent: one of the agent's delegates."""
+    """Which delegate of the agent follows forked skills that name no agent."""
 
     def permits(self, name: str) -> bool:
         """Whether the agent may have a skill of this name at all."""
         return name not in self.excluded and (self.allowed is None or name in self.allowed)
 
     def shows(self, skill: Skill) -> bool:
-        """Whether the agent's model may know, take up and read this skill: the one gate."""
+        """Whether the agent's model may see, activate and read this skill: the only check."""
         return skill.model_invocable and self.permits(skill.name)
 
     def grants_of(self, *, is_remote: bool) -> bool:

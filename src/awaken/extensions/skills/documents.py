@@ -17,7 +17,7 @@ from .problems import DocumentError, InvalidSkill, shown_name
 
 MAX_NAME = 64
 
-# Spaces and commas inside of brackets, and brackets inside of quotes, separate nothing.
+# Spaces and commas inside of brackets, and brackets inside of quotes, do not separate tools.
 _TOOL = re.compile(r"""(?:[^\s,(]|\((?:"[^"]*+"|'[^']*+'|[^()"'])*+\)?+)++""")
 
 
@@ -30,7 +30,7 @@ class Argument(Record, frozen=True, kw_only=True):
 
 
 class Frontmatter(Record, frozen=True, kw_only=True, rename="kebab"):
-    """The keys that mean something; the validator looks into no others."""
+    """The keys that have a meaning; the validator ignores all others."""
 
     name: Annotated[str, Meta(pattern=r"\S")]
     description: Annotated[str, Meta(max_length=1_024, pattern=r"\S")]
@@ -50,10 +50,10 @@ class Frontmatter(Record, frozen=True, kw_only=True, rename="kebab"):
 
 
 def parse_skill(text: str, directory: str) -> Skill:
-    """Read a skill that stands in a directory of this name; unknown keys are ignored.
+    """Read the document of a skill in a directory of this name; unknown keys are ignored.
 
     Raises:
-        InvalidSkill: It breaks the specification, or a key means nothing sensible.
+        InvalidSkill: It breaks the specification, or the value of a key is invalid.
     """
     try:
         head, body = split_document(text)
@@ -64,7 +64,7 @@ def parse_skill(text: str, directory: str) -> Skill:
 
 
 def name_problem(name: str) -> str | None:
-    """Why a name cannot be a skill's, after it was normalised."""
+    """Why a normalised name cannot be the name of a skill; None if it can."""
     if not 0 < len(name) <= MAX_NAME:
         return f"its name must have 1 to {MAX_NAME} characters"
     if name != name.lower():
@@ -77,7 +77,7 @@ def name_problem(name: str) -> str | None:
 
 
 def placeholders(argument: SkillArgument) -> set[str]:
-    """The names by which a body may refer to an argument: as declared, and in capitals."""
+    """The names by which a body may refer to an argument: as declared, and in upper case."""
     return {argument.name, argument.name.upper().replace("-", "_")}
 
 

@@ -1,7 +1,7 @@
-"""Files of a skill, by names that a model gives: nothing outside of the skill is ever opened.
+"""Opens files of a skill by paths that a model gives; no file outside of the skill is opened.
 
-A name passes a strict pattern first. Then each part is opened from the directory before it,
-without following symlinks, so that nothing can be swapped in between.
+A path must match a strict pattern. Then each part is opened relative to the directory before it,
+without following symlinks, so that no directory can be replaced in between.
 """
 
 import os
@@ -26,7 +26,7 @@ def checked_parts(path: str, first: Collection[str]) -> tuple[str, ...]:
     """The parts of a relative path that begins in one of these directories.
 
     Raises:
-        SkillProblem: It leads elsewhere, or has characters that no file of a skill needs.
+        SkillProblem: It leads elsewhere, or has characters that are not allowed.
     """
     if not 0 < len(path) <= MAX_PATH:
         raise SkillProblem(kind="invalid_path", message=f"A path has 1 to {MAX_PATH} characters.")
@@ -34,7 +34,7 @@ def checked_parts(path: str, first: Collection[str]) -> tuple[str, ...]:
     if path.startswith("/") or ".." in parts:
         raise SkillProblem(kind="path_escapes_root", message=f"{path!r} leads out of the skill.")
     if len(parts) > MAX_PARTS or not all(map(_PART.fullmatch, parts)):
-        problem = f"{path!r} is no plain path of letters, digits, spaces and _.+@-"
+        problem = f"{path!r} is not a plain path of letters, digits, spaces and _.+@-"
         raise SkillProblem(kind="invalid_path", message=problem)
     if parts[0] not in first or len(parts) == 1:
         wanted = " or ".join(f"{name}/" for name in sorted(first))
@@ -43,10 +43,10 @@ def checked_parts(path: str, first: Collection[str]) -> tuple[str, ...]:
 
 
 def read_file(root: Path, parts: tuple[str, ...], limit: int) -> bytes:
-    """At most `limit` bytes of a regular file below the root. Blocks.
+    """Read at most `limit` bytes of a regular file below the root. Blocks.
 
     Raises:
-        SkillProblem: There is no such file, or the way to it leads out of the root.
+        SkillProblem: There is no such file, or its path leads out of the root.
     """
     shown = "/".join(parts)
     try:
@@ -55,26 +55,26 @@ def read_file(root: Path, parts: tuple[str, ...], limit: int) -> bytes:
             raise SkillProblem(
                 kind="path_escapes_root", message=f"{shown!r} leads out of the skill."
             )
-        descriptor = _opened(root, parts)
+        descriptor = _open_file(root, parts)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise SkillProblem(
-                    kind="unsupported_path", message=f"{shown!r} is no regular file."
+                    kind="unsupported_path", message=f"{shown!r} is not a regular file."
                 )
             return _read(descriptor, limit)
         finally:
             os.close(descriptor)
     except (OSError, RuntimeError) as error:
-        # A symlink on the way ends here as well: the system refuses to follow it.
+        # A symlink in the path ends here as well: the system refuses to follow it.
         problem = "is not there" if isinstance(error, FileNotFoundError) else "cannot be read"
         raise SkillProblem(kind="io_error", message=f"{shown!r} {problem}.") from error
 
 
 def copy_skill(root: Path, target: Path) -> None:
-    """Copy a skill's regular files; symlinks and special files are left out. Blocks.
+    """Copy a skill's regular files; symlinks and special files are skipped. Blocks.
 
     Raises:
-        SkillProblem: There are too many, or they are too large.
+        SkillProblem: There are too many files, or they are too large.
         OSError: A file cannot be read or written.
     """
     files = size = 0
@@ -98,8 +98,8 @@ def _copy(directory: int, name: str, target: Path) -> None:
         shutil.copyfileobj(reader, writer)
 
 
-def _opened(root: Path, parts: tuple[str, ...]) -> int:
-    """Open the last part, each directory from the one before it."""
+def _open_file(root: Path, parts: tuple[str, ...]) -> int:
+    """Open the last part, each directory relative to the one before it."""
     *directories, name = parts
     current = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -1,6 +1,6 @@
 """Skills in folders: one directory per skill, read again when its SKILL.md has changed.
 
-The root is the operator's; what lies in it is not trusted to lead elsewhere: neither a skill's
+The operator chooses the root, but its content is not trusted to point elsewhere: neither a skill's
 directory nor its document may be a symlink.
 """
 
@@ -21,27 +21,27 @@ from .problems import InvalidSkill, shown_name
 MAX_DOCUMENT_BYTES = 262_144
 MAX_SKILLS = 2_000
 SETTLED_MS = 100
-"""How coarse the times of files may be."""
+"""How coarse file timestamps may be."""
 DOCUMENTS = ("SKILL.md", "skill.md")
 
 Stamp = tuple[str, int, int, int]
-"""What changes when a document does: its name, time, size and inode."""
+"""The name, time, size and inode of a document: at least one changes with its content."""
 
 
 class LoadedSkill(Record, frozen=True, kw_only=True):
-    """What a directory gave when it was last read."""
+    """The result of the last reading of a directory."""
 
     stamp: Stamp | None
     skill: Skill | None
-    """The last good one, if there ever was one."""
+    """The last valid version, if there was one."""
     problem: str | None = None
 
 
 class FolderSkills(LocalSkills):
-    """The skills of one root; `scan` looks again and keeps the last good of what is broken now.
+    """The skills of one root; `scan` reads changes and keeps the last valid version of a skill.
 
     Raises:
-        InvalidSpec: The root is no directory.
+        InvalidSpec: The root is not a directory.
     """
 
     def __init__(self, root: str | os.PathLike[str], clock: Clock | None = None) -> None:
@@ -52,21 +52,21 @@ class FolderSkills(LocalSkills):
         self._directories: Mapping[str, Path] = {}
         self.problems: tuple[str, ...] = ()
         if not self._root.is_dir():
-            raise InvalidSpec(what=f"skill folder '{self.name}'", problem="it is no directory")
+            raise InvalidSpec(what=f"skill folder '{self.name}'", problem="it is not a directory")
         self.scan()
 
     def directory(self, name: str) -> Path | None:
-        """Where the files of a skill of the last scan are; None when it has gone."""
+        """The directory of a skill of the last scan; None if it was removed."""
         return self._directories.get(name)
 
     def scan(self) -> bool:
-        """Look for changes; returns whether there were any. Reads only what has a new stamp."""
+        """Read changed documents; return whether any changed. Unchanged stamps are not read."""
         try:
             stamps = _stamps(self._root)
         except OSError as error:
             self.problems = (f"{self.name}: cannot be read ({error.strerror}); nothing changed",)
             return False
-        loaded = {name: self._look(name, stamp) for name, stamp in stamps.items()}
+        loaded = {name: self._load_directory(name, stamp) for name, stamp in stamps.items()}
         self.problems = tuple(it.problem for it in loaded.values() if it.problem is not None)
         is_changed = loaded != self._loaded
         if is_changed:
@@ -76,7 +76,7 @@ class FolderSkills(LocalSkills):
             self._skills = tuple(skills.values())
         return is_changed
 
-    def _look(self, directory: str, stamp: Stamp | str) -> LoadedSkill:
+    def _load_directory(self, directory: str, stamp: Stamp | str) -> LoadedSkill:
         known = self._loaded.get(directory) or LoadedSkill(stamp=None, skill=None)
         if isinstance(stamp, str):
             problem = f"{shown_name(directory)}: {stamp}"
@@ -84,24 +84,28 @@ class FolderSkills(LocalSkills):
         if known.stamp == stamp:
             return known
         try:
-            skill = parse_skill(_document(self._root / directory / stamp[0]), directory)
+            skill = parse_skill(_read_document(self._root / directory / stamp[0]), directory)
         except (OSError, InvalidSkill, UnicodeDecodeError) as error:
-            seen = None if isinstance(error, OSError) else self._settled(stamp)
-            return LoadedSkill(stamp=seen, skill=known.skill, problem=_told(directory, error))
+            seen = None if isinstance(error, OSError) else self._stamp_if_settled(stamp)
+            return LoadedSkill(
+                stamp=seen, skill=known.skill, problem=_describe_error(directory, error)
+            )
         problem = "; ".join(pattern_problems(skill))
-        return LoadedSkill(stamp=self._settled(stamp), skill=skill, problem=problem or None)
+        return LoadedSkill(
+            stamp=self._stamp_if_settled(stamp), skill=skill, problem=problem or None
+        )
 
-    def _settled(self, stamp: Stamp) -> Stamp | None:
-        """The stamp, unless a further change could still leave it as it is."""
+    def _stamp_if_settled(self, stamp: Stamp) -> Stamp | None:
+        """The stamp, or None if a further change could leave it the same."""
         age_ms = self._clock.now_ms() - stamp[1] // 1_000_000
         return stamp if age_ms >= SETTLED_MS else None
 
 
 def _stamps(root: Path) -> dict[str, Stamp | str]:
-    """The stamp of each of the root's own visible directories, or why it has none.
+    """The stamp of each visible directory in the root, or why it has none.
 
     Raises:
-        OSError: The root cannot be looked at.
+        OSError: The root cannot be read.
     """
     with os.scandir(root) as entries:
         found = sorted(
@@ -116,7 +120,7 @@ def _stamps(root: Path) -> dict[str, Stamp | str]:
 
 
 def _may_be_skill(entry: "os.DirEntry[str]") -> bool:
-    """Whether it is a directory; what cannot be looked at may be one, and becomes a problem."""
+    """Whether it is a directory; an unreadable entry may be one, and is reported."""
     try:
         return entry.is_dir()
     except OSError:
@@ -135,7 +139,7 @@ def _stamp(directory: str) -> Stamp | str:
     return "it has no SKILL.md"
 
 
-def _document(path: Path) -> str:
+def _read_document(path: Path) -> str:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         data = file.read(MAX_DOCUMENT_BYTES + 1)
@@ -145,7 +149,7 @@ def _document(path: Path) -> str:
     return data.decode()
 
 
-def _told(directory: str, error: Exception) -> str:
+def _describe_error(directory: str, error: Exception) -> str:
     match error:
         case OSError():
             return f"{shown_name(directory)}: SKILL.md cannot be read ({error.strerror})"

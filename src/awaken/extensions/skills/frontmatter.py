@@ -1,7 +1,7 @@
 """The YAML subset of a skill's frontmatter: block mappings, block lists and text.
 
-All scalars are text. What the specification's own validator refuses is refused here as well:
-flow collections, anchors, tags and duplicate keys; so a small document stays small in memory.
+All scalars are text. As in the specification's own validator, flow collections, anchors, tags and
+duplicate keys are refused, so that a small document stays small in memory.
 """
 
 from collections.abc import Iterator
@@ -35,10 +35,10 @@ def split_document(text: str) -> tuple[str, str]:
 
 
 def read_frontmatter(text: str) -> dict[str, Value]:
-    """Read the mapping that the frontmatter is.
+    """Read the frontmatter as a mapping.
 
     Raises:
-        DocumentError: It is no such mapping, too large, or too deep.
+        DocumentError: It is not a mapping of this subset, too large, or too deep.
     """
     if len(text) > MAX_FRONTMATTER_CHARACTERS:
         raise DocumentError(
@@ -48,18 +48,18 @@ def read_frontmatter(text: str) -> dict[str, Value]:
         events = iter(yaml.parse(text, Loader=_LOADER))
         next(events)  # The stream begins, and then the document, if there is one.
         next(events)
-        value = _value(events, next(events, None), 0)
+        value = _read_value(events, next(events, None), 0)
         next(events)
         if not isinstance(next(events), yaml.StreamEndEvent):
             raise DocumentError("its frontmatter is more than one document")
     except yaml.YAMLError as error:
-        raise DocumentError(f"its frontmatter is no YAML: {_told(error)}") from error
+        raise DocumentError(f"its frontmatter is not YAML: {_describe_error(error)}") from error
     if not isinstance(value, dict):
         raise DocumentError("its frontmatter must be a mapping")
     return value
 
 
-def _value(events: Iterator[Any], event: Any, depth: int) -> Value:
+def _read_value(events: Iterator[Any], event: Any, depth: int) -> Value:
     _check(event, depth)
     match event:
         case yaml.ScalarEvent():
@@ -67,25 +67,25 @@ def _value(events: Iterator[Any], event: Any, depth: int) -> Value:
         case yaml.SequenceStartEvent():
             items: list[Any] = []
             while not isinstance(inner := next(events), yaml.SequenceEndEvent):
-                items.append(_value(events, inner, depth + 1))
+                items.append(_read_value(events, inner, depth + 1))
             return items
         case yaml.MappingStartEvent():
-            return _mapping(events, depth)
+            return _read_mapping(events, depth)
         case _:
             raise DocumentError("its frontmatter is empty")
 
 
-def _mapping(events: Iterator[Any], depth: int) -> dict[str, Any]:
+def _read_mapping(events: Iterator[Any], depth: int) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     while not isinstance(inner := next(events), yaml.MappingEndEvent):
-        name = _value(events, inner, depth + 1)
+        name = _read_value(events, inner, depth + 1)
         if not isinstance(name, str):
-            raise DocumentError("a key of its frontmatter is no text")
+            raise DocumentError("a key of its frontmatter is not text")
         if name == "<<":
             raise DocumentError("its frontmatter has a merge key")
         if name in fields:
             raise DocumentError(f"its frontmatter has '{name[:64]}' twice")
-        fields[name] = _value(events, next(events), depth + 1)
+        fields[name] = _read_value(events, next(events), depth + 1)
     return fields
 
 
@@ -98,7 +98,7 @@ def _check(event: Any, depth: int) -> None:
         raise DocumentError(f"its frontmatter is nested more than {MAX_DEPTH} deep")
 
 
-def _told(error: yaml.YAMLError) -> str:
+def _describe_error(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     place = f" in line {mark.line + 1}" if mark is not None else ""
     return f"{getattr(error, 'problem', None) or 'unreadable'}{place}"

@@ -1,4 +1,4 @@
-"""Skills that a program gives: the same as those of folders, without files."""
+"""Skills that are defined in code: like those of folders, but without files."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from .rendering import rendered
 
 
 class LocalSkills:
-    """Skills whose text is here."""
+    """Skills whose text is in memory."""
 
     is_remote = False
 
@@ -24,7 +24,7 @@ class LocalSkills:
         return self._skills
 
     async def render(self, name: str, arguments: Mapping[str, str]) -> str:
-        """The skill's body with its arguments in place.
+        """The skill's body with its arguments inserted.
 
         Raises:
             SkillUnavailable: There is no such skill.
@@ -39,17 +39,17 @@ class StaticSkills(LocalSkills):
     """A source of skills that are written in code.
 
     Raises:
-        InvalidSpec: A name is unusable or there twice, a skill says nothing, or a tool pattern
-            cannot be read.
+        InvalidSpec: A name is invalid or used twice, a skill has no text, or a tool pattern is
+            malformed.
     """
 
     def __init__(self, *skills: Skill, name: str = "code") -> None:
-        super().__init__(name, tuple(map(_checked, skills)))
+        super().__init__(name, tuple(map(_check_skill, skills)))
         if len({skill.name for skill in skills}) != len(skills):
             raise InvalidSpec(what="StaticSkills", problem="two skills have the same name")
 
 
-def _checked(skill: Skill) -> Skill:
+def _check_skill(skill: Skill) -> Skill:
     problem = name_problem(skill.name)
     if not skill.description.strip() or not skill.body.strip():
         problem = problem or "it needs a description and a body"

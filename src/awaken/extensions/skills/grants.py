@@ -1,4 +1,4 @@
-"""The tools that skills bring along: granted while a skill is active, and wanted in full."""
+"""The tools of skills: granted while a skill is active, and loaded if they are deferred."""
 
 from collections.abc import Iterable
 
@@ -12,30 +12,30 @@ from .state import ActiveSkill
 
 
 def pattern_problems(skill: Skill) -> tuple[str, ...]:
-    """Why tools of the skill's `allowed-tools` cannot be granted, one text for each."""
+    """Why entries of the skill's `allowed-tools` cannot be granted, one text for each."""
     return tuple(
         f"{skill.name}: allowed-tools: {found}"
         for text in skill.allowed_tools
-        if isinstance(found := _parsed(text), PatternError)
+        if isinstance(found := _try_parse(text), PatternError)
     )
 
 
 def usable_patterns(skill: Skill) -> tuple[str, ...]:
-    """The tool patterns of a skill that can be read, in their canonical form."""
-    found = map(_parsed, skill.allowed_tools)
+    """The valid tool patterns of a skill, in their canonical form."""
+    found = map(_try_parse, skill.allowed_tools)
     return tuple(it.text for it in found if isinstance(it, ToolPattern))
 
 
 def wanted_tools(skill: ActiveSkill, grant: ToolGrant) -> tuple[str, ...]:
-    """The tools, as ids or globs, that a skill speaks of; a regular expression names none."""
-    # Wanting a tool is no permission, but somebody else's skill is not to fill the request.
+    """The tools that a skill names, as ids or globs; regular expressions are left out."""
+    # Wanting a tool is not a permission, but a remote skill must not fill the request.
     patterns = grant.patterns if skill.is_remote else skill.allowed_tools
     tools = (parse_pattern(text).tool for text in patterns)
     return tuple(dict.fromkeys(it.text for it in tools if it.kind is not ConditionKind.REGEX))
 
 
 def grant_of(skill: ActiveSkill, config: SkillsConfig, agent_id: str) -> ToolGrant:
-    """What an active skill grants an agent under its configuration, which may be nothing."""
+    """The grant of an active skill for an agent by its configuration; it may be empty."""
     is_granting = config.permits(skill.name) and config.grants_of(is_remote=skill.is_remote)
     patterns = skill.allowed_tools if is_granting else ()
     return ToolGrant(source=f"skill:{skill.name}", patterns=patterns, agent_id=agent_id)
@@ -44,7 +44,7 @@ def grant_of(skill: ActiveSkill, config: SkillsConfig, agent_id: str) -> ToolGra
 def changed_grants(
     active: Iterable[ActiveSkill], config: SkillsConfig, agent_id: str, snapshot: Snapshot
 ) -> tuple[ToolGrant, ...]:
-    """The grants that are other than they should be, as after a handoff to another agent."""
+    """The grants that have to change, for example after a handoff to another agent."""
     held = snapshot.get(TOOL_GRANTS)
     wanted = (grant_of(skill, config, agent_id) for skill in active)
     return tuple(
@@ -52,7 +52,7 @@ def changed_grants(
     )
 
 
-def _parsed(text: str) -> ToolPattern | PatternError:
+def _try_parse(text: str) -> ToolPattern | PatternError:
     try:
         return parse_pattern(text)
     except PatternError as error:

@@ -39,10 +39,10 @@ _FRAME = re.compile(r"<(?=/?\s*(?:active_skill_instructions|skill)\b)", re.IGNOR
 
 
 class AgentSkills:
-    """What one resolved agent shows of the skills: its catalogs, made once for each shelf."""
+    """The catalogs of one resolved agent, built once for each snapshot of the skills."""
 
     withholds: Callable[[str], bool]
-    """Known once the catalogs are: whether a source keeps the skill of a name from the agent."""
+    """Set with the catalogs: whether a source withholds the skill of a name from the agent."""
 
     def __init__(self, library: SkillLibrary, config: SkillsConfig, agent: AgentSpec) -> None:
         self.config = config
@@ -51,7 +51,7 @@ class AgentSkills:
         self._catalogs: tuple[ContextMessage, ...] = ()
 
     def catalogs(self) -> tuple[ContextMessage, ...]:
-        """The operator's skills and those of servers; the same as long as no skill has changed."""
+        """The catalogs of local and of remote skills; the same as long as no skill changes."""
         shelf = self._library.shelf()
         if shelf is not self._shelf:
             self.withholds = self._library.withholding(self._agent)
@@ -59,7 +59,7 @@ class AgentSkills:
             found = [system_context(CATALOG_KEY, own)] if own else []
             if remote:
                 found.append(
-                    _said_by(Provenance.REMOTE, system_context(REMOTE_CATALOG_KEY, remote))
+                    _attribute_to(Provenance.REMOTE, system_context(REMOTE_CATALOG_KEY, remote))
                 )
             self._catalogs, self._shelf = tuple(found), shelf
         return self._catalogs
@@ -75,19 +75,19 @@ class AgentSkills:
 
 
 async def before_inference(context: BeforeInferenceContext) -> StateCommand | None:
-    """Show what the agent's model should see; as quick with many skills as with few."""
+    """Add the catalogs and active instructions; the cost does not grow with the skills."""
     skills: AgentSkills = context.prepared
     catalogs = skills.catalogs()
     command = StateCommand()
     for catalog in catalogs if SKILL in context.tool_ids else ():
         command = command.update(CONTEXT_MESSAGES, UpsertContext(message=catalog))
-    if hidden := _hidden(skills.config, has_skills=bool(catalogs)):
+    if hidden := _tools_to_hide(skills.config, has_skills=bool(catalogs)):
         command = command.update(TOOL_FILTER, ToolFilter(excluded=hidden))
     command = _with_active(command, context, skills)
     return None if command.is_empty else command
 
 
-def _hidden(config: SkillsConfig, *, has_skills: bool) -> tuple[str, ...]:
+def _tools_to_hide(config: SkillsConfig, *, has_skills: bool) -> tuple[str, ...]:
     if not has_skills:
         return (SKILL, RESOURCE, SCRIPT)
     return () if config.scripts else (SCRIPT,)
@@ -112,26 +112,26 @@ def _with_active(
 
 
 def _instructions(active: list[ActiveSkill]) -> list[ContextMessage]:
-    """The instructions of active skills, after everything else.
+    """The instructions of active skills, at the end of the request.
 
-    What somebody else's server says, and what a model put into a skill, is a user's word, never
-    the system's.
+    The text of a remote server, and text that a model put into a skill, gets the user role, never
+    the system role.
     """
     messages = []
     for whose in (Provenance.SYSTEM, Provenance.MODEL, Provenance.REMOTE):
         if skills := [it for it in active if it.provenance is whose]:
-            message = suffix_context(f"{ACTIVE_KEY}.{whose}", _framed(skills))
-            messages.append(_said_by(whose, message))
+            message = suffix_context(f"{ACTIVE_KEY}.{whose}", _frame_skills(skills))
+            messages.append(_attribute_to(whose, message))
     return messages
 
 
-def _said_by(whose: Provenance, message: ContextMessage) -> ContextMessage:
+def _attribute_to(whose: Provenance, message: ContextMessage) -> ContextMessage:
     role = Role.SYSTEM if whose is Provenance.SYSTEM else Role.USER
     return msgspec.structs.replace(message, role=role, provenance=whose)
 
 
-def _framed(skills: list[ActiveSkill]) -> str:
-    # A text cannot end its own frame: tags that look like the frame's are escaped.
+def _frame_skills(skills: list[ActiveSkill]) -> str:
+    # A text cannot close its own frame: tags that look like those of the frame are escaped.
     blocks = [
         f'<skill name="{escape(it.name)}">\n{_FRAME.sub("&lt;", it.text)}\n</skill>'
         for it in skills

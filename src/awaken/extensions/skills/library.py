@@ -1,4 +1,4 @@
-"""All sources as one: a versioned snapshot of every skill, made again only after a change."""
+"""Combines all sources: a versioned snapshot of every skill, rebuilt only after a change."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ class Entry(Record, frozen=True, kw_only=True):
 
 
 class Shelf(Record, frozen=True, kw_only=True):
-    """Every skill at one moment; a later one is another object with a higher version."""
+    """Every skill at one time; a later snapshot is another object with a higher version."""
 
     version: int
     entries: Mapping[str, Entry]
@@ -34,7 +34,7 @@ class Shelf(Record, frozen=True, kw_only=True):
 
 
 class SkillLibrary:
-    """The skills of several sources, each name once: the earlier source has it.
+    """The skills of several sources; of two skills of one name the earlier source's counts.
 
     Raises:
         InvalidSpec: There is no source, or two of them have the same skill.
@@ -49,21 +49,21 @@ class SkillLibrary:
         self._shelf = Shelf(version=0, entries={})
         self._warned: tuple[str, ...] = ()
         here = [it for it in sources if not it.is_remote]
-        if doubles := _collected(here, [it.skills() for it in here])[1]:
+        if doubles := _collect_skills(here, [it.skills() for it in here])[1]:
             raise InvalidSpec(what="SkillsPlugin", problem=doubles[0])
         self.shelf()
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with skills now: they are not offered, or as they were before."""
+        """Current problems; these skills are not offered, or in their last valid version."""
         return (*(it for folder in self._folders for it in folder.problems), *self._shelf.problems)
 
     def shelf(self) -> Shelf:
-        """The skills as the sources know them now; cheap while nothing has changed."""
+        """The current skills of the sources; cheap while nothing has changed."""
         seen = tuple(source.skills() for source in self._sources)
         # A source that has not changed is compared by identity.
         if seen != self._seen:
-            entries, problems = _collected(self._sources, seen)
+            entries, problems = _collect_skills(self._sources, seen)
             version = self._shelf.version + 1
             self._shelf = Shelf(version=version, entries=entries, problems=problems)
             self._warn()
@@ -71,16 +71,16 @@ class SkillLibrary:
         return self._shelf
 
     def scan(self) -> bool:
-        """Look at the folders again; returns whether something has changed. Blocks on files."""
+        """Scan the folders; return whether something has changed. Blocks on files."""
         changes = [folder.scan() for folder in self._folders]
         self._warn()
         return any(changes)
 
     def find(self, name: str, agent: AgentSpec) -> Entry:
-        """A skill that the agent's model may use: all tools come through here.
+        """Find a skill that the agent's model may use; all tools use this method.
 
         Raises:
-            SkillProblem: There is none; one that is hidden looks the same as one that is not.
+            SkillProblem: There is none; a hidden skill gives the same error as an unknown one.
         """
         entry = self.shelf().entries.get(name)
         config = agent.config(SECTION, SkillsConfig)
@@ -91,19 +91,19 @@ class SkillLibrary:
         return entry
 
     def withholding(self, agent: AgentSpec) -> Callable[[str], bool]:
-        """Whether a source keeps the skill of a name from the agent."""
+        """Build the check whether a source withholds the skill of a name from the agent."""
         found = [it.withholding(agent) for it in self._sources if isinstance(it, SharedSkills)]
         return lambda name: any(withholds(name) for withholds in found)
 
     def unknown(self, names: Iterable[str]) -> list[str]:
-        """Which of these names no skill has; none while a remote source may still bring them."""
+        """Which of these names have no skill; empty if a remote source may still add them."""
         if any(source.is_remote for source in self._sources):
             return []
         known = self.shelf().entries
         return [name for name in dict.fromkeys(names) if name not in known]
 
     def _warn(self) -> None:
-        """Log each problem once for as long as it is there."""
+        """Log each problem once while it lasts."""
         problems = self.problems
         for problem in problems:
             if problem not in self._warned:
@@ -111,7 +111,7 @@ class SkillLibrary:
         self._warned = problems
 
 
-def _collected(
+def _collect_skills(
     sources: Sequence[SkillSource], found: Sequence[tuple[Skill, ...]]
 ) -> tuple[dict[str, Entry], tuple[str, ...]]:
     entries: dict[str, Entry] = {}
@@ -129,7 +129,7 @@ def _collected(
 
 
 def _name_problem(name: str, *, is_remote: bool) -> str | None:
-    """Why a name that a source made up cannot be used; a server's may not look like another."""
+    """Why a name cannot be used; remote names are ASCII, so that none looks like another."""
     if not 0 < len(name) <= MAX_NAME or (is_remote and not name.isascii()):
         return f"its name must have 1 to {MAX_NAME} characters of ASCII"
     if not all(it.isalnum() or it in "-_.:" for it in name):

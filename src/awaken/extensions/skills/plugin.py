@@ -1,4 +1,4 @@
-"""The plugin: a catalog in front of the model, three tools behind it, folders watched."""
+"""The plugin: a catalog for the model, three tools, and a task that rescans the folders."""
 
 import asyncio
 import logging
@@ -31,11 +31,11 @@ REFRESH_SECONDS = 5.0
 class SkillsPlugin(Plugin):
     """Offers the skills of folders and other sources to an agent's model.
 
-    Folders are looked at again every `refresh_s` seconds while the runtime is open.
+    Folders are scanned every `refresh_s` seconds while the runtime is open.
 
     Raises:
-        InvalidSpec: There is neither a folder nor a source, one of them is none or is missing,
-            two of them have the same skill, or `refresh_s` is no time.
+        InvalidSpec: There is neither a folder nor a source, one of them is invalid or missing,
+            two of them have the same skill, or `refresh_s` is not a positive number.
     """
 
     name = "skills"
@@ -63,11 +63,11 @@ class SkillsPlugin(Plugin):
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with skills now: those are not offered, or as they last were."""
+        """Current problems; these skills are not offered, or in their last valid version."""
         return self._library.problems
 
     def register(self, registrar: PluginRegistrar) -> None:
-        """Declare the run's memory, the tools and the catalog."""
+        """Register the state keys, the tools and the hook that adds the catalog."""
         registrar.key(ACTIVE_SKILLS)
         registrar.key(FORKS)
         for tool in self._tools:
@@ -79,35 +79,35 @@ class SkillsPlugin(Plugin):
         return (ConfigSection.of(SECTION, SkillsConfig),)
 
     def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> AgentSkills:
-        """Check the section, and that forked skills have somebody to follow them."""
+        """Check the section, and that `fork_agent` is a delegate."""
         try:
             config = agent.config(SECTION, SkillsConfig)
         except KeyCodecError as error:
-            raise _refused(agent, str(error)) from error
+            raise _config_error(agent, str(error)) from error
         if config.fork_agent is not None and config.fork_agent not in agent.delegates:
-            raise _refused(agent, f"fork_agent '{config.fork_agent}' is none of its delegates")
+            raise _config_error(agent, f"fork_agent '{config.fork_agent}' is none of its delegates")
         return AgentSkills(self._library, config, agent)
 
     def oddities(self, agent: AgentSpec) -> Sequence[str]:
-        """Names of skills in the section that no skill has."""
+        """Names in the section that no skill has."""
         config = agent.config(SECTION, SkillsConfig)
         unknown = self._library.unknown((*(config.allowed or ()), *config.excluded))
-        return [f"section 'skills' names '{name}', which is no skill here" for name in unknown]
+        return [f"section 'skills' names '{name}', which is not a skill here" for name in unknown]
 
     async def open(self, host: PluginHost) -> None:
-        """Begin to watch the folders."""
+        """Start to rescan the folders."""
         if self._refreshing is None:
             self._refreshing = asyncio.create_task(self._refresh_forever(), name="skills-refresh")
 
     async def close(self) -> None:
-        """Stop watching."""
+        """Stop the rescanning."""
         task, self._refreshing = self._refreshing, None
         if task is not None:
             task.cancel()
             await asyncio.wait({task})
 
     async def refresh(self) -> bool:
-        """Look at the folders now; returns whether something has changed."""
+        """Scan the folders now; return whether something has changed."""
         return await asyncio.to_thread(self._library.scan)
 
     async def _refresh_forever(self) -> None:
@@ -116,8 +116,8 @@ class SkillsPlugin(Plugin):
             try:
                 await self.refresh()
             except Exception:
-                # The skills stay as they last were, and the next look may go well.
-                logger.exception("skills: the folders could not be looked at")
+                # The skills stay as they were; the next scan may succeed.
+                logger.exception("skills: the folders could not be scanned")
 
 
 def _check(roots: Sequence[object], sources: object, refresh_s: object) -> None:
@@ -140,5 +140,5 @@ def _is_time(value: object) -> bool:
     return 0 < value < math.inf
 
 
-def _refused(agent: AgentSpec, problem: str) -> InvalidPluginConfig:
+def _config_error(agent: AgentSpec, problem: str) -> InvalidPluginConfig:
     return InvalidPluginConfig(section=SECTION, agent_id=agent.id, problem=problem)

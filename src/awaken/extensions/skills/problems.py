@@ -1,4 +1,4 @@
-"""How calls about skills go wrong: codes that programs read, and texts that models read."""
+"""Errors of skill tools: codes for programs, and texts for models."""
 
 from typing import Literal
 
@@ -20,7 +20,7 @@ Code = Literal[
 
 
 class SkillProblem(RunError):
-    """A call about a skill cannot be done; becomes an error result with the code."""
+    """A skill tool call failed; becomes an error result with the code."""
 
     template = "{message}"
     kind: Code
@@ -28,7 +28,7 @@ class SkillProblem(RunError):
 
 
 class DocumentError(UsageError):
-    """What is wrong with a skill's document, said without its name."""
+    """A problem of a skill's document; the text does not name the document."""
 
     template = "{message}"
     message: str = field(kw_only=False)
@@ -44,5 +44,5 @@ class InvalidSkill(UsageError):
 
 
 def shown_name(directory: str) -> str:
-    """A directory's name for people and logs, whatever characters it has."""
+    """A directory's name for messages and logs, with unprintable characters escaped."""
     return directory if directory.isprintable() else ascii(directory)

@@ -1,4 +1,4 @@
-"""One process and everything below it: bounded in time and output, and gone afterwards."""
+"""Runs one process and its descendants, bounded in time and output, and kills what is left."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from awaken.contracts.record import Record
 
 CHUNK = 65_536
 GRACE_SECONDS = 5
-"""How long the end of a killed process, and of its output, is waited for."""
+"""How long to wait for a killed process, and for the end of its output."""
 
 
 class Finished(Record, frozen=True, kw_only=True):
@@ -30,10 +30,10 @@ async def run_process(
     timeout_s: float,
     output_bytes: int,
 ) -> Finished:
-    """Run a command without input, in a process group of its own that does not outlive the call.
+    """Run a command without input, in its own process group, which does not outlive the call.
 
     Raises:
-        TimeoutError: It was not done in time; it has been killed.
+        TimeoutError: It did not finish in time and was killed.
         OSError: It could not be started.
     """
     async with Output(output_bytes) as out, Output(output_bytes) as err:
@@ -52,15 +52,15 @@ async def run_process(
             async with asyncio.timeout(timeout_s):
                 exit_code = await process.wait()
         finally:
-            await _killed(process)
-            # The rest of a sandbox ends after the process that is known here. What left the group
-            # may hold a pipe for ever; what it writes is nobody's output.
+            await _kill_group(process)
+            # Other processes of a sandbox end after the process that is known here. A process that
+            # left the group may hold a pipe forever; its output is discarded.
             await asyncio.wait({out.reading, err.reading}, timeout=GRACE_SECONDS)
         return Finished(exit_code=exit_code, stdout=out, stderr=err)
 
 
-async def _killed(process: asyncio.subprocess.Process) -> None:
-    """Kill what is left of the group; the process itself is waited for."""
+async def _kill_group(process: asyncio.subprocess.Process) -> None:
+    """Kill what is left of the group, and wait for the process itself."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(TimeoutError):
@@ -69,10 +69,10 @@ async def _killed(process: asyncio.subprocess.Process) -> None:
 
 
 class Output:
-    """One stream of a process: its beginning is kept, and whether there was more.
+    """One output stream of a process: keeps its beginning, and whether there was more.
 
-    A pipe of its own: the end of the process is told at once, even when something that left its
-    group still holds the other end.
+    It has its own pipe, so that the end of the process is noticed at once, even when a process
+    that left the group still holds the other end.
     """
 
     reading: asyncio.Task[None]

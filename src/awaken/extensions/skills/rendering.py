@@ -1,4 +1,4 @@
-"""Arguments in their places: checked against what a skill declares, inserted as data."""
+"""Checks arguments against a skill's declaration and inserts them as data."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from .documents import placeholders
 from .problems import SkillProblem
 
 ALL = "ARGUMENTS"
-"""The argument that stands for all of them, as one text: `$ARGUMENTS`."""
+"""The placeholder for all arguments as one text: `$ARGUMENTS`."""
 MAX_VALUE = 8_192
 MAX_VALUES = 65_536
 MAX_TEXT = 262_144
@@ -21,32 +21,34 @@ _PLACE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_-]*)\}|\$ARGUMENTS\b")
 def checked_arguments(skill: Skill, given: str | Mapping[str, str] | None) -> dict[str, str]:
     """The values by declared name, with `ARGUMENTS` for the text of all of them.
 
-    A plain text is the one argument of a skill that declares one, or names none.
+    A plain text is the value of the only declared argument, if there is exactly one.
 
     Raises:
-        SkillProblem: A required one is missing, an unknown one is there, or they are too large.
+        SkillProblem: A required argument is missing, one is unknown, or they are too large.
     """
     values = _by_name(skill, given)
     declared = [argument.name for argument in skill.arguments]
     if unknown := sorted(values.keys() - {*declared, ALL}):
         known = ", ".join(declared) or "none"
-        raise _refused(skill, f"it has no argument {unknown[0][:64]!r}; its arguments: {known}")
+        raise _argument_error(
+            skill, f"it has no argument {unknown[0][:64]!r}; its arguments: {known}"
+        )
     missing = [it.name for it in skill.arguments if it.required and not values.get(it.name)]
     if missing:
-        raise _refused(skill, f"it needs 'arguments' with: {', '.join(missing)}")
+        raise _argument_error(skill, f"it needs 'arguments' with: {', '.join(missing)}")
     if any(len(value) > MAX_VALUE for value in values.values()):
-        raise _refused(skill, f"an argument has more than {MAX_VALUE} characters")
+        raise _argument_error(skill, f"an argument has more than {MAX_VALUE} characters")
     if sum(map(len, values.values())) > MAX_VALUES:
-        raise _refused(skill, f"its arguments have more than {MAX_VALUES} characters")
+        raise _argument_error(skill, f"its arguments have more than {MAX_VALUES} characters")
     values.setdefault(ALL, " ".join(values[name] for name in declared if values.get(name)))
     return values
 
 
 def rendered(skill: Skill, arguments: Mapping[str, str]) -> str:
-    """The skill's body with the arguments in their places, in one pass: no value is expanded.
+    """The skill's body with the arguments inserted, in one pass: no value is expanded itself.
 
-    `${name}`, `${NAME}` and `$ARGUMENTS` are places; everything else with a dollar stays as it
-    is. A value that has no place is listed at the end, so that none is lost.
+    `${name}`, `${NAME}` and `$ARGUMENTS` are placeholders; any other text with a dollar sign is
+    unchanged. A value without a placeholder is listed at the end, so that none is lost.
     """
     names = {form: it.name for it in skill.arguments for form in placeholders(it)}
     placed: set[str] = set()
@@ -67,7 +69,7 @@ def _by_name(skill: Skill, given: str | Mapping[str, str] | None) -> dict[str, s
         return {}
     if not isinstance(given, str):
         if ALL in given:
-            raise _refused(skill, f"'{ALL}' is no argument; give a plain text as 'args'")
+            raise _argument_error(skill, f"'{ALL}' is not an argument; give a plain text as 'args'")
         return dict(given)
     if len(skill.arguments) == 1:
         return {skill.arguments[0].name: given, ALL: given}
@@ -83,5 +85,5 @@ def _rest(arguments: Mapping[str, str], placed: set[str]) -> str:
     return "\n\nArguments:\n" + "\n".join(lines) if lines else ""
 
 
-def _refused(skill: Skill, problem: str) -> SkillProblem:
+def _argument_error(skill: Skill, problem: str) -> SkillProblem:
     return SkillProblem(kind="invalid_arguments", message=f"Skill '{skill.name}': {problem}.")

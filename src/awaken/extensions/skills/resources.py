@@ -1,4 +1,4 @@
-"""The tool `load_skill_resource`: a reference as text, an asset as base64, each within a cap."""
+"""The tool `load_skill_resource`: references as text, assets as base64, limited in size."""
 
 import asyncio
 import base64
@@ -39,7 +39,7 @@ def resource_tool(library: SkillLibrary) -> Tool:
         """
         try:
             entry = library.find(skill, ctx.agent)
-            return await asyncio.to_thread(_loaded, directory_of(entry), path, kind)
+            return await asyncio.to_thread(_load_file, directory_of(entry), path, kind)
         except SkillProblem as problem:
             return ToolResult.error_with_code(ctx.tool_name, problem.kind, str(problem))
 
@@ -47,10 +47,10 @@ def resource_tool(library: SkillLibrary) -> Tool:
 
 
 def directory_of(entry: Entry) -> Path:
-    """Where a skill's files are.
+    """The directory of a skill's files.
 
     Raises:
-        SkillProblem: It has none, because it comes from no folder.
+        SkillProblem: It has no files, because it does not come from a folder.
     """
     source, name = entry.source, entry.skill.name
     directory = source.directory(name) if isinstance(source, FolderSkills) else None
@@ -59,7 +59,7 @@ def directory_of(entry: Entry) -> Path:
     return directory
 
 
-def _loaded(directory: Path, path: str, kind: Kind | None) -> dict[str, Any]:
+def _load_file(directory: Path, path: str, kind: Kind | None) -> dict[str, Any]:
     parts = checked_parts(path, _KINDS)
     actual = _KINDS[parts[0]]
     if kind is not None and kind != actual:
@@ -78,10 +78,10 @@ def _loaded(directory: Path, path: str, kind: Kind | None) -> dict[str, Any]:
 
 
 def _text(data: bytes, path: str, *, is_cut: bool) -> str:
-    """The text, without a character that was cut in the middle."""
+    """Decode the text, without a last character that was cut in the middle."""
     try:
         return codecs.getincrementaldecoder("utf-8")().decode(data, final=not is_cut)
     except UnicodeDecodeError as error:
         raise SkillProblem(
-            kind="unsupported_path", message=f"{path!r} is no UTF-8 text."
+            kind="unsupported_path", message=f"{path!r} is not UTF-8 text."
         ) from error

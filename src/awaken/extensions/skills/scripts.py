@@ -44,54 +44,54 @@ def script_tool(library: SkillLibrary, sandbox: Sandbox) -> Tool:
         try:
             config = ctx.agent.config(SECTION, SkillsConfig)
             entry = library.find(skill, ctx.agent)
-            return await _ran(entry, script, args or [], _enabled(config), sandbox)
+            return await _run_script(entry, script, args or [], _require_scripts(config), sandbox)
         except SkillProblem as problem:
             return ToolResult.error_with_code(ctx.tool_name, problem.kind, str(problem))
 
     return run
 
 
-def _enabled(config: SkillsConfig) -> ScriptsConfig:
+def _require_scripts(config: SkillsConfig) -> ScriptsConfig:
     if not config.scripts:
         raise SkillProblem(kind="unsupported_operation", message="Scripts of skills are off.")
     return config.scripts
 
 
-async def _ran(
+async def _run_script(
     entry: Entry, script: str, args: list[str], config: ScriptsConfig, sandbox: Sandbox
 ) -> dict[str, Any]:
     directory = directory_of(entry)
     _check_args(args)
     parts = checked_parts(script, ("scripts",))
     runtime = _runtime(script)
-    # Reading one byte finds out whether it is a file of the skill, before anything is copied.
+    # Reading one byte checks that it is a file of the skill, before anything is copied.
     await asyncio.to_thread(read_file, directory, parts, 1)
     place = tempfile.TemporaryDirectory(prefix="skill-", ignore_cleanup_errors=True)
     work = Path(place.name)
     try:
-        await _copied(directory, work)
+        await _copy_files(directory, work)
         command = await sandbox.command(config, work, (*runtime, script, *args))
-        done = await _finished(command, work, config)
+        done = await _run_command(command, work, config)
     except OSError as error:
         raise SkillProblem(
             kind="io_error", message=f"The script cannot be run: {error.strerror}."
         ) from error
     finally:
         await asyncio.to_thread(place.cleanup)
-    return _shown(done)
+    return _format_outcome(done)
 
 
-async def _copied(directory: Path, work: Path) -> None:
+async def _copy_files(directory: Path, work: Path) -> None:
     copying = asyncio.create_task(asyncio.to_thread(copy_skill, directory, work))
     try:
         await asyncio.shield(copying)
     except asyncio.CancelledError:
-        # A thread cannot be stopped: what it writes must be there before it is removed.
+        # A thread cannot be stopped: it must finish writing before the directory is removed.
         await asyncio.wait({copying})
         raise
 
 
-async def _finished(command: tuple[str, ...], work: Path, config: ScriptsConfig) -> Finished:
+async def _run_command(command: tuple[str, ...], work: Path, config: ScriptsConfig) -> Finished:
     try:
         return await run_process(
             command,
@@ -101,7 +101,7 @@ async def _finished(command: tuple[str, ...], work: Path, config: ScriptsConfig)
             output_bytes=config.output_bytes,
         )
     except TimeoutError as error:
-        problem = f"The script was not done within {config.timeout_ms} ms and was killed."
+        problem = f"The script did not finish within {config.timeout_ms} ms and was killed."
         raise SkillProblem(kind="script_timeout", message=problem) from error
 
 
@@ -135,7 +135,7 @@ def _check_args(args: list[str]) -> None:
         raise SkillProblem(kind="invalid_arguments", message=problem)
 
 
-def _shown(done: Finished) -> dict[str, Any]:
+def _format_outcome(done: Finished) -> dict[str, Any]:
     return {
         "exit_code": done.exit_code,
         "stdout": done.stdout.kept.decode(errors="replace"),

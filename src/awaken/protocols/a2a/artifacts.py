@@ -1,7 +1,7 @@
-"""What a task has made besides its answer: files, addresses and data of tools, structured output.
+"""Artifacts of a task besides its answer: files, URLs and data of tools, structured output.
 
 A tool makes an artifact by returning content blocks (`Image`, `Document`, `Audio`, `Video`), alone
-or in a list, or through MCP. A document of JSON is a data part. Every other result stays inside.
+or in a list, or through MCP. A document of JSON is a data part. Other results are not shown.
 """
 
 import base64
@@ -16,13 +16,13 @@ from awaken.contracts.messages.message import Message, Role
 
 Payload = dict[str, Any]
 PARTS_MAX = 100
-"""How many parts one result may have; the rest is left out."""
+"""How many parts an artifact may have; the rest is left out."""
 _MEDIA = ("image", "document", "audio", "video", "resource", "resource_link")
 _Block = content.Image | content.Document | content.Audio | content.Video
 
 
 def tool_artifact(message_id: str, tool_name: str, data: Any) -> Payload | None:
-    """The artifact of a tool's result; None when the result is nothing but data of the model."""
+    """The artifact of a tool's result; None when the result is only for the model."""
     parts = list(_parts(data))[:PARTS_MAX]
     if not parts:
         return None
@@ -36,12 +36,12 @@ def output_artifact(value: Any) -> Payload:
 
 
 def stored_artifacts(messages: Sequence[Message]) -> list[Payload]:
-    """The artifacts of the results among a task's messages."""
+    """List the artifacts of the tool results among a task's messages."""
     names = {it.id: it.name for message in messages for it in message.tool_calls or ()}
     found = []
     for message in messages:
         text = message.text if message.role is Role.TOOL else ""
-        # Only what may hold a block is looked at.
+        # Only a text that may contain a block is decoded.
         if text[:1] not in ("{", "[") or '"type":' not in text:
             continue
         try:
@@ -54,7 +54,7 @@ def stored_artifacts(messages: Sequence[Message]) -> list[Payload]:
 
 
 def block_part(block: content.ContentBlock) -> Payload | None:
-    """A block as a part; None for what clients are not shown."""
+    """Convert a block to a part; None for a block that clients do not see."""
     match block:
         case content.Text(text=text) if text:
             return {"text": text}
@@ -84,7 +84,7 @@ def _part(block: dict[str, Any]) -> Payload | None:
         case {"type": "text", "text": str(text)} if text:
             return {"text": text}
         case {"type": "resource_link", "uri": str(uri)}:
-            return {"url": uri} | _named(block)
+            return {"url": uri} | _link_fields(block)
         case {"type": "resource", "resource": {"blob": str(data), **rest}}:
             return _bytes_part(data, str(rest.get("mimeType") or "application/octet-stream"))
         case {"type": "image" | "audio", "data": str(data), "mimeType": str(kind)}:
@@ -95,9 +95,9 @@ def _part(block: dict[str, Any]) -> Payload | None:
         return None
 
 
-def _named(block: dict[str, Any]) -> Payload:
-    told = {"mediaType": block.get("mimeType"), "filename": block.get("name")}
-    return {name: it for name, it in told.items() if isinstance(it, str) and it}
+def _link_fields(block: dict[str, Any]) -> Payload:
+    fields = {"mediaType": block.get("mimeType"), "filename": block.get("name")}
+    return {name: it for name, it in fields.items() if isinstance(it, str) and it}
 
 
 def _bytes_part(data: str, kind: str) -> Payload:

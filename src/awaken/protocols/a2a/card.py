@@ -1,4 +1,4 @@
-"""Agent cards: what clients learn before they speak."""
+"""Agent cards: describe the agents to clients before the first message."""
 
 from importlib.metadata import distributions
 from urllib.parse import quote
@@ -18,12 +18,12 @@ _BEARER = {
 
 
 async def extended_card(ask: Ask[Request]) -> Payload:
-    """The card for those who may read: also with what the agents use."""
+    """The card for callers with the scope `read`: includes models and plugins."""
     return await agent_card(ask, is_extended=True)
 
 
 async def agent_card(ask: Ask[Request], *, is_extended: bool = False) -> Payload:
-    """The card of the agent that is asked for, or of the server with all of them."""
+    """The card of the requested agent, or of the server with all agents."""
     await ask.check()
     agent_id, view = ask.agent_id, ask.view
     shown = (await view.agents()).values() if agent_id is None else [await view.agent(agent_id)]
@@ -34,7 +34,7 @@ async def agent_card(ask: Ask[Request], *, is_extended: bool = False) -> Payload
     url = ask.call.base_url + PREFIX + ("" if agent_id is None else f"/{quote(agent_id, safe='')}")
     return {
         **subject,
-        # Run from its sources, without having been installed, it has none.
+        # A package that runs from its sources without an installation has no version.
         "version": next((it.version for it in distributions(name="awaken")), "0"),
         "supportedInterfaces": [
             {"url": url, "protocolBinding": binding, "protocolVersion": PROTOCOL_VERSION}

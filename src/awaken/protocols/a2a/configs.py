@@ -1,7 +1,7 @@
-"""Push notification configs: durable, with the cursor up to which each target knows everything.
+"""Push notification configs: durable, each with the cursor of its last delivery.
 
-A config is an entry of its task. As long as there may be something to deliver, a second entry
-points to it, so that whoever delivers need not look at every task.
+A config is an entry of its task. While there may be something to deliver, a second entry points
+to it, so that the deliverer need not read every task.
 """
 
 import re
@@ -20,32 +20,32 @@ from .states import Payload
 from .wire import Ask, Authentication, PushConfig, PushConfigName, Violation, Violations, wrong
 
 PENDING = "a2a.push.pending"
-"""Where every config that may have something to deliver is pointed to, and per tenant once more."""
+"""The owner of the pointers to configs that may have something to deliver; also one per tenant."""
 CONFIGS_MAX = 16
 TENANT_CONFIGS_MAX = 1000
-"""How many configs of unfinished tasks a tenant may have; those without one have them together."""
+"""How many configs of unfinished tasks a tenant may have; callers without a tenant share one."""
 _ID = re.compile("[^/]{0,128}")
 _TEXT = re.compile("[ -~]{0,4096}")
 _TEXT_RULE = "must be at most 4096 printable characters"
 
 
 class PushPolicy(Record, frozen=True, kw_only=True):
-    """How hard to try; all times are milliseconds."""
+    """Timeouts and retries; all times are milliseconds."""
 
     timeout_ms: int = 10_000
     """How long one post may take."""
     lease_ms: int = 60_000
-    """After how long another process goes on for one that gives no sign of life."""
+    """After how long another process takes over a target whose process does not renew it."""
     attempts: int = 10
-    """How often a post is tried before the target is given up."""
+    """How often a post is tried before the target is abandoned."""
     retry_base_ms: int = 1_000
-    """The pause after the first failure; it doubles with each one more."""
+    """The pause after the first failure; it doubles with each further one."""
     retry_cap_ms: int = 300_000
     """The longest pause."""
 
 
 class Target(Record, frozen=True, kw_only=True):
-    """Where to post what becomes of a task, and how far that has come."""
+    """Where to post updates of a task, and the progress of that."""
 
     task_id: str
     config_id: str
@@ -56,30 +56,30 @@ class Target(Record, frozen=True, kw_only=True):
     cursor: int = 0
     """Everything up to here was delivered."""
     attempts: int = 0
-    """How often the next thing was tried in vain."""
+    """How often the next post has failed."""
     due_at: int = 0
     holder: str = ""
-    """Who delivers, until `held_until`; nobody else does."""
+    """The only process that delivers, until `held_until`."""
     held_until: int = 0
     is_over: bool = False
-    """Nothing more will be delivered; the secrets are gone."""
+    """Nothing more will be delivered; the secrets are deleted."""
     problem: str = ""
-    """Why it was given up, if it was."""
+    """Why it was abandoned, if it was."""
 
     def ended(self, problem: str = "") -> "Target":
-        """The target when nothing more will be delivered."""
+        """Return the target as one that gets no more deliveries, without its secrets."""
         return msgspec.structs.replace(
             self, is_over=True, problem=problem, token="", credentials="", holder="", held_until=0
         )
 
     def wire(self, task_id: str) -> Payload:
-        """The config as clients see it, with the id they know; secrets are for targets only."""
+        """The config as clients see it, with the id they know and without secrets."""
         config: Payload = {"taskId": task_id, "id": self.config_id, "url": self.url}
         return config | ({"authentication": {"scheme": self.scheme}} if self.scheme else {})
 
 
 async def create_config(ask: Ask[PushConfig]) -> Payload:
-    """Post what a task does from now on to a target."""
+    """Create a config: post updates of a task from now on to a target."""
     record = await ask.record(ask.params.task_id, await config_violations(ask.params, ask.outbound))
     target = await save_config(ask.view, record.run_id, ask.params, await ask.latest(record))
     return target.wire(record.run_id)
@@ -105,7 +105,7 @@ async def list_configs(ask: Ask[PushConfigName]) -> Payload:
 
 
 async def delete_config(ask: Ask[PushConfigName]) -> Payload:
-    """Post nothing more to a target; doing it twice is harmless."""
+    """Delete a config: post nothing more to its target; idempotent."""
     given = ask.params.id or ""
     record = await ask.record(ask.params.task_id, wrong([("id", bool(given), "is required")]))
     await forget_config(ask.view.profile, ask.view.stored(record.run_id), given)
@@ -135,11 +135,11 @@ async def config_violations(
 
 
 async def save_config(view: TenantView, task_id: str, config: PushConfig, cursor: int) -> Target:
-    """Keep a checked config for what a task does after a cursor.
+    """Store a checked config for the events of a task after a cursor.
 
     Raises:
-        Violations: The task has too many of them.
-        LimitExceeded: The tenant has too many of them.
+        Violations: The task has too many configs.
+        LimitExceeded: The tenant has too many configs.
     """
     task_id = view.stored(task_id)
     known = {it.key for it in await view.profile.list_entries(scope(task_id))}
@@ -168,10 +168,10 @@ async def save_config(view: TenantView, task_id: str, config: PushConfig, cursor
 
 
 async def check_room(view: TenantView) -> None:
-    """Refuse another config when the tenant has as many as it may have.
+    """Refuse another config when the tenant has reached its limit.
 
     Raises:
-        LimitExceeded: It has.
+        LimitExceeded: The limit is reached.
     """
     _, owner = pointers(view.stored(""))
     count = len(await view.profile.list_entries(owner))
@@ -187,19 +187,19 @@ async def find_config(profile: ProfileStore, task_id: str, config_id: str) -> Ta
 
 
 async def forget_config(profile: ProfileStore, task_id: str, config_id: str) -> None:
-    """Remove a config, and deliver nothing more to it; one that is absent is harmless."""
+    """Remove a config, and deliver nothing more to it; idempotent."""
     await profile.delete_entry(scope(task_id), config_id)
     await forget_pointers(profile, task_id, config_id)
 
 
 async def forget_pointers(profile: ProfileStore, task_id: str, config_id: str) -> None:
-    """Have nobody look for something to deliver any more."""
+    """Remove the pointers to a config, so that no deliverer reads it any more."""
     for owner in pointers(task_id):
         await profile.delete_entry(owner, f"{task_id}/{config_id}")
 
 
 def pointers(task_id: str) -> tuple[str, str]:
-    """The owners of what points to a task's configs: that of all, and that of its tenant."""
+    """The owners of the pointers to a task's configs: the global one, and that of its tenant."""
     return PENDING, f"{PENDING}::{namespace_in(task_id)}"
 
 

@@ -1,7 +1,7 @@
-"""From messages of clients to messages of a thread, and to decisions on a task that waits.
+"""Decodes messages of clients into messages of a thread, and into decisions on a waiting task.
 
-The status message of such a task has a data part `{"questions": [...]}`. Each question names its
-`ticketId`, its `callId` and its kind: a `permission` is given or refused, an `input` is answered.
+The status message of a waiting task has a data part `{"questions": [...]}`. Each question names its
+`ticketId`, its `callId` and its kind: a `permission` is granted or denied, an `input` is answered.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ _TOO_LONG = f"may have {ID_LENGTH_MAX} characters"
 
 
 def message_violations(message: WireMessage | None, outbound: Outbound) -> list[Violation]:
-    """Everything that is wrong with a message."""
+    """List everything that is wrong with a message."""
     if message is None:
         return [("message", "is required")]
     given: dict[str, Any] = msgspec.to_builtins(message)
@@ -56,19 +56,19 @@ def message_violations(message: WireMessage | None, outbound: Outbound) -> list[
 
 
 def user_message(message: WireMessage) -> Message:
-    """A checked message as the thread keeps it."""
+    """Convert a checked message to a message of the thread."""
     content = tuple(_block(part) for part in message.parts or ())
     return Message(role=Role.USER, id=message.message_id, content=content)
 
 
 def decisions_of(message: WireMessage, tickets: Sequence[Ticket]) -> dict[str, ToolCallResume]:
-    """What a checked message decides on open tickets, by ticket id.
+    """Read the decisions of a checked message on open tickets, by ticket id.
 
     A permission takes a data part `{"approved": bool}` with an optional `reason`, or a text that
     is a yes or a no, such as "approve" or "deny". An input takes a text, or a data part whose
-    `result`, or which itself, is the answer; `{"approved": false}` gives the call up. With several
-    open questions a data part names the one that it answers with `ticketId`, or with `callId`,
-    and those that are not answered stay open.
+    `result`, or which itself, is the answer; `{"approved": false}` cancels the call. With several
+    open questions a data part names the one that it answers with `ticketId` or `callId`, and
+    questions without an answer stay open.
 
     Raises:
         Violations: It answers none of them, or it is not clear which.
@@ -85,7 +85,7 @@ def decisions_of(message: WireMessage, tickets: Sequence[Ticket]) -> dict[str, T
         forms = {"message.parts": _form(text, tickets)}
     found: dict[str, ToolCallResume] = {}
     for path, form in forms.items():
-        ticket = _named(path, form, tickets)
+        ticket = _find_ticket(path, form, tickets)
         decision = _decision(path, form, ticket)
         if is_permission(ticket) and read_text(text) is (decision.action is DecisionAction.CANCEL):
             raise Violations((path, "contradicts the text beside it"))
@@ -107,7 +107,7 @@ def _block(part: Part) -> ContentBlock:
 
 
 def _form(text: str, tickets: Sequence[Ticket]) -> dict[str, Any]:
-    """A text as the data that says the same."""
+    """Convert a text to the equivalent data part."""
     if all(map(is_permission, tickets)):
         verdict = read_text(text)
         if verdict is None:
@@ -118,8 +118,8 @@ def _form(text: str, tickets: Sequence[Ticket]) -> dict[str, Any]:
     return {"result": text}
 
 
-def _named(path: str, form: dict[str, Any], tickets: Sequence[Ticket]) -> Ticket:
-    """The ticket that a form is about."""
+def _find_ticket(path: str, form: dict[str, Any], tickets: Sequence[Ticket]) -> Ticket:
+    """Find the ticket that a data part answers."""
     for field, find in (("ticketId", find_by_id), ("callId", find_ticket)):
         if (name := form.get(field)) is None:
             continue
@@ -143,7 +143,7 @@ def _decision(path: str, form: dict[str, Any], ticket: Ticket) -> ToolCallResume
     given = ToolCallResume(decision_id="", result=content, remember=remember)
     if is_permission(ticket):
         try:
-            # Without a word on it, a message decides nothing: it has no action of its own.
+            # An empty data part decides nothing: a message has no action of its own.
             read = read_decision(ticket, given) if content else None
         except InvalidDecision as error:
             raise Violations((path, error.problem)) from error

@@ -1,8 +1,8 @@
-"""Delivers push notifications: the log is the outbox, and every target a durable cursor over it.
+"""Delivers push notifications: the log is the outbox, and every target has a durable cursor.
 
-What happens is posted in order and at least once. One process at a time delivers to a target;
-when it dies, another one goes on where the cursor is. A target that cannot be reached is tried
-again with growing pauses, and given up after some attempts.
+Updates are posted in order and at least once. One process at a time delivers to a target; when it
+dies, another one continues at the cursor. A target that cannot be reached is retried with growing
+pauses, and abandoned after some attempts.
 """
 
 import asyncio
@@ -40,18 +40,18 @@ logger = logging.getLogger(__name__)
 
 CONCURRENT = 16
 LIST_MS = 5_000
-"""How often the store is asked for configs that other processes have made."""
+"""How often the store is polled for configs of other processes."""
 REST_MS = 60_000
-"""How often a task that rests is looked at, when nothing is heard of it."""
+"""How often an idle task is polled, when no signal comes."""
 
 
 @asynccontextmanager
 async def delivering(
-    desk: AppServices, outbound: Outbound, policy: PushPolicy
+    services: AppServices, outbound: Outbound, policy: PushPolicy
 ) -> AsyncIterator[None]:
-    """What runs beside the routes: a deliverer for as long as the server serves."""
+    """Run a deliverer in the background while the server serves."""
     async with outbound.session(policy.timeout_ms / 1000) as session:
-        task = asyncio.create_task(Deliverer(desk, outbound, policy, session).run())
+        task = asyncio.create_task(Deliverer(services, outbound, policy, session).run())
         try:
             yield
         finally:
@@ -61,22 +61,22 @@ async def delivering(
 
 
 class _NotOurs(Exception):
-    """The target was deleted, or somebody else delivers to it."""
+    """The target was deleted, or another process delivers to it."""
 
 
 class _Watch:
-    """One target: when it is looked at next, and what tells that it should be before."""
+    """One target: when it is checked next, and the signals that make it due earlier."""
 
-    __slots__ = ("cursor", "is_heard", "look_at", "pause_ms", "stop", "thread_id")
+    __slots__ = ("cursor", "has_signal", "look_at", "pause_ms", "stop", "thread_id")
 
     def __init__(self, now: int) -> None:
         self.thread_id = ""
-        """Unknown until it was looked at once."""
+        """Unknown until the first check."""
         self.cursor = 0
         self.look_at = now
         self.pause_ms = 0
-        self.is_heard = False
-        """Whether something was heard since the latest look began."""
+        self.has_signal = False
+        """Whether a signal came since the latest check began."""
         self.stop: Callable[[], None] | None = None
 
     def close(self) -> None:
@@ -85,39 +85,39 @@ class _Watch:
 
 
 class Deliverer:
-    """Delivers to several targets at once, each when its thread has news or its time has come.
+    """Delivers to several targets at once, each when its thread has new events.
 
-    A target is looked at when something is heard of its thread, while a run of the thread
-    executes, and otherwise more and more rarely: signals may be lost. At rest that is one small
-    read per target and minute.
+    A target is checked when a signal of its thread comes, while a run of the thread executes, and
+    otherwise less and less often, because signals may be lost. An idle target costs one small read
+    per minute.
     """
 
     def __init__(
-        self, desk: AppServices, outbound: Outbound, policy: PushPolicy, session: ClientSession
+        self, services: AppServices, outbound: Outbound, policy: PushPolicy, session: ClientSession
     ) -> None:
-        self._desk = desk
+        self._services = services
         self._outbound = outbound
         self._policy = policy
         self._session = session
-        self._holder = desk.ids.new_id()
+        self._holder = services.ids.new_id()
         self._busy: set[str] = set()
         self._watches: dict[str, _Watch] = {}
-        """Every target that may have something to be told, by the key of its pointer."""
+        """Every target that may have something to deliver, by the key of its pointer."""
         self._due: list[tuple[int, str]] = []
-        """When to look at which target; what a watch no longer says counts no more."""
+        """When to check which target; an entry that differs from its watch is obsolete."""
         self._changed = asyncio.Event()
         self._list_at = 0
 
     async def run(self) -> None:
         """Deliver until it is cancelled."""
-        stop = self._desk.following.watch(PENDING, self._list_soon)
+        stop = self._services.following.watch(PENDING, self._list_soon)
         try:
             async with asyncio.TaskGroup() as group:
                 while True:
                     self._changed.clear()
                     if self._list_at <= self._now():
                         await self._list()
-                    for key in self._taken_due():
+                    for key in self._take_due():
                         self._busy.add(key)
                         group.create_task(self._look_in_turn(key))
                     with suppress(TimeoutError):
@@ -129,21 +129,21 @@ class Deliverer:
                 watch.close()
 
     def _now(self) -> int:
-        return self._desk.clock.monotonic_ms()
+        return self._services.clock.monotonic_ms()
 
     def _rest_s(self) -> float:
-        """How long nothing has to be done."""
+        """How long there is nothing to do."""
         has_room = self._due and len(self._busy) < CONCURRENT
         at = min(self._list_at, self._due[0][0]) if has_room else self._list_at
         return max(0, at - self._now()) / 1000
 
     async def _list(self) -> None:
-        """Learn which targets there are, also those that other processes have made."""
+        """Read which targets there are, including those of other processes."""
         self._list_at = self._now() + LIST_MS
         try:
-            entries = await self._desk.profile.list_entries(PENDING)
+            entries = await self._services.profile.list_entries(PENDING)
         except AwakenError:
-            logger.warning("Push notifications wait for the store.", exc_info=True)
+            logger.warning("Push notifications are delayed: the store failed.", exc_info=True)
             return
         found = {entry.key for entry in entries}
         for key in self._watches.keys() - found - self._busy:
@@ -153,12 +153,12 @@ class Deliverer:
             heappush(self._due, (self._watches[key].look_at, key))
 
     def _list_soon(self) -> None:
-        """A target was made, here or where signals come from."""
+        """Read the list of targets again: one was created, here or in another process."""
         self._list_at = 0
         self._changed.set()
 
-    def _taken_due(self) -> list[str]:
-        """Targets whose time has come, and that nobody looks at, as many as there is room for."""
+    def _take_due(self) -> list[str]:
+        """Take due targets that are not being checked, up to the concurrency limit."""
         now, found = self._now(), list[str]()
         while self._due and self._due[0][0] <= now and len(found) + len(self._busy) < CONCURRENT:
             at, key = heappop(self._due)
@@ -175,37 +175,37 @@ class Deliverer:
             heappush(self._due, (watch.look_at, key))
             self._changed.set()
 
-    def _hear(self, key: str) -> None:
-        """Something may have happened on the target's thread."""
+    def _on_signal(self, key: str) -> None:
+        """Check a target soon: its thread may have changed."""
         if (watch := self._watches.get(key)) is not None:
-            watch.pause_ms, watch.is_heard = 0, True
+            watch.pause_ms, watch.has_signal = 0, True
             if key not in self._busy:
                 self._look_soon(key, 0)
 
     async def _look_in_turn(self, key: str) -> None:
         watch = self._watches[key]
-        watch.is_heard = False
-        pause = round(self._desk.following.poll_s * 1000)
+        watch.has_signal = False
+        pause = round(self._services.following.poll_s * 1000)
         try:
             pause = await self._look(key, watch)
         except _NotOurs:
             pass
         except Exception:
-            logger.exception("Push notifications of '%s' wait.", key)
+            logger.exception("Push notifications of '%s' are delayed.", key)
         finally:
             self._busy.discard(key)
             self._changed.set()
-        # What was heard meanwhile may be newer than what was looked at.
-        self._look_soon(key, 0 if watch.is_heard else pause)
+        # A signal during the check may be newer than what was read.
+        self._look_soon(key, 0 if watch.has_signal else pause)
 
     async def _look(self, key: str, watch: _Watch) -> int:
-        """Deliver what there is, if anything; returns after how long to look again."""
-        poll_ms = round(self._desk.following.poll_s * 1000)
-        # Longer and longer while nothing happens.
+        """Deliver what is new; returns after how long to check again."""
+        poll_ms = round(self._services.following.poll_s * 1000)
+        # The pause grows while nothing happens.
         watch.pause_ms = min(max(poll_ms, watch.pause_ms * 2), REST_MS)
         task_id, _, config_id = key.rpartition("/")
         if watch.thread_id:
-            thread = await self._desk.store.load_thread(watch.thread_id)
+            thread = await self._services.store.load_thread(watch.thread_id)
             is_open = thread is not None and thread.open_run_id == task_id
             if thread is not None and is_open and thread.event_seq <= watch.cursor:
                 return poll_ms if thread.active_run_id is not None else watch.pause_ms
@@ -216,80 +216,80 @@ class Deliverer:
         if watch.thread_id and watch.cursor < target.cursor:
             watch.pause_ms = poll_ms
         watch.cursor = target.cursor
-        wait_ms = max(target.due_at, target.held_until) - self._desk.clock.now_ms()
+        wait_ms = max(target.due_at, target.held_until) - self._services.clock.now_ms()
         return wait_ms if wait_ms > 0 else watch.pause_ms
 
     async def _deliver(self, task_id: str, config_id: str) -> Target | None:
-        """Deliver what there is; returns the target, or None when nothing more will come."""
-        target = await find_config(self._desk.profile, task_id, config_id)
+        """Deliver what is new; returns the target, or None when nothing more will come."""
+        target = await find_config(self._services.profile, task_id, config_id)
         if target is not None and not target.is_over:
             try:
-                record = await self._desk.control.record(task_id)
+                record = await self._services.control.record(task_id)
             except UnknownRun:
-                await forget_config(self._desk.profile, task_id, config_id)
+                await forget_config(self._services.profile, task_id, config_id)
                 return None
-            if await self._has_news(target, record):
-                target = await self._delivered(await self._change(target, self._claimed), record)
+            if await self._has_undelivered(target, record):
+                target = await self._deliver_log(await self._change(target, self._claim), record)
             self._place(f"{task_id}/{config_id}", target.attempts, record)
         if target is not None and not target.is_over:
             return target
-        await forget_pointers(self._desk.profile, task_id, config_id)
+        await forget_pointers(self._services.profile, task_id, config_id)
         return None
 
     def _place(self, key: str, attempts: int, record: RunRecord) -> None:
-        """Keep where the target's thread is, so that the next look at it is one small read."""
+        """Remember the target's thread, so that the next check is one small read."""
         watch = self._watches.get(key)
         if watch is None:
             return
-        # What has not begun has no place in the log, and what failed is to be tried again.
+        # A run that has not begun is not in the log, and a failed post must be retried.
         watch.thread_id = "" if record.started_at is None or attempts else record.thread_id
         if watch.stop is None:
-            wake = partial(self._hear, key)
-            watch.stop = self._desk.following.watch(record.thread_id, wake)
+            wake = partial(self._on_signal, key)
+            watch.stop = self._services.following.watch(record.thread_id, wake)
 
-    async def _has_news(self, target: Target, record: RunRecord) -> bool:
-        if max(target.due_at, target.held_until) > self._desk.clock.now_ms():
+    async def _has_undelivered(self, target: Target, record: RunRecord) -> bool:
+        if max(target.due_at, target.held_until) > self._services.clock.now_ms():
             return False
         if record.termination is not None or record.started_at is None:
             return record.termination is not None
-        thread = await self._desk.store.load_thread(record.thread_id)
+        thread = await self._services.store.load_thread(record.thread_id)
         return thread is not None and thread.event_seq > target.cursor
 
-    async def _delivered(self, target: Target, record: RunRecord) -> Target:
-        """The target after everything that the log has, or after the first failure."""
+    async def _deliver_log(self, target: Target, record: RunRecord) -> Target:
+        """Deliver everything in the log, up to the first failure; returns the updated target."""
         try:
             cursor = await self._send_all(target, record)
         except (Undelivered, CursorExpired) as error:
-            failed = await self._change(target, partial(self._failed, problem=str(error)))
+            failed = await self._change(target, partial(self._fail, problem=str(error)))
             if failed.is_over:
-                logger.warning("Push notifications of '%s' are given up: %s", record.run_id, error)
+                logger.warning("Push notifications of '%s' are abandoned: %s", record.run_id, error)
             return failed
         except asyncio.CancelledError:
-            await self._change(target, _released)
+            await self._change(target, _release)
             raise
         if record.termination is not None:
             return await self._change(target, Target.ended)
-        return await self._change(target, partial(_released, cursor=cursor))
+        return await self._change(target, partial(_release, cursor=cursor))
 
     async def _send_all(self, target: Target, record: RunRecord) -> int:
-        """Deliver what the log has, in order, and keep the place after each event."""
+        """Deliver what the log has, in order, and store the cursor after each event."""
         seen = shown(namespace_in(record.thread_id), record)
         if record.started_at is None:
-            # It was cancelled before it began: the log knows nothing of it.
-            view = self._desk.view(tenant_in(record.thread_id))
+            # It was cancelled before it began: the log has no event of it.
+            view = self._services.view(tenant_in(record.thread_id))
             await self._post(target, {"task": await task_of(view, seen, length=0)})
-        outputs = self._desk.view(None).outputs
+        outputs = self._services.view(None).outputs
         await outputs.recall(record.active_agent_id or record.agent_id)
         projection = TaskProjection(seen.run_id, seen.thread_id, outputs.decode)
         place = record.log_start
-        while page := await self._desk.store.list_events(record.thread_id, after=place):
+        while page := await self._services.store.list_events(record.thread_id, after=place):
             place = page[-1].seq
             for item in (it for it in page if it.run_id == record.run_id):
                 payloads = projection.project(item.event)
                 if payloads and item.seq > target.cursor:
                     for payload in payloads:
                         await self._post(target, payload)
-                    await self._change(target, partial(self._claimed, cursor=item.seq, attempts=0))
+                    await self._change(target, partial(self._claim, cursor=item.seq, attempts=0))
         return max(place, target.cursor)
 
     async def _post(self, target: Target, payload: Payload) -> None:
@@ -301,14 +301,14 @@ class Deliverer:
         await self._outbound.post(self._session, target.url, encode_json(payload), headers)
 
     async def _change(self, target: Target, change: Callable[[Target], Target]) -> Target:
-        """Change a target that is ours, or that nobody holds.
+        """Change a target that this process holds, or that no process holds.
 
         Raises:
-            _NotOurs: It was deleted or replaced, or somebody else delivers to it.
+            _NotOurs: It was deleted or replaced, or another process delivers to it.
         """
-        now = self._desk.clock.now_ms()
+        now = self._services.clock.now_ms()
 
-        def changed(stored: object) -> object:
+        def apply_change(stored: object) -> object:
             known = None if stored is None else msgspec.convert(stored, Target)
             if known is None or known.is_over or known.url != target.url:
                 raise _NotOurs
@@ -317,21 +317,21 @@ class Deliverer:
             return msgspec.to_builtins(change(known))
 
         place = scope(target.task_id), target.config_id
-        value = await self._desk.profile.change_entry(*place, changed, now=now)
+        value = await self._services.profile.change_entry(*place, apply_change, now=now)
         return msgspec.convert(value, Target)
 
-    def _claimed(self, target: Target, **changes: Any) -> Target:
-        until = self._desk.clock.now_ms() + self._policy.lease_ms
+    def _claim(self, target: Target, **changes: Any) -> Target:
+        until = self._services.clock.now_ms() + self._policy.lease_ms
         return msgspec.structs.replace(target, holder=self._holder, held_until=until, **changes)
 
-    def _failed(self, target: Target, problem: str) -> Target:
-        """The target to be tried again later, or given up."""
+    def _fail(self, target: Target, problem: str) -> Target:
+        """Schedule a retry of the target, or abandon it."""
         attempts = target.attempts + 1
         if attempts >= self._policy.attempts:
             return target.ended(problem)
         pause = min(self._policy.retry_cap_ms, self._policy.retry_base_ms << min(attempts - 1, 30))
-        return _released(target, attempts=attempts, due_at=self._desk.clock.now_ms() + pause)
+        return _release(target, attempts=attempts, due_at=self._services.clock.now_ms() + pause)
 
 
-def _released(target: Target, **changes: Any) -> Target:
+def _release(target: Target, **changes: Any) -> Target:
     return msgspec.structs.replace(target, holder="", held_until=0, **changes)

@@ -1,4 +1,4 @@
-"""What A2A clients can ask for, whatever the transport."""
+"""The A2A operations, independent of the transport."""
 
 import re
 from contextlib import suppress
@@ -33,11 +33,11 @@ _OPEN = {
     TaskState.SUBMITTED: RunStatus.CREATED, TaskState.WORKING: None,
     TaskState.INPUT_REQUIRED: RunStatus.WAITING, TaskState.AUTH_REQUIRED: RunStatus.WAITING,
 }  # fmt: skip
-"""The status of the runs to look among; a task works on also while its run waits for others."""
+"""The run status to query for a task state; a task is also working while its run waits."""
 
 
 class Streamed(NamedTuple):
-    """An answer that goes on: the task as it stands, and everything that follows."""
+    """A streaming answer: the current task, and the updates that follow."""
 
     opening: Payload
     stream: EventStream
@@ -45,8 +45,8 @@ class Streamed(NamedTuple):
 
 
 async def send_message(ask: Ask[SendMessage]) -> Payload:
-    """Give a message to an agent; answers when its task ends or waits, or at once."""
-    _, wanted, begun = await _begun(ask)
+    """Send a message to an agent; answers when its task ends or waits, or at once."""
+    _, wanted, begun = await _begin(ask)
     begun.stream.close()
     if not wanted.return_immediately:
         with suppress(TimeoutError):
@@ -57,10 +57,10 @@ async def send_message(ask: Ask[SendMessage]) -> Payload:
 
 
 async def stream_message(ask: Ask[SendMessage]) -> Streamed:
-    """Give a message to an agent and follow its task until it ends or waits."""
-    message, wanted, begun = await _begun(ask)
+    """Send a message to an agent and stream its task until it ends or waits."""
+    message, wanted, begun = await _begin(ask)
     if present(message.task_id) is not None:
-        return await _streamed(ask, begun.run_id, begun.stream, wanted.history_length)
+        return await _open_stream(ask, begun.run_id, begun.stream, wanted.history_length)
     shown = TaskProjection(begun.run_id, begun.thread_id, ask.view.outputs.decode)
     task = shown.snapshot()
     if wanted.history_length != 0:
@@ -69,12 +69,12 @@ async def stream_message(ask: Ask[SendMessage]) -> Streamed:
 
 
 async def get_task(ask: Ask[TaskRequest]) -> Payload:
-    """A task as it stands."""
+    """Get a task."""
     return await task_of(ask.view, await ask.record(ask.params.id), ask.params.history_length)
 
 
 async def cancel_task(ask: Ask[TaskRequest]) -> Payload:
-    """Cancel a task; answers when it holds."""
+    """Cancel a task; answers when it has ended."""
     record = await ask.record(ask.params.id)
     if not await ask.view.cancel_run(record.run_id):
         raise HttpError(409, "TASK_NOT_CANCELABLE", f"Task '{record.run_id}' has ended already.")
@@ -101,21 +101,21 @@ async def list_tasks(ask: Ask[ListTasks]) -> Payload:
 
 
 async def subscribe(ask: Ask[TaskRequest]) -> Streamed:
-    """Follow a task from now on, or from a cursor, to its end; a question does not end it."""
+    """Stream a task from now on, or from a cursor, to its end; a question does not end it."""
     record = await ask.record(ask.params.id)
     cursor = ask.call.cursor()
     if cursor is None:
         if record.status is RunStatus.DONE:
-            said = f"Task '{record.run_id}' has ended; get it, or send a Last-Event-ID."
-            raise HttpError(409, "UNSUPPORTED_OPERATION", said)
+            message_text = f"Task '{record.run_id}' has ended; get it, or send a Last-Event-ID."
+            raise HttpError(409, "UNSUPPORTED_OPERATION", message_text)
         cursor = await ask.latest(record)
     stream = await ask.view.follow_run(record.run_id, cursor)
     stream.is_open_ended = True
-    return await _streamed(ask, record.run_id, stream, ask.params.history_length)
+    return await _open_stream(ask, record.run_id, stream, ask.params.history_length)
 
 
-async def _begun(ask: Ask[SendMessage]) -> tuple[WireMessage, wire.Configuration, StartedRun]:
-    """Start what a message asks for, or continue the task that it names."""
+async def _begin(ask: Ask[SendMessage]) -> tuple[WireMessage, wire.Configuration, StartedRun]:
+    """Start a task for a message, or continue the task that it names."""
     message = ask.params.message or WireMessage()
     wanted = ask.params.configuration or wire.Configuration()
     push = wanted.task_push_notification_config
@@ -132,21 +132,21 @@ async def _begun(ask: Ask[SendMessage]) -> tuple[WireMessage, wire.Configuration
         violations += await config_violations(push, ask.outbound, path)
     await ask.check(violations)
     if push is not None:
-        # Before anything is begun that the target would have to be told of.
+        # Checked before a run starts whose updates could not be delivered.
         await check_room(ask.view)
     cursor = 0
     if present(message.task_id) is None:
-        begun = await _started(ask, message)
+        begun = await _start(ask, message)
     else:
         record = await ask.record(message.task_id)
         cursor = await ask.latest(record)
-        begun = await _continued(ask, message, record)
+        begun = await _continue(ask, message, record)
     if push is not None:
         await save_config(ask.view, begun.run_id, push, cursor)
     return message, wanted, begun
 
 
-async def _started(ask: Ask[SendMessage], message: WireMessage) -> StartedRun:
+async def _start(ask: Ask[SendMessage], message: WireMessage) -> StartedRun:
     context, agent_id = present(message.context_id), ask.agent_id
     thread = None if context is None else await ask.view.find_thread(context)
     if agent_id is None and (thread is None or thread.latest_run_id is None):
@@ -164,16 +164,16 @@ async def _started(ask: Ask[SendMessage], message: WireMessage) -> StartedRun:
     except InvalidResume:
         if task_id is None:
             raise
-        # The message has come before: what it began is its answer.
+        # The message came before: the run that it started is the answer.
         record = await ask.view.run(task_id)
         stream = await ask.view.follow_run(task_id)
         return StartedRun(run_id=record.run_id, thread_id=record.thread_id, stream=stream)
 
 
 async def _usual_agent(view: TenantView) -> str | None:
-    """The agent of a new context for which none was named; the others are only listed if need be.
+    """The agent of a new context for which none was named: `default`, else the first one.
 
-    A resolver that cannot list its agents must not keep the default one from being asked.
+    A resolver that cannot list its agents must not prevent calls to the default one.
     """
     with suppress(UnknownAgent):
         return (await view.agent("default")).spec.id
@@ -181,14 +181,14 @@ async def _usual_agent(view: TenantView) -> str | None:
 
 
 def _task_id(ask: Ask[SendMessage], message: WireMessage) -> str | None:
-    """The task of a message: the same however often it comes, if it names its context."""
+    """The id of a message's task: the same for every repeat, if it names its context."""
     context = present(message.context_id)
     if context is None:
         return None
     return derived_id(ask.view.tenant_id or "", "a2a", context, message.message_id or "")
 
 
-async def _continued(ask: Ask[SendMessage], message: WireMessage, record: RunRecord) -> StartedRun:
+async def _continue(ask: Ask[SendMessage], message: WireMessage, record: RunRecord) -> StartedRun:
     thread_id = record.thread_id
     tickets = await open_tickets(ask.view, record)
     ask.call.check_may_answer(tickets, ())
@@ -199,17 +199,17 @@ async def _continued(ask: Ask[SendMessage], message: WireMessage, record: RunRec
         ("taskId", bool(tickets) or record.awaits_message or record.awaits_tasks, done),
     ]
     await ask.check(wrong(checks, "message."))
-    said = RunRequest(messages=() if tickets else (user_message(message),))
+    message_text = RunRequest(messages=() if tickets else (user_message(message),))
     decisions = decisions_of(message, tickets) if tickets else {}
     ask.call.check_may_answer(tickets, decisions.values())
-    # Under the message's id the answer is found again in the history.
+    # With the message's id the answer can be found in the history.
     answer_id = message.message_id or ""
     decisions = {name: replace(it, decision_id=answer_id) for name, it in decisions.items()}
-    stream = await ask.view.decide_and_follow(record, decisions, said)
+    stream = await ask.view.decide_and_follow(record, decisions, message_text)
     return StartedRun(run_id=record.run_id, thread_id=thread_id, stream=stream)
 
 
-async def _streamed(
+async def _open_stream(
     ask: Ask[Any], run_id: str, stream: EventStream, length: int | None
 ) -> Streamed:
     shown = TaskProjection(run_id, stream.thread_id, ask.view.outputs.decode)
@@ -223,9 +223,9 @@ async def _streamed(
 async def _page(
     ask: Ask[ListTasks], state: TaskState | None, size: int, after_ms: float
 ) -> Payload:
-    """A page of tasks, which may be short and yet have a next one, when few fit the filter.
+    """Read a page of tasks; it may be short and yet have a next page, when few fit the filter.
 
-    A token is a place counted from the oldest task, so that new tasks move no page.
+    A page token is an offset from the oldest task, so that new tasks do not shift pages.
     """
     params = ask.params
     status = None if state is None else _OPEN.get(state, RunStatus.DONE)
@@ -249,7 +249,7 @@ async def _page(
 
 
 def _milliseconds(text: str | None) -> float | None:
-    """A time, or one before all others; None when it is malformed."""
+    """Parse a time; -1 when it is absent, None when it is malformed."""
     try:
         return datetime.fromisoformat(text).timestamp() * 1000 if text else -1
     except (ValueError, OverflowError):

@@ -1,7 +1,7 @@
-"""A run's events as changes of its task. A function of the events, told one after another.
+"""Turns a run's events into updates of its task; depends only on the events so far.
 
-A piece of the `response` artifact that does not append replaces what the artifact held before:
-each turn of the model begins it anew, so that it ends as the answer.
+A chunk of the `response` artifact without `append` replaces the artifact: each turn of the model
+starts it again, so that it ends as the answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,49 +20,49 @@ from .artifacts import output_artifact, tool_artifact
 from .states import Payload, Question, artifact, said_at, state_at, status, task
 
 DecodeOutput = Callable[[str, str], Any]
-"""The answer of an agent as its output type has it, from the agent's id and the text."""
+"""Decodes an agent's answer into its output type, from the agent's id and the text."""
 
 
 class TaskProjection:
-    """What a client knows of a task after the events so far."""
+    """The task as a client sees it after the events so far."""
 
     def __init__(
         self, task_id: str, context_id: str, decode_output: DecodeOutput | None = None
     ) -> None:
         self._decode_output = decode_output
         self._made: dict[str, Payload] = {}
-        """What was made besides the answer, by artifact."""
+        """The artifacts besides the answer, by id."""
         self.names = {"taskId": task_id, "contextId": context_id}
         self._status = status(self.names, TaskState.SUBMITTED, [])
         self._text = ""
-        """What the `response` artifact holds; there is none while it is blank."""
+        """The text of the `response` artifact; while it is blank there is no artifact."""
         self._is_open = False
-        """Whether the next piece of text belongs to the same turn as the last one."""
+        """Whether the next text delta belongs to the same turn as the last one."""
         self._arguments: dict[str, Any] = {}
         self._questions: dict[str, Question] = {}
 
     def snapshot(self) -> Payload:
-        """The task as it stands, without its messages."""
+        """The current task, without its messages."""
         shown = task(self.names, self._status, self._text)
         if self._made:
             shown["artifacts"] = [*shown.get("artifacts", ()), *self._made.values()]
         return shown
 
     def project(self, event: ev.AgentEvent) -> list[Payload]:
-        """What changes with an event."""
+        """The updates that an event causes."""
         match event:
             case TextDelta(delta=text) if text:
                 is_more, self._is_open = self._is_open, True
                 self._text = self._text + text if is_more else text
-                return [self._added(text, append=is_more)]
+                return [self._add_text(text, append=is_more)]
             case ev.StepStart() | ev.StreamReset():
                 self._is_open = False
             case ev.ToolCallReady(id=call_id, arguments=arguments):
                 self._arguments[call_id] = arguments
             case ev.ToolCallDone(outcome=ToolCallOutcome.SUSPENDED, id=call_id, result=result):
                 asked = result.suspension or SuspendTicket()
-                told = (call_id, result.tool_name, self._arguments.get(call_id), asked)
-                self._questions[call_id] = Question.of(*told, event.ticket_id or "")
+                asking_call = (call_id, result.tool_name, self._arguments.get(call_id), asked)
+                self._questions[call_id] = Question.of(*asking_call, event.ticket_id or "")
             case ev.ToolCallResumed(target_id=call_id):
                 self._questions.pop(call_id, None)
             case ev.ToolCallDone(id=call_id, outcome=outcome, result=result):
@@ -71,20 +71,20 @@ class TaskProjection:
                     name, place = result.tool_name, event.message_id or call_id
                     return self._add_artifact(tool_artifact(place, name, result.data))
             case ev.RunStart() if self._status["state"] is not TaskState.WORKING:
-                return [self._moved(TaskState.WORKING, [])]
+                return [self._move_to(TaskState.WORKING, [])]
             case ev.RunFinish(awaits_tasks=False):
-                return self._finished(event)
+                return self._finish(event)
         return []
 
-    def _finished(self, event: ev.RunFinish) -> list[Payload]:
+    def _finish(self, event: ev.RunFinish) -> list[Payload]:
         questions, response = (list(self._questions.values()), ev.extract_response(event.result))
         state = state_at(event.termination, questions, ev.wanted_message(event))
-        ending = self._moved(state, said_at(event.termination, questions, response))
+        ending = self._move_to(state, said_at(event.termination, questions, response))
         if state is not TaskState.COMPLETED or not (self._text or response):
             return [ending]
         is_whole, self._text = response == self._text, response
-        # What was shown may differ from the answer: a turn was given up, or had only calls.
-        last = self._added("" if is_whole else response, append=is_whole)
+        # The streamed text may differ from the answer: a turn was abandoned, or had only calls.
+        last = self._add_text("" if is_whole else response, append=is_whole)
         last["artifactUpdate"]["lastChunk"] = True
         return [last, *self._add_artifact(self._output(event, response)), ending]
 
@@ -101,29 +101,29 @@ class TaskProjection:
         self._made[made["artifactId"]] = made
         return [{"artifactUpdate": {**self.names, "artifact": made, "lastChunk": True}}]
 
-    def _moved(self, state: TaskState, parts: list[Payload]) -> Payload:
+    def _move_to(self, state: TaskState, parts: list[Payload]) -> Payload:
         self._status = status(self.names, state, parts)
         return {"statusUpdate": {**self.names, "status": self._status}}
 
-    def _added(self, text: str, *, append: bool) -> Payload:
+    def _add_text(self, text: str, *, append: bool) -> Payload:
         flags = {"append": True} if append else {}
         return {"artifactUpdate": {**self.names, "artifact": artifact(text), **flags}}
 
 
 @dataclass(frozen=True, slots=True)
 class TaskEncoder:
-    """A projection as frames of one transport."""
+    """Encodes a projection as frames of one transport."""
 
     projection: TaskProjection
     wrap: Callable[[Payload], Payload]
     refuse: Callable[[HttpError], Payload]
 
     def frame(self, payload: Payload) -> bytes:
-        """One frame's line."""
+        """Encode one payload as a frame."""
         return data_line(encode_json(self.wrap(payload)))
 
     def encode(self, event: ev.AgentEvent) -> Sequence[bytes]:
-        """The frames of an event; an error ends the stream, not the task."""
+        """Encode an event; an error ends the stream, not the task."""
         if isinstance(event, ev.ErrorEvent):
             problem = HttpError(503, event.code or "stream_broken", event.message)
             return (b"event: error\n" + data_line(encode_json(self.refuse(problem))),)

@@ -1,4 +1,4 @@
-"""Refusals as both transports write them: google.rpc details, and JSON-RPC codes."""
+"""Encodes errors for both transports: google.rpc details, and JSON-RPC codes."""
 
 from typing import Any
 
@@ -21,13 +21,13 @@ _STATUSES = {
 
 
 def rest_refusal(problem: HttpError) -> Bytes:
-    """A refusal over HTTP+JSON."""
+    """Encode an error for HTTP+JSON."""
     body = rest_error(problem)
     return as_json(body, body["error"]["code"], problem.headers)
 
 
 def rest_error(problem: HttpError) -> dict[str, Any]:
-    """The body of a refusal over HTTP+JSON."""
+    """The body of an error over HTTP+JSON."""
     code = 400 if problem.status == 422 else problem.status
     status = _STATUSES.get(code, "INTERNAL" if code >= 500 else "INVALID_ARGUMENT")
     if problem.code == "VERSION_NOT_SUPPORTED":
@@ -37,12 +37,12 @@ def rest_error(problem: HttpError) -> dict[str, Any]:
 
 
 def rpc_refusal(problem: HttpError) -> Bytes:
-    """A refusal of a JSON-RPC request before anybody knew its id."""
+    """Encode an error of a JSON-RPC request whose id is not known yet."""
     return as_json(rpc_error(problem, None), problem.status, problem.headers)
 
 
 def rpc_error(problem: HttpError, request_id: str | int | None) -> dict[str, Any]:
-    """A JSON-RPC response that refuses."""
+    """The JSON-RPC response for an error."""
     code = _RPC_CODES.get(_reason(problem), -32603 if problem.status >= 500 else -32602)
     error = {"code": code, "message": problem.message, "data": _details(problem)}
     return {"jsonrpc": "2.0", "id": request_id, "error": error}

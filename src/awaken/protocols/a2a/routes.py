@@ -1,4 +1,4 @@
-"""Every operation in one list, and both transports made from it."""
+"""The list of operations; the routes of both transports are built from it."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
@@ -32,7 +32,7 @@ _STREAMS = (ops.stream_message, ops.subscribe)
 
 
 class Operation(NamedTuple):
-    """One operation of the protocol: its JSON-RPC method, and its place over HTTP+JSON."""
+    """One operation of the protocol: its JSON-RPC method, and its path over HTTP+JSON."""
 
     name: str
     method: str
@@ -63,14 +63,14 @@ OPERATIONS = (
     Operation("GetExtendedAgentCard", "GET", "/extendedAgentCard", wire.Request, extended_card),
 )
 _NAMES = {it.name: it.encode_name for type_ in wire.types() for it in msgspec.structs.fields(type_)}
-"""How the fields of requests are spelled, by how protobuf spells them."""
+"""The JSON names of request fields, by their protobuf names."""
 METHODS = {operation.name: operation for operation in OPERATIONS}
 
 
 def a2a_protocol(
     outbound: Outbound, push: configs.PushPolicy | None = None, *, asks_tokens: bool = False
 ) -> WireProtocol:
-    """The protocol with the way out that its push notifications take.
+    """Build the protocol; push notifications are sent through `outbound`.
 
     With `asks_tokens` the cards say that callers need a bearer token.
     """
@@ -79,15 +79,15 @@ def a2a_protocol(
     return WireProtocol(name="a2a", routes=routes, lifespan=lifespan)
 
 
-Asking = Callable[[RouteCall, wire.Request], wire.Ask[wire.Request]]
-"""How a request to an operation is made from a call and its parameters."""
+BuildAsk = Callable[[RouteCall, wire.Request], wire.Ask[wire.Request]]
+"""Builds a request to an operation from a call and its parameters."""
 
 
-def _routes(asking: Asking) -> Iterator[ApiRoute]:
+def _routes(build_ask: BuildAsk) -> Iterator[ApiRoute]:
     route = partial(ApiRoute, tag="a2a", refuse=rest_refusal)
-    # Each method asks for the scope that it needs.
-    rpc = partial(route, handle=partial(_rpc, asking), access=Access.KNOWN, refuse=rpc_refusal)
-    card = partial(route, handle=partial(_card, asking), access=Access.OPEN)
+    # Each method checks the scope that it needs.
+    rpc = partial(route, handle=partial(_rpc, build_ask), access=Access.KNOWN, refuse=rpc_refusal)
+    card = partial(route, handle=partial(_card, build_ask), access=Access.OPEN)
     for prefix in (PREFIX, f"{PREFIX}/{{tenant}}"):
         for it in OPERATIONS:
             is_subscription = it.run is ops.subscribe
@@ -97,7 +97,7 @@ def _routes(asking: Asking) -> Iterator[ApiRoute]:
                 yield route(
                     method=method,
                     path=prefix + it.path,
-                    handle=partial(_rest, asking, it),
+                    handle=partial(_rest, build_ask, it),
                     access=it.access,
                     summary=f"A2A {it.name}.",
                     reply=bytes if it.run in _STREAMS else None,
@@ -118,23 +118,23 @@ def _routes(asking: Asking) -> Iterator[ApiRoute]:
         yield card(method="GET", path=prefix + CARD_PATH, summary="The A2A agent card.")
 
 
-async def _card(asking: Asking, call: RouteCall) -> Reply:
+async def _card(build_ask: BuildAsk, call: RouteCall) -> Reply:
     """The public card of the server, or of one agent."""
-    body = encode_json(await agent_card(asking(call, wire.Request())))
+    body = encode_json(await agent_card(build_ask(call, wire.Request())))
     tag = (b"etag", f'"{sha256(body).hexdigest()[:32]}"'.encode())
     return Bytes(200, body, [JSON, tag, (b"cache-control", b"public, max-age=60")])
 
 
-async def _rest(asking: Asking, operation: Operation, call: RouteCall) -> Reply:
+async def _rest(build_ask: BuildAsk, operation: Operation, call: RouteCall) -> Reply:
     """An operation over HTTP+JSON."""
     _check_headers(call)
     path = {name: value for name, value in call.path.items() if name != "tenant"}
     params = msgspec.structs.replace(call.body or call.query, **path)
-    answer = await operation.run(asking(call, params))
+    answer = await operation.run(build_ask(call, params))
     return _reply(answer, A2A_JSON, lambda payload: payload, rest_error)
 
 
-async def _rpc(asking: Asking, call: RouteCall) -> Reply:
+async def _rpc(build_ask: BuildAsk, call: RouteCall) -> Reply:
     """An operation over JSON-RPC."""
     request_id = None
     try:
@@ -142,7 +142,7 @@ async def _rpc(asking: Asking, call: RouteCall) -> Reply:
         request_id = body.id
         _check_headers(call)
         operation, params = _method(body)
-        ask = asking(call, params)
+        ask = build_ask(call, params)
         ask.call.require(operation.access)
         answer = await operation.run(ask)
     except (HttpError, AwakenError) as error:
@@ -189,7 +189,7 @@ def _method(body: wire.RpcRequest) -> tuple[Operation, wire.Request]:
 
 
 def _camel(given: Any) -> Any:
-    """The same with its fields in camelCase: clients made from the protobuf types may use both."""
+    """Convert field names to camelCase: clients generated from protobuf may use both."""
     if isinstance(given, list):
         return [_camel(item) for item in given]
     if not isinstance(given, dict):

@@ -1,4 +1,4 @@
-"""How a task stands: one way to say it, for records of the store and for streams of events."""
+"""The state of a task, built the same way from stored records and from streams of events."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -37,11 +37,11 @@ _ENDS = {Cancelled: TaskState.CANCELED, Blocked: TaskState.REJECTED, Failed: Tas
 
 
 class Question(A2aRecord, frozen=True, kw_only=True):
-    """What a suspended call asks, as clients see it."""
+    """The question of a suspended call, as clients see it."""
 
     call_id: str
     ticket_id: str = ""
-    """What names the question, and nothing else."""
+    """Identifies the question."""
     tool_name: str
     kind: str
     """`permission` or `input`."""
@@ -53,7 +53,7 @@ class Question(A2aRecord, frozen=True, kw_only=True):
     def of(
         cls, call_id: str, tool: str, arguments: Any, asked: Ticket | SuspendTicket, ticket_id: str
     ) -> "Question":
-        """The question of a ticket."""
+        """Build the question of a ticket."""
         return cls(
             call_id=call_id,
             ticket_id=ticket_id,
@@ -66,23 +66,23 @@ class Question(A2aRecord, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The question for people."""
+        """The question as text for people."""
         return self.message or f"A call of '{self.tool_name}' waits for its {self.kind}."
 
 
 def is_permission(ticket: Ticket | SuspendTicket) -> bool:
-    """Whether a ticket only asks if its call may go on."""
+    """Whether a ticket only asks if its call may run."""
     return ticket.asked is Asks.PERMISSION
 
 
 async def task_of(view: TenantView, record: RunRecord, length: int | None = None) -> Payload:
-    """A run as a task, with at most so many of its latest messages."""
+    """Build the task of a run, with at most `length` of its latest messages."""
     names = {"taskId": record.run_id, "contextId": record.thread_id}
     asked = await open_tickets(view, record)
     questions = [
         Question.of(it.call_id, it.tool_name, it.arguments, it, it.ticket_id) for it in asked
     ]
-    # What a run has said that goes on by itself is not its last word.
+    # The text of a run that resumes by itself is not its answer.
     is_said = record.status is RunStatus.DONE or record.awaits_message
     state, response = state_of(record, questions), (is_said and record.final_output) or ""
     said = status(names, state, said_at(record.termination, questions, response))
@@ -102,7 +102,7 @@ async def task_of(view: TenantView, record: RunRecord, length: int | None = None
 
 
 async def open_tickets(view: TenantView, record: RunRecord) -> list[Ticket]:
-    """What a run that waits needs to be told, oldest first."""
+    """The tickets that a run waits for, oldest first."""
     if record.status is not RunStatus.WAITING:
         return []
     return [it for it in await view.tickets(record.thread_id) if it.run_id == record.run_id]
@@ -114,7 +114,7 @@ async def history(
     length: int | None,
     messages: Sequence[MessageRecord] | None = None,
 ) -> Payload:
-    """The latest messages of a task, as a field of it, with what was asked and answered."""
+    """The `history` field of a task: its latest messages, with questions and answers."""
     if length == 0:
         return {}
     if messages is None:
@@ -126,10 +126,10 @@ async def history(
         message = record.message
         parts = [*filter(None, map(block_part, message.content))]
         if message.role in _ROLES and parts:
-            shown.append(_said(record.message_id, _ROLES[message.role], names, parts))
+            shown.append(_message(record.message_id, _ROLES[message.role], names, parts))
         for call in message.tool_calls or ():
             for ticket in (it for it in asked if it.call_id == call.id):
-                shown += _asked_and_answered(ticket, names)
+                shown += _question_messages(ticket, names)
     return {"history": shown if length is None else shown[-length:]}
 
 
@@ -146,17 +146,17 @@ async def _messages(view: TenantView, names: Mapping[str, str]) -> Sequence[Mess
     return (await view.messages(names["contextId"], query)).items[::-1]
 
 
-def _asked_and_answered(ticket: Ticket, names: Mapping[str, str]) -> list[Payload]:
-    """A question that is not open any more, and its answer; an open one is the task's status."""
+def _question_messages(ticket: Ticket, names: Mapping[str, str]) -> list[Payload]:
+    """A closed question and its answer as messages; an open one is in the task's status."""
     if ticket.status is TicketStatus.OPEN:
         return []
-    told_of = (ticket.call_id, ticket.tool_name, ticket.arguments, ticket)
-    question = Question.of(*told_of, ticket.ticket_id)
+    asking_call = (ticket.call_id, ticket.tool_name, ticket.arguments, ticket)
+    question = Question.of(*asking_call, ticket.ticket_id)
     parts = said_at(None, [question], "")
-    told = [_said(f"{ticket.ticket_id}:question", "ROLE_AGENT", names, parts)]
+    messages = [_message(f"{ticket.ticket_id}:question", "ROLE_AGENT", names, parts)]
     if (given := ticket.decision) is not None:
-        told.append(_said(given.decision_id, "ROLE_USER", names, [_answer(ticket, given)]))
-    return told
+        messages.append(_message(given.decision_id, "ROLE_USER", names, [_answer(ticket, given)]))
+    return messages
 
 
 def _answer(ticket: Ticket, given: ToolCallResume) -> Payload:
@@ -170,25 +170,25 @@ def _answer(ticket: Ticket, given: ToolCallResume) -> Payload:
     return {"data": {"callId": ticket.call_id, **said}, "mediaType": "application/json"}
 
 
-def _said(message_id: str, role: str, names: Mapping[str, str], parts: list[Payload]) -> Payload:
+def _message(message_id: str, role: str, names: Mapping[str, str], parts: list[Payload]) -> Payload:
     return {"messageId": message_id, "role": role, **names, "parts": parts}
 
 
 def state_of(record: RunRecord, questions: Sequence[Question]) -> TaskState:
-    """Where a run's task is, given the questions that are still open."""
+    """The state of a run's task, given the questions that are still open."""
     if record.status is RunStatus.DONE:
         return state_at(record.termination, questions)
     if questions or record.awaits_message:
         wanted = record.waiting.message if record.waiting is not None else None
         return state_at(Suspended(), questions, wanted)
-    # One that waits otherwise waits for work that goes on, or to be taken up.
+    # Any other waiting run waits for its own tasks or delegates, or for a worker.
     return TaskState.SUBMITTED if record.status is RunStatus.CREATED else TaskState.WORKING
 
 
 def state_at(
     termination: Termination | None, questions: Sequence[Question], wanted: str | None = None
 ) -> TaskState:
-    """Where a task is whose run has ended or waits; `wanted` is why it waits for a message."""
+    """The state of a task whose run ended or waits; `wanted` is why it waits for a message."""
     if isinstance(termination, Suspended):
         kinds = {it.kind for it in questions}
         is_for_permission = kinds == {"permission"} or (not kinds and wanted == "auth_required")
@@ -199,7 +199,7 @@ def state_at(
 def said_at(
     termination: Termination | None, questions: Sequence[Question], response: str
 ) -> list[Payload]:
-    """What a task says: its questions for people and programs, its answer, or why there is none."""
+    """The parts of a status message: questions, the answer, or why there is no answer."""
     match termination:
         case None | Suspended() if questions:
             data = {"data": {"questions": questions}, "mediaType": "application/json"}
@@ -211,7 +211,7 @@ def said_at(
 
 
 def status(names: Mapping[str, str], state: TaskState, parts: list[Payload]) -> Payload:
-    """A task's status."""
+    """Build a task's status."""
     if not parts:
         return {"state": state}
     message_id = f"{names['taskId']}:{state.removeprefix('TASK_STATE_').lower()}"
@@ -220,7 +220,7 @@ def status(names: Mapping[str, str], state: TaskState, parts: list[Payload]) -> 
 
 
 def task(names: Mapping[str, str], status: Payload, response: str) -> Payload:
-    """A task without its messages."""
+    """Build a task without its messages."""
     found = {"id": names["taskId"], "contextId": names["contextId"], "status": status}
     return found | ({"artifacts": [artifact(response)]} if response else {})
 

@@ -1,6 +1,6 @@
-"""What clients ask, as types, and everything that is wrong with it.
+"""The requests of clients as types, and the violations in them.
 
-Every field is optional here: all that is wrong is told together.
+Every field is optional here, so that all violations can be reported together.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,21 +31,21 @@ class WireMessage(A2aRecord, frozen=True, kw_only=True):
 
 
 class Authentication(A2aRecord, frozen=True, kw_only=True):
-    """How to prove to a target who calls it."""
+    """Credentials for the target of push notifications."""
 
     scheme: str | None = None
     credentials: str | None = None
 
 
 class Request(A2aRecord, frozen=True, kw_only=True):
-    """What every operation may be told."""
+    """The parameter of every operation."""
 
     tenant: str | None = None
     """The agent's id."""
 
 
 class TaskRequest(Request, frozen=True, kw_only=True):
-    """A task, with at most so many of its latest messages."""
+    """A task, with at most `history_length` of its latest messages."""
 
     id: str | None = None
     history_length: int | None = None
@@ -71,7 +71,7 @@ class PushConfigName(Request, frozen=True, kw_only=True):
 
 
 class PushConfig(PushConfigName, frozen=True, kw_only=True):
-    """Where to post what becomes of a task."""
+    """Where to post the updates of a task."""
 
     url: str | None = None
     token: str | None = None
@@ -79,7 +79,7 @@ class PushConfig(PushConfigName, frozen=True, kw_only=True):
 
 
 class Configuration(A2aRecord, frozen=True, kw_only=True):
-    """How a message is to be answered."""
+    """How to answer a message."""
 
     accepted_output_modes: tuple[str, ...] | None = None
     task_push_notification_config: PushConfig | None = None
@@ -104,7 +104,7 @@ class RpcRequest(A2aRecord, frozen=True, kw_only=True):
 
 
 def types() -> tuple[type[A2aRecord], ...]:
-    """Everything that a request consists of."""
+    """All types that a request consists of."""
     requests = (TaskRequest, ListTasks, PushConfigName, PushConfig, SendMessage)
     return (Part, WireMessage, Authentication, Configuration, Request, *requests)
 
@@ -114,12 +114,12 @@ Violation = tuple[str, str]
 
 
 VIOLATIONS_MAX = 20
-"""How many of them are told."""
+"""How many violations are reported."""
 P = TypeVar("P", bound=Request)
 
 
 class Violations(HttpError):
-    """A request with fields that are wrong; names all of them, up to a limit."""
+    """A request with invalid fields; names all of them, up to a limit."""
 
     def __init__(self, *violations: Violation) -> None:
         violations = violations[:VIOLATIONS_MAX]
@@ -129,7 +129,7 @@ class Violations(HttpError):
 
 
 def wrong(checks: Iterable[tuple[str, bool, str]], path: str = "") -> list[Violation]:
-    """Of fields, whether each is right, and what it must be: those that are not right."""
+    """List the failed checks; a check is a field, whether it is valid, and the rule."""
     return [(path + field, rule) for field, is_right, rule in checks if not is_right]
 
 
@@ -150,15 +150,15 @@ class Ask(Generic[P]):
 
     @property
     def agent_id(self) -> str | None:
-        """The agent that the request is confined to."""
+        """The agent that the request names; others are not visible to it."""
         return self.call.path.get("tenant") or present(self.params.tenant)
 
     async def check(self, violations: Sequence[Violation] = ()) -> None:
-        """Refuse the request if it names nobody here, or anything is wrong with it.
+        """Refuse a request with an unknown agent or with violations.
 
         Raises:
             UnknownAgent: There is no such agent.
-            Violations: With everything that is wrong.
+            Violations: Lists all of them.
         """
         agent_id = self.agent_id
         if agent_id is not None:
@@ -173,7 +173,7 @@ class Ask(Generic[P]):
             raise Violations(*found)
 
     async def record(self, task_id: str | None, violations: Sequence[Violation] = ()) -> RunRecord:
-        """The run of a task, if nothing is wrong with the request.
+        """Check the request, then load the run of a task.
 
         Raises:
             UnknownRun: There is none, or it is another tenant's or agent's.
@@ -185,6 +185,6 @@ class Ask(Generic[P]):
         return record
 
     async def latest(self, record: RunRecord) -> int:
-        """How far the log of a task's context goes."""
+        """The latest cursor in the log of a task's context."""
         thread = await self.view.find_thread(record.thread_id)
         return 0 if thread is None else thread.event_seq

@@ -1,4 +1,4 @@
-"""What clients send, as far as it is heeded, and from a prompt to a message."""
+"""The fields of client requests that are read, and the conversion of a prompt to a message."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -15,7 +15,7 @@ from awaken.transport.media import inline, linked
 
 
 class Resource(Record, frozen=True, kw_only=True, rename="camel"):
-    """The contents of a file that come with a prompt."""
+    """The contents of a file that is embedded in a prompt."""
 
     uri: str = ""
     text: str | None = None
@@ -41,7 +41,7 @@ class Setting(Record, frozen=True, kw_only=True):
 
 
 class ServerOfSession(Record, frozen=True, kw_only=True):
-    """An MCP server that a client wants its session to have; without a type it is a program."""
+    """An MCP server that a client adds to its session; without a type it is a stdio server."""
 
     name: str
     type: str = "stdio"
@@ -66,14 +66,14 @@ class Prompt(Record, frozen=True, kw_only=True, rename="camel"):
     session_id: str
     prompt: tuple[PromptBlock, ...] = ()
     meta: Any = msgspec.field(default=None, name="_meta")
-    """What is said besides, such as the trace that the prompt belongs to."""
+    """Metadata, such as the trace that the prompt belongs to."""
 
 
 def session_server(server: ServerOfSession, cwd: str) -> SessionServer:
-    """A server as the session has it.
+    """Convert a server of a client to a session server.
 
     Raises:
-        InvalidInput: It is of a kind that is not spoken here, or lacks what its kind needs.
+        InvalidInput: Its type is not supported, or it lacks a field that its type needs.
     """
     what = f"mcpServers: '{server.name}'"
     match server.type:
@@ -91,7 +91,7 @@ def session_server(server: ServerOfSession, cwd: str) -> SessionServer:
             lacks = "command" if kind == "stdio" else "url"
             raise InvalidInput(what=what, problem=f"it has no {lacks}")
         case kind:
-            problem = f"servers of type '{kind}' are not spoken to; use stdio or http"
+            problem = f"servers of type '{kind}' are not supported; use stdio or http"
             raise InvalidInput(what=what, problem=problem)
 
 
@@ -100,11 +100,11 @@ def _secret(settings: Iterable[Setting]) -> tuple[tuple[str, RedactedString], ..
 
 
 def message_of(prompt: Iterable[PromptBlock]) -> Message:
-    """The prompt as the user's message.
+    """Convert a prompt to the user's message.
 
     Raises:
-        InvalidInput: It is empty, or something in it cannot be taken.
-        Problem: A file in it cannot be taken.
+        InvalidInput: It is empty, or has a block of an unsupported type.
+        HttpError: A file in it is malformed.
     """
     content = tuple(map(_block, prompt))
     if not content:
@@ -121,7 +121,7 @@ def _block(block: PromptBlock) -> ContentBlock:
         case "resource_link" if block.uri:
             if block.uri.startswith(("https://", "http://")):
                 return linked(block.uri, block.mime_type, block.name or None)
-            # Only the client's machine knows the file; the agent is told where it is.
+            # Only the client's machine has the file; the agent gets its location.
             return Text(text=f"[{block.name}]({block.uri})")
         case "resource" if (file := block.resource) is not None:
             if file.text is not None:

@@ -1,4 +1,4 @@
-"""Tickets as permission requests; what was chosen for always is remembered."""
+"""Asks for tickets as ACP permission requests, and remembers "always" choices."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +28,7 @@ class PromptFailed(RunError):
 
 
 class Outcome(Record, frozen=True, kw_only=True):
-    """What somebody chose, if they did."""
+    """The option that the user chose, if any."""
 
     option_id: str = msgspec.field(name="optionId", default="")
 
@@ -40,10 +40,10 @@ class Permission(Record, frozen=True, kw_only=True):
 
 
 async def permission(view: TenantView, ticket: Ticket, client: Any) -> ToolCallResume | None:
-    """What was decided for always, else what the client decides now; None when it gives up.
+    """Return the remembered decision, else ask the client; None when the client cancels.
 
     Raises:
-        PromptFailed: It is asked for more than yes or no; the run is cancelled.
+        PromptFailed: The ticket asks for a free-form answer; the run is cancelled.
     """
     if ticket.asked is Asks.ANSWER and ticket.suspension.response_schema is not None:
         return await _form(ticket, client)
@@ -56,7 +56,7 @@ async def permission(view: TenantView, ticket: Ticket, client: Any) -> ToolCallR
     known = None if is_kept_there else await view.profile.find_entry(scope, key)
     if known is not None and known.value in _ALWAYS:
         return _decision(known.value)
-    chosen = await _chosen(ticket, client, _OPTIONS)
+    chosen = await _choose_option(ticket, client, _OPTIONS)
     if chosen not in _OPTIONS:
         return None
     if chosen in _ALWAYS and not is_kept_there:
@@ -66,46 +66,46 @@ async def permission(view: TenantView, ticket: Ticket, client: Any) -> ToolCallR
 
 
 async def _form(ticket: Ticket, client: Any) -> ToolCallResume | None:
-    """What is answered to a form that is one choice; one that cannot be shown is declined.
+    """Ask a form with a single choice; a form that ACP cannot show is declined.
 
-    None when the client gives up.
+    None when the client cancels.
     """
     fields: dict[str, Any] = (ticket.suspension.response_schema or {}).get("properties") or {}
     nothing: tuple[str, Any] = ("", {})
     name, field = next(iter(fields.items()), nothing)
     values = field.get("enum") or ([True, False] if field.get("type") == "boolean" else [])
     if len(fields) != 1 or not 0 < len(values) <= _CHOICES_MAX:
-        return _declined(f"The client cannot show the form that '{ticket.tool_name}' asks by.")
+        return _decline(f"The client cannot show the form of '{ticket.tool_name}'.")
     shown: dict[Any, str] = {True: "Yes", False: "No"} if field.get("type") == "boolean" else {}
     options = {
         f"opt_{place}": {"name": shown.get(it, str(it)), "kind": "allow_once"}
         for place, it in enumerate(values)
     }
     decline = {"opt_decline": {"name": "Decline", "kind": "reject_once"}}
-    chosen = await _chosen(ticket, client, options | decline)
+    chosen = await _choose_option(ticket, client, options | decline)
     if chosen in options:
         value = values[[*options].index(chosen)]
         return ToolCallResume(decision_id="", result={name: value})
-    return _declined(None) if chosen in decline else None
+    return _decline(None) if chosen in decline else None
 
 
-async def _chosen(ticket: Ticket, client: Any, options: Mapping[str, Any]) -> str:
-    """Which option the client chooses; blank when it gives up."""
+async def _choose_option(ticket: Ticket, client: Any, options: Mapping[str, Any]) -> str:
+    """Ask the client to choose an option; blank when it cancels."""
     shown = tool_call(ticket.call_id, ticket.tool_name, ticket.arguments)
     if ticket.suspension.message:
         shown["content"] = shown_text(ticket.suspension.message)
-    told = [{"optionId": option_id, **option} for option_id, option in options.items()]
-    asked = {"sessionId": ticket.thread_id, "toolCall": shown, "options": told}
+    listed_options = [{"optionId": option_id, **option} for option_id, option in options.items()]
+    asked = {"sessionId": ticket.thread_id, "toolCall": shown, "options": listed_options}
     answer = await client.send_request("session/request_permission", asked)
     return msgspec.convert(answer, Permission).outcome.option_id
 
 
-def _declined(reason: str | None) -> ToolCallResume:
+def _decline(reason: str | None) -> ToolCallResume:
     return ToolCallResume(decision_id="", action=DecisionAction.CANCEL, reason=reason)
 
 
 def _is_kept_by_asker(ticket: Ticket) -> bool:
-    """Whether the asker says how far an answer reaches: it remembers it, and can forget it."""
+    """Whether the plugin that asks remembers the answer itself, with a scope."""
     asked = ticket.suspension.parameters
     return bool(ticket.asked_by) and isinstance(asked, dict) and "remember" in asked
 

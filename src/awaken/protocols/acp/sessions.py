@@ -1,4 +1,4 @@
-"""The agent's side of the protocol: sessions, prompts, and how a turn stops."""
+"""The agent's side of the protocol: sessions, prompts and stop reasons."""
 
 import asyncio
 from collections.abc import Mapping
@@ -30,11 +30,11 @@ _STOPS = {"token_budget": "max_tokens", "stop_on_tool": "end_turn", "content_mat
 
 Answer = Mapping[str, Any]
 Cancel = asyncio.Future[None]
-"""Done as soon as a turn is cancelled."""
+"""Done when a turn is cancelled."""
 
 
 class Sessions:
-    """Serves one client. A client that is gone is not told anything any more."""
+    """Serves one client; nothing is sent to a client that has disconnected."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Sessions:
         self._tools: dict[str, SessionTools] = {}
         """The servers of each session that has any."""
         self.client: Any = None
-        """The official connection, once there is one."""
+        """The connection of the official SDK, once there is one."""
         self._view = view
         self._agent_id = agent_id
         self._version = version
@@ -56,7 +56,7 @@ class Sessions:
         self._turns: set[asyncio.Task[Any]] = set()
 
     async def initialize(self, _: Any) -> Answer:
-        """Say what can be done."""
+        """Report the capabilities."""
         prompts = {"image": True, "audio": False, "embeddedContext": True}
         return {
             "protocolVersion": 1,
@@ -70,42 +70,42 @@ class Sessions:
         }
 
     async def authenticate(self, _: Any) -> Answer:
-        """Whoever started the process may use it."""
+        """Accept the client: it started this process."""
         return {}
 
     async def new_session(self, params: Any) -> Answer:
-        """Begin a thread."""
-        asked = _checked(params)
+        """Create a thread."""
+        asked = _read_open_session(params)
         await self._agent()
-        tools = await self._opened_tools(asked)
+        tools = await self._start_tools(asked)
         try:
             thread = await self._view.create_thread(ThreadEdit(custom={"acp.cwd": asked.cwd}))
         except BaseException:
             if tools is not None:
                 await tools.close()
             raise
-        await self._take_tools(thread.id, tools)
+        await self._replace_tools(thread.id, tools)
         return {"sessionId": thread.id}
 
     async def load_session(self, params: Any) -> Answer:
-        """Tell again what happened on a thread."""
-        asked = _checked(params)
+        """Send the history of a thread again."""
+        asked = _read_open_session(params)
         session_id = asked.session_id
         await self._view.thread(session_id)
-        await self._take_tools(session_id, await self._opened_tools(asked))
+        await self._replace_tools(session_id, await self._start_tools(asked))
         seen = queries.VisibilityFilter.EXTERNAL
         query = queries.MessageQuery(limit=queries.LIMIT_MAX, visibility=seen)
         while True:
             page = await self._view.messages(session_id, query)
             for record in page.items:
                 for update in history_updates(record.message):
-                    await self._tell(session_id, update)
+                    await self._send_update(session_id, update)
             if page.next_cursor is None:
                 return {}
             query = queries.at_cursor(query, page.next_cursor)
 
     async def cancel(self, params: Any) -> None:
-        """Stop the turn; its prompt answers once it has."""
+        """Cancel the turn; its prompt answers when it has stopped."""
         session_id = msgspec.convert(params, Prompt).session_id
         cancelled = self._cancels.pop(session_id, None)
         if cancelled is not None:
@@ -113,9 +113,9 @@ class Sessions:
             await self._view.cancel_thread(session_id)
 
     async def prompt(self, params: Any) -> Answer:
-        """Run the agent, show what it does, and ask what it asks."""
+        """Run the agent, send its updates, and ask the client for permissions."""
         asked = msgspec.convert(params, Prompt)
-        # Before anything else: whoever cancels right away means this turn.
+        # Before anything else: a cancel that follows at once means this turn.
         cancelled = self._cancels[asked.session_id] = Cancel()
         turn = asyncio.ensure_future(self._turn(asked, cancelled))
         self._turns.add(turn)
@@ -131,16 +131,16 @@ class Sessions:
                 del self._cancels[asked.session_id]
 
     async def settle(self) -> None:
-        """Let turns end that are about to."""
+        """Wait a short time for turns that are about to end."""
         if self._turns:
             await asyncio.wait(self._turns, timeout=SETTLE_S)
 
     async def close(self) -> None:
-        """End the servers of all sessions."""
+        """Close the servers of all sessions."""
         tools, self._tools = list(self._tools.values()), {}
         await asyncio.gather(*(it.close() for it in tools))
 
-    async def _opened_tools(self, asked: OpenSession) -> SessionTools | None:
+    async def _start_tools(self, asked: OpenSession) -> SessionTools | None:
         servers = [session_server(it, asked.cwd) for it in asked.mcp_servers]
         if not servers:
             return None
@@ -148,8 +148,8 @@ class Sessions:
             raise InvalidInput(what="mcpServers", problem="this agent starts no servers")
         return await self._open_tools(servers)
 
-    async def _take_tools(self, session_id: str, tools: SessionTools | None) -> None:
-        """Give a session its servers; those that it had before are ended."""
+    async def _replace_tools(self, session_id: str, tools: SessionTools | None) -> None:
+        """Set the servers of a session, and close its previous ones."""
         before = self._tools.pop(session_id, None)
         if tools is not None:
             self._tools[session_id] = tools
@@ -178,7 +178,7 @@ class Sessions:
         return _stop_reason(end)
 
     async def _follow(self, stream: EventStream) -> ends.Termination:
-        """Show what happens until the run ends or waits."""
+        """Send updates until the run ends or waits."""
         async with aclosing(stream.batches()) as batches:
             async for batch in batches:
                 for event in map(events.plain, batch):
@@ -187,19 +187,19 @@ class Sessions:
                     if isinstance(event, events.ErrorEvent):
                         raise PromptFailed(event.message)
                     for update in event_updates(event):
-                        await self._tell(stream.thread_id, update)
-        raise PromptFailed("The run waits for somebody else's decision.")
+                        await self._send_update(stream.thread_id, update)
+        raise PromptFailed("The run waits for a decision of another client.")
 
     async def _is_up_to_user(self, run_id: str) -> bool:
         """Whether the run waits for the next prompt, and nothing can be decided."""
         return (await self._view.run(run_id)).awaits_message
 
     async def _go_on(self, session_id: str, run_id: str, cancelled: Cancel) -> ends.Termination:
-        """Have the tickets of a run decided, and follow it further."""
+        """Ask the client to decide on the tickets of a run, and follow the run further."""
         decisions: dict[str, ToolCallResume] = {}
         for ticket in await self._view.tickets(session_id):
             if ticket.run_id == run_id:
-                decision = await self._decided(ticket, cancelled)
+                decision = await self._ask_client(ticket, cancelled)
                 if decision is None:
                     await self._view.cancel_run(run_id)
                     return ends.Cancelled()
@@ -207,8 +207,8 @@ class Sessions:
         run = await self._view.run(run_id)
         return await self._follow(await self._view.decide_and_follow(run, decisions))
 
-    async def _decided(self, ticket: Ticket, cancelled: Cancel) -> ToolCallResume | None:
-        """What the client decides, or None as soon as the turn is cancelled."""
+    async def _ask_client(self, ticket: Ticket, cancelled: Cancel) -> ToolCallResume | None:
+        """Ask the client to decide; None as soon as the turn is cancelled."""
         asking = asyncio.ensure_future(permission(self._view, ticket, self.client))
         try:
             await asyncio.wait((asking, cancelled), return_when=asyncio.FIRST_COMPLETED)
@@ -216,8 +216,8 @@ class Sessions:
         finally:
             asking.cancel()
 
-    async def _tell(self, session_id: str, update: Mapping[str, Any]) -> None:
-        # The run goes on without a client; what it does is on the thread.
+    async def _send_update(self, session_id: str, update: Mapping[str, Any]) -> None:
+        # The run continues without a client; its messages are on the thread.
         with suppress(ConnectionError):
             params = {"sessionId": session_id, "update": update}
             await self.client.send_notification("session/update", params)
@@ -241,7 +241,7 @@ METHODS = {
 }  # fmt: skip
 
 
-def _checked(params: Any) -> OpenSession:
+def _read_open_session(params: Any) -> OpenSession:
     asked = msgspec.convert(params, OpenSession)
     if not Path(asked.cwd).is_absolute():
         raise InvalidInput(what="cwd", problem=f"'{asked.cwd}' is no absolute path")

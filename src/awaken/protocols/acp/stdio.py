@@ -1,4 +1,4 @@
-"""The protocol on a process's own stdin and stdout, through the official connection."""
+"""Serves the protocol on the process's stdin and stdout, with the official SDK."""
 
 import importlib
 import os
@@ -15,7 +15,7 @@ from awaken.transport.problems import HttpError
 from .sessions import METHODS, Sessions
 
 LINE_BYTES = 50 * 1024 * 1024
-"""How long one message may be; pictures are inside."""
+"""How long one message may be, including images."""
 INVALID_PARAMS, INTERNAL_ERROR, NOT_FOUND = -32602, -32603, -32002
 
 MISSING_EXTRA = "ACP needs the extra `acp`: pip install 'awaken[acp]'"
@@ -24,7 +24,7 @@ Streams = tuple[Any, Any]
 
 
 def claimed_stdout() -> TextIO:
-    """The process's stdout for the protocol alone; whatever else is printed goes to stderr."""
+    """Reserve the process's stdout for the protocol; everything printed goes to stderr."""
     sys.stdout.flush()
     ours = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -32,7 +32,7 @@ def claimed_stdout() -> TextIO:
 
 
 async def stdio_streams(output: TextIO) -> Any:
-    """The pipes to the client that started the process.
+    """Open the pipes to the client that started the process.
 
     Raises:
         InvalidInput: The extra `acp` is not installed.
@@ -42,7 +42,7 @@ async def stdio_streams(output: TextIO) -> Any:
 
 
 async def serve(sessions: Sessions, streams: Streams, drain: Callable[[], Awaitable[None]]) -> None:
-    """Serve one client until it closes its end; then drain, and answer what is still asked."""
+    """Serve one client until it closes its end; then drain, and answer pending requests."""
     acp = load_sdk()
 
     async def handle(method: str, params: Any, is_notification: bool) -> Any:  # noqa: FBT001
@@ -74,7 +74,7 @@ async def serve(sessions: Sessions, streams: Streams, drain: Callable[[], Awaita
 
 
 def load_sdk() -> Any:
-    """The official package of the protocol.
+    """Import the official SDK of the protocol.
 
     Raises:
         InvalidInput: The extra `acp` is not installed.

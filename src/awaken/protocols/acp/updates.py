@@ -1,4 +1,4 @@
-"""What happens in a run, and what happened on a thread, as session updates."""
+"""Converts events of a run, and messages of a thread, to session updates."""
 
 import re
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _LINES = ("line", "line_number", "start_line")
 
 
 def event_updates(event: ev.AgentEvent) -> Iterator[Update]:
-    """What happens, as a client sees it."""
+    """Convert an event to session updates."""
     match event:
         case deltas.TextDelta():
             yield _chunk("agent_message_chunk", event.delta)
@@ -48,9 +48,9 @@ def event_updates(event: ev.AgentEvent) -> Iterator[Update]:
 
 
 def history_updates(message: Message) -> Iterator[Update]:
-    """A message of the past, as it would have been seen."""
+    """Convert a stored message to the updates that the client would have received."""
     if message.role is Role.TOOL:
-        yield _result(message.tool_call_id or "", _told(message.text))
+        yield _result(message.tool_call_id or "", _result_text(message.text))
     elif message.role in (Role.USER, Role.ASSISTANT):
         side = "user" if message.role is Role.USER else "agent"
         for block in message.content:
@@ -64,7 +64,7 @@ def history_updates(message: Message) -> Iterator[Update]:
 
 
 def tool_call(call_id: str, name: str, arguments: Any) -> Update:
-    """A call as a client shows it."""
+    """Convert a tool call to its ACP form."""
     kind, given = kind_of(name), arguments if isinstance(arguments, dict) else {}
     shown = {"toolCallId": call_id, "title": name, "kind": kind, "rawInput": arguments}
     path = next((given[key] for key in _PATHS if isinstance(given.get(key), str)), None)
@@ -75,7 +75,7 @@ def tool_call(call_id: str, name: str, arguments: Any) -> Update:
 
 
 def kind_of(name: str) -> str:
-    """What a tool does, guessed from the words of its name; the first kind that fits."""
+    """Guess the kind of a tool from the words of its name; the first kind that fits."""
     words = {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
     return next(
         (kind for kind, known in _KINDS.items() if words.intersection(known.split())), "other"
@@ -98,8 +98,8 @@ def _result(call_id: str, result: Any, *, is_failed: bool = False) -> Update:
     return {**update, "content": shown_text(text), "rawOutput": msgspec.to_builtins(result)}
 
 
-def _told(text: str) -> str:
-    """What a model was told of a result; a string without the quotes that it has there."""
+def _result_text(text: str) -> str:
+    """The text of a stored tool result; a JSON string without its quotes."""
     if text[:1] == text[-1:] == '"':
         with suppress(msgspec.DecodeError):
             return msgspec.json.decode(text, type=str)

@@ -1,4 +1,4 @@
-"""A run's events as AG-UI 1.0 events, in an order that its verifier accepts wherever it starts."""
+"""Encodes a run's events as AG-UI 1.0 events, in an order that the official verifier accepts."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, get_args
@@ -20,9 +20,9 @@ from .patch import difference, is_patch
 
 
 class AgUiEncoder:
-    """One reader's view of a run. Whatever it opens, it closes before the run ends.
+    """Encodes a run for one reader. Every block that it opens, it closes before the run ends.
 
-    For each event there is a method `_on_…` of the same name, which writes what the event says.
+    For each event there is a method `_on_…` of the same name, which writes its frames.
     """
 
     def __init__(
@@ -32,35 +32,35 @@ class AgUiEncoder:
         *,
         is_strict: bool = False,
     ) -> None:
-        """`is_strict`: the client refuses what 1.0 has added to the end of a run."""
+        """`is_strict`: the client refuses the fields that 1.0 added to the end of a run."""
         self._thread_id = thread_id
-        """What the client calls the thread; absent: as it is called here."""
+        """The client's id of the thread; absent: the thread's own id."""
         self._is_strict = is_strict
         self._answered = set(answered)
-        """Calls whose results the client has, because it gave them itself."""
+        """Calls whose results the client sent itself, so that it has them."""
         self._frames: list[bytes] = []
         self._is_running = self._is_over = self._is_suspended = False
         self._steps = self._thoughts = 0
         self._step = self._block = self._message_id = ""
         """The open step; the kind of the open block, `text` or `reasoning`; the step's message."""
         self._calls: dict[str, bool] = {}
-        """The open calls, and whether some of their arguments were shown."""
+        """The open calls, and whether some of their arguments were streamed."""
         self._waiting: dict[str, SuspendTicket] = {}
         self._usage: dict[str, TokenUsage] = {}
         self._state: Any = None
         self._activities: dict[str, bool] = {}
-        """What was shown of tools by id, and whether it is wrapped into an object."""
+        """The activities that were shown, and whether their content is wrapped in an object."""
 
     def encode(self, event: events.AgentEvent) -> Sequence[bytes]:
-        """The frames of an event; none after the end, unless a suspended run goes on."""
+        """Encode an event; nothing after the end, unless a suspended run resumes."""
         self._frames = []
         if not self._is_over or isinstance(event, events.RunStart):
             _WRITERS[type(event)](self, event)
         return self._frames
 
     def _say(self, kind: str, **fields: Any) -> None:
-        told = {"type": kind} | {name: it for name, it in fields.items() if it is not None}
-        self._frames.append(data_line(encode_json(told)))
+        fields = {"type": kind} | {name: it for name, it in fields.items() if it is not None}
+        self._frames.append(data_line(encode_json(fields)))
 
     def _custom(self, name: str, value: Any) -> None:
         self._say("CUSTOM", name=name, value=value)
@@ -134,14 +134,14 @@ class AgUiEncoder:
         self._say("TEXT_MESSAGE_CONTENT", messageId=self._message_id, delta=event.delta)
 
     def _on_reasoning_delta(self, event: deltas.ReasoningDelta) -> None:
-        self._say("REASONING_MESSAGE_CONTENT", messageId=self._thought(), delta=event.delta)
+        self._say("REASONING_MESSAGE_CONTENT", messageId=self._open_thought(), delta=event.delta)
 
     def _on_reasoning_encrypted_value(self, event: events.ReasoningEncryptedValue) -> None:
-        whose = {"subtype": "message", "entityId": self._thought()}
+        whose = {"subtype": "message", "entityId": self._open_thought()}
         self._say("REASONING_ENCRYPTED_VALUE", **whose, encryptedValue=event.encrypted_value)
         self._close_block()
 
-    def _thought(self) -> str:
+    def _open_thought(self) -> str:
         thought = reasoning_id(self._message_id, self._thoughts)
         if self._block != "reasoning":
             self._close_block()
@@ -186,20 +186,20 @@ class AgUiEncoder:
     def _on_tool_call_done(self, event: events.ToolCallDone) -> None:
         ticket = event.result.suspension
         if event.result.status is ToolStatus.PENDING and ticket is not None:
-            # Logs of earlier versions have other ids there.
+            # Logs of earlier versions have other ids in this field.
             named = replace(ticket.suspension, id=event.ticket_id or event.id)
             self._waiting[event.id] = replace(ticket, suspension=named)
         else:
             self._result(event.id, event.message_id, _result_text(event.result))
 
     def _on_tool_call_resumed(self, event: events.ToolCallResumed) -> None:
-        told = event.result
-        is_error = isinstance(told, dict) and told.keys() == {"error"}
-        text = json_text(told["error"] if is_error else told)
+        result = event.result
+        is_error = isinstance(result, dict) and result.keys() == {"error"}
+        text = json_text(result["error"] if is_error else result)
         self._result(event.target_id, event.message_id, text)
 
     def _on_tool_call_cancel(self, event: events.ToolCallCancel) -> None:
-        # The call gets no result from anybody; a client must not think that it still waits.
+        # No result will come; the client must not treat the call as pending.
         self._result(event.id, "", event.reason)
 
     def _result(self, call_id: str, message_id: str, content: str) -> None:
@@ -227,7 +227,7 @@ class AgUiEncoder:
 
     def _on_activity_delta(self, event: events.ActivityDelta) -> None:
         if not is_patch(event.patch):
-            # A client would give up the whole run for a patch that is none.
+            # A malformed patch would make a client abandon the whole run.
             return self._custom("activity_delta", event)
         root = "/value" if self._activities.get(event.message_id) else ""
         places = ("path", "from") if root else ()
@@ -259,8 +259,8 @@ class AgUiEncoder:
         used = {} if event.usage is None else {event.model: event.usage}
         for model, usage in used.items():
             self._usage[model] = usage.plus(self._usage.get(model))
-        told = {"model": event.model, "durationMs": event.duration_ms, "usage": spent(used)}
-        self._custom("inference_complete", told)
+        fields = {"model": event.model, "durationMs": event.duration_ms, "usage": spent(used)}
+        self._custom("inference_complete", fields)
 
 
 _WRITERS: Mapping[type, Callable[[AgUiEncoder, Any], None]] = {

@@ -1,4 +1,4 @@
-"""What the last event of a run says: what it waits for, and what it cost."""
+"""The fields of a run's last event: what it waits for, and its token usage."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -19,13 +19,13 @@ _COUNTS = {
     "cacheWriteInputTokens": "cache_creation_tokens",
 }
 _LAST_MS = 253_402_300_799_000
-"""The end of the year 9999, after which no date can be written."""
+"""The end of the year 9999, the last date that can be formatted."""
 
 
 def outcome(waiting: Mapping[str, SuspendTicket]) -> Fields:
-    """The outcome of a run that waits, from its suspended calls by id; tickets name interrupts.
+    """The outcome of a waiting run, from its suspended calls by id; tickets name interrupts.
 
-    Calls to a client's own tools are no interrupts: the client answers them by tool messages.
+    Calls to a client's own tools are not interrupts: the client answers them by tool messages.
     """
     asked = {id_: it for id_, it in waiting.items() if not is_client_call(it, it.pending.name)}
     if not asked:
@@ -34,9 +34,9 @@ def outcome(waiting: Mapping[str, SuspendTicket]) -> Fields:
     return {"type": "interrupt", "interrupts": interrupts}
 
 
-def strict_outcome(told: Fields | None) -> Fields | None:
-    """The same outcome for clients before 1.0: they know success and interrupt, and no more."""
-    match told:
+def strict_outcome(fields: Fields | None) -> Fields | None:
+    """Convert an outcome for clients before 1.0, which know only success and interrupt."""
+    match fields:
         case {"type": "interrupt", "interrupts": interrupts}:
             return {"type": "interrupt", "interrupts": interrupts}
         case {"type": "success"}:
@@ -46,34 +46,34 @@ def strict_outcome(told: Fields | None) -> Fields | None:
 
 
 def wanted_outcome(event: RunFinish) -> Fields | None:
-    """The outcome of a run that waits for a message: one interrupt, which has the run's id."""
+    """The outcome of a run that waits for a message: one interrupt with the run's id."""
     wanted = wanted_message(event)
     if wanted is None:
         return None
     asked = {"id": event.run_id, "reason": wanted, "responseSchema": {"type": "string"}}
-    question = _given({"message": extract_response(event.result) or None})
+    question = _without_none({"message": extract_response(event.result) or None})
     return {"type": "interrupt", "interrupts": [asked | question]}
 
 
 def is_client_call(ticket: SuspendTicket | Ticket, tool_name: str) -> bool:
-    """Whether a call waits for a client to run it, and nobody is asked anything."""
+    """Whether a call waits for a client to run it, and is not a question."""
     asked = ticket.suspension
     is_question = ticket.asked_by or asked.message or asked.action != f"tool:{tool_name}"
     return ticket.resume_mode is ResumeMode.USE_DECISION_AS_TOOL_RESULT and not is_question
 
 
 def spent(usage: Mapping[str, TokenUsage]) -> list[Fields] | None:
-    """The tokens of each model as AG-UI counts them, which is as they are counted here."""
+    """The token usage of each model, with AG-UI's field names; None when there is none."""
     counts = {
         model: {name: getattr(it, of) for name, of in _COUNTS.items()}
         for model, it in usage.items()
     }
-    return [{"model": model} | _given(it) for model, it in counts.items()] or None
+    return [{"model": model} | _without_none(it) for model, it in counts.items()] or None
 
 
 def _interrupt(call_id: str, ticket: SuspendTicket) -> Fields:
     asked, until = ticket.suspension, ticket.expires_at
-    told = {
+    fields = {
         "id": asked.id or call_id,
         "reason": asked.action or "tool_approval",
         "message": asked.message or None,
@@ -86,10 +86,10 @@ def _interrupt(call_id: str, ticket: SuspendTicket) -> Fields:
             "asks": ticket.asked,
         },
     }
-    return _given(told)
+    return _without_none(fields)
 
 
-def _given(fields: Fields) -> Fields:
+def _without_none(fields: Fields) -> Fields:
     return {name: it for name, it in fields.items() if it is not None}
 
 

@@ -1,4 +1,4 @@
-"""What AG-UI clients send: the SDK's RunAgentInput, and the shorter bodies of older clients."""
+"""Requests of AG-UI clients: the SDK's RunAgentInput, and the shorter bodies of older clients."""
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
@@ -23,11 +23,11 @@ from .endings import is_client_call
 _ROLES = {"user": Role.USER, "system": Role.SYSTEM, "developer": Role.SYSTEM}
 _ACTIONS = {"resolved": DecisionAction.RESUME, "cancelled": DecisionAction.CANCEL}
 _SERVERS_OWN = {"revision", "extensions"}
-"""What a STATE_SNAPSHOT consists of; clients send it back with the next run."""
+"""The fields of a STATE_SNAPSHOT; clients send them back with the next run."""
 
 
 class PartSource(Record, frozen=True, kw_only=True, rename="camel"):
-    """Where the bytes of a part are; those at a model provider cannot be used here."""
+    """Where the bytes of a part are; files at a model provider are not supported."""
 
     type: Literal["data", "url", "file"]
     value: str
@@ -35,7 +35,7 @@ class PartSource(Record, frozen=True, kw_only=True, rename="camel"):
 
 
 class ContentPart(Record, frozen=True, kw_only=True, rename="camel"):
-    """A part of a message; `binary` is how clients before 1.0 send every file."""
+    """A part of a message; clients before 1.0 send every file as `binary`."""
 
     type: Literal["text", "image", "audio", "video", "document", "binary"]
     text: str = ""
@@ -88,7 +88,7 @@ class RunAgentInput(Record, frozen=True, kw_only=True, rename="camel"):
     thread_id: str | None = None
     run_id: str | None = None
     protocol_version: Any = None
-    """Absent: a client before 1.0, or one that does not say."""
+    """Absent: a client before 1.0, or one that does not send its version."""
     agent_id: str | None = None
     messages: Annotated[tuple[ClientMessage, ...], Meta(max_length=HISTORY_MAX)] = ()
     state: Any = None
@@ -98,7 +98,7 @@ class RunAgentInput(Record, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def is_strict(self) -> bool:
-        """Whether the client may be of the generation that refuses what 1.0 has added."""
+        """Whether the client may be one that refuses the fields that 1.0 added."""
         return is_before_first(self.protocol_version)
 
     @property
@@ -113,24 +113,25 @@ class RunAgentInput(Record, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def frontend_tools(self) -> tuple[ToolDescriptor, ...]:
-        """The client's tools as the model is told of them."""
-        told = ((it, it.description or "Frontend tool") for it in self.tools or ())
+        """The client's tools as descriptors for the model."""
         return tuple(
             ToolDescriptor(
-                id=it.name, description=text, parameters=it.parameters or EMPTY_PARAMETERS
+                id=it.name,
+                description=it.description or "Frontend tool",
+                parameters=it.parameters or EMPTY_PARAMETERS,
             )
-            for it, text in told
+            for it in self.tools or ()
         )
 
 
 def is_before_first(version: Any) -> bool:
-    """Whether a protocol version is none, or one before 1.0; only clients of 1.0 say theirs."""
+    """Whether a protocol version is absent or before 1.0; only clients of 1.0 send theirs."""
     major = str(version or "").partition(".")[0]
     return not (major.isascii() and major.isdecimal() and len(major) < 10 and int(major) >= 1)
 
 
 def frontend_context(body: RunAgentInput) -> tuple[Message, ...]:
-    """One message for the model about what the client shows, if there is anything to say."""
+    """One message for the model with the client's state and context, if there are any."""
     state, context = body.state, body.context
     if isinstance(state, dict) and state.keys() >= _SERVERS_OWN:
         state = {name: it for name, it in state.items() if name not in _SERVERS_OWN}
@@ -138,66 +139,68 @@ def frontend_context(body: RunAgentInput) -> tuple[Message, ...]:
         context = _by_description(it for it in context if isinstance(it, dict))
     if isinstance(state, dict) and isinstance(context, dict):
         state = state | context
-    told = msgspec.json.encode(state or context) if state or context else b""
-    shown = check_context(told).decode()
+    data = msgspec.json.encode(state or context) if state or context else b""
+    shown = check_context(data).decode()
     text = as_blocks(f"<frontend-context>\n{shown}\n</frontend-context>")
     message = Message(role=Role.SYSTEM, content=text, visibility=Visibility.INTERNAL)
     return (message,) if shown else ()
 
 
 def decisions(body: RunAgentInput, tickets: Iterable[Ticket]) -> dict[str, ToolCallResume]:
-    """What the client decides: results of its own tools by ticket, and answers to interrupts.
+    """Read the client's decisions: results of its own tools by ticket, answers to interrupts.
 
     Raises:
-        InvalidDecision: An answer has no status that there is, or contradicts another one.
+        InvalidDecision: An answer has an unknown status, or contradicts another one.
     """
     waiting = [it for it in tickets if is_client_call(it, it.tool_name)]
     results = body.results
-    told = {it.ticket_id: _result(results[it.call_id]) for it in waiting if it.call_id in results}
+    found = {it.ticket_id: _result(results[it.call_id]) for it in waiting if it.call_id in results}
     for entry in body.answers:
         given = _answer(entry)
-        if told.setdefault(entry.interrupt_id, given) != given:
+        if found.setdefault(entry.interrupt_id, given) != given:
             what = f"The answer to interrupt '{entry.interrupt_id}'"
             raise InvalidDecision(what=what, problem="there are two, which differ")
-    return told
+    return found
 
 
 def spoken(body: RunAgentInput, run_id: str) -> tuple[Message, ...]:
-    """The answers to a run that asked without a ticket, as what they are there: messages."""
-    told = [it.payload or it.status for it in body.answers if it.interrupt_id == run_id]
-    texts = (it if isinstance(it, str) else msgspec.json.encode(it).decode() for it in told)
+    """Convert answers to a run that asked without a ticket into messages."""
+    answers = [it.payload or it.status for it in body.answers if it.interrupt_id == run_id]
+    texts = (it if isinstance(it, str) else msgspec.json.encode(it).decode() for it in answers)
     return tuple(map(user, texts))
 
 
 def new_messages(body: RunAgentInput, known: Collection[str] | None) -> tuple[Message, ...]:
-    """What the client says that the thread does not have yet; None means it has nothing.
+    """The client's messages that the thread does not have yet; `known` None: it has none.
 
-    The history is the server's: what comes before a message that it has is history, and so is
-    what has no id and comes before an answer. Answers and results are never taken from clients.
+    The server owns the history: messages before a known one are history, and so are messages
+    without an id before an answer. Answers and tool results are never accepted from clients.
     """
-    told = list(enumerate(body.messages))
-    latest = max((i for i, it in told if known and it.id in known), default=-1)
-    answered = max((i for i, it in told if known is not None and it.role not in _ROLES), default=-1)
+    messages = list(enumerate(body.messages))
+    latest = max((i for i, it in messages if known and it.id in known), default=-1)
+    answered = max(
+        (i for i, it in messages if known is not None and it.role not in _ROLES), default=-1
+    )
     fresh = {
         it.id or f"#{i}": input_of(it)
-        for i, it in told
+        for i, it in messages
         if it.role in _ROLES and i > (latest if it.id else max(latest, answered)) and it.blocks
     }
     return tuple(fresh.values())
 
 
 def input_of(message: ClientMessage) -> Message:
-    """What is said to the agent, as a run takes it."""
+    """Convert a client's message to input for a run."""
     return Message(role=_ROLES[message.role], content=message.blocks, id=message.id or None)
 
 
 def is_input(message: ClientMessage) -> bool:
-    """Whether it is said to the agent."""
+    """Whether a message is input for the agent."""
     return message.role in _ROLES
 
 
 def _by_description(entries: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """What each description has; those that come several times have a list."""
+    """Map descriptions to values; a repeated description has a list."""
     found: dict[str, list[Any]] = {}
     for it in entries:
         found.setdefault(str(it.get("description", "")), []).append(it.get("value"))
@@ -211,14 +214,14 @@ def _answer(entry: ResumeEntry) -> ToolCallResume:
         raise InvalidDecision(what=what, problem="its status is neither resolved nor cancelled")
     action = _ACTIONS[entry.status]
     why = str(given["reason"]) if "reason" in given else None
-    told = ToolCallResume(decision_id="", action=action, result=entry.payload, reason=why)
+    decision = ToolCallResume(decision_id="", action=action, result=entry.payload, reason=why)
     return msgspec.structs.replace(
-        told, arguments=given.get("editedArgs"), remember=remember_of(given.get("remember"))
+        decision, arguments=given.get("editedArgs"), remember=remember_of(given.get("remember"))
     )
 
 
 def _result(message: ClientMessage) -> ToolCallResume:
-    """What a client's tool gave: the value of a JSON text, or else the text as it is."""
+    """Read the result of a client's tool: the value of a JSON text, else the text itself."""
     value: Any = stored.text_of(message.blocks)
     is_text = True
     with suppress(msgspec.DecodeError):
@@ -233,7 +236,7 @@ def _blocks(part: ContentPart) -> Iterator[stored.ContentBlock]:
     if part.type == "text":
         yield stored.Text(text=part.text)
     elif part.type == "binary":
-        # One that only names a file at a model provider cannot be used here.
+        # A reference to a file at a model provider is not supported.
         if part.data is not None:
             yield inline(part.data, part.mime_type, part.filename)
         elif part.url is not None:

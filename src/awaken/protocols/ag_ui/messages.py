@@ -1,4 +1,4 @@
-"""Stored messages as AG-UI messages."""
+"""Converts stored messages to AG-UI messages."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -14,23 +14,23 @@ _encode = msgspec.json.Encoder().encode
 
 
 def wire_messages(messages: Iterable[Message]) -> list[WireMessage]:
-    """The messages that a client may see, each thought before the answer it led to."""
+    """Convert the messages that a client may see; reasoning comes before its answer."""
     shown = [it for it in messages if it.visibility is Visibility.ALL]
-    return [told for i, it in enumerate(shown) for told in _wire(it, it.id or f"message:{i}")]
+    return [wire for i, it in enumerate(shown) for wire in _wire(it, it.id or f"message:{i}")]
 
 
 def json_text(value: Any) -> str:
-    """A text as it is, anything else as JSON."""
+    """Return text as it is, anything else as JSON."""
     return value if isinstance(value, str) else _encode(value).decode()
 
 
 def arguments_text(arguments: Any) -> str:
-    """The arguments of a call; none are an empty object."""
+    """The arguments of a call as text; None is an empty object."""
     return "{}" if arguments is None else json_text(arguments)
 
 
 def reasoning_id(message_id: str, number: int) -> str:
-    """The id of one thought of an answer, in the stream and in the history."""
+    """The id of one reasoning block of an answer, in streams and in the history."""
     return f"{message_id}:reasoning:{number}"
 
 
@@ -40,17 +40,17 @@ def _wire(message: Message, id_: str) -> Iterator[WireMessage]:
         signed = {"encryptedValue": it.signature} if it.signature else {}
         named = {"id": reasoning_id(id_, number), "role": "reasoning"}
         yield {**named, "content": it.thinking, **signed}
-    told: WireMessage = {"id": id_, "role": message.role}
+    wire: WireMessage = {"id": id_, "role": message.role}
     if message.text or not message.tool_calls:
-        told["content"] = message.text
+        wire["content"] = message.text
     if message.role in (Role.USER, Role.TOOL):
         parts = [part for it in message.content for part in _parts(it)]
-        told["content"] = parts if any(it["type"] != "text" for it in parts) else message.text
+        wire["content"] = parts if any(it["type"] != "text" for it in parts) else message.text
     if message.role is Role.TOOL:
-        told["toolCallId"] = message.tool_call_id or ""
+        wire["toolCallId"] = message.tool_call_id or ""
     if message.tool_calls:
-        told["toolCalls"] = [_call(it) for it in message.tool_calls]
-    yield told
+        wire["toolCalls"] = [_call(it) for it in message.tool_calls]
+    yield wire
 
 
 def _call(call: ToolCall) -> WireMessage:

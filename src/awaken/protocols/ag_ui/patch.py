@@ -34,7 +34,7 @@ def difference(old: Any, new: Any, path: str = "") -> list[Operation]:
 
 
 def is_patch(operations: Sequence[Any]) -> bool:
-    """Whether all of them are operations, by their form."""
+    """Whether all of them are well-formed operations."""
     return all(isinstance(it, dict) and _is_operation(it) for it in operations)
 
 

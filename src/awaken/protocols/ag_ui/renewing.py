@@ -1,4 +1,4 @@
-"""Streams that say what the transcript is, wherever a client must drop what it has."""
+"""Adds snapshots of the messages to a stream, wherever a client must replace its transcript."""
 
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
@@ -14,8 +14,8 @@ from awaken.services.view import TenantView
 class RenewingStream:
     """A run's stream with a snapshot of the messages after each reset.
 
-    With `is_anew` there is one after its start as well, of what was said before the run, and one
-    wherever users had said something more.
+    With `is_anew` there is also one after the start, of the messages before the run, and one
+    wherever users sent further messages.
     """
 
     def __init__(self, view: TenantView, stream: EventStream, *, is_anew: bool = False) -> None:
@@ -26,47 +26,47 @@ class RenewingStream:
         self._steps: set[str] = set()
         """The messages of the steps that began; the latest is `_message_id`."""
         self._known: list[MessageRecord] = []
-        """What the thread had when the run was told anew."""
-        self._told = 0
-        """How much of that the reader has by now."""
+        """The thread's messages when the run was streamed from its start."""
+        self._shown_count = 0
+        """How many of these the reader has by now."""
         self.before = stream.before
         self.on_drop: Callable[[], None] | None = None
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
-        """Yield what happens, as the stream does."""
+        """Yield the stream's events, with the snapshots."""
         self._stream.on_drop = self.on_drop
         async with aclosing(self._stream.batches()) as batches:
             async for batch in batches:
-                yield await self._renewed(batch)
+                yield await self._insert_snapshots(batch)
 
     def close(self) -> None:
-        """Let go of the stream."""
+        """Close the stream."""
         self._stream.close()
 
-    async def _renewed(self, batch: Batch) -> Batch:
+    async def _insert_snapshots(self, batch: Batch) -> Batch:
         found: Batch = []
         for item in batch:
             match plain(item):
                 case StepStart(message_id=message_id):
-                    # Whoever reads on after the step must have what was said before it.
-                    found += self._joined()
+                    # A reader that continues after the step must have the messages before it.
+                    found += self._advance_snapshot()
                     self._message_id = message_id
                     self._steps.add(message_id)
                     found.append(item)
                 case RunStart() if self._is_anew:
                     self._is_anew = False
-                    self._known = await self._stored()
-                    self._joined()
-                    found += [item, _snapshot(self._known[: self._told])]
+                    self._known = await self._read_messages()
+                    self._advance_snapshot()
+                    found += [item, _snapshot(self._known[: self._shown_count])]
                 case StreamReset():
-                    before = takewhile(self._is_before_step, await self._stored())
+                    before = takewhile(self._is_before_step, await self._read_messages())
                     found += [item, _snapshot(before)]
                 case _:
                     found.append(item)
         return found
 
-    async def _stored(self) -> list[MessageRecord]:
-        """What was said up to now."""
+    async def _read_messages(self) -> list[MessageRecord]:
+        """Read all messages of the thread."""
         said: list[MessageRecord] = []
         query = MessageQuery(limit=LIMIT_MAX)
         while True:
@@ -76,14 +76,14 @@ class RenewingStream:
                 return said
             query = at_cursor(query, page.next_cursor)
 
-    def _joined(self) -> list[MessagesSnapshot]:
-        """A snapshot up to the next answer of the run, if users said something more by then."""
-        more = tuple(takewhile(self._is_told, islice(self._known, self._told, None)))
-        self._told += len(more)
+    def _advance_snapshot(self) -> list[MessagesSnapshot]:
+        """Advance to the next answer of the run; a snapshot, if users sent messages until then."""
+        more = tuple(takewhile(self._is_due, islice(self._known, self._shown_count, None)))
+        self._shown_count += len(more)
         is_new = any(it.message.role not in (Role.ASSISTANT, Role.TOOL) for it in more)
-        return [_snapshot(self._known[: self._told])] if is_new else []
+        return [_snapshot(self._known[: self._shown_count])] if is_new else []
 
-    def _is_told(self, it: MessageRecord) -> bool:
+    def _is_due(self, it: MessageRecord) -> bool:
         is_own = it.produced_by_run_id == self._stream.run_id
         is_answer = is_own and it.message.role is Role.ASSISTANT
         return not is_answer or it.message_id in self._steps

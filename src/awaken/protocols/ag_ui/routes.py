@@ -1,10 +1,10 @@
 """The operations: run an agent, attach again, stop, and read the messages.
 
-Who attaches without a cursor gets a stream that an official client can begin with: RUN_STARTED, a
-MESSAGES_SNAPSHOT of what was said before, and the run anew, so that it drops what it had half
-received. Who names a cursor gets exactly what follows it, in the middle of a run as well. A run
-that goes on keeps its id, whatever `runId` came with the answers; a plain message instead of a
-decision begins a new run and cancels the one that waits.
+A client that attaches without a cursor gets a stream that an official client can begin with:
+RUN_STARTED, a MESSAGES_SNAPSHOT of the messages before, and the run from its start, which replaces
+what the client had received. A client with a cursor gets exactly the events after it, also in the
+middle of a run. A resumed run keeps its id, whatever `runId` came with the answers; a plain message
+instead of a decision starts a new run and cancels the waiting one.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -54,26 +54,26 @@ from .renewing import RenewingStream
 
 
 class Place(Record, frozen=True, kw_only=True):
-    """Where to read on; in a stream `Last-Event-ID` says the same."""
+    """Where to continue; in a stream `Last-Event-ID` means the same."""
 
     cursor: str | None = None
     limit: int = 50
 
 
 class AgUiAttaching(Record, frozen=True, kw_only=True, rename="camel"):
-    """Where in the log a stream begins, and for which generation of clients it is."""
+    """Where in the log a stream begins, and the client's protocol version."""
 
     cursor: str | None = None
     protocol_version: str | None = None
-    """Absent: nothing is sent that clients before 1.0 refuse."""
+    """Absent: the stream has nothing that clients before 1.0 refuse."""
 
 
 async def run_agent(call: RouteCall) -> Reply:
-    """Run an agent on what is new, or let a run go on with what was decided.
+    """Run an agent on new messages, or resume a run with decisions.
 
-    A `runId` that is free becomes the run's id. When it is taken and nothing new was said, it is
-    the same request again, which gets the same run; else the run gets an id of its own. A history
-    that goes on from an earlier place than the thread does means a branch.
+    An unused `runId` becomes the run's id. If it is taken and there is no new message, the request
+    is a repeat and gets the same run; else the run gets another id. A history that continues from
+    an earlier message than the thread does means a branch.
     """
     body: RunAgentInput = call.body
     chat_id = _chat_id(call)
@@ -82,7 +82,7 @@ async def run_agent(call: RouteCall) -> Reply:
     open_run = await call.view.open_run(thread.id) if thread is not None else None
     same = open_run.run_id if open_run and _takes_messages(open_run) else ""
     copy = await _copy(call, thread)
-    said = (*new_messages(body, await _known(call, copy)), *spoken(body, same))
+    said = (*new_messages(body, await _find_known_ids(call, copy)), *spoken(body, same))
     request = RunRequest(
         thread_id=chat_id if thread is None else thread.id,
         agent_id=call.path.get("agent_id") or body.agent_id,
@@ -95,20 +95,20 @@ async def run_agent(call: RouteCall) -> Reply:
     tickets = await call.view.tickets(thread.id) if thread and body.results else ()
     decided = {name: it for name, it in decisions(body, tickets).items() if name != same}
     if decided:
-        # The client has the results that it gives, and would show them twice.
+        # The client has the results that it sent, and would show them twice.
         given = {it.call_id for it in tickets if it.ticket_id in decided}
         return await _decide(call, thread, request, decided, given & body.results.keys())
     if not said and await _is_same_request(call, thread):
         return await _again(call)
-    if copy is not None and (before := _left_at(copy, request)) is not None:
+    if copy is not None and (before := _find_branch_point(copy, request)) is not None:
         return await _branch(call, copy, before, request)
     if not said:
         return await _repeat(call, copy)
-    return _told(call, (await _start(call, request, call.view.start)).stream)
+    return _stream_reply(call, (await _start(call, request, call.view.start)).stream)
 
 
 async def attach(call: RouteCall) -> Reply:
-    """Follow the open or latest run from a cursor, or anew from its start; 204 if there is none."""
+    """Stream the open or latest run from a cursor, or from its start; 204 if there is none."""
     chat_id = call.path["thread_id"]
     thread = await call.view.branch(chat_id)
     run = await call.view.open_run(thread.id) or await call.view.latest_run(thread.id)
@@ -117,32 +117,32 @@ async def attach(call: RouteCall) -> Reply:
     is_all_said = after is not None and not following
     if run is None or (is_all_said and run.status is RunStatus.DONE):
         return Bytes(204)
-    # The reader may have left during an earlier run: it gets the rest of that one.
+    # The client may have disconnected during an earlier run: it gets the rest of that one.
     run_id = (following[0].run_id if following else None) or run.run_id
-    return _told(call, await call.view.follow_run(run_id, after), is_anew=after is None)
+    return _stream_reply(call, await call.view.follow_run(run_id, after), is_anew=after is None)
 
 
 async def list_messages(call: RouteCall) -> Reply:
-    """List a thread's messages in AG-UI form, oldest first, without what only the model reads."""
+    """List a thread's messages in AG-UI form, oldest first, without internal ones."""
     query = MessageQuery(limit=call.query.limit, visibility=VisibilityFilter.EXTERNAL)
     query = at_cursor(query, call.query.cursor) if call.query.cursor else query
     page = await call.view.messages((await call.view.branch(call.path["thread_id"])).id, query)
-    told = {"messages": wire_messages(it.message for it in page.items), "total": page.total}
-    return as_json(told | {"has_more": page.has_more, "next_cursor": page.next_cursor})
+    fields = {"messages": wire_messages(it.message for it in page.items), "total": page.total}
+    return as_json(fields | {"has_more": page.has_more, "next_cursor": page.next_cursor})
 
 
 async def _copy(call: RouteCall, thread: Thread | None) -> ThreadCopy | None:
-    """The client's messages beside those of the thread, if it has any."""
+    """Compare the client's messages with those of the thread, if it has any."""
     if thread is None or thread.message_count == 0:
         return None
     copied = [Copied(it.id or None, is_input(it)) for it in call.body.messages]
     return await compare(call.view, thread, copied)
 
 
-async def _known(call: RouteCall, copy: ThreadCopy | None) -> set[str] | None:
-    """Which of the client's messages the thread has; None if it has no messages at all.
+async def _find_known_ids(call: RouteCall, copy: ThreadCopy | None) -> set[str] | None:
+    """Find which of the client's messages the thread has; None if it has no messages at all.
 
-    The newest ones are enough, so that a long thread is not read for a short answer.
+    The newest known message is enough, so that a long thread is not read as a whole.
     """
     if copy is None:
         return None
@@ -156,8 +156,8 @@ async def _known(call: RouteCall, copy: ThreadCopy | None) -> set[str] | None:
     return found
 
 
-def _left_at(copy: ThreadCopy, request: RunRequest) -> MessageRecord | None:
-    """The first message of the thread that the client's conversation goes on without."""
+def _find_branch_point(copy: ThreadCopy, request: RunRequest) -> MessageRecord | None:
+    """Find the first message of the thread that the client's conversation leaves out."""
     if request.messages:
         return copy.first_left_out()
     return copy.repeated() if copy.is_answer_wanted_anew() else None
@@ -166,7 +166,7 @@ def _left_at(copy: ThreadCopy, request: RunRequest) -> MessageRecord | None:
 async def _branch(
     call: RouteCall, copy: ThreadCopy, before: MessageRecord, request: RunRequest
 ) -> Reply:
-    """Go on with a branch, with what the client says instead, or with its last message again."""
+    """Run on a branch, with the client's new message, or with its last message again."""
     if not request.messages:
         again = input_of(call.body.messages[-1])
         if not again.content:
@@ -175,13 +175,13 @@ async def _branch(
         request = msgspec.structs.replace(request, messages=messages)
     chat_id = _chat_id(call) or copy.thread.id
     begin = partial(start_branch, call.view, chat_id, copy.thread, before.message_id)
-    return _told(call, (await _start(call, request, begin)).stream)
+    return _stream_reply(call, (await _start(call, request, begin)).stream)
 
 
 async def _start(
     call: RouteCall, request: RunRequest, begin: Callable[[RunRequest], Awaitable[StartedRun]]
 ) -> StartedRun:
-    """Begin a run under the id that the client wants, or under its own if that is taken."""
+    """Start a run with the id that the client wants, or with a new id if that is taken."""
     try:
         return await begin(request)
     except InvalidResume:
@@ -202,15 +202,17 @@ async def _decide(
         raise UnknownTicket(ticket_id=next(iter(decided)))
     target = await view.run(thread.open_run_id or thread.latest_run_id)
     if target.status is not RunStatus.WAITING and not request.messages:
-        # The same answers again, or late ones: a stream must begin where its run began.
+        # Repeated or late answers: the stream must begin at the start of the run.
         call.require(Access.READ)
         await view.decide(target, decided, find_ticket)
-        return _told(call, await view.follow_run(target.run_id), is_anew=True)
-    return _told(call, await view.decide_and_follow(target, decided, request, find_ticket), given)
+        return _stream_reply(call, await view.follow_run(target.run_id), is_anew=True)
+    return _stream_reply(
+        call, await view.decide_and_follow(target, decided, request, find_ticket), given
+    )
 
 
 async def _is_same_request(call: RouteCall, thread: Thread | None) -> bool:
-    """Whether the client has begun a run of that id on the thread before."""
+    """Whether the thread has a run of that id already."""
     try:
         run = await call.view.run(call.body.run_id or "")
     except UnknownRun:
@@ -219,38 +221,38 @@ async def _is_same_request(call: RouteCall, thread: Thread | None) -> bool:
 
 
 async def _again(call: RouteCall) -> Reply:
-    """The same request once more."""
+    """Stream the run of a repeated request."""
     call.require(Access.READ)
-    return _told(call, await call.view.follow_run(call.body.run_id), is_anew=True)
+    return _stream_reply(call, await call.view.follow_run(call.body.run_id), is_anew=True)
 
 
 async def _repeat(call: RouteCall, copy: ThreadCopy | None) -> Reply:
-    """Show the run that was given what the client sends again, or refuse that it says nothing."""
+    """Stream the run that got the repeated message, or refuse a request without a new one."""
     again = None if copy is None else copy.repeated()
     if again is None or again.produced_by_run_id is None:
         raise HttpError(400, "invalid_input", "at least one message is required")
     call.require(Access.READ)
-    return _told(call, await call.view.follow_run(again.produced_by_run_id), is_anew=True)
+    return _stream_reply(call, await call.view.follow_run(again.produced_by_run_id), is_anew=True)
 
 
 def _chat_id(call: RouteCall) -> str | None:
-    """What the client calls its conversation."""
+    """The client's id of its conversation."""
     named = call.path.get("thread_id") or getattr(call.body, "thread_id", None)
     return present(named)
 
 
 def _on_busy(open_run: RunRecord | None) -> OnBusy:
-    """A run that waits makes way for a message; one that executes comes to its end first."""
+    """A message interrupts a waiting run, and queues behind a running one."""
     is_waiting = open_run is not None and open_run.status is RunStatus.WAITING
     return OnBusy.INTERRUPT if is_waiting else OnBusy.QUEUE
 
 
 def _takes_messages(run: RunRecord) -> bool:
-    """Whether the run waits and has no ticket, so that a message takes nobody's decision away."""
+    """Whether the run waits without a ticket, so that a message replaces no decision."""
     return run.awaits_message or run.awaits_tasks
 
 
-def _told(
+def _stream_reply(
     call: RouteCall, stream: EventStream, given: Collection[str] = (), *, is_anew: bool = False
 ) -> Reply:
     renewing = RenewingStream(call.view, stream, is_anew=is_anew)
@@ -265,12 +267,12 @@ def _told(
 
 
 def _route(
-    way: str, handle: Callable[[RouteCall], Awaitable[Reply]], access: Access, **told: Any
+    way: str, handle: Callable[[RouteCall], Awaitable[Reply]], access: Access, **fields: Any
 ) -> ApiRoute:
     method, path = way.split(" ")
-    told |= {"method": method, "path": f"/v1/ag-ui/{path}", "tag": "ag-ui"}
+    fields |= {"method": method, "path": f"/v1/ag-ui/{path}", "tag": "ag-ui"}
     summary = (handle.__doc__ or "").partition("\n")[0]
-    return ApiRoute(handle=handle, access=access, summary=summary, **told)
+    return ApiRoute(handle=handle, access=access, summary=summary, **fields)
 
 
 _RUN: dict[str, Any] = {"body": RunAgentInput, "reply": bytes}

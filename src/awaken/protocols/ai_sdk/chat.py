@@ -1,7 +1,7 @@
-"""One turn of a chat: what is new, what was decided, what is to be answered anew.
+"""One turn of a chat: new messages, decisions, and answers to regenerate.
 
-`regenerate` and a message that was changed go on with a branch of the thread, which the chat's id
-names from then on. What the thread had stays readable under the thread's own id.
+`regenerate` and an edited message fork the thread; from then on the chat's id means the branch.
+The old messages stay readable under the thread's own id.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ _ANEW = "regenerate-message"
 
 
 async def chat(call: RouteCall) -> Reply:
-    """Take what is new in a chat, and stream what the agent makes of it."""
+    """Send the new messages of a chat to the agent, and stream its answer."""
     body: ChatRequest = call.body
     named = call.path.get("thread_id") or body.thread_id or body.thread_id_alias
     chat_id = present(named) or present(body.id)
@@ -42,7 +42,7 @@ async def chat(call: RouteCall) -> Reply:
 
 
 class _Turn:
-    """A request to a chat that has begun."""
+    """A request to an existing chat."""
 
     def __init__(self, call: RouteCall, chat_id: str, thread: Thread, copy: ThreadCopy) -> None:
         self._call = call
@@ -52,19 +52,19 @@ class _Turn:
         self._copy = copy
 
     async def take(self) -> Reply:
-        """Branch, let a run go on, begin one, or show the one that answers already."""
+        """Branch, resume a run, start one, or stream the one that answers already."""
         call, body, copy = self._call, self._body, self._copy
-        if (changed := await self._changed()) is not None:
+        if (changed := await self._find_changed()) is not None:
             before, message = changed
             request = _request(call, self._thread.id, {before: message})
             return await self._branch(before, request)
         said = unseen(body.messages, copy.ids, is_all=copy.is_all)
-        news = input_messages(said)
-        request = _request(call, self._thread.id, news)
+        fresh = input_messages(said)
+        request = _request(call, self._thread.id, fresh)
         tickets = await call.view.tickets(self._thread.id)
         if decisions := decisions_of(body.messages, tickets, body.remember):
             return await self._decide(request, tickets, decisions)
-        if not news:
+        if not fresh:
             return await self._repeat()
         if (left_out := copy.first_left_out(is_whole=body.whole_history)) is not None:
             return await self._branch(left_out.message_id, request)
@@ -72,34 +72,35 @@ class _Turn:
 
     @property
     def _branch_id(self) -> str:
-        """The thread, where it is another one than the chat's id says."""
+        """The thread's id, if it differs from the chat's id."""
         return "" if self._thread.id == self._chat_id else self._thread.id
 
-    async def _changed(self) -> tuple[str, Message] | None:
-        """The message that is to be answered anew, as it is now; it keeps its id."""
+    async def _find_changed(self) -> tuple[str, Message] | None:
+        """Find the message to answer again, with its new content; it keeps its id."""
         body = self._body
         if body.trigger == _ANEW:
-            return await self._asked()
+            return await self._find_last_input()
         last = body.messages[-1] if body.messages else None
         if last is None or last.role == "assistant" or present(body.message_id) != present(last.id):
             return None
-        known, given = await self._stored(present(last.id)), input_messages([last])
+        known, given = await self._find_stored(present(last.id)), input_messages([last])
         if known is None or not given:
             return None
         (message,) = given.values()
         return None if message.content == known.message.content else (known.message_id, message)
 
-    async def _asked(self) -> tuple[str, Message] | None:
-        """What was said to the agent last, as the client has it."""
+    async def _find_last_input(self) -> tuple[str, Message] | None:
+        """Find the last input message, with the client's content."""
         last = next((it for it in reversed(self._body.messages) if it.role != "assistant"), None)
-        known = None if last is None else await self._stored(present(last.id))
+        known = None if last is None else await self._find_stored(present(last.id))
         if last is None or known is None:
             return None
-        given = [*input_messages([last]).values(), _unmarked(known.message)]
-        return known.message_id, given[0]
+        # Clients send no metadata.
+        stored = msgspec.structs.replace(known.message, metadata=None)
+        return known.message_id, next(iter(input_messages([last]).values()), stored)
 
-    async def _stored(self, message_id: str | None) -> MessageRecord | None:
-        """A message of the thread, also an old one."""
+    async def _find_stored(self, message_id: str | None) -> MessageRecord | None:
+        """Find a message of the thread by id, also an old one."""
         if message_id is None or message_id in self._copy.ids or self._copy.is_all:
             return self._copy.ids.get(message_id or "")
         query = MessageQuery(limit=LIMIT_MAX, order=Order.DESC)
@@ -123,7 +124,7 @@ class _Turn:
         tickets: Sequence[Ticket],
         decisions: Mapping[str, ToolCallResume],
     ) -> Reply:
-        """Let a run go on with decisions; new messages come after them, in a new UI message."""
+        """Resume a run with decisions; new messages come after them, in a new UI message."""
         call = self._call
         meant = [it for it in tickets if it.ticket_id in decisions]
         call.check_may_answer(meant, decisions.values())
@@ -136,7 +137,7 @@ class _Turn:
         return streamed(call, stream, earlier, branch=self._branch_id)
 
     async def _repeat(self) -> Reply:
-        """Show the run that was given what the client sends again."""
+        """Stream the run that got the repeated message."""
         again = self._copy.repeated()
         if again is None or again.produced_by_run_id is None:
             raise HttpError(400, "nothing_new", "no new messages or interaction responses")
@@ -151,7 +152,7 @@ async def _begin(
     if not request.messages:
         raise HttpError(400, "nothing_new", "no new messages or interaction responses")
     started = await call.view.start(request)
-    # The client begins a new message, also when the run goes on that it has one of.
+    # The client begins a new message, even if a run resumes that it has a message of.
     is_same = thread is not None and thread.open_run_id == started.run_id
     return streamed(call, started.stream, {} if is_same else None, branch=branch)
 
@@ -159,22 +160,17 @@ async def _begin(
 def streamed(
     call: RouteCall, stream: EventStream, earlier: Calls | None = None, *, branch: str = ""
 ) -> Reply:
-    """The stream of a run, in the chunks that the client knows."""
+    """Stream a run, in the chunks of the client's version."""
     asked = call.query.version or (7 if call.headers.get("x-ai-sdk-version") == "7" else 6)
     return EventStreamReply(stream, AiSdkEncoder(asked, earlier), (MARK,), branch=branch)
 
 
-def _request(call: RouteCall, thread_id: str | None, news: Mapping[str, Message]) -> RunRequest:
+def _request(call: RouteCall, thread_id: str | None, fresh: Mapping[str, Message]) -> RunRequest:
     body: ChatRequest = call.body
     return RunRequest(
         thread_id=thread_id,
         agent_id=present(call.path.get("agent_id") or body.agent_id or body.agent_id_alias),
-        messages=(*context_messages(body.state), *news.values()) if news else (),
+        messages=(*context_messages(body.state), *fresh.values()) if fresh else (),
         frontend_tools=tool_descriptors(body.tools),
         adapter=Adapter.AI_SDK,
     )
-
-
-def _unmarked(message: Message) -> Message:
-    """A stored message as a client would send it."""
-    return msgspec.structs.replace(message, metadata=None)

@@ -1,8 +1,8 @@
-"""From UI messages to input and decisions. What the server has stored is what counts.
+"""Reads input and decisions from UI messages. The server's stored messages are authoritative.
 
-A client sends all of its messages each time. Of those, only messages of the user or the system
-that are not stored yet are new, and only decisions on calls that wait now are taken. What is new
-is told by the thread's newest messages alone, so that a long chat costs no more than a short one.
+A client sends all of its messages each time. Only messages of the user or the system that are not
+stored yet are new, and only decisions on calls that wait now are accepted. New messages are found
+with the thread's newest messages alone, so that a long chat costs no more than a short one.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -31,11 +31,11 @@ _ANSWERED = "approval-responded"
 def unseen(
     messages: Sequence[UiMessage], stored: Collection[str], *, is_all: bool
 ) -> Sequence[UiMessage]:
-    """The client's messages that the server cannot have seen, by what it has stored lately.
+    """Find the client's messages that are not stored yet, by the newest stored messages.
 
-    Whatever is before a stored message came with it. When none of them is stored lately, they
-    are all new to a thread of which that `is_all`; on a longer one, those are new that nobody
-    has answered.
+    Messages before a stored one are old. If no message is among the newest stored ones, all are
+    new on a thread without other messages (`is_all`); on a longer thread those after the last
+    answer are new.
     """
     known = [place for place, it in enumerate(messages) if present(it.id) in stored]
     if not known and not is_all:
@@ -44,27 +44,27 @@ def unseen(
 
 
 def input_messages(messages: Sequence[UiMessage]) -> dict[str, Message]:
-    """What the user and the system say, by message id; messages without content say nothing.
+    """The messages of the user and the system, by id, without empty ones.
 
     Raises:
-        Problem: A file is malformed.
+        HttpError: A file is malformed.
     """
     found: dict[str, Message] = {}
     for place, it in enumerate(messages):
         blocks = tuple(block for part in it.parts for block in _blocks(part))
         if blocks and it.role != "assistant":
             id_ = present(it.id)
-            # A message without an id cannot be known already.
+            # A message without an id cannot be stored already.
             found[id_ or f"\0{place}"] = Message(role=Role(it.role), id=id_, content=blocks)
     return found
 
 
 def context_messages(state: Any) -> tuple[Message, ...]:
-    """What the agent should know of the client, hidden from everybody else."""
+    """The client's state as an internal message for the agent."""
     if state is None or state == {}:
         return ()
-    told = check_context(msgspec.json.encode(state)).decode()
-    text = f"<frontend-context>\n{told}\n</frontend-context>"
+    state_text = check_context(msgspec.json.encode(state)).decode()
+    text = f"<frontend-context>\n{state_text}\n</frontend-context>"
     hidden = Visibility.INTERNAL
     return (Message(role=Role.SYSTEM, content=as_blocks(text), visibility=hidden),)
 
@@ -72,11 +72,11 @@ def context_messages(state: Any) -> tuple[Message, ...]:
 def decisions_of(
     messages: Iterable[UiMessage], waiting: Iterable[Ticket], remember: Any = None
 ) -> dict[str, ToolCallResume]:
-    """The decisions on tickets that wait, by ticket id; of one call the latest part counts.
+    """Read the decisions on waiting tickets, by ticket id; of one call the latest part counts.
 
-    An approval names its ticket, and belongs to the call of its part. An output names its call,
-    and answers nothing that asks for permission. What the request says about later calls holds
-    for all its decisions: the client's own parts have no place for it.
+    An approval names its ticket, and must belong to the call of its part. An output names its
+    call, and does not answer a permission. `remember` holds for all decisions of the request: the
+    parts have no field for it.
 
     Raises:
         AmbiguousTicket: A call has several open tickets.
@@ -107,13 +107,13 @@ def tool_descriptors(tools: UiTools) -> tuple[ToolDescriptor, ...]:
 
 
 def _is_ours(part: UiPart) -> bool:
-    """Whether a part only repeats what the server said of the call, finally or so far."""
+    """Whether a part only repeats the server's final or preliminary output of the call."""
     is_output = (part.state or "").startswith("output-")
     return is_output and bool(part.provider_executed or part.preliminary)
 
 
 def _ticket(part: UiPart, tickets: Sequence[Ticket]) -> Ticket | None:
-    """The ticket that a part is about, if that waits."""
+    """Find the waiting ticket that a part is about."""
     asked = part.approval.get("id") if part.approval and part.state == _ANSWERED else None
     with suppress(UnknownTicket):
         if not isinstance(asked, str):
@@ -134,14 +134,14 @@ def _decision(part: UiPart, ticket: Ticket) -> ToolCallResume | None:
         case "output-error" if not is_permission:
             return ToolCallResume(decision_id="", result={"error": part.error_text or "error"})
         case "output-denied":
-            return _answered(ticket, {"approved": False})
+            return _read_answer(ticket, {"approved": False})
         case "approval-responded":
-            return _answered(ticket, part.approval or {})
+            return _read_answer(ticket, part.approval or {})
         case _:
             return None
 
 
-def _answered(ticket: Ticket, answer: dict[str, Any]) -> ToolCallResume:
+def _read_answer(ticket: Ticket, answer: dict[str, Any]) -> ToolCallResume:
     if ticket.asked is not Asks.ANSWER:
         return ToolCallResume(decision_id="", result=answer)
     if not isinstance(answer.get("approved"), bool):

@@ -1,11 +1,11 @@
-"""Events as chunks of the UI message stream.
+"""Encodes events as chunks of the UI message stream.
 
-A run is one message of the client, whose id is the run's. No chunk refers to something that the
-message does not have, because clients break off then.
+A run is one message of the client, with the run's id. No chunk refers to something that the
+message does not have, because clients abort then.
 
-A `stream_reset` takes back what was streamed of a step. For version 7 that is `reset-step`. For
-version 6, which cannot take anything back, the step is closed with a part `data-stream-reset`, and
-the answer begins again in a new step: a step with such a part is to be left out.
+A `stream_reset` discards what was streamed of a step. For version 7 that is `reset-step`. Version 6
+cannot discard anything: the step is closed with a part `data-stream-reset`, and the answer begins
+again in a new step. Clients should leave out a step with such a part.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ Calls = Mapping[str, tuple[str, Any]]
 """Calls by id, with their names and inputs."""
 
 PREVIEW_CHARS = 8_192
-"""How much of a running tool's output is shown, from its end: it is sent again with each piece."""
+"""How much of a running tool's output is shown, from its end: every delta sends it again."""
 
 _REASONS = {Suspended: "tool-calls", Failed: "error", Blocked: "content-filter"}
 _COUNTS = {
@@ -34,14 +34,14 @@ _COUNTS = {
     "reasoningTokens": "thinking_tokens",
     "cachedInputTokens": "cache_read_tokens",
 }
-"""Token counts under the names that the AI SDK gives them."""
+"""The AI SDK's names of token counts."""
 
 
 class AiSdkEncoder:
     """The chunks of one run for one client.
 
-    `earlier` is for a client that has begun a new message although the run goes on: the calls of
-    the message before whose outcome is shown in the new one.
+    `earlier` is for a client that began a new message although the run resumes: the calls of the
+    previous message whose outcome is shown in the new one.
     """
 
     def __init__(self, version: int = 6, earlier: Calls | None = None) -> None:
@@ -52,17 +52,17 @@ class AiSdkEncoder:
         self._message_id = ""
         self._texts, self._texts_before, self._thoughts = 1, 1, 0
         self._block: tuple[str, str] | None = None
-        """The kind and id of the block that is open."""
+        """The kind and id of the open block."""
         self._calls: dict[str, str] = {}
         """The calls of the message by id, with their names."""
         self._step_calls: set[str] = set()
         self._approvals: dict[str, str] = {}
-        """The ids under which calls have asked for approval."""
+        """The approval id of each call that asked for approval."""
         self._previews: dict[str, str] = {}
         self._usage: TokenUsage | None = None
 
     def encode(self, event: ev.AgentEvent) -> Sequence[bytes]:
-        """The frames of an event; none after the end, unless a suspended run goes on."""
+        """Encode an event; nothing after the end, unless a suspended run resumes."""
         if self._is_over or (
             self._is_asleep and not isinstance(event, ev.RunStart | ev.ErrorEvent)
         ):
@@ -71,7 +71,7 @@ class AiSdkEncoder:
         chunks = data_chunks(event) if handle is None else handle(self, event)
         return [data_line(encode_json(chunk)) for chunk in chunks]
 
-    def _run_start(self, event: ev.RunStart) -> list[Fields]:
+    def _on_run_start(self, event: ev.RunStart) -> list[Fields]:
         is_more, self._is_resting, self._is_asleep = self._is_resting, False, False
         if is_more:
             return []
@@ -80,7 +80,7 @@ class AiSdkEncoder:
         data = {"type": "data-run-info", "id": event.run_id, "data": info}
         return [{"type": "start", **name}, data]
 
-    def _step_start(self, event: ev.StepStart) -> list[Fields]:
+    def _on_step_start(self, event: ev.StepStart) -> list[Fields]:
         self._message_id = event.message_id or self._message_id
         if self._is_step_open:
             return []
@@ -89,41 +89,41 @@ class AiSdkEncoder:
         self._step_calls.clear()
         return [{"type": "start-step"}]
 
-    def _text(self, event: deltas.TextDelta) -> list[Fields]:
-        return self._said("text", f"txt_{self._texts}", event.delta)
+    def _on_text(self, event: deltas.TextDelta) -> list[Fields]:
+        return self._write_delta("text", f"txt_{self._texts}", event.delta)
 
-    def _reasoning(self, event: deltas.ReasoningDelta) -> list[Fields]:
+    def _on_reasoning(self, event: deltas.ReasoningDelta) -> list[Fields]:
         again = f"_{self._thoughts + 1}" if self._thoughts else ""
-        return self._said("reasoning", f"reasoning_{self._message_id}{again}", event.delta)
+        return self._write_delta("reasoning", f"reasoning_{self._message_id}{again}", event.delta)
 
-    def _tool_start(self, event: deltas.ToolCallStart) -> list[Fields]:
-        closed = self._closed()
-        return [*closed, self._called("tool-input-start", event.id, event.name)]
+    def _on_tool_start(self, event: deltas.ToolCallStart) -> list[Fields]:
+        closed = self._close_block()
+        return [*closed, self._open_call("tool-input-start", event.id, event.name)]
 
-    def _tool_delta(self, event: deltas.ToolCallDelta) -> list[Fields]:
+    def _on_tool_delta(self, event: deltas.ToolCallDelta) -> list[Fields]:
         delta = {"toolCallId": event.id, "inputTextDelta": event.args_delta}
         return [{"type": "tool-input-delta", **delta}] if event.id in self._calls else []
 
-    def _tool_ready(self, event: ev.ToolCallReady) -> list[Fields]:
-        closed, call = self._closed(), (event.id, event.name)
-        return [*closed, self._called("tool-input-available", *call, input=event.arguments)]
+    def _on_tool_ready(self, event: ev.ToolCallReady) -> list[Fields]:
+        closed, call = self._close_block(), (event.id, event.name)
+        return [*closed, self._open_call("tool-input-available", *call, input=event.arguments)]
 
-    def _tool_preview(self, event: ev.ToolCallStreamDelta) -> list[Fields]:
+    def _on_tool_preview(self, event: ev.ToolCallStreamDelta) -> list[Fields]:
         shown = (self._previews.get(event.id, "") + event.delta)[-PREVIEW_CHARS:]
         self._previews[event.id] = shown
-        # Whoever executes it is said at the end: clients keep that, and it may yet ask them.
+        # Not `providerExecuted` yet: clients keep that flag, and the call may still ask them.
         outcome = {"state": "output-available", "output": shown, "preliminary": True}
-        return self._came_out(event.id, outcome)
+        return self._show_outcome(event.id, outcome)
 
-    def _tool_cancel(self, event: ev.ToolCallCancel) -> list[Fields]:
-        """End a call that never was, so that no client waits for it or answers it."""
+    def _on_tool_cancel(self, event: ev.ToolCallCancel) -> list[Fields]:
+        """End a call that will not run, so that no client waits for it or answers it."""
         fields = {"toolName": event.name, "input": {}, "providerExecuted": True}
         outcome = {"state": "input-error", **fields, "errorText": event.reason}
-        chunks = self._came_out(event.id, outcome)
+        chunks = self._show_outcome(event.id, outcome)
         self._calls.pop(event.id, None)
         return chunks
 
-    def _tool_done(self, event: ev.ToolCallDone) -> list[Fields]:
+    def _on_tool_done(self, event: ev.ToolCallDone) -> list[Fields]:
         self._previews.pop(event.id, None)
         outcome = outcome_of(event)
         wanted = event.result.suspension
@@ -133,48 +133,50 @@ class AiSdkEncoder:
                 if wanted is None
                 else question_part(event.id, event.ticket_id or "", wanted.suspension)
             )
-            return [*self._taken_over(event.id), *asked]
+            return [*self._take_over_call(event.id), *asked]
         if outcome["state"] == "approval-requested":
             approval_id = self._approvals[event.id] = outcome["approval"]["id"]
             reason = wanted.suspension.message if wanted is not None and self._is_seven else ""
             outcome = {"state": "approval-request", "approvalId": approval_id}
             outcome |= {"reason": reason} if reason else {}
-        return self._came_out(event.id, outcome)
+        return self._show_outcome(event.id, outcome)
 
-    def _tool_resumed(self, event: ev.ToolCallResumed) -> list[Fields]:
+    def _on_tool_resumed(self, event: ev.ToolCallResumed) -> list[Fields]:
         call_id, outcome = event.target_id, outcome_of(event) or {}
         approval_id = self._approvals.pop(call_id, None)
-        chunks = self._came_out(call_id, outcome)
+        chunks = self._show_outcome(call_id, outcome)
         if self._is_seven and approval_id is not None and chunks:
             response = {"approvalId": approval_id, "approved": outcome["state"] != "output-denied"}
             chunks.insert(0, {"type": "tool-approval-response", **response})
         return chunks
 
-    def _stream_reset(self, event: ev.StreamReset) -> list[Fields]:
-        closed = self._closed()
+    def _on_stream_reset(self, event: ev.StreamReset) -> list[Fields]:
+        closed = self._close_block()
         calls = [it for it in self._calls.items() if it[0] in self._step_calls]
         said = self._texts > self._texts_before or self._thoughts or calls
         if not self._is_step_open or not said:
             return closed
         self._texts, self._thoughts = self._texts_before, 0
         for id_, name in calls:
-            closed += self._tool_cancel(ev.ToolCallCancel(id=id_, name=name, reason=event.reason))
+            closed += self._on_tool_cancel(
+                ev.ToolCallCancel(id=id_, name=name, reason=event.reason)
+            )
         if self._is_seven:
             return [{"type": "reset-step"}]
-        told = {"type": "data-stream-reset", "data": {"reason": event.reason}}
-        return [*closed, told, {"type": "finish-step"}, {"type": "start-step"}]
+        notice = {"type": "data-stream-reset", "data": {"reason": event.reason}}
+        return [*closed, notice, {"type": "finish-step"}, {"type": "start-step"}]
 
-    def _inference(self, event: ev.InferenceComplete) -> list[Fields]:
+    def _on_inference(self, event: ev.InferenceComplete) -> list[Fields]:
         self._usage = event.usage if self._usage is None else self._usage.plus(event.usage)
         return data_chunks(event)
 
-    def _step_end(self, _: ev.AgentEvent) -> list[Fields]:
+    def _on_step_end(self, _: ev.AgentEvent) -> list[Fields]:
         ended = [{"type": "finish-step"}] if self._is_step_open else []
         self._is_step_open = False
-        return [*self._closed(), *ended]
+        return [*self._close_block(), *ended]
 
-    def _run_finish(self, event: ev.RunFinish) -> list[Fields]:
-        chunks, ending = self._step_end(event), event.termination
+    def _on_run_finish(self, event: ev.RunFinish) -> list[Fields]:
+        chunks, ending = self._on_step_end(event), event.termination
         self._is_resting = event.awaits_tasks
         if event.awaits_tasks:
             return chunks
@@ -192,18 +194,18 @@ class AiSdkEncoder:
             reason, metadata["waitsFor"] = "other", wanted
         return [*chunks, {"type": "finish", "finishReason": reason, "messageMetadata": metadata}]
 
-    def _error(self, event: ev.ErrorEvent) -> list[Fields]:
+    def _on_error(self, event: ev.ErrorEvent) -> list[Fields]:
         self._is_over = True
-        return [*self._closed(), {"type": "error", "errorText": event.message}]
+        return [*self._close_block(), {"type": "error", "errorText": event.message}]
 
-    def _said(self, kind: str, block_id: str, delta: str) -> list[Fields]:
+    def _write_delta(self, kind: str, block_id: str, delta: str) -> list[Fields]:
         chunks: list[Fields] = []
         if self._block is None or self._block[0] != kind:
-            chunks = [*self._closed(), {"type": f"{kind}-start", "id": block_id}]
+            chunks = [*self._close_block(), {"type": f"{kind}-start", "id": block_id}]
             self._block = (kind, block_id)
         return [*chunks, {"type": f"{kind}-delta", "id": self._block[1], "delta": delta}]
 
-    def _closed(self) -> list[Fields]:
+    def _close_block(self) -> list[Fields]:
         if self._block is None:
             return []
         (kind, block_id), self._block = self._block, None
@@ -211,40 +213,40 @@ class AiSdkEncoder:
         self._thoughts += kind == "reasoning"
         return [{"type": f"{kind}-end", "id": block_id}]
 
-    def _called(self, type_: str, call_id: str, name: str, **fields: Any) -> Fields:
+    def _open_call(self, type_: str, call_id: str, name: str, **fields: Any) -> Fields:
         self._calls[call_id] = name
         self._step_calls.add(call_id)
         return {"type": type_, "toolCallId": call_id, "toolName": name, **fields}
 
-    def _came_out(self, call_id: str, outcome: Fields) -> list[Fields]:
-        chunks = self._taken_over(call_id)
+    def _show_outcome(self, call_id: str, outcome: Fields) -> list[Fields]:
+        chunks = self._take_over_call(call_id)
         if call_id not in self._calls:
             return []
         fields = {name: it for name, it in outcome.items() if name not in ("state", "approval")}
         return [*chunks, {"type": f"tool-{outcome['state']}", "toolCallId": call_id, **fields}]
 
-    def _taken_over(self, call_id: str) -> list[Fields]:
-        """Show a call of the message before in this one, before anything is said of it."""
+    def _take_over_call(self, call_id: str) -> list[Fields]:
+        """Repeat a call of the previous message in this one, before its outcome."""
         if call_id in self._calls or call_id not in self._earlier:
             return []
         name, given = self._earlier[call_id]
-        return [self._called("tool-input-available", call_id, name, input=given)]
+        return [self._open_call("tool-input-available", call_id, name, input=given)]
 
     _HANDLERS: ClassVar[Mapping[type, Callable[["AiSdkEncoder", Any], list[Fields]]]] = {
-        ev.RunStart: _run_start,
-        ev.StepStart: _step_start,
-        deltas.TextDelta: _text,
-        deltas.ReasoningDelta: _reasoning,
-        deltas.ToolCallStart: _tool_start,
-        deltas.ToolCallDelta: _tool_delta,
-        ev.ToolCallReady: _tool_ready,
-        ev.ToolCallStreamDelta: _tool_preview,
-        ev.ToolCallCancel: _tool_cancel,
-        ev.ToolCallDone: _tool_done,
-        ev.ToolCallResumed: _tool_resumed,
-        ev.StreamReset: _stream_reset,
-        ev.InferenceComplete: _inference,
-        ev.StepEnd: _step_end,
-        ev.RunFinish: _run_finish,
-        ev.ErrorEvent: _error,
+        ev.RunStart: _on_run_start,
+        ev.StepStart: _on_step_start,
+        deltas.TextDelta: _on_text,
+        deltas.ReasoningDelta: _on_reasoning,
+        deltas.ToolCallStart: _on_tool_start,
+        deltas.ToolCallDelta: _on_tool_delta,
+        ev.ToolCallReady: _on_tool_ready,
+        ev.ToolCallStreamDelta: _on_tool_preview,
+        ev.ToolCallCancel: _on_tool_cancel,
+        ev.ToolCallDone: _on_tool_done,
+        ev.ToolCallResumed: _on_tool_resumed,
+        ev.StreamReset: _on_stream_reset,
+        ev.InferenceComplete: _on_inference,
+        ev.StepEnd: _on_step_end,
+        ev.RunFinish: _on_run_finish,
+        ev.ErrorEvent: _on_error,
     }

@@ -1,8 +1,8 @@
-"""A thread as UI messages: what a client shows after it was loaded again.
+"""Converts a thread to UI messages, for a client that loads its history.
 
-All that a run said between two messages of the user is one UI message, with the results of its
-tools inside, under the run's id. What a run says that executes right now is left out: resuming
-its stream tells it from the start, and a client that had both would show it twice.
+Everything that a run said between two messages of the user is one UI message with the run's id,
+including the results of its tools. Messages of a run that executes now are left out: resuming its
+stream sends it from the start, and a client with both would show it twice.
 """
 
 import mimetypes
@@ -29,13 +29,13 @@ from awaken.services.view import TenantView
 from .parts import Fields, approval_requested, available, outcome_of, question_part
 
 _UNKNOWN = {content.Image: "image/*", content.Audio: "audio/*", content.Video: "video/*"}
-"""Media types of what was given by its address only."""
+"""Media types of files that are known only by their URL."""
 _EVENTS = 1000
 """How many events are read at once."""
 
 
 class HistoryQuery(Record, frozen=True, kw_only=True):
-    """A page of UI messages; the cursor of the next one is in each page."""
+    """A page of UI messages; each page has the cursor of the next one."""
 
     limit: int = DEFAULT_LIMIT
     offset: int = 0
@@ -47,10 +47,10 @@ class HistoryQuery(Record, frozen=True, kw_only=True):
 async def ui_messages(
     view: TenantView, thread_id: str, query: HistoryQuery, executing: str | None
 ) -> tuple[list[Fields], int | None]:
-    """A page of UI messages, and the cursor of the next page, which is where the last one begins.
+    """Read a page of UI messages; returns it and the cursor of the next page.
 
-    Only what the page needs is read, in whole runs, because a run tells how its own calls came
-    out and which of its messages has its id.
+    Only the messages of the page are read, but whole runs: a run has the outcomes of its calls,
+    and one of its messages has its id.
     """
     is_back, cursor = query.order is Order.DESC, query.cursor
     start = min(max(query.offset, 0), OFFSET_MAX) if cursor is None else 0
@@ -63,14 +63,14 @@ async def ui_messages(
         near = await _read(view, thread_id, rest, lambda it: it.produced_by_run_id != run_id)
         records = [*near[::-1], *records]
     sign = -1 if is_back else 1
-    found = _folded(records[::sign], executing)[::sign]
+    found = _fold_records(records[::sign], executing)[::sign]
     found = [it for it in found if cursor is None or (it["seq"] - cursor) * sign > 0]
     next_cursor = found[end - 1]["seq"] if len(found) > end else None
-    return await _settled(view, thread_id, found[start:end]), next_cursor
+    return await _settle_calls(view, thread_id, found[start:end]), next_cursor
 
 
 class _Extent:
-    """Says when more than enough UI messages, and the run that they end in, were read."""
+    """Detects when enough UI messages, and the whole run that they end in, were read."""
 
     def __init__(self, wanted: int, executing: str | None) -> None:
         self._wanted, self._executing = wanted, executing
@@ -79,7 +79,7 @@ class _Extent:
         self._speaker: str | None = ""
 
     def __call__(self, record: MessageRecord) -> bool:
-        """Whether this record, the next in order, is not needed any more."""
+        """Whether this record, the next in order, is no longer needed."""
         run_id, role = record.produced_by_run_id, record.message.role
         if self._count > self._wanted and (run_id is None or run_id != self._run_id):
             return True
@@ -92,7 +92,7 @@ class _Extent:
 
 
 def _from(query: MessageQuery, cursor: int | None) -> MessageQuery:
-    """Upwards what begins at a cursor, downwards what is before it: together, everything."""
+    """Start at a cursor: ascending from it, descending before it; together, everything."""
     if cursor is None:
         return query
     place = min(max(cursor, 0), OFFSET_MAX)
@@ -107,12 +107,12 @@ async def _read(
     query: MessageQuery,
     is_enough: Callable[[MessageRecord], bool],
 ) -> list[MessageRecord]:
-    """What people may see of a thread, up to the first record that is not needed any more."""
+    """Read the visible messages of a thread, up to the first record that is not needed."""
     found: list[MessageRecord] = []
     while True:
         page = await view.messages(thread_id, query)
         for record in page.items:
-            # Not asked of the store, which would have to look at all messages.
+            # Not filtered by the store, which would have to read all messages.
             if record.message.visibility is Visibility.INTERNAL:
                 continue
             if is_enough(record):
@@ -124,8 +124,8 @@ async def _read(
         query = msgspec.structs.replace(query, **{edge: page.items[-1].seq})
 
 
-def _folded(records: Sequence[MessageRecord], executing: str | None) -> list[Fields]:
-    """The UI messages of a thread; calls only have their answers yet, see `_settled`."""
+def _fold_records(records: Sequence[MessageRecord], executing: str | None) -> list[Fields]:
+    """Fold records into UI messages; calls get their outcomes in `_settle_calls`."""
     found: list[Fields] = []
     calls: dict[str, Fields] = {}
     named: set[str | None] = {None}
@@ -150,8 +150,10 @@ def _folded(records: Sequence[MessageRecord], executing: str | None) -> list[Fie
     return found
 
 
-async def _settled(view: TenantView, thread_id: str, messages: Sequence[Fields]) -> list[Fields]:
-    """The same messages, with what became of their calls."""
+async def _settle_calls(
+    view: TenantView, thread_id: str, messages: Sequence[Fields]
+) -> list[Fields]:
+    """Add the outcomes of calls to the messages."""
     outcomes: dict[str, Fields | None] = {}
     shown, tickets = [], {it.call_id: it for it in await view.tickets(thread_id)}
     for run_id in dict.fromkeys(it["run"] for it in messages if _has_answers(it)):
@@ -173,16 +175,16 @@ def _has_answers(message: Fields) -> bool:
 def _settle(part: Fields, outcomes: Mapping[str, Fields | None], ticket: Ticket | None) -> None:
     answer = part.pop("answer", None)
     if answer is not None:
-        part |= outcomes.get(answer.id) or available(_told(answer))
+        part |= outcomes.get(answer.id) or available(_decode_answer(answer))
     elif ticket is not None and ticket.asked is Asks.PERMISSION:
         part |= approval_requested(ticket.ticket_id)
 
 
 async def _outcomes(view: TenantView, run_id: str) -> dict[str, Fields | None]:
-    """How the calls of a run came out, by the id of the message that says so, from the log."""
+    """Read the outcomes of a run's calls from the log, by the id of the result message."""
     found: dict[str, Fields | None] = {}
     after, is_more = 0, True
-    # What the log has forgotten is told from the messages alone.
+    # If the log was purged, the messages alone have the outcomes.
     with suppress(CursorExpired, UnknownRun):
         while is_more:
             events = await view.run_events(run_id, after, _EVENTS)
@@ -226,8 +228,8 @@ def _source(block: content.Image | content.Audio | content.Video | content.Docum
     return {"mediaType": guessed or unknown, "url": source.url}
 
 
-def _told(answer: Message) -> object:
-    """The output of a call as the model was told it."""
+def _decode_answer(answer: Message) -> object:
+    """Decode the output of a call from the text that the model got."""
     with suppress(msgspec.DecodeError, RecursionError):
         return msgspec.json.decode(answer.text)
     return answer.text

@@ -1,7 +1,7 @@
-"""Parts of UI messages that streams and history have in common, and those without a chunk.
+"""Parts of UI messages that streams and history share, and data parts of other events.
 
-What replaces itself has an id and stays in the message; what is only news is transient: clients
-hear of it, and no message grows with it.
+A part that is replaced later has an id and stays in the message. A transient part is only a
+notification: no message contains it.
 """
 
 from typing import Any
@@ -18,13 +18,13 @@ _OWN = {
     "source-document": ("sourceId", "mediaType", "title"),
     "file": ("url", "mediaType"),
 }
-"""Activities that are chunks of their own, with the texts that such a chunk must have."""
+"""Activities that are chunks of their own, with the text fields that such a chunk must have."""
 
 
 def outcome_of(event: ev.ToolCallDone | ev.ToolCallResumed) -> Fields | None:
-    """The fields of a call that has come out or asks for approval; None leaves it to the client."""
+    """The fields of a call that has an outcome or asks for approval; None if the client runs it."""
     if isinstance(event, ev.ToolCallResumed):
-        return _resumed(event)
+        return _outcome_of_resume(event)
     result, wanted = event.result, event.result.suspension
     data = result.message if result.data is None else result.data
     match event.outcome:
@@ -33,7 +33,7 @@ def outcome_of(event: ev.ToolCallDone | ev.ToolCallResumed) -> Fields | None:
                 {"data": data, "metadata": result.metadata} if result.metadata else data
             )
         case ToolCallOutcome.FAILED:
-            return _failed(result.message or encode_json(data or "tool error").decode())
+            return _error_fields(result.message or encode_json(data or "tool error").decode())
         case ToolCallOutcome.SUSPENDED:
             if wanted is None or wanted.asked is not Asks.PERMISSION:
                 return None
@@ -41,7 +41,7 @@ def outcome_of(event: ev.ToolCallDone | ev.ToolCallResumed) -> Fields | None:
 
 
 def available(output: Any) -> Fields:
-    """The fields of a call that worked."""
+    """The fields of a call that succeeded."""
     return {"state": "output-available", "output": output, "providerExecuted": True}
 
 
@@ -51,7 +51,7 @@ def approval_requested(approval_id: str) -> Fields:
 
 
 def question_part(call_id: str, ticket_id: str, asked: Suspension) -> list[Fields]:
-    """What a call asks that is answered by a form; its output is what was filled in."""
+    """The question part of a call that asks by a form; its output is the filled-in form."""
     if asked.response_schema is None:
         return []
     form = {"message": asked.message, "responseSchema": asked.response_schema}
@@ -60,7 +60,7 @@ def question_part(call_id: str, ticket_id: str, asked: Suspension) -> list[Field
 
 
 def data_chunks(event: ev.AgentEvent) -> list[Fields]:
-    """The data part of an event, and the chunk of its own that an activity may be."""
+    """Encode an event as a data part; some activities also have a chunk of their own."""
     data: Any = event
     match event:
         case ev.ActivitySnapshot():
@@ -83,18 +83,18 @@ def data_chunks(event: ev.AgentEvent) -> list[Fields]:
     return [{"type": f"data-{name}", "id": name, "data": data, "transient": True}]
 
 
-def _resumed(event: ev.ToolCallResumed) -> Fields:
+def _outcome_of_resume(event: ev.ToolCallResumed) -> Fields:
     result = event.result if isinstance(event.result, dict) else {}
     if isinstance(text := result.get("error"), str):
-        return _failed(text)
+        return _error_fields(text)
     if event.is_declined or result.get("approved") is False:
         reason = {"reason": event.result} if isinstance(event.result, str) else {}
-        told = {"id": event.ticket_id or event.target_id, **result, "approved": False, **reason}
-        return {"state": "output-denied", "approval": told}
+        approval = {"id": event.ticket_id or event.target_id, **result, "approved": False, **reason}
+        return {"state": "output-denied", "approval": approval}
     return available(event.result)
 
 
-def _failed(text: str) -> Fields:
+def _error_fields(text: str) -> Fields:
     return {"state": "output-error", "errorText": text, "providerExecuted": True}
 
 

@@ -1,7 +1,7 @@
 """The routes of the AI SDK: chat, resume, history, stop.
 
-Closing the connection stops nothing: `cancel` does. A chat that was branched means its newest
-branch; a cursor of another one is refused.
+Closing the connection does not stop a run; `cancel` does. The id of a forked chat means its newest
+branch; a cursor of another branch is refused.
 """
 
 from contextlib import suppress
@@ -22,14 +22,14 @@ from .wire import ChatRequest
 
 
 class StreamQuery(Record, frozen=True, kw_only=True):
-    """Which chunks the client knows, and what it has got already."""
+    """The client's version, and the cursor of the last event that it received."""
 
     version: int | None = None
     cursor: str | None = None
 
 
 class History(Record, frozen=True, kw_only=True):
-    """A page of UI messages, and the run that says more right now."""
+    """A page of UI messages, and the run that executes now."""
 
     messages: list[dict[str, Any]]
     has_more: bool
@@ -40,11 +40,11 @@ class History(Record, frozen=True, kw_only=True):
 async def resume(call: RouteCall) -> Reply:
     """Stream the run that executes, from its start or after a cursor; 204 when there is none.
 
-    With the cursor of a run that has ended meanwhile, its rest is streamed.
+    With a cursor of a run that has ended meanwhile, the rest of it is streamed.
     """
     chat_id = call.path["thread_id"]
     thread = None
-    # A chat that has only begun on the client's side has nothing to resume either.
+    # A chat that exists only in the client has nothing to resume either.
     with suppress(UnknownThread):
         thread = await call.view.find_branch(chat_id)
     branch = "" if thread is None or thread.id == chat_id else thread.id
@@ -56,7 +56,7 @@ async def resume(call: RouteCall) -> Reply:
 
 
 async def messages(call: RouteCall) -> Reply:
-    """List a thread's messages as the client keeps them; those of an executing run are left out."""
+    """List a thread's messages as UI messages, without those of an executing run."""
     query: HistoryQuery = call.query
     thread_id = (await call.view.branch(call.path["thread_id"])).id
     run = await call.view.open_run(thread_id)
@@ -73,14 +73,14 @@ async def messages(call: RouteCall) -> Reply:
 
 async def _run_to_resume(call: RouteCall, thread: Thread, after: int | None) -> str | None:
     if after is not None and after != thread.event_seq:
-        # Of the run that goes on after the cursor, which need not be the latest.
+        # The run after the cursor, which need not be the latest.
         return (await call.view.events(thread.id, after, 1))[0].run_id
     run = await call.view.open_run(thread.id)
     return run.run_id if run is not None and _goes_on(run) else None
 
 
 def _goes_on(run: RunRecord) -> bool:
-    """Whether the open run says more by itself."""
+    """Whether the open run continues by itself."""
     return run.status is not RunStatus.WAITING or run.awaits_tasks
 
 
@@ -102,7 +102,7 @@ ROUTES = (
     _route("POST", "/agents/{agent_id}/runs", chat, _INVOKE, **_CHAT),
     _route("GET", "/chat/{thread_id}/stream", resume, _READ, **_RESUMED),
     _route("GET", f"{_THREAD}/stream", resume, _READ, **_RESUMED),
-    # Below whatever address chats are sent to, the SDK asks for the rest of them.
+    # The SDK resumes a chat at a path below the one that it posts to.
     _route("GET", "/agents/{agent_id}/runs/{thread_id}/stream", resume, _READ, **_RESUMED),
     _route("GET", f"{_THREAD}/runs/{{chat_id}}/stream", resume, _READ, **_RESUMED),
     _route("GET", f"{_THREAD}/messages", messages, _READ, **_PAGE),

@@ -1,4 +1,4 @@
-"""What the AI SDK's clients send."""
+"""The requests of AI SDK clients."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,7 +10,7 @@ from awaken.services.request_limits import HISTORY_MAX, ITEMS_MAX
 
 
 class UiPart(Record, frozen=True, kw_only=True, rename="camel"):
-    """A part of a UI message: text, a file, a tool call as it stands, or something to look at."""
+    """A part of a UI message: text, a file, the state of a tool call, or data to show."""
 
     type: str
     text: str | None = None
@@ -57,11 +57,11 @@ class ChatRequest(Record, frozen=True, kw_only=True, rename="camel"):
     messages: Annotated[tuple[UiMessage, ...], Meta(max_length=HISTORY_MAX)] = ()
     trigger: str | None = None
     message_id: str | None = None
-    """The message that the client has changed, if it has."""
+    """The message that the client has edited, if any."""
     whole_history: bool = False
-    """Whether the client always sends all of its messages; then a single new one is all it has."""
+    """Whether the client always sends all of its messages; then a single one is all it has."""
     state: Any = None
-    """What the agent should know of the client, for this turn."""
+    """The client's state for the agent, for this turn."""
     remember: Any = None
     """Whether the approvals in the request hold for later calls as well: a scope."""
     tools: UiTools = ()

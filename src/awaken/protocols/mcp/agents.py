@@ -1,4 +1,4 @@
-"""The MCP server over the agents of a view: tools, tasks, resources, log level, and its pipe."""
+"""The MCP server for the agents of a view: tools, tasks, resources, log level, and stdio."""
 
 import asyncio
 import importlib
@@ -42,19 +42,19 @@ async def serve_stdio(view: TenantView) -> None:
     """
     server = agent_server(McpSettings(), Caller(view, frozenset(Access), Link()))
     async with stdio_server() as (read, write):
-        # What tools print would be kept back, and come out when the pipe is given back.
+        # Otherwise stdout buffers what tools print, and writes it after the protocol has ended.
         with redirect_stdout(sys.stderr):
             await server.run(read, write, server.create_initialization_options())
 
 
 def agent_server(settings: McpSettings, pipe: Caller | None = None) -> Server[Any]:
-    """A server for any number of clients; `pipe` is who asks when requests do not say it."""
+    """Make a server for any number of clients; `pipe` is the caller of requests over stdio."""
 
     @asynccontextmanager
     async def lifespan(_: Server[Any]) -> AsyncIterator[Any]:
         yield pipe
 
-    # The package itself imports all of this, so its version is asked for when it is there.
+    # The package imports this module, so its version is read only when it is needed.
     version: str = importlib.import_module("awaken").__version__
     server: Server[Any] = Server(
         "awaken",
@@ -81,7 +81,7 @@ def agent_server(settings: McpSettings, pipe: Caller | None = None) -> Server[An
 async def _list_agents(
     ctx: Context, _params: types.PaginatedRequestParams | None
 ) -> types.ListToolsResult:
-    """The agents as they are now."""
+    """List the current agents as tools."""
     tools = [
         types.Tool(
             name=agent_id,

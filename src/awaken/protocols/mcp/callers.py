@@ -1,4 +1,4 @@
-"""Who asks: what a request may see and do, and what lasts between two requests of a client."""
+"""The caller of a request: its view and scopes, and the state between a client's requests."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +17,7 @@ Context = ServerRequestContext[Any, Any]
 
 _CALLS_MAX = 1000
 SCOPE_KEY = "awaken.mcp.caller"
-"""Where a request's ASGI scope says who sent it."""
+"""The key of the caller in a request's ASGI scope."""
 
 
 @dataclass(slots=True)
@@ -27,19 +27,19 @@ class OpenCall:
     run_id: str | None = None
     """Its run, once there is one."""
     is_cancelled: bool = False
-    """The client wants it no more."""
+    """The client has cancelled it."""
 
 
 @dataclass(slots=True)
 class Link:
-    """One client's session, or its pipe."""
+    """One client's session, or its stdio connection."""
 
     calls: dict[str, OpenCall] = field(default_factory=dict)
-    """By request id. A call whose answering was cut off stays, for a note may still come."""
+    """By request id. An interrupted call stays, because its cancel may still come."""
     log_level: LoggingLevel = "info"
 
     def opened(self, request_id: str) -> OpenCall:
-        """A new call; of very many, notes about the oldest count no more."""
+        """Add a call; if there are too many, the oldest can no longer be cancelled."""
         if len(self.calls) >= _CALLS_MAX:
             del self.calls[next(iter(self.calls))]
         call = self.calls[request_id] = OpenCall()
@@ -48,17 +48,17 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sent a request, checked by the server; a link for each request is one for none."""
+    """The authenticated caller of a request; a stateless request has a link of its own."""
 
     view: TenantView
     access: frozenset[Access]
     link: Link
 
     async def run(self, run_id: str) -> RunRecord:
-        """A run that began over MCP; those who may read get any other as well.
+        """Load a run that began over MCP; callers with the scope `read` get any run.
 
         Raises:
-            UnknownRun: There is none for the caller.
+            UnknownRun: The caller can see no such run.
         """
         record = await self.view.run(run_id)
         if record.adapter is not Adapter.MCP and Access.READ not in self.access:
@@ -67,11 +67,11 @@ class Caller:
 
 
 def caller_of(ctx: Context) -> Caller:
-    """Who sent the request; over a pipe it is always the same."""
+    """The caller of a request; over stdio it is always the same."""
     caller: Caller = ctx.lifespan_context if ctx.request is None else ctx.request.scope[SCOPE_KEY]
     return caller
 
 
 def is_stateless(ctx: Context) -> bool:
-    """Whether the request is of the era in which servers cannot ask back."""
+    """Whether the request is stateless, so that the server cannot send requests to the client."""
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS

@@ -1,8 +1,8 @@
-"""A tool call: input that is queued durably for an agent, and its run watched to a rest.
+"""A tool call: queues input durably for an agent, and follows its run until it ends or waits.
 
-A client that cancels its call cancels the run. One that only goes away does not: the run goes
-on, and its thread can be read. Stateless requests over HTTP can only go away, so there whoever
-wants to stop a run makes a task of it.
+A client that cancels its call cancels the run. A client that only disconnects does not: the run
+continues, and its thread can be read. A stateless request over HTTP can only disconnect, so a
+client that may want to stop a run has to use a task.
 """
 
 import logging
@@ -47,7 +47,7 @@ INPUT_SCHEMA = {
 
 
 class Arguments(StrictRecord, frozen=True, kw_only=True):
-    """What a tool that is an agent takes."""
+    """The arguments of a tool that is an agent."""
 
     message: str
     thread_id: str | None = None
@@ -60,23 +60,23 @@ class AgentCall:
         self._ctx = ctx
         self._params = params
         self._view = caller_of(ctx).view
-        self._telling = Telling(ctx, params.name)
+        self._progress = Telling(ctx, params.name)
         self._cursor: int | None = None
         self._given: Mapping[str, Any] = params.input_responses or {}
         """Answers that came with the call."""
         self._dismissed: set[str] = set()
-        """Tickets that the user would not decide on."""
+        """Tickets that the user did not decide on."""
 
     async def begin(self) -> str:
-        """Queue the input, or go on with what an earlier round began; returns the run.
+        """Queue the input, or continue the run of an earlier round; returns the run.
 
         Raises:
             InvalidInput: The arguments do not fit.
-            MCPError: The request goes on with a run that is not its own.
+            MCPError: The request names a run that is not its own.
         """
         if self._params.request_state is not None:
-            return await self._go_on(self._params.request_state)
-        arguments = _checked(self._params.arguments)
+            return await self._resume_run(self._params.request_state)
+        arguments = _read_arguments(self._params.arguments)
         request = RunRequest(
             agent_id=self._params.name,
             thread_id=arguments.thread_id,
@@ -85,7 +85,7 @@ class AgentCall:
             trace=trace_in(self._params.meta),
         )
         call = caller_of(self._ctx).link.opened(str(self._ctx.request_id))
-        # A call that is cut off here has its run, or has none; never one that nobody knows of.
+        # An interrupted call either has its run id or has no run: none is left without a cancel.
         with anyio.CancelScope(shield=True):
             receipt = await self._view.send(request, InputMode.QUEUE)
             call.run_id = receipt.run_id
@@ -94,9 +94,9 @@ class AgentCall:
         return receipt.run_id
 
     async def finish(self, run_id: str) -> types.CallToolResult | types.InputRequiredResult:
-        """Watch a run until it rests, and let the client's user decide what it waits for."""
+        """Follow a run until it ends or waits, and ask the client's user for decisions."""
         while True:
-            record = await self._watched(run_id)
+            record = await self._watch_run(run_id)
             tickets = await open_tickets(self._view, record)
             forms = keyed(self._ctx, [it for it in tickets if it.ticket_id not in self._dismissed])
             if not forms:
@@ -107,14 +107,14 @@ class AgentCall:
                     return types.InputRequiredResult(
                         input_requests=asked(forms), request_state=f"{run_id}@{self._cursor}"
                     )
-                answers = await self._elicited(record, forms)
+                answers = await self._elicit_answers(record, forms)
             decisions = decisions_of(forms, answers)
             unfit = await decide(self._view, record, decisions)
             answered = {it.ticket_id for name, it in forms.items() if name in answers}
             self._dismissed |= (answered - decisions.keys()).union(unfit)
 
-    async def _go_on(self, state: str) -> str:
-        # The state comes from the client: it says which run, and the view whether it may.
+    async def _resume_run(self, state: str) -> str:
+        # The state comes from the client: the view checks whether the caller may see the run.
         run_id, _, place = state.rpartition("@")
         record = None
         with suppress(UnknownRun):
@@ -125,18 +125,20 @@ class AgentCall:
         self._cursor = (await self._view.thread(record.thread_id)).event_seq
         return run_id
 
-    async def _watched(self, run_id: str) -> RunRecord:
+    async def _watch_run(self, run_id: str) -> RunRecord:
         stream = await self._view.follow_run(run_id, self._cursor)
         async with aclosing(stream.batches()) as batches:
             async for batch in batches:
                 for item in batch:
-                    await self._telling.tell(plain(item))
-        # What others did on the thread up to now is no reason to take a form back.
+                    await self._progress.tell(plain(item))
+        # Earlier events of other clients on the thread are no reason to withdraw a form.
         self._cursor = (await self._view.thread(stream.thread_id)).event_seq
         return await self._view.run(run_id)
 
-    async def _elicited(self, record: RunRecord, forms: Mapping[str, Ticket]) -> dict[str, Any]:
-        """Ask the user; forms are taken back when the run goes on without an answer."""
+    async def _elicit_answers(
+        self, record: RunRecord, forms: Mapping[str, Ticket]
+    ) -> dict[str, Any]:
+        """Ask the user; forms are withdrawn when the run resumes without an answer."""
         answers: dict[str, Any] = {}
         stream = await self._view.follow_thread(record.thread_id, self._cursor)
         async with anyio.create_task_group() as asking:
@@ -149,22 +151,22 @@ class AgentCall:
                     )
                 except (MCPError, ValidationError) as error:
                     answers[name] = None
-                    logger.warning("A client that shows forms did not show one: %s", error)
+                    logger.warning("The client failed to show a form: %s", error)
             asking.cancel_scope.cancel()
         return answers
 
 
 def asked(forms: Mapping[str, Ticket]) -> types.InputRequests:
-    """The requests that show forms."""
+    """Build the requests that show forms."""
     return {name: types.ElicitRequest(params=form_of(ticket)) for name, ticket in forms.items()}
 
 
 async def decide(
     view: TenantView, record: RunRecord, decisions: Mapping[str, ToolCallResume]
 ) -> list[str]:
-    """Decide on what a run waits for; returns the tickets whose answers do not fit."""
+    """Store decisions on a run's tickets; returns the tickets whose answers do not fit."""
     if len(decisions) > 1:
-        # One that does not count must not keep the others back.
+        # An invalid decision must not prevent the others.
         with suppress(AlreadyDecided, InvalidInput):
             await view.decide(record, decisions)
             return []
@@ -173,20 +175,20 @@ async def decide(
         try:
             await view.decide(record, {ticket_id: decision})
         except AlreadyDecided:
-            logger.debug("Somebody else decided on ticket '%s' first", ticket_id)
+            logger.debug("Another client decided on ticket '%s' first", ticket_id)
         except InvalidInput:
             unfit.append(ticket_id)
     return unfit
 
 
 async def open_tickets(view: TenantView, record: RunRecord) -> tuple[Ticket, ...]:
-    """What a run waits for."""
+    """The tickets that a run waits for."""
     tickets = await view.tickets(record.thread_id)
     return tuple(ticket for ticket in tickets if ticket.run_id == record.run_id)
 
 
 async def cancelled(ctx: Context, params: types.CancelledNotificationParams) -> None:
-    """Cancel the run of a call that the client wants no more."""
+    """Cancel the run of a call that the client has cancelled."""
     caller = caller_of(ctx)
     call = caller.link.calls.pop(str(params.request_id), OpenCall())
     call.is_cancelled = True
@@ -195,7 +197,7 @@ async def cancelled(ctx: Context, params: types.CancelledNotificationParams) -> 
 
 
 def forget(ctx: Context) -> None:
-    """The request was answered: no note about it counts any more."""
+    """Remove an answered call: it can no longer be cancelled."""
     caller_of(ctx).link.calls.pop(str(ctx.request_id), None)
 
 
@@ -208,7 +210,7 @@ async def _until_something_happens(stream: EventStream, scope: anyio.CancelScope
     scope.cancel()
 
 
-def _checked(arguments: dict[str, Any] | None) -> Arguments:
+def _read_arguments(arguments: dict[str, Any] | None) -> Arguments:
     try:
         given = msgspec.convert(arguments or {}, Arguments)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""Tickets as forms that a client shows to its user, and the answers as decisions."""
+"""Converts tickets to forms that a client shows to its user, and answers to decisions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,9 +25,10 @@ _REMEMBER = {"type": "string", "title": "For how long", "enum": list(_SCOPES), "
 
 
 def keyed(ctx: Context, tickets: Sequence[Ticket]) -> dict[str, Ticket]:
-    """The tickets that the client's user can decide on, by id; questions by their own names.
+    """Select the tickets that the client's user can decide on, by name.
 
-    Whatever asks for permission has no other name: an answer that comes again is to that ticket.
+    A question has its own name. A permission is named by its ticket's id, so that a repeated
+    answer means the same ticket.
     """
     found: dict[str, Ticket] = {}
     if not may_ask(ctx):
@@ -41,7 +42,7 @@ def keyed(ctx: Context, tickets: Sequence[Ticket]) -> dict[str, Ticket]:
 
 
 def form_of(ticket: Ticket) -> ElicitRequestFormParams:
-    """The form for a ticket that can be asked."""
+    """Build the form of a ticket."""
     message = ticket.suspension.message or f"Allow the call of tool '{ticket.tool_name}'?"
     return ElicitRequestFormParams(message=message, requested_schema=_schema(ticket) or {})
 
@@ -49,10 +50,10 @@ def form_of(ticket: Ticket) -> ElicitRequestFormParams:
 def decisions_of(
     forms: Mapping[str, Ticket], answers: Mapping[str, Any]
 ) -> dict[str, ToolCallResume]:
-    """The decisions among a client's answers; what is unknown or incomplete decides nothing.
+    """Read the decisions from a client's answers; unknown or incomplete ones are ignored.
 
     Raises:
-        MCPError: An answer has an action that there is not, or says neither yes nor no.
+        MCPError: An answer has an unknown action, or is neither yes nor no.
     """
     found = {}
     for name, ticket in forms.items():
@@ -77,7 +78,7 @@ def _decision(ticket: Ticket, answer: Any) -> ToolCallResume | None:
     fields = (_schema(ticket) or {}).get("required", ())
     if given.action != "accept" or any(name not in content for name in fields):
         return None
-    wanted = _wanted(ticket)
+    wanted = _answer_schema(ticket)
     if wanted is None:
         scope = content.get("remember")
         remember = Remember(scope=PermissionScope(scope)) if scope in _SCOPES else None
@@ -92,12 +93,12 @@ def _decision(ticket: Ticket, answer: Any) -> ToolCallResume | None:
 
 
 def message_form(question: str) -> ElicitRequestFormParams:
-    """The form for what a run is told that waits for a message."""
+    """Build the form for a run that waits for a message."""
     return ElicitRequestFormParams(message=question, requested_schema=_object(message=_MESSAGE))
 
 
 def message_in(answer: Any) -> str:
-    """The message in a client's answer to that form; nothing if it gives none."""
+    """Read the message from a client's answer to that form; empty if it has none."""
     try:
         given = ElicitResult.model_validate(answer)
     except ValidationError:
@@ -107,17 +108,17 @@ def message_in(answer: Any) -> str:
 
 
 def may_ask(ctx: Context) -> bool:
-    """Whether the client can show forms, and its answers count as decisions."""
+    """Whether the client can show forms, and the caller may decide."""
     capabilities = ctx.session.client_capabilities
     shown = capabilities.elicitation if capabilities is not None else None
-    # A client that names no mode shows forms; that is how the older ones say it.
+    # A client that names no mode supports forms; older clients declare it so.
     is_shown = shown is not None and (shown.form is not None or shown.url is None)
     return is_shown and Access.DECIDE in caller_of(ctx).access
 
 
 def _schema(ticket: Ticket) -> dict[str, Any] | None:
-    """The form's schema; None when the ticket wants more than a form can hold."""
-    wanted = _wanted(ticket)
+    """The form's schema; None when the ticket needs more than a form can express."""
+    wanted = _answer_schema(ticket)
     if wanted is None:
         schema = _object(decision=_DECISION)
         if ticket.asked_by:
@@ -131,7 +132,7 @@ def _schema(ticket: Ticket) -> dict[str, Any] | None:
     return wanted if all(map(_is_flat, fields.values())) else None
 
 
-def _wanted(ticket: Ticket) -> dict[str, Any] | None:
+def _answer_schema(ticket: Ticket) -> dict[str, Any] | None:
     """The schema of the answer; None when the ticket asks for a yes or no."""
     is_permission = ticket.asked is Asks.PERMISSION
     return None if is_permission else ticket.suspension.response_schema

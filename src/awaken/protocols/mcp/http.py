@@ -1,4 +1,4 @@
-"""Streamable HTTP: sessions for clients that say hello, and stateless requests for the others."""
+"""Streamable HTTP: sessions for clients that initialize one, stateless requests for others."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ _END_S = 5.0
 
 
 class McpHttpSession:
-    """One client's session, for nobody but who began it."""
+    """One client's session; only its owner may use it."""
 
     def __init__(self, owner: Principal, idle_s: float) -> None:
         self.id = secrets.token_urlsafe(_ID_BYTES)
@@ -38,13 +38,13 @@ class McpHttpSession:
 
 
 class HttpHost:
-    """Answers MCP requests over HTTP: so many sessions, each only for as long as it is used."""
+    """Answers MCP requests over HTTP; limits the number of sessions and ends idle ones."""
 
     def __init__(self, settings: McpSettings) -> None:
         self.sessions: dict[str, McpHttpSession] = {}
         self._settings = settings
         self._server = server = agent_server(settings)
-        # Bodies were measured before they come here.
+        # The endpoint has limited the size of bodies already.
         self._stateless = StreamableHTTPSessionManager(
             server, stateless=True, max_request_body_size=2**63
         )
@@ -52,21 +52,21 @@ class HttpHost:
         self._task = asyncio.create_task(self._live(), name="mcp host")
 
     async def reply(self, call: RouteCall) -> Reply:
-        """How to answer a request.
+        """Choose the reply to a request.
 
         Raises:
-            Problem: 404, it names a session that the caller does not have.
+            HttpError: 404, it names a session that the caller does not have.
         """
         await self._is_ready.wait()
         version = call.headers.get(MCP_PROTOCOL_VERSION_HEADER)
         if version is not None and version not in HANDSHAKE_PROTOCOL_VERSIONS:
-            return _Delegated(call, Link(), self._stateless.handle_request)
+            return _SdkReply(call, Link(), self._stateless.handle_request)
         session = self._session(call.headers.get(MCP_SESSION_ID_HEADER), call.principal)
 
         async def serve(scope: Scope, receive: Receive, send: Send) -> None:
             await self._serve(session, scope, receive, send)
 
-        return _Delegated(call, session.link, serve)
+        return _SdkReply(call, session.link, serve)
 
     async def close(self) -> None:
         """End every session."""
@@ -75,7 +75,7 @@ class HttpHost:
         await self._task
 
     def _session(self, name: str | None, caller: Principal) -> McpHttpSession:
-        """The session that a request names; without a name a new one, which must say hello."""
+        """Find the session that a request names; without a name a new one to initialize."""
         if name is None:
             return McpHttpSession(caller, self._settings.idle_ms / 1000)
         session = self.sessions.get(name)
@@ -86,7 +86,7 @@ class HttpHost:
     async def _serve(
         self, session: McpHttpSession, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Answer one request of a session; a new one that was refused leaves nothing behind."""
+        """Answer one request of a session; a new session that is refused is removed."""
         is_new, status = session.task is None, 500
         if is_new and self._is_full(session.owner):
             wait = ((b"retry-after", b"5"),)
@@ -94,7 +94,7 @@ class HttpHost:
             await refuse(problem)(scope, receive, send)
             return
 
-        async def watched(message: Message) -> None:
+        async def send_and_note_status(message: Message) -> None:
             nonlocal status
             status = message.get("status", status)
             await send(message)
@@ -104,7 +104,7 @@ class HttpHost:
                 self.sessions[session.id] = session
                 session.task = asyncio.create_task(self._listen(session), name="mcp session")
                 await session.is_ready.wait()
-            await session.transport.handle_request(scope, receive, watched)
+            await session.transport.handle_request(scope, receive, send_and_note_status)
         finally:
             if session.transport.is_terminated or (is_new and status >= 400):
                 await self._end(session)
@@ -136,14 +136,14 @@ class HttpHost:
             await asyncio.wait((session.task,), timeout=_END_S)
 
     async def _live(self) -> None:
-        # What the manager opens must be closed by the same task.
+        # The manager must be opened and closed by the same task.
         async with self._stateless.run():
             self._is_ready.set()
             await self._is_closing.wait()
 
 
-class _Delegated:
-    """An answer that the SDK writes, with our caller beside the request."""
+class _SdkReply:
+    """A reply that the SDK writes; passes the authenticated caller to it."""
 
     def __init__(self, call: RouteCall, link: Link, answer: Any) -> None:
         self._caller = Caller(call.view, call.principal.access, link)
@@ -151,14 +151,14 @@ class _Delegated:
         self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # Nothing is kept to replay: what a client missed it reads from the thread.
+        # Events are not stored for replay: a client reads missed ones from the thread.
         kept = [it for it in scope["headers"] if it[0] != b"last-event-id"]
         headers = [(name, value.strip(b" \t")) for name, value in kept]
         whole = {"type": "http.request", "body": self._body or b"", "more_body": False}
         pending: list[Message] = [whole] if self._body is not None else []
 
-        async def replayed() -> Message:
+        async def receive_body() -> Message:
             return pending.pop() if pending else await receive()
 
         known = {**scope, "headers": headers, SCOPE_KEY: self._caller}
-        await self._answer(known, replayed, send)
+        await self._answer(known, receive_body, send)

@@ -1,6 +1,6 @@
-"""The route of MCP, before anything of the SDK is loaded.
+"""The routes of MCP; they work before the SDK is loaded.
 
-Where a request comes from and who sends it is checked by the server, as for every route.
+The server checks the origin and the caller of a request, as for every route.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class McpSettings(StrictRecord, frozen=True, kw_only=True):
     max_sessions: int = 1000
     """How many clients may have a session at once."""
     max_sessions_each: int = 200
-    """How many of them may have come with the same token."""
+    """How many of them may belong to the same caller."""
     idle_ms: int = 30 * 60 * 1000
     """After how long without a request a session ends."""
     patience_ms: int = 1000
@@ -34,18 +34,18 @@ class McpSettings(StrictRecord, frozen=True, kw_only=True):
 
 
 def mcp_protocol(settings: McpSettings | None = None) -> WireProtocol:
-    """MCP over HTTP, for one server."""
-    door = McpEndpoint(settings or McpSettings())
+    """Build MCP over HTTP, for one server."""
+    endpoint = McpEndpoint(settings or McpSettings())
     summaries = {
         "POST": "Send an MCP message.",
-        "GET": "Listen to what a session is told besides answers.",
+        "GET": "Listen to the messages of a session besides answers.",
         "DELETE": "End a session.",
     }
     routes = [
         ApiRoute(
             method=method,
             path="/v1/mcp",
-            handle=door.answer,
+            handle=endpoint.answer,
             access=Access.INVOKE,
             summary=summary,
             body=bytes if method == "POST" else None,
@@ -56,11 +56,11 @@ def mcp_protocol(settings: McpSettings | None = None) -> WireProtocol:
         )
         for method, summary in summaries.items()
     ]
-    return WireProtocol(name="mcp", routes=routes, lifespan=door.open)
+    return WireProtocol(name="mcp", routes=routes, lifespan=endpoint.open)
 
 
 class McpEndpoint:
-    """Loads the rest for the first request, and closes it with the server."""
+    """Loads the SDK at the first request, and closes its sessions with the server."""
 
     def __init__(self, settings: McpSettings) -> None:
         self._settings = settings
@@ -71,12 +71,12 @@ class McpEndpoint:
         """Answer any request.
 
         Raises:
-            Problem: 501 without the extra.
+            HttpError: 501 without the extra.
         """
         async with self._loading:
             if self.host is None:
                 try:
-                    # It takes a second, and others are talking.
+                    # The import takes a second and must not block other requests.
                     module = await asyncio.to_thread(importlib.import_module, f"{__package__}.http")
                 except ModuleNotFoundError as error:
                     raise HttpError(501, "missing_extra", MISSING_EXTRA) from error
@@ -85,7 +85,7 @@ class McpEndpoint:
         return reply
 
     @asynccontextmanager
-    async def open(self, _desk: AppServices) -> AsyncIterator[None]:
+    async def open(self, _services: AppServices) -> AsyncIterator[None]:
         """Serve until the server stops."""
         try:
             yield
@@ -96,7 +96,7 @@ class McpEndpoint:
 
 
 def refuse(problem: HttpError) -> Bytes:
-    """A refusal as MCP writes it."""
+    """Encode an error for MCP."""
     code = _INTERNAL_ERROR if problem.status >= 500 else _INVALID_REQUEST
     error = {"code": code, "message": problem.message, "data": {"code": problem.code}}
     body = {"jsonrpc": "2.0", "id": None, "error": error}

@@ -27,7 +27,7 @@ _LATEST = queries.MessageQuery(
 async def list_threads(
     ctx: Context, params: types.PaginatedRequestParams | None
 ) -> types.ListResourcesResult:
-    """A page of the caller's threads, most recently updated first."""
+    """List a page of the caller's threads, most recently updated first."""
     view = _readable(ctx)
     query = queries.ThreadQuery(tenant_id=view.tenant_id)
     try:
@@ -43,7 +43,7 @@ async def list_threads(
 async def list_templates(
     _ctx: Context, _params: types.PaginatedRequestParams | None
 ) -> types.ListResourceTemplatesResult:
-    """How threads are named."""
+    """List the URI template of threads."""
     uri = _PREFIX + "{thread_id}"
     template = types.ResourceTemplate(uri_template=uri, name="thread", mime_type=_JSON)
     return types.ListResourceTemplatesResult(resource_templates=[template])
@@ -52,7 +52,7 @@ async def list_templates(
 async def read_thread(
     ctx: Context, params: types.ReadResourceRequestParams
 ) -> types.ReadResourceResult:
-    """The latest messages of a thread, oldest first; internal ones are left out."""
+    """Read the latest messages of a thread, oldest first, without internal ones."""
     uri, view = params.uri, _readable(ctx)
     thread = None
     with suppress(UnknownThread):

@@ -1,4 +1,4 @@
-"""How a run stands, as the result of a tool call."""
+"""Converts the state of a run to the result of a tool call."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,8 +25,8 @@ OUTPUT_SCHEMA: dict[str, Any] = {
 
 
 def result_of(record: RunRecord, tickets: Sequence[Ticket]) -> CallToolResult:
-    """The answer of a run, or what keeps it."""
-    status, text = _standing(record, tickets)
+    """The answer of a run, or why there is none yet."""
+    status, text = _status_and_text(record, tickets)
     known = {"run_id": record.run_id, "thread_id": record.thread_id, "status": status}
     asked = {"ticket_ids": [ticket.ticket_id for ticket in tickets]} if tickets else {}
     is_error = status in ("failed", "cancelled")
@@ -35,18 +35,18 @@ def result_of(record: RunRecord, tickets: Sequence[Ticket]) -> CallToolResult:
 
 
 def refusal(error: AwakenError, tenant_id: str | None) -> CallToolResult:
-    """A call that was refused, in words that a model can act on."""
-    told = shown_problem(problem_of(error), tenant_id)
-    return CallToolResult(content=[TextContent(text=told.message)], is_error=True)
+    """The result of a refused call, with a text that a model can act on."""
+    problem = shown_problem(problem_of(error), tenant_id)
+    return CallToolResult(content=[TextContent(text=problem.message)], is_error=True)
 
 
 def question_of(record: RunRecord) -> str:
-    """What a run wants to be told that waits for a message."""
+    """The question of a run that waits for a message."""
     wanted = (record.waiting.question or record.waiting.message) if record.waiting else None
     return record.final_output or f"Run '{record.run_id}' waits for a message: {wanted}."
 
 
-def _standing(record: RunRecord, tickets: Sequence[Ticket]) -> tuple[str, str]:
+def _status_and_text(record: RunRecord, tickets: Sequence[Ticket]) -> tuple[str, str]:
     run = f"Run '{record.run_id}'"
     if record.awaits_message:
         return "waiting", question_of(record)
@@ -54,7 +54,7 @@ def _standing(record: RunRecord, tickets: Sequence[Ticket]) -> tuple[str, str]:
         asked = [f"{it.ticket_id} ({it.suspension.message or it.tool_name})" for it in tickets]
         return "waiting", f"{run} waits for a decision on: {'; '.join(asked)}"
     if record.status is not RunStatus.DONE:
-        return "running", f"{run} goes on; nobody watches it here any more."
+        return "running", f"{run} continues; this call does not follow it any more."
     return _end(record)
 
 

@@ -1,6 +1,6 @@
 """Runs as tasks (SEP-2663): a call that takes long is answered with a task, which is its run.
 
-A task is as durable as a run: any process answers for it, for as long as its thread exists.
+A task is as durable as a run: any process answers for it, as long as its thread exists.
 """
 
 from datetime import UTC, datetime
@@ -24,30 +24,30 @@ from .results import question_of, result_of
 TASKS = "io.modelcontextprotocol/tasks"
 _POLL_MS = 500
 _BROKEN = ("dead_letter", "internal_error")
-"""How runs fail that no worker could begin, or that met a bug; others failed at their work."""
+"""Errors of the runtime: a run that no worker could start, or a bug. Other errors are results."""
 
 
 class TaskParams(types.RequestParams):
-    """Which task, and for an update the answers to what it asked."""
+    """The task, and for an update the answers to its questions."""
 
     task_id: str
     input_responses: dict[str, Any] = Field(default_factory=dict)
 
 
 def may_be_task(ctx: Context) -> bool:
-    """Whether the client takes a task for an answer."""
+    """Whether the client accepts a task as the answer."""
     capabilities = ctx.session.client_capabilities
     declared = (capabilities.extensions if capabilities is not None else None) or {}
     return is_stateless(ctx) and TASKS in declared
 
 
 def new_task(record: RunRecord) -> dict[str, Any]:
-    """The answer to a call that takes longer."""
+    """The answer to a call that takes long."""
     return {"resultType": "task", **_task(record, "working")}
 
 
 async def get_task(ctx: Context, params: TaskParams) -> dict[str, Any]:
-    """How a task stands, with its result, its error, or what it asks."""
+    """Get a task, with its result, its error, or its questions."""
     record = await _run_of(ctx, params)
     match record.status, record.termination:
         case RunStatus.DONE, Cancelled():
@@ -57,12 +57,12 @@ async def get_task(ctx: Context, params: TaskParams) -> dict[str, Any]:
         case RunStatus.DONE, _:
             return _task(record, "completed", result=_plain(result_of(record, ())))
         case RunStatus.WAITING, _ if not record.awaits_tasks:
-            return await _waiting(ctx, record)
+            return await _describe_waiting(ctx, record)
     return _task(record, "working")
 
 
 async def update_task(ctx: Context, params: TaskParams) -> dict[str, Any]:
-    """Take the answers to what a task asked; unknown ones are ignored."""
+    """Store the answers to a task's questions; unknown ones are ignored."""
     record = await _run_of(ctx, params)
     view = caller_of(ctx).view
     if record.awaits_message and may_ask(ctx):
@@ -76,7 +76,7 @@ async def update_task(ctx: Context, params: TaskParams) -> dict[str, Any]:
 
 
 async def cancel_task(ctx: Context, params: TaskParams) -> dict[str, Any]:
-    """Cancel a task durably; one that has ended stays as it is."""
+    """Cancel a task durably; a task that has ended does not change."""
     record = await _run_of(ctx, params)
     await caller_of(ctx).view.cancel_run(record.run_id)
     return {}
@@ -98,7 +98,7 @@ async def _run_of(ctx: Context, params: TaskParams) -> RunRecord:
         raise MCPError(types.INVALID_PARAMS, "Unknown task", {"taskId": params.task_id}) from error
 
 
-async def _waiting(ctx: Context, record: RunRecord) -> dict[str, Any]:
+async def _describe_waiting(ctx: Context, record: RunRecord) -> dict[str, Any]:
     if record.awaits_message:
         question = question_of(record)
         if not may_ask(ctx):
@@ -109,7 +109,7 @@ async def _waiting(ctx: Context, record: RunRecord) -> dict[str, Any]:
     forms = keyed(ctx, tickets)
     if not forms:
         ids = ", ".join(ticket.ticket_id for ticket in tickets)
-        return _task(record, "working", statusMessage=f"Others must decide on: {ids}")
+        return _task(record, "working", statusMessage=f"Another client must decide on: {ids}")
     requests = {name: _plain(request) for name, request in asked(forms).items()}
     return _task(record, "input_required", inputRequests=requests)
 

@@ -1,4 +1,4 @@
-"""What a run does, told to a client as progress and as log messages."""
+"""Reports the progress of a run to a client, as progress and log notifications."""
 
 from typing import get_args
 
@@ -22,19 +22,19 @@ _NOTES: dict[type, tuple[types.LoggingLevel, str]] = {
 
 
 class Telling:
-    """Tells one request's client; nothing that it does not want."""
+    """Sends notifications to the client of one request, from the log level that it wants."""
 
     def __init__(self, ctx: Context, agent_id: str) -> None:
         self._ctx = ctx
         self._logger = f"agent/{agent_id}"
         self._progress = self._steps = 0
-        # Asked for with the request, or once for the whole session.
+        # The client sets the level with the request, or once for the whole session.
         self._wanted = allowed_log_levels(ctx.protocol_version, ctx.meta)
         if not is_stateless(ctx):
             self._wanted = frozenset(_LEVELS[_LEVELS.index(caller_of(ctx).link.log_level) :])
 
     async def tell(self, event: events.AgentEvent) -> None:
-        """Tell of an event, if it is worth it."""
+        """Report an event, if there is a notification for it."""
         if type(event) not in _NOTES:
             return
         level, text = _NOTES[type(event)]

@@ -1,1 +1,1 @@
-"""The native HTTP API: threads, runs, messages, decisions, and the event log as it is."""
+"""The native HTTP API: threads, runs, messages, decisions, and the event log."""

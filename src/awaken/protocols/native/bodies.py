@@ -1,4 +1,4 @@
-"""What clients of the native API send. Fields may be spelled in camelCase as well."""
+"""Requests of the native API. Fields may also be spelled in camelCase."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -52,11 +52,11 @@ class StartRun(StrictRecord, frozen=True, kw_only=True):
     thread_id: Id | None = None
     messages: tuple[NewMessage, ...] = ()
     on_busy: OnBusy = OnBusy.QUEUE
-    """What becomes of it while another run of the thread executes."""
+    """What happens while another run of the thread executes."""
 
 
 class NewInput(StrictRecord, frozen=True, kw_only=True):
-    """Messages for a thread, and how they reach it."""
+    """Messages for a thread, and the mode of their delivery."""
 
     messages: tuple[NewMessage, ...] = ()
     mode: Mode = "queue"
@@ -64,49 +64,49 @@ class NewInput(StrictRecord, frozen=True, kw_only=True):
 
 
 class RunInputs(StrictRecord, frozen=True, kw_only=True):
-    """Messages for a run, and how they reach it."""
+    """Messages for a run, and the mode of their delivery."""
 
     messages: tuple[NewMessage, ...] = ()
     mode: Mode = "queue"
 
 
 class MailboxItem(StrictRecord, frozen=True, kw_only=True):
-    """Anything; its `text`, or else all of it as JSON, becomes one message."""
+    """Any JSON; its `text`, or else all of it as JSON, becomes one message."""
 
     payload: Any
 
 
 class RememberFor(StrictRecord, frozen=True, kw_only=True):
-    """That a decision holds for later calls as well: for whose, and for which."""
+    """Makes a decision hold for later calls: its scope, and the calls."""
 
     scope: PermissionScope
     pattern: str | None = None
-    """Which calls, as a tool pattern; absent: those that the same rule asks about."""
+    """The calls, as a tool pattern; absent: those that the same rule asks about."""
 
 
 class TicketDecision(StrictRecord, frozen=True, kw_only=True):
-    """A decision on a suspended call, named by its ticket, or by the call if only one is open."""
+    """A decision on a suspended call, named by its ticket, or by its call if one ticket is open."""
 
     action: Annotated[str, Meta(extra_json_schema={"enum": ["resume", "cancel"]})]
     tool_call_id: Id | None = None
     ticket_id: Id | None = None
     payload: Any = None
-    """A yes or no where the ticket asks permission, else the tool's result or what it is told."""
+    """A yes or no if the ticket asks permission, else the tool's result or the answer to it."""
     reason: str | None = None
     arguments: Any = None
     """Edited arguments of the call."""
     arguments_hash: Id | None = None
-    """What the decider has seen; the decision is refused when the ticket holds something else."""
+    """The hash of the arguments that the decider saw; refused if the ticket has other ones."""
     remember: RememberFor | None = None
     """Whether the decision holds for later calls as well."""
     decision_id: Id | None = None
-    """Absent, it is made from the decision: the same one again counts once."""
+    """Absent: derived from the decision, so that the same one again counts once."""
 
     def resume(self) -> ToolCallResume:
-        """The decision itself.
+        """Build the decision.
 
         Raises:
-            Problem: The action is unknown.
+            HttpError: The action is unknown.
         """
         if self.action not in tuple(DecisionAction):
             message = f"invalid action: {self.action}, expected 'resume' or 'cancel'"
@@ -126,10 +126,10 @@ class TicketDecision(StrictRecord, frozen=True, kw_only=True):
 
 
 def messages_of(given: Sequence[NewMessage]) -> tuple[Message, ...]:
-    """The messages for a run.
+    """Convert the messages for a run.
 
     Raises:
-        Problem: There are none, or one is of somebody who sends no input.
+        HttpError: There are none, or one has a role that cannot send input.
     """
     if not given:
         raise HttpError(400, "invalid_input", "at least one message is required")

@@ -1,4 +1,4 @@
-"""What can be run, and what waits for a decision."""
+"""Lists the agents, and the calls that wait for a decision."""
 
 import msgspec
 
@@ -17,30 +17,30 @@ async def list_agents(call: RouteCall) -> Reply:
 
 
 async def get_agent(call: RouteCall) -> Reply:
-    """Look at an agent."""
+    """Get an agent."""
     agent = await call.view.agent(call.path["agent_id"])
     return as_json(agent_view(agent.spec, agent.tool_ids))
 
 
 async def list_tickets(call: RouteCall) -> Reply:
     """List all calls that wait for a decision, oldest first."""
-    return _listed(call, await call.view.tickets())
+    return _reply_page(call, await call.view.tickets())
 
 
 async def thread_tickets(call: RouteCall) -> Reply:
     """List the calls of a thread that wait for a decision."""
-    return _listed(call, await call.view.tickets(call.path["thread_id"]))
+    return _reply_page(call, await call.view.tickets(call.path["thread_id"]))
 
 
 async def run_tickets(call: RouteCall) -> Reply:
     """List the calls of a run that wait for a decision."""
     run = await call.view.run(call.path["run_id"])
-    # A run that is still queued may be on a thread that nobody has made.
+    # A run that is still queued may be on a thread that does not exist yet.
     found = await call.view.tickets(run.thread_id) if run.started_at is not None else ()
-    return _listed(call, tuple(it for it in found if it.run_id == run.run_id))
+    return _reply_page(call, tuple(it for it in found if it.run_id == run.run_id))
 
 
-def _listed(call: RouteCall, tickets: tuple[Ticket, ...]) -> Reply:
+def _reply_page(call: RouteCall, tickets: tuple[Ticket, ...]) -> Reply:
     given: TicketPaging = call.query
     begin = given.offset if given.cursor is None else given.cursor
     end = begin + given.limit

@@ -7,8 +7,8 @@ from awaken.transport.sse import data_line
 
 
 class NativeEncoder:
-    """Every event as it is."""
+    """Encodes every event in its own JSON form."""
 
     def encode(self, event: AgentEvent) -> Sequence[bytes]:
-        """One frame."""
+        """Encode an event as one frame."""
         return (data_line(encode_event(event)),)

@@ -1,4 +1,4 @@
-"""The event log over HTTP: in pages, and as streams that can be taken up anywhere."""
+"""The event log over HTTP: in pages, and as streams from any cursor."""
 
 from itertools import takewhile
 
@@ -31,19 +31,19 @@ async def run_events(call: RouteCall) -> Reply:
 
 
 async def stream_thread(call: RouteCall) -> Reply:
-    """Follow a thread from a cursor, or from now on."""
+    """Stream a thread from a cursor, or from now on."""
     stream = await call.view.follow_thread(call.path["thread_id"], call.cursor(call.query.cursor))
     return EventStreamReply(stream, NativeEncoder())
 
 
 async def stream_run(call: RouteCall) -> Reply:
-    """Follow a run from a cursor, or from its start, up to its end or suspension."""
+    """Stream a run from a cursor, or from its start, up to its end or suspension."""
     stream = await call.view.follow_run(call.path["run_id"], call.cursor(call.query.cursor))
     return EventStreamReply(stream, NativeEncoder())
 
 
 def _page(found: tuple[LoggedEvent, ...], given: LogPaging) -> Reply:
-    """So many events as were asked for, or as many as a page can hold."""
+    """Build a page with the requested number of events, or as many as fit."""
     room = PageRoom()
     items = tuple(takewhile(lambda it: room.takes(value_bytes(it)), found[: given.limit]))
     place = items[-1].seq if items else given.cursor or 0

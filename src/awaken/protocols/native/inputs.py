@@ -34,14 +34,14 @@ async def send_messages(call: RouteCall) -> Reply:
     request = RunRequest(
         thread_id=thread.id, agent_id=agent_id, messages=messages_of(body.messages)
     )
-    receipt = await _sent(call, request, MODES[body.mode], "messages")
+    receipt = await _send(call, request, MODES[body.mode], "messages")
     is_taken = receipt.status in (DispatchStatus.CLAIMED, DispatchStatus.ACKED)
     ids = {"run_id": receipt.run_id, "dispatch_id": receipt.dispatch_id}
-    return _accepted("running" if is_taken else "queued", thread.id, **ids)
+    return _reply_accepted("running" if is_taken else "queued", thread.id, **ids)
 
 
 async def send_inputs(call: RouteCall) -> Reply:
-    """Send messages to a run: one that waits takes them in, any other leaves them to its thread."""
+    """Send messages to a run: a waiting run takes them, else they are sent to its thread."""
     body: RunInputs = call.body
     run = await call.view.run(call.path["run_id"])
     mode = MODES[body.mode]
@@ -53,20 +53,20 @@ async def send_inputs(call: RouteCall) -> Reply:
         messages=messages_of(body.messages),
         continue_run_id=run.run_id if mode is InputMode.RESUME else None,
     )
-    receipt = await _sent(call, request, mode, f"inputs:{run.run_id}")
+    receipt = await _send(call, request, mode, f"inputs:{run.run_id}")
     ids = {"run_id": run.run_id, "dispatch_id": receipt.dispatch_id}
-    return _accepted("inputs_accepted", run.thread_id, **ids)
+    return _reply_accepted("inputs_accepted", run.thread_id, **ids)
 
 
 async def push_mailbox(call: RouteCall) -> Reply:
-    """Queue one message, as a run of its own; the thread is made if there is none."""
+    """Queue one message, as a run of its own; creates the thread if it does not exist."""
     body: MailboxItem = call.body
     thread_id = call.path["thread_id"]
     thread = await call.view.find_thread(thread_id)
     agent_id = None if thread is not None and thread.latest_run_id else DEFAULT_AGENT
     await check_agent(call, agent_id)
     request = RunRequest(thread_id=thread_id, agent_id=agent_id, messages=(user(_text(body)),))
-    receipt = await _sent(call, request, InputMode.QUEUE, "mailbox")
+    receipt = await _send(call, request, InputMode.QUEUE, "mailbox")
     queued = Queued(
         dispatch_id=receipt.dispatch_id, run_id=receipt.run_id, thread_id=receipt.thread_id
     )
@@ -79,12 +79,12 @@ async def decide_on_thread(call: RouteCall) -> Reply:
     run = await call.view.open_run(thread_id) or await call.view.latest_run(thread_id)
     if run is None:
         raise HttpError(404, "unknown_ticket", f"no run of thread '{thread_id}' waits")
-    return await _decided(call, run)
+    return await _decide(call, run)
 
 
 async def decide_on_run(call: RouteCall) -> Reply:
     """Decide on a call that a run waits for."""
-    return await _decided(call, await call.view.run(call.path["run_id"]))
+    return await _decide(call, await call.view.run(call.path["run_id"]))
 
 
 async def cancel_run(call: RouteCall) -> Reply:
@@ -92,11 +92,11 @@ async def cancel_run(call: RouteCall) -> Reply:
     run = await call.view.run(call.path["run_id"])
     if not await call.view.cancel_run(run.run_id):
         raise HttpError(404, "nothing_to_cancel", f"run '{run.run_id}' has ended")
-    return _accepted("cancel_requested", run.thread_id, run_id=run.run_id)
+    return _reply_accepted("cancel_requested", run.thread_id, run_id=run.run_id)
 
 
 async def check_agent(call: RouteCall, agent_id: str | None) -> None:
-    """Refuse an agent that nobody here knows: what is queued for it would never run.
+    """Refuse an unknown agent: input that is queued for it would never run.
 
     Raises:
         UnknownAgent: It is not registered.
@@ -105,8 +105,8 @@ async def check_agent(call: RouteCall, agent_id: str | None) -> None:
         await call.view.agent(agent_id)
 
 
-async def _sent(call: RouteCall, request: RunRequest, mode: InputMode, what: str) -> SubmitReceipt:
-    """Send input; under a key it is known again by what was posted, and where."""
+async def _send(call: RouteCall, request: RunRequest, mode: InputMode, what: str) -> SubmitReceipt:
+    """Send input; with a key, a repeat is recognized by its body and its route."""
     key = call.headers.get(IDEMPOTENCY_KEY)
     delivery: DeliveryOptions = {} if key is None else {"dedupe_key": key}
     try:
@@ -115,7 +115,7 @@ async def _sent(call: RouteCall, request: RunRequest, mode: InputMode, what: str
         raise HttpError(404, error.code, str(error)) from error
 
 
-async def _decided(call: RouteCall, run: RunRecord) -> Reply:
+async def _decide(call: RouteCall, run: RunRecord) -> Reply:
     body: TicketDecision = call.body
     name = body.ticket_id or body.tool_call_id
     if not name:
@@ -131,10 +131,10 @@ async def _decided(call: RouteCall, run: RunRecord) -> Reply:
         return ticket
 
     (receipt,) = await call.view.decide(run, {name: body.resume()}, find_named)
-    return _accepted("decision_submitted", **msgspec.structs.asdict(receipt))
+    return _reply_accepted("decision_submitted", **msgspec.structs.asdict(receipt))
 
 
-def _accepted(status: str, thread_id: str, **rest: Any) -> Reply:
+def _reply_accepted(status: str, thread_id: str, **rest: Any) -> Reply:
     return as_json(Accepted(status=status, thread_id=thread_id, **rest), 202)
 
 

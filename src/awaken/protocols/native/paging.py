@@ -1,4 +1,4 @@
-"""Filters, limits and cursors in the query; a cursor beats an offset."""
+"""Filters, limits and cursors of queries; a cursor overrides an offset."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, TypeVar
@@ -58,7 +58,7 @@ class Paging(StrictRecord, frozen=True, kw_only=True):
 
 
 class ThreadFilter(Paging, frozen=True, kw_only=True):
-    """Threads of an owner, below a thread, or at the top."""
+    """Threads of an owner, children of a thread, or threads without a parent."""
 
     resource_id: Id | None = None
     parent_thread_id: Id | None = None
@@ -66,7 +66,7 @@ class ThreadFilter(Paging, frozen=True, kw_only=True):
 
 
 class MessageFilter(Paging, frozen=True, kw_only=True):
-    """Messages between two places in the thread, without these, in either order."""
+    """Messages between two positions in the thread, exclusive, in either order."""
 
     after: Place | None = None
     before: Place | None = None
@@ -104,7 +104,7 @@ class TicketPaging(StrictRecord, frozen=True, kw_only=True):
 
 
 class LogPaging(StrictRecord, frozen=True, kw_only=True):
-    """A page of the log after a place in it."""
+    """A page of the log after a position."""
 
     cursor: Place | None = None
     limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX)] = DEFAULT_LIMIT
@@ -117,7 +117,7 @@ class Attaching(StrictRecord, frozen=True, kw_only=True):
 
 
 def thread_query(call: RouteCall) -> ThreadQuery:
-    """The threads that are asked for."""
+    """The query for the requested threads."""
     given: ThreadFilter = call.query
     if given.root and given.parent_thread_id is not None:
         message = "root=true cannot be combined with parentThreadId"
@@ -128,11 +128,11 @@ def thread_query(call: RouteCall) -> ThreadQuery:
         parent_id=given.parent_thread_id,
         roots_only=given.root,
     )
-    return _turned(query, given)
+    return _apply_paging(query, given)
 
 
 def message_query(given: MessageFilter) -> MessageQuery:
-    """The messages that are asked for."""
+    """The query for the requested messages."""
     if given.order not in tuple(Order):
         raise HttpError(400, "invalid_query", "order must be asc or desc")
     if given.visibility not in _VISIBILITIES:
@@ -144,25 +144,25 @@ def message_query(given: MessageFilter) -> MessageQuery:
         visibility=_VISIBILITIES[given.visibility],
         run_id=given.run_id,
     )
-    return _turned(query, given)
+    return _apply_paging(query, given)
 
 
 def run_query(call: RouteCall, thread_id: str | None) -> RunQuery:
-    """The runs that are asked for."""
+    """The query for the requested runs."""
     given: RunFilter = call.query
     status = _status(given.status, _RUN_STATUSES)
     query = RunQuery(tenant_id=call.view.tenant_id, thread_id=thread_id, status=status)
-    return _turned(query, given)
+    return _apply_paging(query, given)
 
 
 def dispatch_query(given: DispatchFilter, thread_id: str) -> DispatchQuery:
-    """The deliveries that are asked for."""
+    """The query for the requested deliveries."""
     status = _status(given.status, _DISPATCH_STATUSES)
-    return _turned(DispatchQuery(thread_id=thread_id, status=status), given)
+    return _apply_paging(DispatchQuery(thread_id=thread_id, status=status), given)
 
 
 def listed(page: Page[S], view: Callable[[S], V], given: Paging) -> Listed[V]:
-    """A page as it is shown."""
+    """Build the page that the client gets."""
     return Listed(
         items=tuple(map(view, page.items)),
         has_more=page.has_more,
@@ -171,7 +171,7 @@ def listed(page: Page[S], view: Callable[[S], V], given: Paging) -> Listed[V]:
     )
 
 
-def _turned(query: Q, given: Paging) -> Q:
+def _apply_paging(query: Q, given: Paging) -> Q:
     paged = msgspec.structs.replace(query, offset=given.offset, limit=given.limit)
     return paged if given.cursor is None else at_cursor(paged, given.cursor)
 

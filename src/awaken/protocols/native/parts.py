@@ -1,4 +1,4 @@
-"""Content that clients send: blocks as they are stored, but without fields that nobody knows."""
+"""Content that clients send: the same blocks as stored ones, but unknown fields are refused."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -27,7 +27,7 @@ class TextPart(StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="t
 
 
 class ImagePart(StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="image"):
-    """A picture."""
+    """An image."""
 
     source: Base64Data | UrlData
 
@@ -46,7 +46,7 @@ class AudioPart(StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="
 
 
 class VideoPart(StrictRecord, frozen=True, kw_only=True, tag_field="type", tag="video"):
-    """A film."""
+    """A video."""
 
     source: Base64Data | UrlData
 
@@ -61,7 +61,7 @@ _STORED: dict[type, Any] = {
 
 
 def build_blocks(parts: Iterable[Part]) -> tuple[content.ContentBlock, ...]:
-    """The parts as a thread keeps them."""
+    """Convert parts to stored content blocks."""
     return tuple(map(_build_stored, parts))
 
 

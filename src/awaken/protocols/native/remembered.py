@@ -1,4 +1,4 @@
-"""Decisions that hold for later calls as well: listed, and taken back."""
+"""Lists and revokes decisions that hold for later calls as well."""
 
 from typing import TypedDict
 
@@ -15,11 +15,11 @@ from .views import Listed
 
 
 class Whose(StrictRecord, frozen=True, kw_only=True):
-    """Whose answers besides the project's: those of a thread, and of a person, else the caller."""
+    """Whose answers besides the project's: those of a thread and of a user, else the caller."""
 
     thread_id: Id | None = None
     user_id: Id | None = None
-    """Somebody else: whoever names one needs the scope `admin`."""
+    """Another user; needs the scope `admin`."""
 
 
 class AllOf(Whose, frozen=True, kw_only=True):
@@ -44,27 +44,27 @@ class AnswerView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Names(TypedDict):
-    """Who is meant, as the service is asked."""
+    """The thread and the user, as arguments of the service."""
 
     thread_id: str | None
     user_id: str
 
 
 async def list_answers(call: RouteCall) -> Reply:
-    """List the decisions that hold for later calls: the project's, a person's, a thread's."""
-    return _shown(await call.view.remembered.list(**_names(call)))
+    """List the decisions that hold for later calls, of the project, a user and a thread."""
+    return _reply_answers(await call.view.remembered.list(**_names(call)))
 
 
 async def forget_answer(call: RouteCall) -> Reply:
-    """Take a remembered decision back, for every call that is decided about from now on."""
+    """Revoke a remembered decision, for all later calls."""
     await call.view.remembered.forget(call.path["answer_id"], **_names(call))
     return Bytes(204)
 
 
 async def forget_answers(call: RouteCall) -> Reply:
-    """Take back every remembered decision of one scope; answers with those."""
+    """Revoke every remembered decision of one scope; answers with these decisions."""
     asked: AllOf = call.query
-    return _shown(await call.view.remembered.forget_all(asked.scope, **_names(call)))
+    return _reply_answers(await call.view.remembered.forget_all(asked.scope, **_names(call)))
 
 
 def _names(call: RouteCall) -> Names:
@@ -74,7 +74,7 @@ def _names(call: RouteCall) -> Names:
     return Names(thread_id=asked.thread_id, user_id=asked.user_id or call.principal.id)
 
 
-def _shown(answers: tuple[RememberedAnswer, ...]) -> Reply:
+def _reply_answers(answers: tuple[RememberedAnswer, ...]) -> Reply:
     return as_json(Listed(items=tuple(map(_view, answers))))
 
 

@@ -1,4 +1,4 @@
-"""The native API as one table."""
+"""The routes of the native API in one table."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Runs: started with a stream of their events, listed, and looked at."""
+"""Starts runs with a stream of their events, lists and gets them."""
 
 from awaken.contracts.errors import ThreadBusy
 from awaken.contracts.runs.records import OnBusy, RunRequest
@@ -39,7 +39,7 @@ async def start_run(call: RouteCall) -> Reply:
         stream = (await call.view.start(request)).stream
     else:
         stream = await _once(call, request, key)
-    return _answered(call, stream)
+    return _reply(call, stream)
 
 
 async def list_runs(call: RouteCall) -> Reply:
@@ -50,15 +50,15 @@ async def list_runs(call: RouteCall) -> Reply:
 
 
 async def get_run(call: RouteCall) -> Reply:
-    """Look at a run, also one that is still queued."""
+    """Get a run, also one that is still queued."""
     return as_json(run_view(await call.view.run(call.path["run_id"])))
 
 
 async def _once(call: RouteCall, request: RunRequest, key: str) -> EventStream:
-    """Start a run through the queue, which knows what was asked under a key before."""
+    """Start a run through the queue, which recognizes a repeated key."""
     await check_agent(call, request.agent_id)
     view, thread_id = call.view, request.thread_id
-    # Keys belong to threads: without one, whoever asks has one of its own for the key.
+    # Keys belong to threads: without a thread, the caller gets a thread for this key.
     thread_id = thread_id or digest([view.tenant_id, view.principal_id, key])
     on_busy = request.on_busy
     request = RunRequest(agent_id=request.agent_id, thread_id=thread_id, messages=request.messages)
@@ -68,7 +68,7 @@ async def _once(call: RouteCall, request: RunRequest, key: str) -> EventStream:
         raise ThreadBusy(thread_id=thread_id, run_id=busy_with)
     open_run = None if thread is None else await view.open_run(thread_id)
     if open_run is not None and open_run.is_resumable_waiting:
-        # A run that waits takes the input in, as without a key.
+        # A waiting run takes the input, as without a key.
         mode = InputMode.RESUME
     else:
         is_urgent = on_busy is OnBusy.INTERRUPT and busy_with
@@ -78,7 +78,7 @@ async def _once(call: RouteCall, request: RunRequest, key: str) -> EventStream:
 
 
 async def _is_known(call: RouteCall, thread_id: str, key: str) -> bool:
-    """Whether input was sent to a thread under a key before."""
+    """Whether input with this key was sent to the thread before."""
     query = DispatchQuery(thread_id=thread_id, limit=LIMIT_MAX)
     while True:
         page = await call.view.dispatches(query)
@@ -89,7 +89,7 @@ async def _is_known(call: RouteCall, thread_id: str, key: str) -> bool:
         query = at_cursor(query, page.next_cursor)
 
 
-def _answered(call: RouteCall, stream: EventStream) -> Reply:
+def _reply(call: RouteCall, stream: EventStream) -> Reply:
     run_id, thread_id = stream.run_id or "", stream.thread_id
     headers: list[Header] = [(b"x-run-id", run_id.encode()), (b"x-thread-id", thread_id.encode())]
     if not wants_json(call.headers.get("accept", "")):

@@ -1,4 +1,4 @@
-"""Threads, their messages and their queues: made, listed, changed and deleted."""
+"""Creates, lists, changes and deletes threads; lists their messages and queues."""
 
 from awaken.contracts.errors import InvalidRecord
 from awaken.contracts.record import StrictRecord
@@ -22,13 +22,13 @@ from .views import (
 
 
 class Deleting(StrictRecord, frozen=True, kw_only=True):
-    """What becomes of the children of a deleted thread."""
+    """What happens to the children of a deleted thread."""
 
     child_strategy: DeleteStrategy = DeleteStrategy.DETACH
 
 
 class ForkThread(StrictRecord, frozen=True, kw_only=True):
-    """Where to fork: with the message `at`, or `before` one; without both, with everything."""
+    """Where to fork: after the message `at`, or `before` one; without both, at the end."""
 
     at: str | None = None
     before: str | None = None
@@ -41,30 +41,30 @@ async def list_threads(call: RouteCall) -> Reply:
 
 
 async def list_summaries(call: RouteCall) -> Reply:
-    """List threads with their titles and who spoke last."""
+    """List threads with their titles and their latest agents."""
     page = await call.view.threads(thread_query(call))
     agents = iter(await call.view.latest_agents(page.items))
     return as_json(listed(page, lambda thread: _summary(thread, next(agents)), call.query))
 
 
 async def create_thread(call: RouteCall) -> Reply:
-    """Make a thread."""
-    return as_json(thread_view(await call.view.create_thread(_checked(call.body))), 201)
+    """Create a thread."""
+    return as_json(thread_view(await call.view.create_thread(_check_edit(call.body))), 201)
 
 
 async def get_thread(call: RouteCall) -> Reply:
-    """Look at a thread."""
+    """Get a thread."""
     return as_json(thread_view(await call.view.thread(call.path["thread_id"])))
 
 
 async def edit_thread(call: RouteCall) -> Reply:
-    """Change a thread: what is absent stays, null clears, `custom` is merged key by key."""
-    edited = await call.view.edit_thread(call.path["thread_id"], _checked(call.body))
+    """Change a thread: an absent field stays, null clears, `custom` is merged key by key."""
+    edited = await call.view.edit_thread(call.path["thread_id"], _check_edit(call.body))
     return as_json(thread_view(edited))
 
 
 async def delete_thread(call: RouteCall) -> Reply:
-    """Delete a thread and everything of it."""
+    """Delete a thread with everything that belongs to it."""
     thread_id, strategy = call.path["thread_id"], call.query.child_strategy
     try:
         await call.view.delete_thread(thread_id, strategy)
@@ -77,7 +77,7 @@ async def delete_thread(call: RouteCall) -> Reply:
 
 
 async def fork_thread(call: RouteCall) -> Reply:
-    """Make a thread that begins with what this one said up to a message; this one stays."""
+    """Create a thread with the messages of this one up to a message; this one stays."""
     body: ForkThread = call.body
     if body.at is not None and body.before is not None:
         raise HttpError(400, "invalid_input", "Send `at` or `before`, not both.")
@@ -118,7 +118,7 @@ async def latest_run(call: RouteCall) -> Reply:
     return as_json(run_view(run))
 
 
-def _checked(edit: ThreadEdit) -> ThreadEdit:
+def _check_edit(edit: ThreadEdit) -> ThreadEdit:
     for name in ("resource_id", "parent_thread_id"):
         given = getattr(edit, name)
         if isinstance(given, str) and given.strip():

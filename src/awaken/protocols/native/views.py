@@ -1,4 +1,4 @@
-"""What the native API shows: records without what is the runtime's own business."""
+"""The replies of the native API: records without internal fields."""
 
 from typing import Any, Generic, TypeVar
 
@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 
 class Whole(msgspec.Struct, frozen=True, kw_only=True):
-    """A reply whose fields are all written, also empty ones."""
+    """A reply that includes all fields, also empty ones."""
 
 
 class MetadataView(Record, frozen=True, kw_only=True):
-    """What people attach to a thread; times in milliseconds."""
+    """The title and custom fields of a thread; times in milliseconds."""
 
     created_at: int | None = None
     updated_at: int | None = None
@@ -31,7 +31,7 @@ class MetadataView(Record, frozen=True, kw_only=True):
 
 
 class NativeThreadView(Record, frozen=True, kw_only=True):
-    """A conversation, with the runs that execute, have not ended, and came last."""
+    """A conversation, with its executing run, its unfinished run and its latest run."""
 
     id: str
     resource_id: str | None = None
@@ -44,7 +44,7 @@ class NativeThreadView(Record, frozen=True, kw_only=True):
 
 
 class ThreadSummary(Whole, frozen=True, kw_only=True):
-    """What a list of conversations shows."""
+    """One entry in a list of conversations."""
 
     id: str
     resource_id: str | None
@@ -121,9 +121,9 @@ class TicketView(Record, frozen=True, kw_only=True):
     resume_mode: ResumeMode
     suspension: Suspension
     asks: Asks
-    """Whether a yes or no, an answer, or either of them is wanted."""
+    """Whether the ticket wants a yes or no, an answer, or either."""
     arguments_hash: str
-    """May come back with the decision, which is refused if the ticket holds other arguments."""
+    """May be sent with the decision, which is refused if the ticket has other arguments."""
     status: TicketStatus
     expires_at: int | None = None
     on_expiry: DecisionAction
@@ -143,7 +143,7 @@ class AgentView(Whole, frozen=True, kw_only=True):
 class Listed(Whole, Generic[T], frozen=True, kw_only=True):
     """A page of a list, the same for every list; the cursor is for the next page.
 
-    A log grows: its `next_cursor` is where to read on, also when nothing more is there yet.
+    A log grows: its `next_cursor` is where to continue, also when there is nothing more yet.
     """
 
     items: tuple[T, ...]
@@ -160,7 +160,7 @@ class ActiveRunView(Whole, frozen=True, kw_only=True):
 
 
 class Accepted(Record, frozen=True, kw_only=True):
-    """What was asked for is durable, and what it is about."""
+    """The request is durable; names what it is about."""
 
     status: str
     thread_id: str | None = None
@@ -180,12 +180,12 @@ class Queued(Whole, frozen=True, kw_only=True):
 
 
 def thread_view(thread: Thread) -> NativeThreadView:
-    """A thread as it is shown."""
+    """Convert a thread to its view."""
     return msgspec.convert(thread, NativeThreadView, from_attributes=True)
 
 
 def run_view(run: RunRecord) -> RunView:
-    """A run as it is shown."""
+    """Convert a run to its view."""
     return msgspec.structs.replace(
         msgspec.convert(run, RunView, from_attributes=True),
         termination_reason=None if run.termination is None else reason_text(run.termination),
@@ -195,25 +195,25 @@ def run_view(run: RunRecord) -> RunView:
 
 
 def dispatch_view(dispatch: RunDispatch) -> DispatchView:
-    """A delivery as it is shown; its claim's token is a secret of the worker."""
+    """Convert a delivery to its view; the token of its claim is a secret of the worker."""
     view = msgspec.convert(dispatch, DispatchView, from_attributes=True)
     return msgspec.structs.replace(view, status=status_name(dispatch.status))
 
 
 def status_name(status: DispatchStatus) -> str:
-    """A delivery's status as the wire has it: `DeadLetter`."""
+    """The wire form of a delivery's status, such as `DeadLetter`."""
     return status.title().replace("_", "")
 
 
 def ticket_view(ticket: Ticket) -> TicketView:
-    """A ticket as it is shown."""
+    """Convert a ticket to its view."""
     fields = {name: getattr(ticket, name) for name in _TICKET_FIELDS}
     shown = {"asks": ticket.asked, "arguments_hash": ticket.decided_hash}
     return TicketView(tool_call_id=ticket.call_id, **fields | shown)
 
 
 def agent_view(spec: AgentSpec, tools: tuple[str, ...]) -> AgentView:
-    """An agent as it is shown; what it is told stays with it."""
+    """Convert an agent to its view, without its instructions."""
     return AgentView(id=spec.id, description=spec.description, model=spec.model_id, tools=tools)
 
 

@@ -1,7 +1,7 @@
-"""A run's whole result as one JSON document, for clients that read no stream.
+"""A run's whole result as one JSON document, for clients that do not read streams.
 
-As with a stream, the run does not notice whether anybody reads: a client that goes away frees what
-its request holds, and the run goes on.
+As with a stream, the run does not depend on the client: when the client disconnects, its request
+is released, and the run continues.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ _STREAM = ("text/event-stream", "text/*")
 
 
 class WholeResult(Record, frozen=True, kw_only=True):
-    """What a run came to, or what it waits for."""
+    """The result of a run, or what it waits for."""
 
     run_id: str
     thread_id: str
@@ -48,28 +48,28 @@ class WholeResult(Record, frozen=True, kw_only=True):
     text: str = always("")
     """The last answer of the run."""
     output: Any = None
-    """The answer as the agent's output type has it."""
+    """The answer, decoded into the agent's output type."""
     termination: Termination | None = None
     termination_reason: str | None = None
     steps: int = always(0)
     usage: TokenUsage
     tickets: tuple[TicketView, ...] = always(())
-    """What a waiting run waits for."""
+    """The tickets that a waiting run waits for."""
 
 
 def wants_json(accept: str) -> bool:
-    """Whether a client asks for a document and not for a stream; `*/*` alone takes the stream."""
+    """Whether a client prefers a document to a stream; `*/*` alone means the stream."""
     asked = accept.lower()
     if "application/" not in asked:
         return False
-    wanted = dict(map(_weighed, asked.split(",")))
+    wanted = dict(map(_parse_accept_part, asked.split(",")))
     document = max((wanted.get(kind, 0.0) for kind in _JSON), default=0.0)
     stream = max((wanted.get(kind, 0.0) for kind in _STREAM), default=0.0)
     return document > stream
 
 
 class WholeResultReply:
-    """Waits for a run and answers with its result, or with its id when that takes too long."""
+    """Waits for a run and answers with its result, or with its id after a timeout."""
 
     def __init__(
         self, view: TenantView, run_id: str, thread_id: str, headers: Sequence[Header], wait_ms: int
@@ -81,7 +81,7 @@ class WholeResultReply:
         self._wait_ms = wait_ms
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, unless the client goes away first."""
+        """Answer, unless the client disconnects first."""
         waiting = asyncio.ensure_future(self._reply())
         leaving = asyncio.ensure_future(wait_for_disconnect(receive))
         try:
@@ -98,8 +98,8 @@ class WholeResultReply:
             result = await self._view.wait(self._run_id, self._wait_ms)
             return Bytes(200, _encode(result), (JSON, *self._headers))
         except TimeoutError:
-            told = Accepted(status="running", thread_id=self._thread_id, run_id=self._run_id)
-            return as_json(told, 202, self._headers)
+            accepted = Accepted(status="running", thread_id=self._thread_id, run_id=self._run_id)
+            return as_json(accepted, 202, self._headers)
         except AwakenError as error:
             problem = shown_problem(problem_of(error), self._view.tenant_id)
             if problem.status >= 500:
@@ -130,7 +130,7 @@ def _encode(result: RunResult) -> bytes:
     return msgspec.json.encode(shown, enc_hook=encode_model)
 
 
-def _weighed(part: str) -> tuple[str, float]:
+def _parse_accept_part(part: str) -> tuple[str, float]:
     kind, *parameters = (it.strip() for it in part.split(";"))
     weight = next((it[2:] for it in parameters if it.startswith("q=")), "1")
     try:

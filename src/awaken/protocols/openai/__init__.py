@@ -1,8 +1,8 @@
-"""OpenAI's Responses and Chat Completions: any OpenAI client talks to an agent.
+"""OpenAI's Responses and Chat Completions: any OpenAI client can call an agent.
 
-`model` names the agent. A response is what a run does up to its end or suspension: `resp_` and
-the run's id; what the run does after answers has `~` and its place in the log behind it. Calls
-that the client must answer are `function_call` items or `tool_calls`. The agent's own calls are
-shown as finished `mcp_call` items and not at all in chat; what waits for an approval is an
-`mcp_approval_request`. `starting` says which thread a request is for.
+`model` names the agent. A response is a run up to its end or suspension, with the id `resp_` and
+the run's id; a later response of the same run also has `~` and its position in the log. Calls that
+the client must answer are `function_call` items or `tool_calls`. The agent's own calls are finished
+`mcp_call` items, and are not shown in chat; a call that waits for an approval is an
+`mcp_approval_request`. `starting` finds the thread of a request.
 """

@@ -1,4 +1,4 @@
-"""One answer: what a run does up to its next end or suspension, as both APIs see it."""
+"""One answer: a run up to its next end or suspension; shared by both APIs."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -21,7 +21,7 @@ Handlers = Mapping[type, Callable[[Any, Any], None]]
 
 
 class AnswerEncoder:
-    """Hears the events of a run; each API adds how it tells them."""
+    """Reads the events of a run; each API adds handlers that encode them."""
 
     def __init__(self, frame: Mapping[str, Any], run_id: str) -> None:
         self.frame = frame
@@ -31,14 +31,14 @@ class AnswerEncoder:
         """Name and arguments by the call's id."""
         self.usage: TokenUsage | None = None
         self.is_resting = False
-        """Whether the run waits for its tasks: it goes on, and so does the answer."""
+        """Whether the run waits for its tasks: it will resume, and the answer continues."""
         self.is_formed = False
-        """Whether the client wants a form: then only the text that fits is an answer."""
+        """Whether the client asked for a schema: then only a text that fits it is the answer."""
         self.held = ""
-        """Text that may still turn out not to fit."""
+        """Text that may not fit the schema, and is held back."""
 
     def encode(self, event: ev.AgentEvent) -> Sequence[bytes]:
-        """The frames that an event makes."""
+        """Encode an event as frames."""
         self.lines = []
         handle = self.HANDLERS.get(type(event))
         if isinstance(event, ev.RunFinish) and event.awaits_tasks:
@@ -50,7 +50,7 @@ class AnswerEncoder:
         return self.lines
 
     async def read(self, activation: "Activation") -> None:
-        """Hear a whole answer whose frames nobody wants."""
+        """Read a whole answer without sending its frames."""
         for event in activation.before:
             self.encode(event)
         async for batch in activation.batches():
@@ -62,7 +62,7 @@ class AnswerEncoder:
         return self.calls.setdefault(call_id, {"name": name, "arguments": "{}"})
 
     def counted(self, sent: str, said: str) -> dict[str, Any]:
-        """The tokens, under the names that an API has for what is sent and said."""
+        """The token usage, with the API's names for input and output."""
         usage = self.usage or TokenUsage()
         cached, written = usage.cache_read_tokens or 0, usage.cache_creation_tokens or 0
         return {
@@ -74,22 +74,22 @@ class AnswerEncoder:
         }
 
     def hear_call(self, event: ev.ToolCallReady) -> None:
-        """Keep what is called with what."""
+        """Store the name and the arguments of a call."""
         self.calls[event.id] = {"name": event.name, "arguments": as_text(event.arguments or {})}
 
     def count(self, event: ev.InferenceComplete) -> None:
-        """Count tokens."""
+        """Add up the token usage."""
         self.usage = (self.usage or TokenUsage()).plus(event.usage)
 
     def holds(self, event: TextDelta | ReasoningDelta) -> bool:
-        """Keep text back until it is known whether it is the answer; True if it is kept."""
+        """Hold text back until it is known whether it is the answer; True if it was held."""
         if self.is_formed and isinstance(event, TextDelta):
             self.held += event.delta
             return True
         return False
 
     def fitting(self, termination: Termination) -> TextDelta | None:
-        """The text that was held back, if it is the answer."""
+        """Take the text that was held back, if it is the answer."""
         held, self.held, self.is_formed = self.held, "", False
         is_over = not isinstance(termination, Suspended | Failed)
         return TextDelta(delta=held) if held and is_over else None
@@ -98,9 +98,9 @@ class AnswerEncoder:
 
 
 class Activation:
-    """The first answer in a stream; a run that goes on later, because it was asked, does not show.
+    """The first answer in a stream; what the run does after it is resumed is not included.
 
-    With `is_later` what came before is an earlier answer, also if the run only waited for tasks.
+    With `is_later` the events before are an earlier answer, even if the run waited for its tasks.
     """
 
     def __init__(self, stream: EventStream, *, is_later: bool = False) -> None:
@@ -112,7 +112,7 @@ class Activation:
         self.on_drop: Callable[[], None] | None = None
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
-        """Yield what happens, in order, until the answer is whole."""
+        """Yield the events in order, until the answer is complete."""
         self._stream.on_drop = self.on_drop
         async with aclosing(self._stream.batches()) as batches:
             async for batch in batches:
@@ -122,17 +122,17 @@ class Activation:
                     return
 
     def close(self) -> None:
-        """Let go of the stream."""
+        """Close the stream."""
         self._stream.close()
 
 
 def is_last(event: ev.AgentEvent) -> bool:
-    """Whether an answer is whole, or nothing more of it can be seen."""
+    """Whether an answer is complete with this event, or cannot be read any further."""
     return ev.ends_stream(event) or isinstance(event, ev.ErrorEvent)
 
 
 def ending_of(termination: Termination) -> tuple[str, dict[str, Any]]:
-    """A response's status, and the fields that say why."""
+    """The status of a response, and the fields that explain it."""
     match termination:
         case Failed(message=message):
             return "failed", {"error": {"code": "server_error", "message": message}}
@@ -148,12 +148,12 @@ def ending_of(termination: Termination) -> tuple[str, dict[str, Any]]:
 
 
 def outside_id(call_id: str, run_id: str) -> str:
-    """What a client calls a tool call: it leads back to the run."""
+    """The client's id of a tool call; it contains the run's id."""
     return f"{call_id}~{run_id}"
 
 
 def form_of(ticket: SuspendTicket, call: dict[str, str]) -> dict[str, str]:
-    """A call as its client answers it: one that asks by a form has that in place of arguments."""
+    """The call as the client gets it; a question by form has the form as arguments."""
     asked = ticket.suspension
     if asked.response_schema is None:
         return call
@@ -162,10 +162,10 @@ def form_of(ticket: SuspendTicket, call: dict[str, str]) -> dict[str, str]:
 
 
 def inside_id(call_id: str) -> str:
-    """What a run calls a tool call that a client names."""
+    """The run's id of a tool call, from the client's id."""
     return call_id.rpartition("~")[0] or call_id
 
 
 def as_text(value: Any) -> str:
-    """A value as it is read: text as it is, everything else as JSON."""
+    """Return text as it is, everything else as JSON."""
     return value if isinstance(value, str) else encode_json(value).decode()

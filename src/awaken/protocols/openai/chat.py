@@ -13,11 +13,11 @@ from .starting import begin, check_model, named_thread, thread_header
 from .wire import CreateChat
 
 NO_RETRY = ((b"x-should-retry", b"false"),)
-"""A run that failed may have done something: clients must not repeat it by themselves."""
+"""A failed run may have had effects: clients must not retry it automatically."""
 
 
 async def create_completion(call: RouteCall) -> Reply:
-    """Ask an agent in a chat."""
+    """Run an agent in a chat."""
     body: CreateChat = call.body
     limit = body.max_completion_tokens or body.max_tokens
     options = OpenAiOptions(limit, body.reasoning_effort, body.response_format)
@@ -41,12 +41,12 @@ async def create_completion(call: RouteCall) -> Reply:
 
 
 async def list_models(call: RouteCall) -> Reply:
-    """The agents, as models."""
+    """List the agents as models."""
     return as_json({"object": "list", "data": [_model(id_) for id_ in await call.view.agents()]})
 
 
 async def get_model(call: RouteCall) -> Reply:
-    """One agent, as a model."""
+    """Get one agent as a model."""
     model_id = call.path["model_id"]
     await check_model(call, model_id)
     return as_json(_model(model_id))

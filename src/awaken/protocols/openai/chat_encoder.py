@@ -1,7 +1,7 @@
-"""Chat Completions' view of a run: one message, and the calls that the client must answer.
+"""Encodes a run for Chat Completions: one message, and the calls that the client must answer.
 
-The texts of several steps are one text with a blank line between them. Chat knows no approvals:
-a run that waits for one says so, and is decided over any other protocol.
+The texts of several steps are joined with a blank line. Chat has no approvals: the answer says
+that the run waits for one, which another protocol can decide.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from .answer import AnswerEncoder, Handlers, ending_of, form_of, outside_id
 from .wire import error_body
 
 CANCELLED = ev.ErrorEvent(message="The run was cancelled.", code="cancelled")
-"""What was said up to then is in the thread; chat has no word for an answer that was stopped."""
+"""The text so far is in the thread; chat has no status for a cancelled answer."""
 
 
 class ChatEncoder(AnswerEncoder):
@@ -31,7 +31,7 @@ class ChatEncoder(AnswerEncoder):
         self._begin()
 
     def document(self) -> dict[str, Any]:
-        """The completion, once the run has ended or waits."""
+        """The completion, when the run has ended or waits."""
         message: dict[str, Any] = {"role": "assistant", "content": self._text or None}
         if self._reasoning:
             message["reasoning_content"] = self._reasoning
@@ -79,7 +79,7 @@ class ChatEncoder(AnswerEncoder):
         self._asked.append(call)
 
     def _reset(self, _: ev.StreamReset) -> None:
-        # What was streamed cannot be taken back; the next attempt begins a new paragraph.
+        # Streamed text cannot be discarded; the next attempt begins a new paragraph.
         self._text, self.held = self._text[: self._step_text], ""
 
     def _finish(self, event: ev.RunFinish) -> None:

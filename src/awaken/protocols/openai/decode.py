@@ -1,4 +1,4 @@
-"""From OpenAI's requests to ours."""
+"""Decodes OpenAI requests into run requests."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -24,12 +24,12 @@ _ROLES["developer"] = Role.SYSTEM
 _EFFORTS = {str(it): it for it in inference.Effort}
 _EFFORTS |= {"minimal": inference.Effort.LOW, "xhigh": inference.Effort.MAX}
 _OURS = ("mcp_", "reasoning", "item_reference")
-"""Answers to approvals, and items of earlier responses that say nothing when they come back."""
+"""Answers to approvals, and items of earlier responses that add nothing when sent back."""
 _ANY_OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
 
 class OpenAiOptions(NamedTuple):
-    """What the two APIs have different names for."""
+    """The options that the two APIs name differently."""
 
     max_tokens: int | None
     effort: str | None
@@ -39,17 +39,16 @@ class OpenAiOptions(NamedTuple):
 def request_of(
     body: Asking, thread_id: str | None, items: Input, options: OpenAiOptions
 ) -> runs.RunRequest:
-    """What a client wants to be run, with all the messages that it sends.
+    """Build the run request of a client, with all the messages that it sends.
 
     Raises:
-        Problem: There is something in it that no agent could heed.
+        HttpError: It has a field or an item that is not supported.
     """
-    thinking, warmth = _EFFORTS.get(options.effort or ""), body.temperature
     overrides = inference.InferenceOverride(
-        temperature=warmth,
+        temperature=body.temperature,
         top_p=body.top_p,
         max_tokens=options.max_tokens,
-        reasoning_effort=thinking,
+        reasoning_effort=_EFFORTS.get(options.effort or ""),
     )
     functions = tuple(map(_frontend_tool, body.tools or ()))
     return runs.RunRequest(
@@ -65,7 +64,7 @@ def request_of(
 
 
 def _output_schema(wanted: Format | None) -> dict[str, Any] | None:
-    """The schema that the answer must fit; any JSON object fits the plainest one."""
+    """The schema that the answer must fit; `json_object` accepts any object."""
     if wanted is None or wanted.type == "text":
         return None
     if wanted.type == "json_object":
@@ -77,7 +76,7 @@ def _output_schema(wanted: Format | None) -> dict[str, Any] | None:
 
 
 def _tool_choice(given: Any) -> str | None:
-    """What the first answer must call: the name of a function, `required` or `none`."""
+    """The tool choice of the first answer: the name of a function, `required` or `none`."""
     if given in (None, "auto"):
         return None
     if given in ("none", "required"):
@@ -91,10 +90,10 @@ def _tool_choice(given: Any) -> str | None:
 
 
 def approvals_of(items: Input) -> Mapping[str, ToolCallResume]:
-    """What is approved and what is not, by the ids of the requests.
+    """Read the answers to approvals, by the ids of their requests.
 
     Raises:
-        Problem: An answer neither approves nor declines, or contradicts another one.
+        HttpError: An answer neither approves nor declines, or contradicts another one.
     """
     given = [] if isinstance(items, str) else items
     answers = [item for item in given if item.type == "mcp_approval_response"]
@@ -111,8 +110,8 @@ def _approval(item: Item) -> ToolCallResume:
         raise bad_request(f"Approval '{item.approval_request_id}': `approve` must be a boolean.")
     action = DecisionAction.RESUME if item.approve else DecisionAction.CANCEL
     result = {"approved": bool(item.approve), "reason": item.reason}
-    told = ToolCallResume(decision_id="", action=action, result=result, reason=item.reason)
-    return msgspec.structs.replace(told, remember=remember_of(item.remember))
+    decision = ToolCallResume(decision_id="", action=action, result=result, reason=item.reason)
+    return msgspec.structs.replace(decision, remember=remember_of(item.remember))
 
 
 def _messages(items: Sequence[Item]) -> Iterator[Message]:
@@ -121,12 +120,12 @@ def _messages(items: Sequence[Item]) -> Iterator[Message]:
             case "function_call", _:
                 yield assistant((), [_call(item.call_id, item.name, item.arguments)])
             case "mcp_approval_request", _:
-                # What stands before it was said before; its answer is no message.
+                # It marks the messages before it as history; its answer is not a message.
                 yield assistant((), [_call(item.id, item.name, item.arguments)])
             case "function_call_output", _:
                 yield tool_answer(item.call_id or "", _only_text(item.output))
             case "mcp_call", _ if item.id:
-                # The agent's own tools: what they did belongs to the history that comes back.
+                # The results of the agent's own tools belong to the history.
                 yield assistant((), [_call(item.id, item.name, item.arguments)])
                 yield tool_answer(item.id, _only_text(item.output) or _fault(item.error))
             case "message", "tool":
@@ -149,7 +148,7 @@ def _frontend_tool(tool: OpenAiTool) -> tools.ToolDescriptor:
 
 
 def is_own_call(call_id: str | None) -> bool:
-    """Whether a call is one of the agent's own tools, as the history of a client names it."""
+    """Whether a call in a client's history is of one of the agent's own tools."""
     return (call_id or "").startswith("mcp_")
 
 
@@ -197,7 +196,7 @@ def _block(part: OpenAiPart) -> ContentBlock:
 
 
 def _file(given: str | None, media_type: str, kind: str, title: str | None = None) -> ContentBlock:
-    """A file from a web address, a data URI, or bare base64."""
+    """Build content from a web address, a data URI, or plain base64."""
     if not given:
         raise bad_request("Send media as a URL or as data; uploaded files are not known here.")
     return (linked if ":" in given else inline)(given, media_type, title, kind)

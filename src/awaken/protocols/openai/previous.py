@@ -1,7 +1,7 @@
-"""Going on from a response: where it ended in its thread, and whether the thread ended there.
+"""Continues from a response: finds where it ended in its thread, and whether the thread did too.
 
-Two requests that go on from one response are two branches: the first may go on with the thread, if
-nothing came after the response; every other one gets a branch that leaves the thread there.
+Two requests that continue from one response are two branches. The first may use the thread itself,
+if nothing came after the response; every other one gets a fork of the thread at that point.
 """
 
 from contextlib import suppress
@@ -24,12 +24,12 @@ EVENTS_MAX = 1_000_000
 
 
 class Previous(msgspec.Struct, frozen=True, kw_only=True):
-    """A response that is over, and its thread as it was when it was looked at."""
+    """A response that has ended, and its thread at the time of the request."""
 
     run: RunRecord
     thread: Thread
     message_ids: frozenset[str]
-    """What it said."""
+    """The messages of the response."""
     is_newest: bool
     """Whether nothing came after it."""
 
@@ -40,17 +40,17 @@ class Previous(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def find_previous(call: RouteCall, run_id: str, after: int | None) -> Previous:
-    """Look where a response ended.
+    """Find where a response ended.
 
     Raises:
-        UnknownRun: There is no such response, or it belongs to somebody else.
-        Problem: It has not ended.
+        UnknownRun: There is no such response, or it belongs to another tenant.
+        HttpError: It has not ended.
     """
     run = await call.view.run(run_id)
     thread = await call.view.thread(run.thread_id)
     said: set[str] = set()
     end = thread.event_seq if run.run_id == thread.latest_run_id else -1
-    # What the log has forgotten is over, and was the whole run.
+    # If the log was purged, the run has ended, and was one response.
     with suppress(CursorExpired):
         end = await _read(call, run, after, said)
     return Previous(
@@ -62,7 +62,7 @@ async def find_previous(call: RouteCall, run_id: str, after: int | None) -> Prev
 
 
 async def _read(call: RouteCall, run: RunRecord, after: int | None, said: set[str]) -> int:
-    """Collect the messages of a response; returns where in the log it ends."""
+    """Collect the messages of a response; returns its end in the log."""
     for item in await call.view.run_events(run.run_id, after or 0, EVENTS_MAX):
         match item.event:
             case ev.StepStart(message_id=id_) | ev.ToolCallDone(message_id=id_):
@@ -76,7 +76,7 @@ async def _read(call: RouteCall, run: RunRecord, after: int | None, said: set[st
 
 
 async def last_message(call: RouteCall, previous: Previous) -> str | None:
-    """The last message of a response, else the last one that it was given."""
+    """The last message of a response, else the last one of its input."""
     run, query = previous.run, MessageQuery(limit=LIMIT_MAX, order=Order.DESC)
     query = msgspec.structs.replace(query, run_id=run.run_id)
     given: MessageRecord | None = None

@@ -1,4 +1,4 @@
-"""`/v1/responses`: ask, look, follow, cancel."""
+"""`/v1/responses`: create, get, stream and cancel responses."""
 
 import re
 from typing import Annotated, Any
@@ -30,7 +30,7 @@ _ID = re.compile(r"resp_(.+?)(?:~([0-9]{1,15}))?", re.DOTALL)
 
 
 class FollowQuery(Record, frozen=True, kw_only=True):
-    """How to look at a response."""
+    """How to get a response."""
 
     stream: bool = False
     starting_after: Annotated[int, msgspec.Meta(ge=-1)] = -1
@@ -38,7 +38,7 @@ class FollowQuery(Record, frozen=True, kw_only=True):
 
 
 async def create_response(call: RouteCall) -> Reply:
-    """Ask an agent."""
+    """Run an agent, and answer with its response."""
     body: CreateResponse = call.body
     effort = body.reasoning.effort if body.reasoning else None
     format_ = body.text.format if body.text else None
@@ -59,7 +59,7 @@ async def create_response(call: RouteCall) -> Reply:
         "background": bool(body.background),
         "tools": [msgspec.to_builtins(tool) for tool in body.tools or ()],
         "tool_choice": "auto" if body.tool_choice is None else body.tool_choice,
-        "text": {"format": _echoed(format_)},
+        "text": {"format": _echo_format(format_)},
     }
     encoder = ResponsesEncoder(frame, begun.run_id)
     encoder.is_formed = asked.output_schema is not None
@@ -73,9 +73,9 @@ async def create_response(call: RouteCall) -> Reply:
 
 
 async def get_response(call: RouteCall) -> Reply:
-    """Look at a response, or follow it from any place on."""
+    """Get a response, or stream it from any position."""
     query: FollowQuery = call.query
-    run, after = await _found(call)
+    run, after = await _find_response(call)
     if not query.stream:
         return await _snapshot(call, run, after)
     latest = call.cursor()
@@ -84,7 +84,7 @@ async def get_response(call: RouteCall) -> Reply:
     encoder = _encoder(call, run, query.starting_after)
     encoder.is_formed = await _is_formed(call, run)
     if latest is not None:
-        # Cursors of other wires hold here too; what the response said before them is caught up.
+        # Cursors of other protocols are valid here; the encoder catches up with earlier events.
         latest = max(latest, run.log_start if after is None else after)
         await call.view.events(run.thread_id, latest, 1)
         await stream.skip_to(latest)
@@ -92,8 +92,8 @@ async def get_response(call: RouteCall) -> Reply:
 
 
 async def cancel_response(call: RouteCall) -> Reply:
-    """Cancel the run; what it had said by then is kept."""
-    run, after = await _found(call)
+    """Cancel the run; its messages are kept."""
+    run, after = await _find_response(call)
     if await call.view.cancel_run(run.run_id):
         try:
             await call.view.wait(run.run_id, CANCEL_MS)
@@ -103,15 +103,15 @@ async def cancel_response(call: RouteCall) -> Reply:
 
 
 async def delete_response(call: RouteCall) -> Reply:
-    """Refuse: a response is part of its thread, and goes with it."""
-    run, _ = await _found(call)
-    message = f"A response goes with its thread: DELETE /v1/threads/{run.thread_id}."
+    """Refuse: a response is part of its thread, and is deleted with it."""
+    run, _ = await _find_response(call)
+    message = f"A response is deleted with its thread: DELETE /v1/threads/{run.thread_id}."
     raise HttpError(405, "not_deletable", message, ((b"allow", b"GET"),))
 
 
 async def list_input_items(call: RouteCall) -> Reply:
-    """The messages that the run was given; none for a response that follows answers."""
-    run, after = await _found(call)
+    """List the run's input messages; none for a response that follows answers."""
+    run, after = await _find_response(call)
     first, last = run.input.from_seq or 1, run.input.to_seq or 0
     query = queries.MessageQuery(after=first - 1, before=last + 1, limit=queries.LIMIT_MAX)
     page = await call.view.messages(run.thread_id, query)
@@ -122,34 +122,34 @@ async def list_input_items(call: RouteCall) -> Reply:
 
 
 async def _place(call: RouteCall, body: CreateResponse) -> tuple[str | None, Previous | None]:
-    """The thread that the request names, or the response that it goes on from."""
+    """The thread that the request names, or the response that it continues."""
     named = body.conversation
     if body.previous_response_id is None:
         known = named.get("id", "") if isinstance(named, dict) else named
         return named_thread(call) if known is None else known, None
     if named is not None:
         raise bad_request("Send previous_response_id or conversation, not both.")
-    return None, await find_previous(call, *_parsed(body.previous_response_id))
+    return None, await find_previous(call, *_parse_response_id(body.previous_response_id))
 
 
-def _echoed(wanted: Format | None) -> dict[str, Any]:
-    """The form of the answer, with the fields that the API has for it."""
+def _echo_format(wanted: Format | None) -> dict[str, Any]:
+    """The requested format, with the fields of the API."""
     if wanted is None or wanted.type != "json_schema":
         return {"type": "text" if wanted is None else wanted.type}
     shown = {"type": wanted.type, "name": wanted.name, "schema": wanted.schema}
     return shown | {"description": wanted.description, "strict": wanted.strict}
 
 
-async def _found(call: RouteCall) -> tuple[runs.RunRecord, int | None]:
-    run_id, after = _parsed(call.path["response_id"])
+async def _find_response(call: RouteCall) -> tuple[runs.RunRecord, int | None]:
+    run_id, after = _parse_response_id(call.path["response_id"])
     run = await call.view.run(run_id)
     if after is not None and after > (await call.view.thread(run.thread_id)).event_seq:
         raise HttpError(404, "response_not_found", "There is no such response.")
     return run, after
 
 
-def _parsed(response_id: str) -> tuple[str, int | None]:
-    """The run of a response, and where in the log it begins."""
+def _parse_response_id(response_id: str) -> tuple[str, int | None]:
+    """Parse a response id: the run, and the start of the response in the log."""
     found = _ID.fullmatch(response_id)
     if found is None:
         raise HttpError(404, "response_not_found", f"There is no response '{response_id}'.")
@@ -157,7 +157,7 @@ def _parsed(response_id: str) -> tuple[str, int | None]:
 
 
 async def _snapshot(call: RouteCall, run: runs.RunRecord, after: int | None) -> Reply:
-    """The response as far as the log knows it."""
+    """Build the response from the log."""
     encoder = _encoder(call, run)
     encoder.is_formed = await _is_formed(call, run)
     for item in await call.view.run_events(run.run_id, 0, EVENTS_MAX):
@@ -173,7 +173,7 @@ async def _snapshot(call: RouteCall, run: runs.RunRecord, after: int | None) -> 
 
 
 async def _is_formed(call: RouteCall, run: runs.RunRecord) -> bool:
-    """Whether a form was asked for; what was queued tells it, whoever looks."""
+    """Whether the request asked for a schema; read from the queued request."""
     query = queries.DispatchQuery(thread_id=run.thread_id, limit=queries.LIMIT_MAX)
     while run.run_mode is RunMode.BACKGROUND:
         page = await call.view.dispatches(query)

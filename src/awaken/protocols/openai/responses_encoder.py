@@ -1,8 +1,8 @@
-"""The Responses API's view of a run: its output items, and the events that build them.
+"""Encodes a run for the Responses API: its output items, and the events that build them.
 
-Each character of text counts in the sequence numbers, so that they are the same however the text
-was cut into pieces: a client that was cut off anywhere gets exactly the rest. A model that starts
-a turn again leaves its item behind as incomplete.
+Each character of text counts in the sequence numbers, so that they do not depend on how the text
+was split: a client that was disconnected anywhere gets exactly the rest. When a model restarts a
+turn, its previous item stays as incomplete.
 """
 
 from collections.abc import Mapping
@@ -21,19 +21,19 @@ _BLANK: Item = {
     "object": "response", "error": None, "incomplete_details": None, "parallel_tool_calls": True,
     "tool_choice": "auto", "tools": [], "store": True, "text": {"format": {"type": "text"}},
 }  # fmt: skip
-"""What every response has, unless it has something else."""
+"""The default fields of a response."""
 
 
 class _TextKind(NamedTuple):
-    """How one kind of text is shown."""
+    """The encoding of one kind of text."""
 
     prefix: str
-    """Of its item's id."""
+    """The prefix of its item's id."""
     name: str
     item: Item
     part: Item
     extra: Item
-    """What each of its events and its part have besides the text."""
+    """Further fields of its events and its part."""
 
     def part_of(self, text: str) -> Item:
         """The content of its item."""
@@ -58,7 +58,7 @@ class ResponsesEncoder(AnswerEncoder):
         self.forget()
 
     def forget(self, status: str = "queued") -> None:
-        """Begin anew: what came so far belongs to earlier responses of the run."""
+        """Start again: the events so far belong to earlier responses of the run."""
         self._status = status
         self._output: list[Item] = []
         self._open: tuple[_TextKind, Item] | None = None
@@ -69,13 +69,13 @@ class ResponsesEncoder(AnswerEncoder):
         self.usage, self.is_resting = None, False
 
     def document(self) -> dict[str, Any]:
-        """The response as it stands."""
+        """The current response."""
         usage = self.usage and self.counted("input", "output")
-        stand = {"status": self._status, "output": list(self._output), "usage": usage}
-        return {**_BLANK, **self.frame, **stand, **self._why}
+        state = {"status": self._status, "output": list(self._output), "usage": usage}
+        return {**_BLANK, **self.frame, **state, **self._why}
 
     def _begin(self, _: ev.RunStart | None = None) -> None:
-        # What the run did before it was suspended belongs to an earlier response.
+        # Events before a suspension belong to an earlier response.
         self.forget("in_progress")
         self._emit("response.created", response=self.document())
         self._emit("response.in_progress", response=self.document())
@@ -126,8 +126,11 @@ class ResponsesEncoder(AnswerEncoder):
             self._approvals.pop(event.id, None)
             call = form_of(ticket, call)
             item = {"id": self._item_id("fc"), "type": "function_call", "call_id": public, **call}
-            told = "response.function_call_arguments"
-            pieces = (f"{told}.delta", {"delta": call["arguments"]}), (f"{told}.done", call)
+            event_name = "response.function_call_arguments"
+            pieces = (
+                (f"{event_name}.delta", {"delta": call["arguments"]}),
+                (f"{event_name}.done", call),
+            )
             self._show({**item, "status": "completed"}, {"arguments": ""}, *pieces)
         else:
             public = outside_id(event.ticket_id or event.id, self.run_id)
@@ -137,26 +140,26 @@ class ResponsesEncoder(AnswerEncoder):
             self._show(item, {})
 
     def _resume(self, event: ev.ToolCallResumed) -> None:
-        # What a client answered itself it knows; only approved calls are shown.
+        # The client knows its own answers; only approved calls are shown.
         if event.target_id in self._approvals:
             error = event.result.get("error") if isinstance(event.result, dict) else None
             error = error or (event.result if event.is_declined else None)
             self._show_call(event.target_id, event.result, error and as_text(error))
 
     def _show_call(self, call_id: str, result: Any, error: str | None) -> None:
-        """Show a call of one of the agent's own tools, with how it went."""
+        """Show a call of one of the agent's own tools, with its outcome."""
         call = self.call_of(call_id)
         fault = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": error}]}
         approval, label = self._approvals.pop(call_id, None), self.frame["model"]
         item = {"id": self._item_id("mcp"), "type": "mcp_call", "server_label": label, **call}
         item |= {"approval_request_id": approval, "status": "failed" if error else "completed"}
         item |= {"output": None if error else as_text(result), "error": fault if error else None}
-        told = "response.mcp_call_arguments.done", {"arguments": call["arguments"]}
+        event_name = "response.mcp_call_arguments.done", {"arguments": call["arguments"]}
         ended: tuple[str, Item] = f"response.mcp_call.{item['status']}", {}
-        self._show(item, {"output": None, "error": None}, told, ended)
+        self._show(item, {"output": None, "error": None}, event_name, ended)
 
     def _show(self, item: Item, blank: Item, *pieces: tuple[str, Item]) -> None:
-        """Show an item that is whole at once; `blank` is what it lacks at first."""
+        """Show an item that is complete at once; `blank` replaces fields that come later."""
         begun = {**item, **blank, "status": "in_progress"} if blank else item
         self._emit("response.output_item.added", **self._at(), item=begun)
         for type_, fields in pieces:
@@ -181,7 +184,7 @@ class ResponsesEncoder(AnswerEncoder):
         self._emit(f"response.{name}", response=self.document())
 
     def _fail(self, event: ev.ErrorEvent) -> None:
-        # It has no number of its own: a client that attaches again misses nothing.
+        # It uses no sequence number, so that a client that attaches again misses nothing.
         self._number, self._after = self._number - 1, -2
         self._emit("error", code=event.code, message=event.message, param=None)
 

@@ -1,4 +1,4 @@
-"""Everything that OpenAI clients can ask for."""
+"""The routes for OpenAI clients."""
 
 from typing import Any
 

@@ -1,10 +1,10 @@
-"""From a request to a run, and which thread it is for.
+"""Starts or resumes a run for a request, and finds its thread.
 
-The one that it names (`conversation`, `X-Thread-Id`), where only what comes after the last answer
-is new; with `previous_response_id` that of the response, or a branch; else that of the waiting run
-whose calls it answers, for call ids end with `~` and the run's id; else a new one, which begins
-with the client's history. A run that waits takes all its answers at once, or none. Each reply names
-its thread in `X-Thread-Id`. Everything is stored, whatever `store` says.
+The thread is the one that the request names (`conversation`, `X-Thread-Id`), where only messages
+after the last answer are new; with `previous_response_id` that of the response, or a fork; else
+that of the waiting run whose calls it answers (call ids end with `~` and the run's id); else a new
+one with the client's history. A waiting run takes all its answers at once, or none. Each reply
+names its thread in `X-Thread-Id`. Everything is stored, whatever `store` says.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,29 +35,29 @@ from .previous import Previous, last_message
 from .wire import bad_request
 
 RUNS_MAX = 20
-"""How many runs the answers of one request may name; all but one of them are over."""
+"""How many runs the answers of one request may name; at most one of them still waits."""
 Answers = Mapping[str, ToolCallResume]
-"""What a client answers, by the ids that it has for calls and approvals."""
+"""The client's answers, by its ids of calls and approvals."""
 
 Begun = tuple[StartedRun, int | None]
-"""A run that answers, and where in the log its answer begins; None is the run's beginning."""
+"""A run, and the start of its answer in the log; None is the start of the run."""
 
 
 def thread_header(thread_id: str) -> tuple[tuple[bytes, bytes]]:
-    """Tells a client which thread it talks on."""
+    """The header that names the thread of a reply."""
     return ((b"x-thread-id", quote(thread_id).encode()),)
 
 
 def named_thread(call: RouteCall) -> str | None:
-    """The thread that a client wants to talk on."""
+    """The thread that the client names in a header."""
     return unquote(call.headers.get("x-thread-id", "")) or None
 
 
 async def check_model(call: RouteCall, model_id: str) -> None:
-    """Refuse a model that is no agent.
+    """Refuse a model that is not an agent.
 
     Raises:
-        Problem: There is no such agent.
+        HttpError: There is no such agent.
     """
     try:
         await call.view.agent(model_id)
@@ -73,40 +73,40 @@ async def begin(
     mode: InputMode,
     previous: Previous | None = None,
 ) -> Begun:
-    """Start a run now or queue it, or let one go on that waits for the answers.
+    """Start a run or queue it, or resume a run that waits for the answers.
 
     Raises:
-        Problem: The request makes no sense, or answers are missing.
+        HttpError: The request has nothing new, or answers are missing.
         AwakenError: The run cannot be started; nothing was written.
     """
     view = call.view
     await check_model(call, asked.agent_id or "")
-    history, results, fresh = _divided(asked.messages)
+    history, results, fresh = _split_messages(asked.messages)
     outputs = {it.tool_call_id or "": _output(it) for it in results}
     answers = {**outputs, **approvals}
     if previous is not None:
         if previous.waits:
             with suppress(errors.AlreadyDecided, errors.InvalidResume):
-                return await _go_on(call, previous.run, (outputs, approvals), fresh)
+                return await _resume_run(call, previous.run, (outputs, approvals), fresh)
         if not (fresh or results):
             raise bad_request("There is nothing new.")
-        if instructions and not await _is_told(call, previous.thread.id, instructions):
+        if instructions and not await _has_instructions(call, previous.thread.id, instructions):
             fresh = [system(instructions), *fresh]
         asked = replace(asked, messages=tuple(fresh))
         given = {inside_id(it.tool_call_id or ""): it.text for it in results}
         return await _continue(call, asked, previous, given, mode)
     thread = None if asked.thread_id is None else await view.find_thread(asked.thread_id)
-    waiting = await _waiting(call, thread, answers if asked.thread_id is None else ())
+    waiting = await _find_waiting_run(call, thread, answers if asked.thread_id is None else ())
     if waiting is not None:
-        return await _go_on(call, waiting, (outputs, approvals), fresh)
+        return await _resume_run(call, waiting, (outputs, approvals), fresh)
     is_kept = asked.thread_id is None and bool(history)
     if (results and not is_kept) or not (fresh or results):
         named = ", ".join(islice(answers, 5)) or "it"
         raise bad_request(f"There is nothing new; no call waits for {named}.")
     if is_kept:
-        asked = await view.begin_thread(_sound([*history, *results]), asked)
+        asked = await view.begin_thread(_pair_results([*history, *results]), asked)
     on = asked.thread_id
-    if instructions and not (on and await _is_told(call, on, instructions)):
+    if instructions and not (on and await _has_instructions(call, on, instructions)):
         fresh = [system(instructions), *fresh]
     asked = replace(asked, messages=tuple(fresh))
     return await _start(call, asked, mode), None
@@ -119,11 +119,11 @@ async def _continue(
     answers: Mapping[str, str],
     mode: InputMode,
 ) -> Begun:
-    """Go on with the thread where nothing came after the response, else with a branch of it."""
+    """Continue the thread if nothing came after the response, else a fork of it."""
     view, thread = call.view, previous.thread
     if previous.is_newest and not answers and mode is not InputMode.QUEUE:
         here = replace(asked, thread_id=thread.id, expected_messages=thread.message_count)
-        # Another request may go on from the same response at this very moment.
+        # Another request may continue from the same response at the same moment.
         with suppress(errors.ThreadBusy, errors.VersionConflict):
             return await view.start(here), None
     end = await last_message(call, previous)
@@ -144,8 +144,8 @@ async def _start(call: RouteCall, asked: RunRequest, mode: InputMode) -> Started
     return StartedRun(run_id=receipt.run_id, thread_id=receipt.thread_id, stream=stream)
 
 
-def _divided(messages: Sequence[Message]) -> tuple[list[Message], ...]:
-    """The history up to the last answer, then the results and the messages that are new."""
+def _split_messages(messages: Sequence[Message]) -> tuple[list[Message], ...]:
+    """Split messages into the history up to the last answer, new results and new messages."""
     end = max((at for at, it in enumerate(messages, 1) if _is_past(it)), default=0)
     results = [it for it in messages[end:] if it.role is Role.TOOL]
     fresh = [it for it in messages[end:] if it.role is not Role.TOOL]
@@ -158,14 +158,14 @@ def _is_past(message: Message) -> bool:
 
 
 def _output(message: Message) -> ToolCallResume:
-    """What a client's tool gave: text, by this protocol, which the model reads as it is."""
+    """Read the output of a client's tool; in this protocol it is always text."""
     return ToolCallResume(decision_id="", result=message.text, is_text=True)
 
 
-async def _waiting(
+async def _find_waiting_run(
     call: RouteCall, thread: Thread | None, answers: Iterable[str]
 ) -> RunRecord | None:
-    """The run that waits: on the thread that is named, else the one that the answers name."""
+    """Find the waiting run: on the named thread, else the one that the answers name."""
     named = {name.rpartition("~")[2] for name in answers if "~" in name}
     if len(named) > RUNS_MAX:
         raise bad_request(f"The outputs are for more than {RUNS_MAX} responses; send one's.")
@@ -177,7 +177,7 @@ async def _waiting(
     return None
 
 
-async def _go_on(
+async def _resume_run(
     call: RouteCall, waiting: RunRecord, answers: tuple[Answers, Answers], fresh: list[Message]
 ) -> Begun:
     view, run_id = call.view, waiting.run_id
@@ -194,10 +194,10 @@ async def _go_on(
 def _decision(
     call: RouteCall, ticket: Ticket, outputs: Answers, approvals: Answers
 ) -> ToolCallResume:
-    """What was said to a ticket: outputs answer calls, and approvals the tickets that ask for them.
+    """Find the answer to a ticket: outputs answer calls, approvals answer approval requests.
 
-    An answer to a ticket that is shown as a call has to be its output, by the call's id; no output
-    answers a ticket that is shown as an approval.
+    A ticket that is shown as a call is answered by an output with the call's id; an output never
+    answers a ticket that is shown as an approval request.
     """
     is_answer = ticket.asked is Asks.ANSWER
     own = ticket.call_id if is_answer else ticket.ticket_id
@@ -213,15 +213,15 @@ def _decision(
     return given
 
 
-async def _is_told(call: RouteCall, thread_id: str, instructions: str) -> bool:
-    """Whether the thread has the instructions from an earlier turn."""
+async def _has_instructions(call: RouteCall, thread_id: str, instructions: str) -> bool:
+    """Whether the thread has these instructions from an earlier turn."""
     query = queries.MessageQuery(order=queries.Order.DESC, limit=queries.LIMIT_MAX)
     known = [it.message for it in (await call.view.messages(thread_id, query)).items]
     return any(it.role is Role.SYSTEM and it.text == instructions for it in known)
 
 
-def _sound(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """The history, in which each call has its one result right behind it, without the rest."""
+def _pair_results(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Put each call's result right after it; calls and results without a partner are dropped."""
     results = {it.tool_call_id: it for it in messages if it.role is Role.TOOL}
     sound: list[Message] = []
     for message in messages:

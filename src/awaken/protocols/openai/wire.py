@@ -1,6 +1,6 @@
-"""What OpenAI clients send, and how they are refused.
+"""The requests of OpenAI clients, and the errors that they get.
 
-Fields that an agent cannot heed are left out, and so ignored.
+Fields that have no meaning for an agent are left out, and so ignored.
 """
 
 from typing import Annotated, Any, Literal
@@ -14,7 +14,7 @@ from awaken.transport.problems import HttpError
 
 
 class Media(Record, frozen=True, kw_only=True):
-    """A picture, a file or a sound inside a part of a chat message."""
+    """An image, a file or audio inside a part of a chat message."""
 
     url: str | None = None
     file_data: str | None = None
@@ -58,7 +58,7 @@ class OpenAiTool(Function, frozen=True, kw_only=True):
 class Item(Record, frozen=True, kw_only=True):
     """One item of a Responses input, or one message of a chat.
 
-    Clients send back what they got, also fields that are null.
+    Clients send back items that they received, including null fields.
     """
 
     type: str = "message"
@@ -73,7 +73,7 @@ class Item(Record, frozen=True, kw_only=True):
     approval_request_id: str | None = None
     approve: bool | None = None
     remember: Any = None
-    """Whether the approval holds for later calls as well; our own addition."""
+    """Whether the approval holds for later calls as well; not part of OpenAI's API."""
     reason: str | None = None
     tool_calls: tuple[OpenAiTool, ...] | None = None
     tool_call_id: str | None = None
@@ -86,7 +86,7 @@ Limit = Annotated[int, Meta(ge=1)]
 
 
 class ReasoningOptions(Record, frozen=True, kw_only=True):
-    """How hard the model should think."""
+    """The reasoning effort."""
 
     effort: Effort | None = None
 
@@ -101,20 +101,20 @@ class SchemaFormat(Record, frozen=True, kw_only=True):
 
 
 class Format(SchemaFormat, frozen=True, kw_only=True):
-    """The form of an answer; chat puts the schema one level deeper."""
+    """The format of an answer; chat puts the schema one level deeper."""
 
     type: Literal["text", "json_object", "json_schema"] = "text"
     json_schema: SchemaFormat | None = None
 
 
 class TextOptions(Record, frozen=True, kw_only=True):
-    """How an answer is written."""
+    """The text options of an answer."""
 
     format: Format | None = None
 
 
 class Asking(Record, frozen=True, kw_only=True):
-    """What both APIs have."""
+    """The fields that both APIs share."""
 
     model: str
     tools: Annotated[tuple[OpenAiTool, ...], Meta(max_length=ITEMS_MAX)] | None = None
@@ -151,18 +151,18 @@ class CreateChat(Asking, frozen=True, kw_only=True):
 
 
 def refusal(problem: HttpError) -> Bytes:
-    """A refusal as OpenAI's clients read it."""
-    # A body that does not fit is a bad request on this wire.
+    """Encode an error for OpenAI clients."""
+    # In this protocol a body that does not fit is a bad request.
     status = 400 if problem.status == 422 else problem.status
     type_ = "server_error" if status >= 500 else "invalid_request_error"
     return as_json(error_body(problem.message, problem.code, type_), status, problem.headers)
 
 
 def error_body(message: str, code: str | None, type_: str = "server_error") -> dict[str, object]:
-    """The document that says what went wrong."""
+    """The body of an error."""
     return {"error": {"message": message, "type": type_, "param": None, "code": code}}
 
 
 def bad_request(message: str, code: str = "invalid_value") -> HttpError:
-    """A request that makes no sense."""
+    """The error for an invalid request."""
     return HttpError(400, code, message)

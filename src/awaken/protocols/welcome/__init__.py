@@ -1,1 +1,1 @@
-"""The welcome page: static files that show a server to whoever opens it in a browser."""
+"""The welcome page: static files that present the server in a browser."""

@@ -1,4 +1,4 @@
-"""The page and what belongs to it. Everybody may load it; what it asks the server is checked."""
+"""The page and its files. Loading them needs no token; the page's API calls are checked."""
 
 from functools import cache, partial
 from pathlib import Path

@@ -35,10 +35,10 @@ class AnthropicOptions(StrictRecord, frozen=True, kw_only=True):
 
     version: str = "2026-10-21"
     key_header: Literal["authorization", "x-api-key"] = "authorization"
-    """Where the key goes; older endpoints want it in `x-api-key`."""
+    """The header of the key; older endpoints expect it in `x-api-key`."""
     betas: tuple[str, ...] = ()
     max_tokens: Annotated[int, msgspec.Meta(gt=0)] = 16_384
-    """How long an answer may be, not counting a budget for reasoning, if nothing else says so."""
+    """The default length limit of an answer, without the budget for reasoning."""
     cache_ttl: Literal["5m", "1h"] | None = None
 
 
@@ -57,13 +57,15 @@ class AnthropicCodec:
         self._marker = {"type": "ephemeral", **({"ttl": ttl} if ttl else {})}
         self._messages = EncodedMessages(lambda message: encode_message(message, origin))
         self._tools = EncodedParts[tuple[ModelTool, ...]](encode_tools)
-        self._marked_tools = EncodedParts[tuple[ModelTool, ...]](self._encode_marked)
+        self._marked_tools = EncodedParts[tuple[ModelTool, ...]](
+            lambda tools: encode_tools(tools, self._marker)
+        )
 
     def encode(self, request: InferenceRequest) -> WireRequest:
         """Build the request.
 
         Raises:
-            InvalidRequest: The format has no place for something in it.
+            InvalidRequest: The format cannot express a part of it.
         """
         return wire_request("/v1/messages", self._body, request)
 
@@ -82,11 +84,8 @@ class AnthropicCodec:
         parts += (b',"messages":[', joined_turns(pieces, _OPENINGS, _FIRST_WORDS), b"]}")
         return b"".join(parts)
 
-    def _encode_marked(self, tools: tuple[ModelTool, ...]) -> bytes:
-        return encode_tools(tools, self._marker)
-
     def headers(self, key: RedactedString | None) -> Mapping[str, str]:
-        """The headers of every request, with the key where the vendor wants it."""
+        """Return the headers of every request, including the key."""
         headers = {"anthropic-version": self._options.version}
         if self._options.betas:
             headers["anthropic-beta"] = ",".join(self._options.betas)
@@ -98,5 +97,5 @@ class AnthropicCodec:
         return headers
 
     def decoder(self) -> AnthropicDecoder:
-        """Begin to read an answer."""
+        """Return a new decoder for one answer."""
         return AnthropicDecoder(self.origin)

@@ -28,7 +28,7 @@ from .encode import ORIGIN, redacted
 from .usage import Usage, told_usage, updated
 
 MAX_CALLS = 1024
-"""The most tool calls of one answer, and the most blocks that may be open at once."""
+"""The maximum number of tool calls in one answer, and of blocks that are open at once."""
 _STOPS = {
     "max_tokens": StopReason.MAX_TOKENS,
     "model_context_window_exceeded": StopReason.MAX_TOKENS,
@@ -83,7 +83,7 @@ _read = msgspec.json.Decoder(_Event).decode
 
 
 class AnthropicDecoder:
-    """Reads one answer; kinds of events and blocks that are new to us are passed over."""
+    """Reads one answer; unknown kinds of events and blocks are skipped."""
 
     __slots__ = (
         "_calls",
@@ -128,7 +128,7 @@ class AnthropicDecoder:
             raise MalformedAnswer(message) from error
 
     def end(self) -> Sequence[ModelEvent]:
-        """The connection was closed.
+        """Check that the answer was complete when the connection closed.
 
         Raises:
             ContentFiltered: The provider refused to answer.
@@ -201,18 +201,18 @@ class AnthropicDecoder:
             return ()
         if reason == "refusal":
             details = event.delta.stop_details if event.delta is not None else None
-            told = details.explanation if details is not None else None
-            self._refusal = told or "the model refused to answer"
-        return self._stopped(_STOPS.get(reason, StopReason.END_TURN))
+            reason_text = details.explanation if details is not None else None
+            self._refusal = reason_text or "the model refused to answer"
+        return self._report_stop(_STOPS.get(reason, StopReason.END_TURN))
 
-    def _stopped(self, reason: StopReason) -> Sequence[ModelEvent]:
-        """Usage counts from the beginning of the answer, so it is told once."""
+    def _report_stop(self, reason: StopReason) -> Sequence[ModelEvent]:
+        """Report usage and stop. Usage counts from the start of the answer, so it is sent once."""
         self._has_stopped = True
         return (UsageReport(usage=told_usage(self._usage)), Stop(reason=reason))
 
     def _stop(self, _event: _Event) -> Sequence[ModelEvent]:
         self.is_over = True
-        return () if self._has_stopped else self._stopped(StopReason.END_TURN)
+        return () if self._has_stopped else self._report_stop(StopReason.END_TURN)
 
     def _fail(self, event: _Event) -> Sequence[ModelEvent]:
         raise failure_of_event(bytes(event.error))

@@ -1,4 +1,4 @@
-"""What a request becomes in the Anthropic Messages format. Pure."""
+"""Requests in the Anthropic Messages format. Pure."""
 
 import base64
 from collections.abc import Iterable, Iterator
@@ -28,7 +28,7 @@ from awaken.providers.http.turns import notice
 
 ORIGIN = "anthropic"
 REDACTED = "anthropic_redacted"
-"""The origin of the vendor's reasoning that came encrypted: its signature is all there is."""
+"""The origin of encrypted reasoning: it consists of its signature alone."""
 _RESERVED = frozenset({"model", "messages", "tools", "stream", "system"})
 
 _json = msgspec.json.Encoder().encode
@@ -37,9 +37,9 @@ _json = msgspec.json.Encoder().encode
 def parameters(
     request: InferenceRequest, default_tokens: int, marker: dict[str, str] | None, origin: str
 ) -> dict[str, Any]:
-    """The fields of a request before its system prompt, tools and messages."""
+    """Return the fields of a request before its system prompt, tools and messages."""
     overrides = request.overrides or InferenceOverride()
-    reasoning, budget = _reasoning(request, overrides, origin)
+    reasoning, budget = _encode_effort(request, overrides, origin)
     body: dict[str, Any] = {
         "model": request.upstream_model,
         # The vendor counts reasoning as output; a default leaves room for both.
@@ -52,7 +52,7 @@ def parameters(
         body["top_p"] = overrides.top_p
     body.update(reasoning)
     if request.tool_choice is not None and not (reasoning and request.tool_choice != "none"):
-        # A model that thinks cannot be made to call a tool.
+        # A model that reasons cannot be forced to call a tool.
         body["tool_choice"] = _choice(request.tool_choice)
     if request.output_schema is not None and not is_any_object(request.output_schema):
         form = {"type": "json_schema", "schema": strict_schema(request.output_schema)}
@@ -68,10 +68,10 @@ def _choice(wanted: str) -> dict[str, str]:
     return kinds.get(wanted) or {"type": "tool", "name": wanted}
 
 
-def _reasoning(
+def _encode_effort(
     request: InferenceRequest, overrides: InferenceOverride, origin: str
 ) -> tuple[dict[str, Any], int]:
-    """The fields for the wanted effort, and how many tokens are set aside for it."""
+    """Return the fields for the wanted effort, and how many tokens are reserved for it."""
     effort = overrides.reasoning_effort
     if effort is None:
         return {}, 0
@@ -80,7 +80,7 @@ def _reasoning(
         return {}, 0
     budget: int = thinking.get("budget_tokens", 0)
     if budget and is_loop_unreasoned(
-        request.messages, lambda it: _thinking(it, origin) is not None
+        request.messages, lambda it: _encode_thinking(it, origin) is not None
     ):
         return {}, 0
     if thinking["type"] == "adaptive":
@@ -89,12 +89,12 @@ def _reasoning(
 
 
 def redacted(origin: str) -> str:
-    """The origin of reasoning that came encrypted from the same place."""
+    """Return the origin of encrypted reasoning from the same provider."""
     return REDACTED + origin.removeprefix(ORIGIN)
 
 
 def encode_system(texts: Iterable[str], marker: dict[str, str] | None) -> bytes:
-    """The system prompt, marked at its end; empty when there is none."""
+    """Encode the system prompt with a cache mark at its end; empty if there is none."""
     blocks: list[dict[str, Any]] = [
         {"type": "text", "text": text} for text in texts if text.strip()
     ]
@@ -106,7 +106,7 @@ def encode_system(texts: Iterable[str], marker: dict[str, str] | None) -> bytes:
 
 
 def encode_tools(tools: tuple[ModelTool, ...], marker: dict[str, str] | None = None) -> bytes:
-    """The tools, the last one marked as the end of what the vendor should cache."""
+    """Encode the tools; the last one gets the cache mark, if any."""
     made: list[dict[str, Any]] = [
         {
             "name": tool.id,
@@ -121,10 +121,10 @@ def encode_tools(tools: tuple[ModelTool, ...], marker: dict[str, str] | None = N
 
 
 def encode_message(message: Message, origin: str = ORIGIN) -> tuple[str, bytes]:
-    """The role of a message and its blocks, separated by commas; reasoning of this origin only.
+    """Return the role of a message and its blocks, with reasoning of this origin only.
 
     Raises:
-        InvalidRequest: The format has no place for a block.
+        InvalidRequest: The format cannot express a block.
     """
     role = "assistant" if message.role is Role.ASSISTANT else "user"
     return role, b",".join(_json(block) for block in _blocks(message, origin))
@@ -136,12 +136,12 @@ def _blocks(message: Message, origin: str) -> Iterator[dict[str, Any]]:
     elif message.role is Role.TOOL:
         yield _tool_result(message.tool_call_id or "", message.content, origin)
     else:
-        yield from _encoded(message.content, origin)
+        yield from _encode_blocks(message.content, origin)
         for call in message.tool_calls or ():
             yield _tool_use(call.id, call.name, call.arguments)
 
 
-def _encoded(content: Iterable[ContentBlock], origin: str) -> Iterator[dict[str, Any]]:
+def _encode_blocks(content: Iterable[ContentBlock], origin: str) -> Iterator[dict[str, Any]]:
     for block in content:
         encoded = _encode_block(block, origin)
         if encoded is not None:
@@ -154,7 +154,7 @@ def _encode_block(block: ContentBlock, origin: str) -> dict[str, Any] | None:
             # The vendor refuses blocks without a visible character.
             return {"type": "text", "text": text} if text.strip() else None
         case Thinking():
-            return _thinking(block, origin)
+            return _encode_thinking(block, origin)
         case ToolUse(id=call_id, name=name, input=arguments):
             return _tool_use(call_id, name, arguments)
         case ToolResultContent(tool_use_id=call_id, content=content):
@@ -176,8 +176,8 @@ def _attachment(block: ContentBlock) -> dict[str, Any]:
             raise InvalidRequest(message)
 
 
-def _thinking(block: Thinking, origin: str) -> dict[str, Any] | None:
-    """Reasoning goes back with its signature or not at all."""
+def _encode_thinking(block: Thinking, origin: str) -> dict[str, Any] | None:
+    """Encode reasoning with its signature; reasoning without one is not sent back."""
     if block.signature is None:
         return None
     if block.origin == redacted(origin):
@@ -189,17 +189,17 @@ def _thinking(block: Thinking, origin: str) -> dict[str, Any] | None:
 
 def _tool_use(call_id: str, name: str, arguments: Any) -> dict[str, Any]:
     if not isinstance(arguments, dict):
-        # The vendor takes objects only; what the model really wrote stays readable.
+        # The vendor accepts objects only; this keeps the model's own value readable.
         arguments = {} if arguments is None else {"value": arguments}
     return {"type": "tool_use", "id": CLAUDE_IDS(call_id), "name": name, "input": arguments}
 
 
 def _tool_result(call_id: str, content: Iterable[ContentBlock], origin: str) -> dict[str, Any]:
-    said = [block for block in content if not isinstance(block, Thinking)]
+    blocks = [block for block in content if not isinstance(block, Thinking)]
     return {
         "type": "tool_result",
         "tool_use_id": CLAUDE_IDS(call_id),
-        "content": list(_encoded(said, origin)),
+        "content": list(_encode_blocks(blocks, origin)),
     }
 
 

@@ -7,13 +7,13 @@ from awaken.providers.http.counts import Count, usage_reader
 
 
 class AnthropicDetails(msgspec.Struct, gc=False):
-    """What the output tokens were spent on."""
+    """The details of the output tokens."""
 
     thinking_tokens: Count | None = None
 
 
 class Usage(msgspec.Struct, gc=False):
-    """Tokens from the beginning of the answer; cached input is counted apart."""
+    """Tokens from the start of the answer; cached input is counted separately."""
 
     input_tokens: Count | None = None
     output_tokens: Count | None = None
@@ -25,19 +25,19 @@ class Usage(msgspec.Struct, gc=False):
 _read = usage_reader(Usage)
 
 
-def updated(known: Usage, told_now: msgspec.Raw) -> Usage:
-    """The newest counts; what is not told again stays."""
-    newer = _read(told_now)
+def updated(known: Usage, report: msgspec.Raw) -> Usage:
+    """Merge a report into the known counts; counts that it does not repeat stay."""
+    newer = _read(report)
     if newer is None:
         return known
     names = newer.__struct_fields__
-    # What counts from the beginning never falls: a nought that comes later is no news.
-    told = {it: count for it in names if (count := getattr(newer, it)) or not getattr(known, it)}
-    return msgspec.structs.replace(known, **told)
+    # Counts from the start of the answer never decrease: a later zero is ignored.
+    counts = {it: count for it in names if (count := getattr(newer, it)) or not getattr(known, it)}
+    return msgspec.structs.replace(known, **counts)
 
 
 def told_usage(usage: Usage) -> TokenUsage:
-    """The counts as the runtime wants them: all input tokens are the prompt."""
+    """Convert the counts to the runtime's form: all input tokens are the prompt."""
     read, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
     prompt, completion = usage.input_tokens, usage.output_tokens
     if prompt is not None:

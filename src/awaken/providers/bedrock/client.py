@@ -1,4 +1,4 @@
-"""Bedrock behind HTTP: encode, sign, post, decode as it comes. All connections are the pool's."""
+"""Bedrock behind HTTP: encode, sign, post, decode the stream. The pool owns all connections."""
 
 import asyncio
 import importlib
@@ -44,12 +44,12 @@ _Access = tuple[dict[str, str], tuple[RedactedString, ...]]
 
 
 class BedrockClient:
-    """Asks the models of one AWS region, with a bearer key or else with signed requests.
+    """Calls the models of one AWS region, with a bearer key or with signed requests.
 
     Key and credentials are looked up for every call, so that new ones are used at once.
 
     Raises:
-        InvalidSpec: No region is named.
+        InvalidSpec: No region is configured.
     """
 
     __slots__ = (
@@ -120,7 +120,7 @@ class BedrockClient:
         traced = {} if trace is None else trace.headers
         try:
             async with self._pool.session().post(
-                URL(url, encoded=True),  # The signature is for the address as it stands.
+                URL(url, encoded=True),  # The signature covers this exact URL.
                 data=body,
                 headers={**_HEADERS, **traced, **headers},
                 timeout=timeout,
@@ -137,10 +137,10 @@ class BedrockClient:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             address = Address(url=self._url, idle_ms=self._spec.timeout_ms)
             broken = broken_by(error, address, received)
-        # An answer that came to its end is whole, however its connection ended.
+        # A complete answer is valid, however its connection ended.
         if not decoder.has_stopped:
             if broken is not None:
-                # Raised here, it has nothing behind it: such errors know the headers.
+                # Raised here, so that it has no cause: errors of the connection hold its headers.
                 raise broken
             frames.end()
         yield decoder.end()
@@ -170,7 +170,7 @@ def _new_signer(region: str) -> "Signer":
 
 
 async def _check(response: aiohttp.ClientResponse) -> None:
-    """Let a good answer pass.
+    """Check the status of a response.
 
     Raises:
         ModelError: Bedrock refused.

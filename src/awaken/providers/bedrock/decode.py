@@ -28,7 +28,7 @@ from .frames import BedrockFrame
 
 ORIGIN = "bedrock"
 REDACTED = "redacted:"
-"""Begins the signature of reasoning that only the vendor can read."""
+"""Prefix of the signature of reasoning that only the vendor can read."""
 _OPEN_BLOCKS = 1024
 _STOPS = {
     "end_turn": StopReason.END_TURN,
@@ -44,7 +44,7 @@ _REFUSALS: dict[str, type[ModelError]] = {
     "malformed_tool_use": MalformedAnswer,
 }
 _KINDS = {"modelerrorexception": "modelstreamerrorexception"}
-"""Words of this vendor for failures that are known by another one."""
+"""Error codes of this vendor that stand for another known code."""
 
 
 class _Call(msgspec.Struct, rename="camel"):
@@ -100,7 +100,7 @@ _decode_event = msgspec.json.Decoder(_Event).decode
 
 
 def reported(status: int | None, kind: str | None, body: bytes, wait_ms: int | None) -> ModelError:
-    """Return the error for what Bedrock reports, in a stream or instead of one."""
+    """Return the error for a failure that Bedrock reports, in a stream or instead of one."""
     try:
         message = msgspec.json.decode(body, type=_Problem).message
     except _UNREADABLE:
@@ -110,7 +110,7 @@ def reported(status: int | None, kind: str | None, body: bytes, wait_ms: int | N
 
 
 class ConverseDecoder:
-    """Reads one answer. It is over with its `metadata`, which comes behind the stop reason."""
+    """Reads one answer. It ends with its `metadata`, which follows the stop reason."""
 
     __slots__ = ("_blocks", "_failure", "_readers", "_stop", "_thoughts", "is_over")
 
@@ -121,15 +121,15 @@ class ConverseDecoder:
         self._blocks: dict[int, str | None] = {}
         self._thoughts: dict[int, list[str]] = {}
         self._readers: dict[str, Callable[[_Event], Sequence[ModelEvent]]] = {
-            "contentBlockStart": self._started,
-            "contentBlockDelta": self._continued,
-            "contentBlockStop": self._ended,
-            "messageStop": self._stopped,
-            "metadata": self._measured,
+            "contentBlockStart": self._start_block,
+            "contentBlockDelta": self._continue_block,
+            "contentBlockStop": self._end_block,
+            "messageStop": self._note_stop,
+            "metadata": self._end_answer,
         }
 
     def take(self, frame: BedrockFrame) -> Sequence[ModelEvent]:
-        """Read one frame; kinds of events that are not known are passed over.
+        """Read one frame; unknown kinds of events are skipped.
 
         Raises:
             ModelError: The vendor reports a failure, or this is not its protocol.
@@ -151,11 +151,11 @@ class ConverseDecoder:
 
     @property
     def has_stopped(self) -> bool:
-        """Whether the model said why it stopped; only counts can come after it."""
+        """Whether the stop reason has come; only token counts can follow it."""
         return self._stop is not None
 
     def end(self) -> Sequence[ModelEvent]:
-        """The connection was closed: give what is left.
+        """Return the last events after the connection was closed.
 
         Raises:
             ModelError: The model refused, or the answer was not over.
@@ -167,25 +167,27 @@ class ConverseDecoder:
             raise StreamInterrupted(message)
         return () if self.is_over else (self._stop,)
 
-    def _started(self, event: _Event) -> Sequence[ModelEvent]:
+    def _start_block(self, event: _Event) -> Sequence[ModelEvent]:
         call = event.start.tool_use if event.start else None
         if call is None:
             return ()
         _check_room(self._blocks)
-        # What the vendor runs by itself is no call of ours: its pieces are passed over.
+        # A call that the vendor executes itself is not ours: its parts are skipped.
         is_ours = call.type is None
         self._blocks[event.content_block_index] = call.tool_use_id if is_ours else None
         return (ToolCallStart(id=call.tool_use_id, name=call.name),) if is_ours else ()
 
-    def _continued(self, event: _Event) -> Sequence[ModelEvent]:
+    def _continue_block(self, event: _Event) -> Sequence[ModelEvent]:
         delta = event.delta or _Delta()
         if delta.text is not None:
             return (TextDelta(delta=delta.text),) if delta.text else ()
         if delta.reasoning_content is not None:
-            return self._thought(event.content_block_index, delta.reasoning_content)
-        return self._argued(event.content_block_index, delta.tool_use) if delta.tool_use else ()
+            return self._continue_thought(event.content_block_index, delta.reasoning_content)
+        return (
+            self._continue_call(event.content_block_index, delta.tool_use) if delta.tool_use else ()
+        )
 
-    def _argued(self, index: int, piece: _Input) -> Sequence[ModelEvent]:
+    def _continue_call(self, index: int, piece: _Input) -> Sequence[ModelEvent]:
         if index not in self._blocks:
             message = "arguments came for a tool call that never began"
             raise MalformedAnswer(message)
@@ -194,7 +196,7 @@ class ConverseDecoder:
             return ()
         return (ToolCallDelta(id=call_id, args_delta=piece.input),)
 
-    def _thought(self, index: int, piece: _Reasoning) -> Sequence[ModelEvent]:
+    def _continue_thought(self, index: int, piece: _Reasoning) -> Sequence[ModelEvent]:
         if piece.redacted_content is not None:
             signature = REDACTED + piece.redacted_content
             return (ThinkingSignature(signature=signature, origin=ORIGIN),)
@@ -205,7 +207,7 @@ class ConverseDecoder:
             self._thoughts[index].append(piece.signature)
         return (ReasoningDelta(delta=piece.text),) if piece.text else ()
 
-    def _ended(self, event: _Event) -> Sequence[ModelEvent]:
+    def _end_block(self, event: _Event) -> Sequence[ModelEvent]:
         index = event.content_block_index
         if index in self._blocks:
             del self._blocks[index]
@@ -215,15 +217,15 @@ class ConverseDecoder:
             return (BlockStop(),)
         return (ThinkingSignature(signature="".join(signed) or None, origin=ORIGIN),)
 
-    def _stopped(self, event: _Event) -> Sequence[ModelEvent]:
+    def _note_stop(self, event: _Event) -> Sequence[ModelEvent]:
         reason = event.stop_reason
         self._stop = Stop(reason=_STOPS.get(reason, StopReason.END_TURN))
         if reason in _REFUSALS:
-            # Raised at the end: the tokens are reported behind the reason, and they are paid for.
+            # Raised at the end: the token counts follow the reason, and they are billed.
             self._failure = _REFUSALS[reason](f"the model stopped with '{reason}'")
         return ()
 
-    def _measured(self, event: _Event) -> Sequence[ModelEvent]:
+    def _end_answer(self, event: _Event) -> Sequence[ModelEvent]:
         if self._stop is None:
             message = "the end of the answer came before its stop reason"
             raise MalformedAnswer(message)
@@ -240,7 +242,7 @@ def _check_room(blocks: Sized) -> None:
 
 
 def _usage(usage: _Usage) -> TokenUsage:
-    """Bedrock counts cached tokens beside the input; we count them as part of it."""
+    """Convert the counts: cached tokens, which Bedrock counts apart, are part of the prompt."""
     read, written = usage.cache_read_input_tokens, usage.cache_write_input_tokens
     prompt = usage.input_tokens + (read or 0) + (written or 0)
     return TokenUsage(

@@ -56,7 +56,7 @@ _Fields = dict[str, Any]
 
 
 class ConverseEncoder:
-    """Builds requests; what a message became is remembered with the message."""
+    """Builds requests; the wire form of a message is cached with the message."""
 
     __slots__ = ("_enforces_schema", "_messages", "_tools")
 
@@ -66,10 +66,10 @@ class ConverseEncoder:
         self._tools: EncodedParts[tuple[ModelTool, ...]] = EncodedParts(_tools)
 
     def encode(self, request: InferenceRequest) -> WireRequest:
-        """Build the request; its messages come last, so that a longer one begins with this one.
+        """Build the request; messages come last, so that a longer request has this one as prefix.
 
         Raises:
-            InvalidRequest: Converse has no place for something in it.
+            InvalidRequest: Converse cannot express a part of it.
         """
         try:
             body = self._body(request)
@@ -89,7 +89,7 @@ class ConverseEncoder:
             fields["system"] = system
         head = msgspec.json.encode(fields)[:-1]
         parts = [head, b"," if fields else b""]
-        if tools := self._tools.of(request.tools) or _tools(_used(request.messages)):
+        if tools := self._tools.of(request.tools) or _tools(_find_used_tools(request.messages)):
             point = _CACHE_BYTES if _caches(request) == "all" else b""
             chosen = b"" if choice is None else b',"toolChoice":' + msgspec.json.encode(choice)
             parts += [b'"toolConfig":{"tools":[', tools, point, b"]", chosen, b"},"]
@@ -97,26 +97,26 @@ class ConverseEncoder:
         return b"".join(parts)
 
     def _turns(self, request: InferenceRequest) -> bytes:
-        """Messages of one side in a row are one turn: Converse wants the sides to alternate."""
+        """Join consecutive messages of one role into turns: Converse wants alternating roles."""
         messages, of = distinct_calls(in_call_order(request.messages)), self._messages.of
         pieces = [of(message) for message in messages]
         turns = joined_turns(pieces, _OPENED, _FIRST_WORDS)
         if not turns or not _caches(request):
             return turns
-        said = zip(reversed(messages), reversed(pieces), strict=True)
-        last = next(message for message, (_, blocks) in said if blocks)
+        encoded = zip(reversed(messages), reversed(pieces), strict=True)
+        last = next(message for message, (_, blocks) in encoded if blocks)
         return turns[:-2] + _CACHE_BYTES + b"]}" if _may_mark(last) else turns
 
 
 def _choice(wanted: str | None) -> _Fields | None:
-    """Converse has no word for none: the model is trusted with that."""
+    """Encode the tool choice; Converse cannot express `none`, so it is left to the model."""
     if wanted is None or wanted == "none":
         return None
     return {"any": {}} if wanted == "required" else {"tool": {"name": wanted}}
 
 
 def _caches(request: InferenceRequest) -> str:
-    """Where cache points are understood; elsewhere they would be refused."""
+    """Return where the model accepts cache points; elsewhere they would be refused."""
     if not request.enable_prompt_cache:
         return ""
     if _is_claude(request.upstream_model):
@@ -129,7 +129,7 @@ def _is_claude(model: str) -> bool:
 
 
 def _may_mark(message: Message) -> bool:
-    """Converse refuses a cache point right behind a document or a film."""
+    """Whether a cache point may follow: Converse refuses it after a document or a video."""
     return bool(message.tool_calls) or not isinstance(message.content[-1], Document | Video)
 
 
@@ -160,14 +160,16 @@ def _settings(request: InferenceRequest, options: _Fields, *, is_native: bool) -
 
 
 def _effort(request: InferenceRequest, asked: InferenceOverride) -> tuple[_Fields, _Fields]:
-    """What the wanted effort adds to the model's own fields, and to the output's."""
+    """Return the fields that the wanted effort adds to the model's fields and to the output's."""
     effort, model = asked.reasoning_effort, request.upstream_model
     if effort is None:
         return {}, {}
     if _is_claude(model):
         thinking, level = claude_thinking(effort, model, asked.max_tokens)
         is_budget = thinking is not None and "budget_tokens" in thinking
-        if is_budget and is_loop_unreasoned(request.messages, lambda it: bool(_reasoning(it))):
+        if is_budget and is_loop_unreasoned(
+            request.messages, lambda it: bool(_encode_reasoning(it))
+        ):
             thinking = None
         return {"thinking": thinking} if thinking else {}, {"effort": level} if level else {}
     if isinstance(effort, EffortBudget):
@@ -185,8 +187,8 @@ def _system(request: InferenceRequest, *, is_native: bool) -> list[_Fields]:
     return [*blocks, _CACHE_POINT] if blocks and _caches(request) else blocks
 
 
-def _used(messages: Sequence[Message]) -> tuple[ModelTool, ...]:
-    """The tools of the conversation: Converse refuses calls and results when none is declared."""
+def _find_used_tools(messages: Sequence[Message]) -> tuple[ModelTool, ...]:
+    """Declare the tools that the conversation uses: Converse refuses calls without any tools."""
     names = {call.name: None for message in messages for call in message.tool_calls or ()}
     return tuple(
         ModelTool(id=name, description="No longer available.", parameters={"type": "object"})
@@ -209,25 +211,25 @@ def _tools(tools: tuple[ModelTool, ...]) -> bytes:
 
 
 def _message(message: Message) -> tuple[str, bytes]:
-    """The side that speaks and its blocks; nothing when there is nothing to say."""
+    """Return the role and the blocks of a message; empty if nothing can be sent."""
     match message.role:
         case Role.TOOL:
-            return "user", _joined([_result(message.tool_call_id or "", message.content)])
+            return "user", _join_blocks([_result(message.tool_call_id or "", message.content)])
         case Role.SYSTEM:
             text = message.text
-            return "user", _joined([_text(f"<system>\n{text}\n</system>" if text else "")])
+            return "user", _join_blocks([_text(f"<system>\n{text}\n</system>" if text else "")])
         case Role.USER:
-            return "user", _joined([_block(block) for block in message.content])
+            return "user", _join_blocks([_block(block) for block in message.content])
         case Role.ASSISTANT:
             known = {block.id for block in message.content if isinstance(block, ToolUse)}
             calls = [call for call in message.tool_calls or () if call.id not in known]
             blocks = [_block(block) for block in message.content]
-            return "assistant", _joined(
+            return "assistant", _join_blocks(
                 [*blocks, *(_call(call.id, call.name, call.arguments) for call in calls)]
             )
 
 
-def _joined(blocks: Sequence[_Fields | None]) -> bytes:
+def _join_blocks(blocks: Sequence[_Fields | None]) -> bytes:
     return msgspec.json.encode([block for block in blocks if block is not None])[1:-1]
 
 
@@ -238,7 +240,7 @@ def _block(block: ContentBlock) -> _Fields | None:
         case Image() | Document() | Audio() | Video():
             return media_block(block)
         case Thinking():
-            return _reasoning(block)
+            return _encode_reasoning(block)
         case ToolUse(id=call_id, name=name, input=arguments):
             return _call(call_id, name, arguments)
         case ToolResultContent(tool_use_id=call_id, content=content):
@@ -246,11 +248,11 @@ def _block(block: ContentBlock) -> _Fields | None:
 
 
 def _text(text: str) -> _Fields | None:
-    """Converse refuses blank text."""
+    """Encode text; Converse refuses blank text."""
     return {"text": text} if text.strip() else None
 
 
-def _reasoning(block: Thinking) -> _Fields | None:
+def _encode_reasoning(block: Thinking) -> _Fields | None:
     if block.origin != ORIGIN or block.signature is None:
         return None
     if block.signature.startswith(REDACTED):

@@ -1,4 +1,4 @@
-"""AWS event stream frames out of bytes that may be cut anywhere."""
+"""AWS event stream frames, read from chunks that may be cut anywhere."""
 
 import struct
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from awaken.contracts.models.errors import AnswerTooLarge, MalformedAnswer, Stre
 from awaken.contracts.record import Record
 
 FRAME_BYTES = 16 * 1024 * 1024
-"""The largest single frame that is read."""
+"""The maximum size of one frame."""
 _PRELUDE = struct.Struct(">III")
 _CRC_BYTES = 4
 _KNOWN_HEADERS = 64
@@ -18,14 +18,14 @@ _SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 
 
 class BedrockFrame(Record, frozen=True, kw_only=True):
-    """One message of the stream; headers that are no text are left out."""
+    """One message of the stream; headers that are not text are left out."""
 
     headers: dict[str, str]
     payload: bytes
 
 
 class FrameDecoder:
-    """Collects bytes and gives every frame that is complete; both checksums are verified."""
+    """Collects bytes and yields every complete frame; both checksums are verified."""
 
     __slots__ = ("_buffer", "_known", "_max_bytes")
 
@@ -35,11 +35,11 @@ class FrameDecoder:
         self._max_bytes = max_bytes
 
     def feed(self, chunk: bytes) -> Iterator[BedrockFrame]:
-        """Take more bytes; yields the frames that ended with them, each before the next is read.
+        """Take more bytes and yield the frames that are complete, each before the next is read.
 
         Raises:
-            AnswerTooLarge: A frame exceeds the bound.
-            MalformedAnswer: These are no frames, or they were damaged.
+            AnswerTooLarge: A frame exceeds the limit.
+            MalformedAnswer: The bytes are not frames, or they are damaged.
         """
         self._buffer += chunk
         data, start = self._buffer, 0
@@ -52,10 +52,10 @@ class FrameDecoder:
         del data[:start]
 
     def end(self) -> None:
-        """The connection was closed.
+        """Check that the connection was not closed inside a frame.
 
         Raises:
-            StreamInterrupted: In the middle of a frame.
+            StreamInterrupted: A frame is incomplete.
         """
         if self._buffer:
             message = "the connection was closed in the middle of a frame"
@@ -111,7 +111,7 @@ def _headers(data: bytes) -> dict[str, str]:
             size = _SIZES[kind]
         end = value + size
         if end > len(data):
-            message = "a header ends behind the headers"
+            message = "a header extends beyond the headers"
             raise ValueError(message)
         if kind == _TEXT:
             found[data[at + 1 : name_end].decode()] = data[value:end].decode()

@@ -1,4 +1,4 @@
-"""Pictures, documents, sounds and films as Converse takes them: bytes with one of its formats."""
+"""Images, documents, audio and video for Converse: bytes with one of its formats."""
 
 import re
 from hashlib import sha256
@@ -44,11 +44,11 @@ def media_block(block: Image | Document | Audio | Video) -> dict[str, Any]:
     """Return the Converse block.
 
     Raises:
-        InvalidRequest: It is behind a URL, or of a type that Converse does not take.
+        InvalidRequest: It is given by a URL, or Converse does not accept its type.
     """
     kind, source = type(block).__name__.lower(), block.source
     if not isinstance(source, Base64Source):
-        # What follows the path may be a signature of the address, which is a secret.
+        # The query may contain a signature of the URL, which is a secret.
         place = re.split(r"[?#]", source.url)[0]
         message = f"Bedrock fetches nothing: send the bytes of {kind} '{place}' instead of its URL"
         raise InvalidRequest(message)
@@ -64,7 +64,7 @@ def media_block(block: Image | Document | Audio | Video) -> dict[str, Any]:
 
 
 def _name(document: Document) -> str:
-    """A name of the few characters allowed; without a title it tells documents apart."""
+    """Return a name of allowed characters; without a title it is a hash of the contents."""
     title = _NOT_IN_NAMES.sub(" ", document.title or "").strip()[:_NAME_CHARS]
     if title:
         return title

@@ -1,4 +1,4 @@
-"""AWS credentials and signatures; the one module that needs botocore."""
+"""AWS credentials and signatures; the only module that needs botocore."""
 
 import threading
 from typing import Any
@@ -17,14 +17,14 @@ _METADATA_ATTEMPTS = 2
 
 
 class Signed(Record, frozen=True, kw_only=True):
-    """The headers of one request, and what no error may repeat of them."""
+    """The headers of one request, and the secrets that no error may repeat."""
 
     headers: dict[str, str]
     secrets: tuple[RedactedString, ...]
 
 
 class Signer:
-    """Signs requests with what botocore's chain of credentials finds; it may block."""
+    """Signs requests with the credentials of botocore's provider chain; it may block."""
 
     __slots__ = ("_lock", "_region", "_session")
 
@@ -32,7 +32,7 @@ class Signer:
         self._region = region
         self._lock = threading.Lock()
         self._session = Session()
-        # A machine that is no instance must not wait for the instance's metadata.
+        # A machine that is not an EC2 instance must not wait for instance metadata.
         self._session.set_config_variable("metadata_service_timeout", _METADATA_S)
         self._session.set_config_variable("metadata_service_num_attempts", _METADATA_ATTEMPTS)
 
@@ -40,7 +40,7 @@ class Signer:
         """Return the headers of a POST with its signature; credentials are renewed when due.
 
         Raises:
-            ModelError: There are no credentials, or cannot be had; no detail is told.
+            ModelError: There are no credentials, or they cannot be read; gives no details.
         """
         found = self._credentials()
         request = AWSRequest(method="POST", url=url, data=body, headers=headers)
@@ -59,8 +59,8 @@ class Signer:
         except (HTTPClientError, OSError) as error:
             message = f"the source of the AWS credentials cannot be reached: {_kind(error)}"
             raise TransportFailed(message) from None
-        except Exception as error:  # noqa: BLE001 - sources are plug-ins and raise what they like
-            message = f"the AWS credentials cannot be had: {_kind(error)}"
+        except Exception as error:  # noqa: BLE001 - sources are plug-ins and raise anything
+            message = f"the AWS credentials cannot be read: {_kind(error)}"
             raise Unauthorized(message) from None
         if not frozen or not frozen.access_key or not frozen.secret_key:
             message = (
@@ -76,7 +76,7 @@ def _kind(error: Exception) -> str:
 
 
 class _QuietAuth(SigV4Auth):  # type: ignore[misc]
-    """Keeps what is signed, the session token among it, out of botocore's debug log."""
+    """Keeps the signed text, including the session token, out of botocore's debug log."""
 
     def canonical_request(self, request: AWSRequest) -> str:
         return _Unshown(super().canonical_request(request))

@@ -1,7 +1,7 @@
-"""The long tail of vendors, by way of pydantic-ai: whatever it can ask, an agent can use.
+"""All other vendors, through pydantic-ai: an agent can use every model that it supports.
 
-Belongs here: our requests as its messages, its events and errors as ours. Does not: vendors of our
-own wire formats. The extra `providers` is loaded by the first call, never by an import.
+Belongs here: the translation of requests, events and errors. Does not: vendors of our own wire
+formats. The first call loads the extra `providers`, an import never does.
 """
 
 from .client import BridgeClient

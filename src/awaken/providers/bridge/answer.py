@@ -54,7 +54,7 @@ _REFUSALS: dict[str, type[ModelError]] = {
 
 
 class AnswerReader:
-    """Reads one answer; parts that an agent has no use for are passed over."""
+    """Reads one answer; parts that an agent cannot use are skipped."""
 
     __slots__ = ("_calls", "_chars", "_has_called", "has_begun")
 
@@ -68,22 +68,22 @@ class AnswerReader:
         """Read one event of the library.
 
         Raises:
-            AnswerTooLarge: The answer exceeds the bound.
+            AnswerTooLarge: The answer exceeds the limit.
         """
         self.has_begun = True
         match event:
             case PartStartEvent(index=index, part=part):
-                yield from self._started(index, part)
+                yield from self._start_part(index, part)
             case PartDeltaEvent(index=index, delta=delta):
-                yield from self._continued(index, delta)
+                yield from self._continue_part(index, delta)
             case PartEndEvent(index=index, part=part):
-                yield from self._ended(index, part)
+                yield from self._end_part(index, part)
 
     def end(self, answer: ModelResponse) -> Iterator[ModelEvent]:
-        """The stream is over: report what it cost and why the model stopped.
+        """Report usage and stop reason after the end of the stream.
 
         Raises:
-            ModelError: The answer is not whole, or the model refused.
+            ModelError: The answer is incomplete, or the model refused.
         """
         if answer.usage.has_values():
             yield UsageReport(usage=_usage(answer.usage))
@@ -96,38 +96,38 @@ class AnswerReader:
             raise _REFUSALS[reason](message)
         yield Stop(reason=_STOPS[reason])
         if answer.provider_response_id:
-            # Without an id the vendor said nothing: the model is the one that was asked for.
+            # Without an id the model name is only the requested one, not the vendor's.
             yield VendorAnswer(id=answer.provider_response_id, model=answer.model_name)
 
-    def _started(self, index: int, part: ModelResponsePart) -> Iterator[ModelEvent]:
+    def _start_part(self, index: int, part: ModelResponsePart) -> Iterator[ModelEvent]:
         match part:
             case TextPart(content=text) if text:
-                yield TextDelta(delta=self._counted(text))
+                yield TextDelta(delta=self._count_chars(text))
             case ThinkingPart(content=thought) if thought:
-                yield ReasoningDelta(delta=self._counted(thought))
+                yield ReasoningDelta(delta=self._count_chars(thought))
             case ToolCallPart(tool_name=name, tool_call_id=call_id, args=arguments):
                 self._has_called = True
                 self._calls[index] = (call_id, False)
-                yield ToolCallStart(id=call_id, name=self._counted(name))
-                yield from self._argued(index, arguments)
+                yield ToolCallStart(id=call_id, name=self._count_chars(name))
+                yield from self._continue_call(index, arguments)
 
-    def _continued(self, index: int, delta: ModelResponsePartDelta) -> Iterator[ModelEvent]:
+    def _continue_part(self, index: int, delta: ModelResponsePartDelta) -> Iterator[ModelEvent]:
         match delta:
             case TextPartDelta(content_delta=text) if text:
-                yield TextDelta(delta=self._counted(text))
+                yield TextDelta(delta=self._count_chars(text))
             case ThinkingPartDelta(content_delta=str(thought)) if thought:
-                yield ReasoningDelta(delta=self._counted(thought))
+                yield ReasoningDelta(delta=self._count_chars(thought))
             case ToolCallPartDelta(args_delta=arguments):
-                yield from self._argued(index, arguments)
+                yield from self._continue_call(index, arguments)
 
-    def _argued(self, index: int, arguments: object) -> Iterator[ModelEvent]:
-        """Pass text on; arguments that come as an object are sent whole when the part ends."""
+    def _continue_call(self, index: int, arguments: object) -> Iterator[ModelEvent]:
+        """Pass on arguments as text; arguments as an object are sent when the part ends."""
         if isinstance(arguments, str) and arguments and index in self._calls:
             call_id, _ = self._calls[index]
             self._calls[index] = (call_id, True)
-            yield ToolCallDelta(id=call_id, args_delta=self._counted(arguments))
+            yield ToolCallDelta(id=call_id, args_delta=self._count_chars(arguments))
 
-    def _ended(self, index: int, part: ModelResponsePart) -> Iterator[ModelEvent]:
+    def _end_part(self, index: int, part: ModelResponsePart) -> Iterator[ModelEvent]:
         match part:
             case TextPart():
                 yield BlockStop()
@@ -136,10 +136,10 @@ class AnswerReader:
             case ToolCallPart(args=arguments):
                 call_id, was_sent = self._calls.pop(index, ("", True))
                 if not was_sent and arguments:
-                    text = self._counted(part.args_as_json_str())
+                    text = self._count_chars(part.args_as_json_str())
                     yield ToolCallDelta(id=call_id, args_delta=text)
 
-    def _counted(self, text: str) -> str:
+    def _count_chars(self, text: str) -> str:
         self._chars += len(text)
         if self._chars > _ANSWER_CHARS:
             message = f"the answer exceeds {_ANSWER_CHARS} characters"
@@ -148,7 +148,7 @@ class AnswerReader:
 
 
 class Signature(msgspec.Struct, omit_defaults=True):
-    """What the library wants back with reasoning, beside its text."""
+    """The fields that the library needs back with reasoning, besides its text."""
 
     signature: str | None = None
     id: str | None = None

@@ -19,10 +19,10 @@ _MakeModel = Callable[[str], Any]
 
 
 class BridgeClient:
-    """Asks any model that pydantic-ai knows: `cohere:command-r` names its provider and model.
+    """Calls any model that pydantic-ai knows: `cohere:command-r` names its provider and model.
 
-    `make_model` builds the library's model for such a name; without it the library does, with the
-    key, the base URL and the adapter options of the spec.
+    `make_model` builds the library's model for such a name; by default the library builds it with
+    the key, the base URL and the adapter options of the spec.
 
     Raises:
         InvalidSpec: The extra is not installed.
@@ -50,14 +50,14 @@ class BridgeClient:
             ModelError: The call failed; no error contains the key.
         """
         if self._library is None:
-            # Loading it takes a while, and others are talking.
-            self._library = await asyncio.to_thread(_loaded, self._spec, self._make_model)
+            # Loaded in a thread: it takes a while, and other runs must not wait.
+            self._library = await asyncio.to_thread(_load_library, self._spec, self._make_model)
         async with aclosing(self._library.ask(request)) as events:
             async for event in events:
                 yield event
 
 
-def _loaded(spec: ProviderSpec, make_model: _MakeModel | None) -> "Library":
+def _load_library(spec: ProviderSpec, make_model: _MakeModel | None) -> "Library":
     library: Library = importlib.import_module("awaken.providers.bridge.library").Library(
         spec, make_model
     )

@@ -1,4 +1,4 @@
-"""Which of our errors an error of pydantic-ai, or of an SDK below it, is."""
+"""The translation of errors of pydantic-ai, or of an SDK below it, into ours."""
 
 from pydantic_ai import exceptions as theirs
 
@@ -24,13 +24,13 @@ _BY_CLASS: tuple[tuple[type[Exception], type[ModelError]], ...] = (
     (theirs.UserError, ours.InvalidRequest),
     (TimeoutError, ours.ModelTimeout),
 )
-"""The first that fits counts: the library's narrow classes stand before its wide ones."""
+"""The first match counts: narrow classes of the library come before wide ones."""
 
 _WAIT_S = 1e9
 
 
 def failure_of(error: Exception, *, has_begun: bool) -> ModelError:
-    """Return our error; `has_begun` tells a stream that broke off from one that never came."""
+    """Return our error; `has_begun` is True if the stream had begun before it failed."""
     if isinstance(error, ModelError):
         return error
     wait_ms = _wait_ms(error)

@@ -24,7 +24,7 @@ _MODELS = 64
 
 
 class Library:
-    """The library as one provider uses it; models are built once and the newest few are kept."""
+    """The library for one provider; models are built once, and the newest ones are cached."""
 
     __slots__ = ("_make_model", "_models", "_spec")
 
@@ -37,25 +37,25 @@ class Library:
         """Ask the model and yield its answer as it comes.
 
         Raises:
-            ModelError: The call failed, for whatever reason of the library's.
+            ModelError: The call failed.
         """
         reader = AnswerReader()
         try:
             model = await self._model(request.upstream_model)
             async with AsyncExitStack() as stack:
-                stream = await self._opened(stack, model, request)
+                stream = await self._open_stream(stack, model, request)
                 events = aiter(stream)
                 while (event := await self._next(events)) is not None:
                     for made in reader.take(event):
                         yield made
                 for made in reader.end(stream.get()):
                     yield made
-        except Exception as error:  # noqa: BLE001 - it wraps a dozen SDKs with errors of their own
-            # What caused it is not passed on: its text may hold the key.
+        except Exception as error:  # noqa: BLE001 - it wraps a dozen SDKs with their own errors
+            # Not chained: the text of the cause may contain the key.
             made_of = failure_of(error, has_begun=reader.has_begun)
-            raise _scrubbed(made_of, self._spec.key) from None
+            raise _scrub_key(made_of, self._spec.key) from None
 
-    async def _opened(
+    async def _open_stream(
         self, stack: AsyncExitStack, model: Model, request: InferenceRequest
     ) -> StreamedResponse:
         context = model_request_stream(
@@ -68,7 +68,7 @@ class Library:
             async with asyncio.timeout(self._spec.timeout_ms / 1000):
                 return await stack.enter_async_context(context)
         except TimeoutError as error:
-            raise self._silence() from error
+            raise self._timeout_error() from error
 
     async def _next(
         self, events: AsyncIterator[ModelResponseStreamEvent]
@@ -77,15 +77,15 @@ class Library:
             async with asyncio.timeout(self._spec.timeout_ms / 1000):
                 return await anext(events, None)
         except TimeoutError as error:
-            raise self._silence() from error
+            raise self._timeout_error() from error
 
-    def _silence(self) -> ModelTimeout:
+    def _timeout_error(self) -> ModelTimeout:
         return ModelTimeout(f"nothing came for {self._spec.timeout_ms} ms")
 
     async def _model(self, name: str) -> Model:
         known = self._models.get(name)
         if known is None:
-            # It imports the vendor's SDK, which takes a while.
+            # In a thread: it imports the vendor's SDK, which takes a while.
             known = await asyncio.to_thread(self._make_model, name)
             if len(self._models) >= _MODELS:
                 self._models.pop(next(iter(self._models)))
@@ -97,7 +97,8 @@ class Library:
             return infer_model(name, self._provider)
         except (UserError, ImportError, TypeError, ValueError) as error:
             message = f"'{name}' cannot be asked: {error}"
-            raise (Unauthorized if _asks_for_key(error) else ModelNotFound)(message) from error
+            is_key_missing = isinstance(error, UserError) and "key" in str(error).lower()
+            raise (Unauthorized if is_key_missing else ModelNotFound)(message) from error
 
     def _provider(self, name: str) -> Provider[Any]:
         options = dict(self._spec.adapter_options)
@@ -108,12 +109,8 @@ class Library:
         return infer_provider_class(name)(**options) if options else infer_provider(name)
 
 
-def _asks_for_key(error: Exception) -> bool:
-    return isinstance(error, UserError) and "key" in str(error).lower()
-
-
-def _scrubbed(error: ModelError, key: RedactedString | None) -> ModelError:
-    """The error without the key: some vendors repeat what they were sent."""
+def _scrub_key(error: ModelError, key: RedactedString | None) -> ModelError:
+    """Return the error without the key: some vendors repeat parts of the request."""
     if key is None or key.reveal() not in str(error):
         return error
     message = str(error).replace(key.reveal(), str(key))

@@ -54,20 +54,20 @@ from .answer import ORIGIN, Signature
 
 
 def settings_of(request: InferenceRequest) -> ModelSettings:
-    """What was asked for; options of the provider are settings of the library as they stand."""
+    """Return the settings of a request; provider options are passed to the library unchanged."""
     asked = request.overrides or InferenceOverride()
     settings = {
         "max_tokens": asked.max_tokens,
         "temperature": asked.temperature,
         "top_p": asked.top_p,
-        "thinking": _thinking(asked.reasoning_effort),
+        "thinking": _encode_effort(asked.reasoning_effort),
         **(asked.provider_options or {}),
     }
     given = {name: value for name, value in settings.items() if value is not None}
     return cast(ModelSettings, given)
 
 
-def _thinking(effort: ReasoningEffort | None) -> str | bool | None:
+def _encode_effort(effort: ReasoningEffort | None) -> str | bool | None:
     if isinstance(effort, EffortBudget):
         message = "the bridge takes no budget of reasoning tokens: name an effort"
         raise InvalidRequest(message)
@@ -75,7 +75,7 @@ def _thinking(effort: ReasoningEffort | None) -> str | bool | None:
 
 
 def parameters_of(request: InferenceRequest, profile: ModelProfile) -> ModelRequestParameters:
-    """The tools, and the answer's schema: enforced where the model can, asked for elsewhere."""
+    """Return the tools and the schema of the answer, enforced if the model can, else prompted."""
     tools = [
         ToolDefinition(
             name=tool.id, description=tool.description, parameters_json_schema=tool.parameters
@@ -92,29 +92,33 @@ def parameters_of(request: InferenceRequest, profile: ModelProfile) -> ModelRequ
 
 
 def messages_of(request: InferenceRequest) -> list[ModelMessage]:
-    """The conversation; what is said to the model in a row is one request of the library's."""
+    """Return the conversation; consecutive messages to the model are one request."""
     asked: list[ModelRequestPart] = [SystemPromptPart(text) for text in request.system if text]
-    names = {call.id: call.name for said in request.messages for call in said.tool_calls or ()}
+    names = {
+        call.id: call.name for message in request.messages for call in message.tool_calls or ()
+    }
     conversation: list[ModelMessage] = []
     for message in request.messages:
         if message.role is not Role.ASSISTANT:
-            asked.extend(_asked(message, names))
+            asked.extend(_encode_input(message, names))
             continue
         if asked:
             conversation.append(ModelRequest(asked))
             asked = []
-        conversation.append(_answered(message))
+        conversation.append(_encode_answer(message))
     return [*conversation, ModelRequest(asked)] if asked else conversation
 
 
-def _asked(message: Message, names: dict[str, str]) -> Iterator[ModelRequestPart]:
+def _encode_input(message: Message, names: dict[str, str]) -> Iterator[ModelRequestPart]:
     match message.role:
         case Role.SYSTEM:
             yield SystemPromptPart(message.text)
         case Role.TOOL:
             call_id, content = message.tool_call_id or "", [*_contents(message)]
-            told: Any = message.text if all(isinstance(part, str) for part in content) else content
-            yield ToolReturnPart(names.get(call_id, "unknown"), told, call_id)
+            result: Any = (
+                message.text if all(isinstance(part, str) for part in content) else content
+            )
+            yield ToolReturnPart(names.get(call_id, "unknown"), result, call_id)
         case _:
             yield UserPromptPart([*_contents(message)])
 
@@ -135,7 +139,7 @@ def _media(block: Image | Document | Audio | Video) -> UserContent:
     try:
         return BinaryContent(b64decode(source.data, validate=True), media_type=source.media_type)
     except ValueError as error:
-        message = f"the data of a block of type '{source.media_type}' is no base64"
+        message = f"the data of a block of type '{source.media_type}' is not base64"
         raise InvalidRequest(message) from error
 
 
@@ -151,8 +155,8 @@ def _address(block: Image | Document | Audio | Video, url: str) -> UserContent:
             return VideoUrl(url)
 
 
-def _answered(message: Message) -> ModelResponse:
-    parts = [part for block in message.content if (part := _said(block)) is not None]
+def _encode_answer(message: Message) -> ModelResponse:
+    parts = [part for block in message.content if (part := _encode_block(block)) is not None]
     calls = [
         ToolCallPart(call.name, _arguments(call.arguments), call.id)
         for call in message.tool_calls or ()
@@ -167,7 +171,7 @@ def _arguments(given: Any) -> str | dict[str, Any] | None:
     )
 
 
-def _said(block: ContentBlock) -> ModelResponsePart | None:
+def _encode_block(block: ContentBlock) -> ModelResponsePart | None:
     match block:
         case Text(text=text) if text:
             return TextPart(text)

@@ -23,7 +23,7 @@ from .encode import MODEL, ORIGIN, RESULTS, USER, encode_message, encode_tools, 
 _OPENINGS = {
     USER: b'{"role":"user","parts":[',
     MODEL: b'{"role":"model","parts":[',
-    # The vendor counts the results of a turn: nothing else may be among them.
+    # The vendor counts the results of a turn: nothing else may be in it.
     RESULTS: b'{"role":"user","parts":[',
 }
 _FIRST_WORDS = msgspec.json.encode({"text": FIRST_WORDS})
@@ -53,7 +53,7 @@ class GeminiCodec:
         """Build the request.
 
         Raises:
-            InvalidRequest: The format has no place for something in it.
+            InvalidRequest: The format cannot express a part of it.
         """
         return wire_request(self._path(request.upstream_model), self._body, request)
 
@@ -90,9 +90,9 @@ class GeminiCodec:
             yield role, body % name
 
     def headers(self, key: RedactedString | None) -> Mapping[str, str]:
-        """The headers of every request, with the key where the vendor wants it."""
+        """Return the headers of every request, including the key."""
         return {} if key is None else {"x-goog-api-key": key.reveal()}
 
     def decoder(self) -> GeminiDecoder:
-        """Begin to read an answer."""
+        """Return a new decoder for one answer."""
         return GeminiDecoder(self.origin)

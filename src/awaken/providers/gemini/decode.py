@@ -33,7 +33,7 @@ from awaken.providers.http.failures import failure_of_event
 from .encode import ORIGIN
 
 MAX_CALLS = 1024
-"""The most tool calls of one answer."""
+"""The maximum number of tool calls in one answer."""
 _FAILURES: dict[str, type[ModelError]] = {
     "SAFETY": ContentFiltered,
     "RECITATION": ContentFiltered,
@@ -104,7 +104,7 @@ _read_usage = usage_reader(_Usage)
 
 
 class GeminiDecoder:
-    """Reads one answer. Only the end of the stream ends it: some models finish in every chunk."""
+    """Reads one answer. It ends with the stream: some models send a finish in every chunk."""
 
     __slots__ = ("_calls", "_failure", "_finish", "_origin", "_usage", "is_over", "vendor")
 
@@ -136,7 +136,7 @@ class GeminiDecoder:
             if candidate.finish_reason is not None:
                 self._note_finish(candidate)
             if self._failure is not None:
-                return self._counted()
+                return self._report_usage()
             parts = candidate.content.parts if candidate.content is not None else None
             return self._events(parts, chunk, data) if parts else ()
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -144,11 +144,11 @@ class GeminiDecoder:
             raise MalformedAnswer(message) from error
 
     def end(self) -> Sequence[ModelEvent]:
-        """The connection was closed: tell the usage, and how the model stopped.
+        """Return usage and stop reason after the connection was closed.
 
         Raises:
             ContentFiltered: The provider refused the question or withheld the answer.
-            MalformedAnswer: The model wrote a call that cannot be read.
+            MalformedAnswer: The model wrote an invalid call.
             StreamInterrupted: The answer was not over.
         """
         self.is_over = True
@@ -157,7 +157,7 @@ class GeminiDecoder:
         if self._finish is None:
             message = "the stream ended before the answer was over"
             raise StreamInterrupted(message)
-        return (*self._counted(), Stop(reason=self._stop_reason(self._finish)))
+        return (*self._report_usage(), Stop(reason=self._stop_reason(self._finish)))
 
     def _stop_reason(self, finish: str) -> StopReason:
         if finish == "MAX_TOKENS":
@@ -169,24 +169,24 @@ class GeminiDecoder:
         if chunk.error is not None:
             raise failure_of_event(data)
         if feedback is not None and feedback.block_reason is not None:
-            told = (
+            message = (
                 feedback.block_reason_message or f"the prompt was blocked: {feedback.block_reason}"
             )
-            self._failure = ContentFiltered(told)
-            return self._counted()
+            self._failure = ContentFiltered(message)
+            return self._report_usage()
         return ()
 
-    def _counted(self) -> Sequence[ModelEvent]:
-        """Every chunk counts from the beginning of the answer, so the last one is told, once."""
+    def _report_usage(self) -> Sequence[ModelEvent]:
+        """Report the usage. Every chunk counts from the start, so only the last one is reported."""
         usage = _read_usage(self._usage)
-        return () if usage is None else (UsageReport(usage=_told(usage)),)
+        return () if usage is None else (UsageReport(usage=_convert_usage(usage)),)
 
     def _note_finish(self, candidate: _Candidate) -> None:
         self._finish = candidate.finish_reason
         made = _FAILURES.get(candidate.finish_reason or "")
         if made is not None:
-            told = candidate.finish_message or f"the model stopped with {candidate.finish_reason}"
-            self._failure = made(told)
+            text = candidate.finish_message or f"the model stopped with {candidate.finish_reason}"
+            self._failure = made(text)
 
     def _events(self, parts: list[_Part], chunk: _Chunk, data: bytes) -> Sequence[ModelEvent]:
         events: list[ModelEvent] = []
@@ -199,7 +199,7 @@ class GeminiDecoder:
                 events.append(kind(delta=part.text))
             if part.thought_signature is not None:
                 if not part.thought:
-                    # It belongs to what was said, not to the reasoning before.
+                    # It belongs to the text, not to the reasoning before it.
                     events.append(BlockStop())
                 signature = part.thought_signature
                 events.append(ThinkingSignature(signature=signature, origin=self._origin))
@@ -210,23 +210,23 @@ class GeminiDecoder:
         if self._calls > MAX_CALLS:
             message = f"the answer has more than {MAX_CALLS} tool calls"
             raise AnswerTooLarge(message)
-        call_id = call.id or self._made_id(chunk, data)
+        call_id = call.id or self._make_id(chunk, data)
         arguments = bytes(call.args).decode()
         begun = ToolCallStart(id=call_id, name=call.name)
         args_delta = "{}" if arguments == "null" else arguments
-        said = ToolCallDelta(id=call_id, args_delta=args_delta)
+        delta = ToolCallDelta(id=call_id, args_delta=args_delta)
         if part.thought_signature is None:
-            return (begun, said)
-        return (begun, said, CallSignature(id=call_id, signature=part.thought_signature))
+            return (begun, delta)
+        return (begun, delta, CallSignature(id=call_id, signature=part.thought_signature))
 
-    def _made_id(self, chunk: _Chunk, data: bytes) -> str:
-        """An id for a call that has none: unlike all others of the answer and of other answers."""
+    def _make_id(self, chunk: _Chunk, data: bytes) -> str:
+        """Make an id for a call without one, unique in this answer and among other answers."""
         answer = (chunk.response_id or f"{zlib.crc32(data):08x}")[:_ID_CHARS]
         return f"call_{answer}_{self._calls}"
 
 
-def _told(usage: _Usage) -> TokenUsage:
-    """All input tokens are the prompt, and reasoning is part of the completion."""
+def _convert_usage(usage: _Usage) -> TokenUsage:
+    """Convert the counts: all input tokens are the prompt, reasoning is completion."""
     prompt = _sum(usage.prompt_token_count, usage.tool_use_prompt_token_count)
     completion = _sum(usage.candidates_token_count, usage.thoughts_token_count)
     return TokenUsage(

@@ -1,4 +1,4 @@
-"""What a request becomes in the Gemini format. Pure."""
+"""Requests in the Gemini format. Pure."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -38,7 +38,7 @@ ORIGIN = "gemini"
 USER, MODEL, RESULTS = "user", "model", "results"
 _RESERVED = frozenset({"contents", "tools", "systemInstruction"})
 _UNSIGNED = "skip_thought_signature_validator"
-"""The vendor's word for calls that it did not make itself; without one it refuses the request."""
+"""The vendor's signature for calls that it did not make; without it the request is refused."""
 _LEVELS = {
     Effort.NONE: "LOW",
     Effort.LOW: "LOW",
@@ -48,7 +48,7 @@ _LEVELS = {
 }
 _BUDGETS = {Effort.LOW: 1_024, Effort.MEDIUM: 8_192, Effort.HIGH: 24_576, Effort.MAX: 24_576}
 _LEAST_PRO_BUDGET = 128
-# The families that take what others refuse, and refuse what others take.
+# Families with levels of their own: the first accept MINIMAL, the last refuses MEDIUM.
 _TAKES_MINIMAL = ("gemini-3-flash", "gemini-3.1-flash", "gemini-3.5-flash")
 _TAKES_NO_MEDIUM = "gemini-3-pro"
 _MEDIA_TYPES = {
@@ -75,7 +75,7 @@ _json = msgspec.json.Encoder().encode
 
 
 def parameters(request: InferenceRequest, system: Iterable[str]) -> dict[str, Any]:
-    """The fields of a request before its tools and messages."""
+    """Return the fields of a request before its tools and messages."""
     overrides = request.overrides or InferenceOverride()
     body: dict[str, Any] = {}
     if config := _generation(request, overrides):
@@ -107,13 +107,13 @@ def _generation(request: InferenceRequest, overrides: InferenceOverride) -> dict
         if not is_any_object(request.output_schema):
             config["responseJsonSchema"] = request.output_schema
     if overrides.reasoning_effort is not None:
-        config["thinkingConfig"] = _thinking_config(
+        config["thinkingConfig"] = _encode_effort(
             overrides.reasoning_effort, request.upstream_model
         )
     return config
 
 
-def _thinking_config(effort: ReasoningEffort, model: str) -> dict[str, Any]:
+def _encode_effort(effort: ReasoningEffort, model: str) -> dict[str, Any]:
     shown = {"includeThoughts": True}
     name = model.rpartition("/")[2]
     if isinstance(effort, EffortBudget):
@@ -129,7 +129,7 @@ def _least_budget(name: str) -> int:
 
 
 def _amount(effort: Effort, name: str) -> dict[str, Any]:
-    """Models before the third generation reason within a budget of tokens, later ones by level."""
+    """Encode an effort: a token budget for models before the third generation, else a level."""
     if name.startswith(("gemini-1", "gemini-2")):
         return {"thinkingBudget": _BUDGETS.get(effort, _least_budget(name))}
     if effort is Effort.NONE and name.startswith(_TAKES_MINIMAL):
@@ -140,7 +140,7 @@ def _amount(effort: Effort, name: str) -> dict[str, Any]:
 
 
 def encode_tools(tools: tuple[ModelTool, ...]) -> bytes:
-    """The tools as function declarations."""
+    """Encode the tools as function declarations."""
     made = [
         {
             "name": tool.id,
@@ -153,10 +153,10 @@ def encode_tools(tools: tuple[ModelTool, ...]) -> bytes:
 
 
 class EncodedMessage(Record, frozen=True, kw_only=True):
-    """A message as it is remembered."""
+    """The wire form of a message."""
 
     piece: tuple[str, bytes]
-    """The role, and the parts separated by commas; a result has a place for the name (`%b`)."""
+    """The role, and the parts separated by commas; `%b` in a result stands for its name."""
     called: dict[str, bytes] | None = None
     """The functions it calls, by the id of the call."""
     answered: str | None = None
@@ -164,10 +164,10 @@ class EncodedMessage(Record, frozen=True, kw_only=True):
 
 
 def encode_message(message: Message, origin: str = ORIGIN) -> EncodedMessage:
-    """The parts of a message; reasoning of this origin only.
+    """Encode a message, with reasoning of this origin only.
 
     Raises:
-        InvalidRequest: The format has no place for a block.
+        InvalidRequest: The format cannot express a block.
     """
     match message.role:
         case Role.TOOL:
@@ -176,13 +176,15 @@ def encode_message(message: Message, origin: str = ORIGIN) -> EncodedMessage:
         case Role.SYSTEM:
             return EncodedMessage(piece=(USER, _json({"text": notice(message)})))
         case Role.USER:
-            return EncodedMessage(piece=(USER, _joined(_parts(message, origin))))
+            return EncodedMessage(piece=(USER, _join_parts(_parts(message, origin))))
         case Role.ASSISTANT:
             called = {call.id: _json(call.name) for call in _calls(message)}
-            return EncodedMessage(piece=(MODEL, _joined(_parts(message, origin))), called=called)
+            return EncodedMessage(
+                piece=(MODEL, _join_parts(_parts(message, origin))), called=called
+            )
 
 
-def _joined(parts: Iterable[dict[str, Any]]) -> bytes:
+def _join_parts(parts: Iterable[dict[str, Any]]) -> bytes:
     return b",".join(_json(part) for part in parts)
 
 
@@ -190,14 +192,14 @@ def _parts(message: Message, origin: str) -> Iterator[dict[str, Any]]:
     for block in message.content:
         if isinstance(block, ToolUse):
             continue
-        part = _thought(block, origin) if isinstance(block, Thinking) else _part(block)
+        part = _encode_thought(block, origin) if isinstance(block, Thinking) else _part(block)
         if part is not None:
             yield part
     for place, call in enumerate(_calls(message)):
         signature = call.signature or (None if place else _UNSIGNED)
         arguments = call.arguments
         if not isinstance(arguments, dict):
-            # The vendor takes objects only; what the model really wrote stays readable.
+            # The vendor accepts objects only; this keeps the model's own value readable.
             arguments = {} if arguments is None else {"value": arguments}
         part = {"functionCall": {"id": _ids(call.id), "name": call.name, "args": arguments}}
         yield part if signature is None else {**part, "thoughtSignature": signature}
@@ -224,8 +226,8 @@ def _part(block: ContentBlock) -> dict[str, Any] | None:
             raise InvalidRequest(message)
 
 
-def _thought(block: Thinking, origin: str) -> dict[str, Any] | None:
-    """Reasoning goes back with its signature or not at all; a signature alone is empty text."""
+def _encode_thought(block: Thinking, origin: str) -> dict[str, Any] | None:
+    """Encode reasoning with its signature; without one it is not sent back."""
     if block.signature is None or block.origin != origin:
         return None
     thought = {"thought": True} if block.thinking else {}
@@ -241,11 +243,11 @@ def _media(source: Source) -> dict[str, Any]:
 
 
 def _result(call_id: str, message: Message) -> bytes:
-    said: dict[str, Any] = {"response": {"output": text_of(message.content)}}
+    fields: dict[str, Any] = {"response": {"output": text_of(message.content)}}
     media = [_part(block) for block in message.content if not isinstance(block, Text | Thinking)]
     if media:
-        said["parts"] = media
-    before, after = _json({"id": _ids(call_id)})[:-1], _json(said)[1:-1]
-    # The name stands with the call only, and a message is encoded for itself.
+        fields["parts"] = media
+    before, after = _json({"id": _ids(call_id)})[:-1], _json(fields)[1:-1]
+    # Only the call has the name, and each message is encoded on its own.
     escaped = (part.replace(b"%", b"%%") for part in (before, after))
     return b'{"functionResponse":%b,"name":%%b,%b}}' % tuple(escaped)

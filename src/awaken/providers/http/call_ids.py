@@ -1,4 +1,4 @@
-"""Ids of calls as a vendor takes them: those of other vendors may be longer or of other letters."""
+"""Ids of calls as a vendor accepts them: ids of other vendors may have other forms."""
 
 import re
 from base64 import b32encode
@@ -7,18 +7,18 @@ from hashlib import sha256
 
 
 def call_ids(pattern: str, made_chars: int = 32) -> Callable[[str], str]:
-    """Return a function from an id to one that fits, always the same one.
+    """Return a function that maps an id to one that matches the pattern, always the same one.
 
-    An id that fits is itself; others become letters and digits, different ids different ones.
+    An id that matches is unchanged; others are replaced by a hash in letters and digits.
     """
     fits = re.compile(pattern, re.DOTALL).fullmatch
 
-    def fitted(call_id: str) -> str:
+    def fit_id(call_id: str) -> str:
         if fits(call_id):
             return call_id
         return b32encode(sha256(call_id.encode()).digest()).decode()[:made_chars]
 
-    return fitted
+    return fit_id
 
 
 CLAUDE_IDS = call_ids(r"[a-zA-Z0-9_-]{1,64}")

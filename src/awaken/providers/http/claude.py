@@ -1,4 +1,4 @@
-"""How Claude's generations reason, for the formats that talk with them."""
+"""How the generations of Claude reason, for the formats that call them."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -22,29 +22,29 @@ _ALWAYS_REASONS = re.compile(r"claude-(?:fable|mythos|opus-5-5)")
 def claude_thinking(
     effort: ReasoningEffort, model: str, max_tokens: int | None
 ) -> tuple[dict[str, Any] | None, Effort | None]:
-    """The field `thinking`, if there has to be one, and the level of effort beside it.
+    """Return the field `thinking`, if it is needed, and the level of effort beside it.
 
-    Nothing is refused: a budget for which an answer of this length has no room is reduced, or
-    the model does not reason.
+    Nothing is refused: a budget that does not fit into `max_tokens` is reduced, or the model does
+    not reason.
     """
     level = level_of(effort)
     if level is Effort.NONE:
-        return _off(model)
+        return _disable_thinking(model)
     is_budget = isinstance(effort, EffortBudget)
     if not (_BUDGETED.search(model) or (is_budget and _TAKES_BUDGET.search(model))):
         return {"type": "adaptive"}, level
     wanted = effort.budget if isinstance(effort, EffortBudget) else _BUDGETS[effort]
-    budget = _fitting(wanted, max_tokens)
+    budget = _fit_budget(wanted, max_tokens)
     return ({"type": "enabled", "budget_tokens": budget} if budget else None), None
 
 
-def _off(model: str) -> tuple[dict[str, Any], Effort | None]:
+def _disable_thinking(model: str) -> tuple[dict[str, Any], Effort | None]:
     if _ALWAYS_REASONS.search(model):
         return {"type": "adaptive"}, Effort.LOW
     return {"type": "between_tools" if "claude-sonnet-5-5" in model else "disabled"}, None
 
 
-def _fitting(wanted: int, max_tokens: int | None) -> int:
+def _fit_budget(wanted: int, max_tokens: int | None) -> int:
     budget = max(_LEAST_BUDGET, wanted)
     if max_tokens is None or budget < max_tokens:
         return budget
@@ -52,9 +52,9 @@ def _fitting(wanted: int, max_tokens: int | None) -> int:
 
 
 def is_loop_unreasoned(messages: Sequence[Message], is_ours: Callable[[Thinking], bool]) -> bool:
-    """Whether the latest turn has calls and none of our reasoning.
+    """Whether the latest turn has calls but none of our reasoning.
 
-    Then a budget is refused: the vendor wants the reasoning that led to the calls.
+    The vendor then refuses a budget: it wants the reasoning that led to the calls.
     """
     is_answered = False
     for message in reversed(messages):

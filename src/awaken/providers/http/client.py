@@ -1,4 +1,4 @@
-"""A model behind HTTP: encode, post, decode as it comes. All state is the pool's."""
+"""A model behind HTTP: encode, post, decode the stream. All state is in the pool."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from aiohttp.client import _RequestContextManager
 
 _REST_S = 0.1
-"""How long the end of a body may take when the answer in it is over."""
+"""How long to wait for the end of the body once the answer is complete."""
 _ALIVE = Alive()
 _HEADERS = {
     "content-type": "application/json",
@@ -40,8 +40,8 @@ _HEADERS = {
 class HttpModelClient:
     """Speaks one wire format to one provider.
 
-    The key is looked up for every call, so that a new one is used as soon as it is there.
-    `setting` names what people change when the address is wrong.
+    The key is looked up for every call, so that a new key is used at once. `setting` names the
+    setting that people must change if the address is wrong.
     """
 
     __slots__ = ("_address", "_codec", "_find_key", "_pool", "_spec", "_timeout", "name", "server")
@@ -73,35 +73,35 @@ class HttpModelClient:
         """Ask the model and yield its answer as it comes.
 
         Raises:
-            ModelError: The call failed; neither it nor anything behind it contains the key.
+            ModelError: The call failed; neither the error nor its cause contains the key.
         """
-        key = _usable(self._find_key(), self.name)
-        reading = _Reading(self._codec.decoder())
+        key = _clean_key(self._find_key(), self.name)
+        reading = _AnswerReader(self._codec.decoder())
         broken: ModelError | None = None
         try:
             try:
-                async with self._posted(request, key) as response:
+                async with self._post(request, key) as response:
                     await check_answer(response, self._address)
                     while not reading.is_over and (chunk := await response.content.readany()):
                         for event in reading.events(chunk):
                             yield event
-                    await _drained(response.content)
+                    await _drain(response.content)
             except (aiohttp.ClientError, OSError, ValueError) as error:
                 broken = broken_by(error, self._address, reading.received)
-            # An answer that came to its end is whole, however its connection ended.
+            # A complete answer is valid, however its connection ended.
             for event in reading.last_events():
                 yield event
         except ModelError as error:
             failure = broken if broken and isinstance(error, StreamInterrupted) else error
         else:
             return
-        # Raised here, it has nothing behind it: errors of the connection know its headers.
+        # Raised here, so that it has no cause: errors of the connection hold its headers.
         try:
             raise scrubbed(failure, (key,) if key is not None else ())
         finally:
             del failure, broken
 
-    def _posted(
+    def _post(
         self, request: InferenceRequest, key: RedactedString | None
     ) -> "_RequestContextManager":
         wire, trace = self._codec.encode(request), CURRENT_TRACE.get()
@@ -117,8 +117,8 @@ class HttpModelClient:
         )
 
 
-class _Reading:
-    """One answer while it is read."""
+class _AnswerReader:
+    """Reads one answer from chunks of the body."""
 
     __slots__ = ("_decoder", "_sse", "received")
 
@@ -149,8 +149,8 @@ class _Reading:
             yield self._decoder.vendor
 
 
-async def _drained(content: aiohttp.StreamReader) -> None:
-    """Wait a moment for the end of the body: only then can its connection be used again."""
+async def _drain(content: aiohttp.StreamReader) -> None:
+    """Wait a moment for the end of the body: only then can the connection be reused."""
     if content.at_eof():
         return
     with suppress(TimeoutError, OSError, aiohttp.ClientError):
@@ -159,14 +159,14 @@ async def _drained(content: aiohttp.StreamReader) -> None:
                 pass
 
 
-def _usable(key: RedactedString | None, provider: str) -> RedactedString | None:
-    """The key as a header can carry it; those that are read from files end with a line end.
+def _clean_key(key: RedactedString | None, provider: str) -> RedactedString | None:
+    """Return the key without white space: keys read from files end with a newline.
 
     Raises:
-        Unauthorized: It has characters that no header can carry.
+        Unauthorized: It has characters that a header cannot contain.
     """
     text = key.reveal().strip() if key is not None else ""
     if not text.isprintable():
-        message = f"the key of provider '{provider}' has characters that no header can carry"
+        message = f"the key of provider '{provider}' has characters that a header cannot contain"
         raise Unauthorized(message)
     return RedactedString(text) if text else None

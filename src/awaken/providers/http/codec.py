@@ -10,7 +10,7 @@ from awaken.contracts.secrets import RedactedString
 
 
 class WireRequest(Record, frozen=True, kw_only=True):
-    """A request as it is sent; its bytes are a pure function of what was asked."""
+    """A request as it is sent; its bytes depend only on the inference request."""
 
     path: str
     """Appended to the provider's base URL."""
@@ -20,10 +20,10 @@ class WireRequest(Record, frozen=True, kw_only=True):
 def wire_request(
     path: str, body: Callable[[InferenceRequest], bytes], request: InferenceRequest
 ) -> WireRequest:
-    """Write a request by a format's own `body`.
+    """Build a request with a format's own `body` function.
 
     Raises:
-        InvalidRequest: Something in it is no JSON, or the format has no place for it.
+        InvalidRequest: A part has no JSON form, or the format cannot express it.
     """
     try:
         return WireRequest(path=path, body=body(request))
@@ -33,21 +33,21 @@ def wire_request(
 
 
 def vendor_answer(id_: object, model: object) -> VendorAnswer | None:
-    """What the vendor calls an answer; what is no text names nothing, and harms nothing."""
-    told = VendorAnswer(
+    """Return the vendor's id and model of an answer; values that are not text are ignored."""
+    answer = VendorAnswer(
         id=id_ if id_ and isinstance(id_, str) else None,
         model=model if model and isinstance(model, str) else None,
     )
-    return None if told == VendorAnswer() else told
+    return None if answer == VendorAnswer() else answer
 
 
 class StreamDecoder(Protocol):
     """Turns the events of one stream into model events; one object per stream."""
 
     is_over: bool
-    """Whether the answer is complete; what comes after it is not read."""
+    """Whether the answer is complete; nothing is read after that."""
     vendor: VendorAnswer | None
-    """What the vendor calls the answer, as soon as it says so."""
+    """The vendor's id and model of the answer, once known."""
 
     def take(self, data: bytes) -> Sequence[ModelEvent]:
         """Read the data of one server-sent event.
@@ -58,7 +58,7 @@ class StreamDecoder(Protocol):
         ...
 
     def end(self) -> Sequence[ModelEvent]:
-        """The connection was closed: give what is left.
+        """Return the last events after the connection was closed.
 
         Raises:
             StreamInterrupted: The answer was not over.
@@ -70,22 +70,22 @@ class Codec(Protocol):
     """One vendor's format. Pure: it knows no connection, no clock and no key of its own."""
 
     origin: str
-    """Marks the reasoning that this format may send back to this provider."""
+    """The mark of reasoning that this format may send back to this provider."""
     base_url: str
-    """Where the vendor lives unless the provider says otherwise."""
+    """The vendor's address, unless the provider configures another one."""
 
     def encode(self, request: InferenceRequest) -> WireRequest:
         """Build the request.
 
         Raises:
-            InvalidRequest: The format has no place for something in it.
+            InvalidRequest: The format cannot express a part of it.
         """
         ...
 
     def headers(self, key: RedactedString | None) -> Mapping[str, str]:
-        """The headers of every request, with the key where the vendor wants it."""
+        """Return the headers of every request, including the key."""
         ...
 
     def decoder(self) -> StreamDecoder:
-        """Begin to read an answer."""
+        """Return a new decoder for one answer."""
         ...

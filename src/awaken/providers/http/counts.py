@@ -1,4 +1,4 @@
-"""Counts of tokens, as vendors tell them."""
+"""Token counts as vendors report them."""
 
 from collections.abc import Callable
 from typing import Annotated, TypeVar
@@ -11,14 +11,14 @@ _NULL = msgspec.Raw(b"null")
 
 
 def is_told(raw: msgspec.Raw) -> bool:
-    """Whether there is a value at all."""
+    """Whether the field is present and not null."""
     return bool(raw) and raw != _NULL
 
 
 def usage_reader(kind: type[U]) -> Callable[[msgspec.Raw], U | None]:
-    """A reader of a vendor's counts; an answer is worth more than they are.
+    """Return a reader of a vendor's counts, which never fails: the answer matters more.
 
-    What cannot be read, such as a negative count, is as if nothing had been told.
+    Counts that cannot be read, such as negative ones, are treated as missing.
     """
     decode = msgspec.json.Decoder(kind, strict=False).decode
 

@@ -1,4 +1,4 @@
-"""How hard to think, in the words and levels of the models."""
+"""Reasoning effort in the terms of the models."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _NEAREST = {
 }
 _UP_TO_HIGH = ("low", "medium", "high")
 _NEWEST = ("none", *_UP_TO_HIGH, "xhigh", "max")
-# The first that fits counts.
+# The first match counts.
 _OPENAI_FAMILIES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"gpt-[34]|chatgpt-|gpt-5-chat", ()),
     (r"gpt-5-pro", ("high",)),
@@ -33,7 +33,7 @@ _OTHERS = ("none", *_UP_TO_HIGH)
 
 
 def level_of(effort: ReasoningEffort) -> Effort:
-    """The lowest level that is worth a budget of thinking tokens; a level is itself."""
+    """Return the lowest level that covers a budget of thinking tokens; a level is unchanged."""
     if not isinstance(effort, EffortBudget):
         return effort
     return next((level for most, level in _LEVELS if effort.budget <= most), Effort.MAX)
@@ -42,7 +42,7 @@ def level_of(effort: ReasoningEffort) -> Effort:
 def openai_word(
     effort: ReasoningEffort | None, model: str, words: Mapping[Effort, str]
 ) -> str | None:
-    """The nearest effort that a model takes, unless there is a word for it; None if it has none."""
+    """Return the configured word for an effort, else the nearest one that the model accepts."""
     if effort is None:
         return None
     level = level_of(effort)
@@ -53,7 +53,7 @@ def openai_word(
 
 
 def reasons(model: str) -> bool:
-    """Whether a model may reason; only OpenAI's older ones are known not to."""
+    """Whether a model may reason; only older models of OpenAI are known not to."""
     return bool(_openai_words(model))
 
 

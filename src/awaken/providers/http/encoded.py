@@ -1,4 +1,4 @@
-"""The wire form of what is sent again and again: made once, forgotten with the original."""
+"""A cache of wire forms: encoded once, dropped together with the original."""
 
 import weakref
 from collections.abc import Callable, Hashable
@@ -13,7 +13,7 @@ _TOOL_SETS = 64
 
 
 class _Known(weakref.ref[Message], Generic[T]):
-    """A message that may die, and what it became."""
+    """A weak reference to a message, with its wire form."""
 
     __slots__ = ("made", "place")
 
@@ -22,7 +22,7 @@ class _Known(weakref.ref[Message], Generic[T]):
 
 
 class EncodedMessages(Generic[T]):
-    """Remembers what a message became, for as long as the message lives."""
+    """Caches the wire form of a message for as long as the message lives."""
 
     __slots__ = ("_encode", "_forget", "_known")
 
@@ -33,7 +33,7 @@ class EncodedMessages(Generic[T]):
         self._known = known
 
         def forget(dead: _Known[T]) -> None:
-            # Its place may already have been taken by another message.
+            # Another message may already have the same address.
             if known.get(dead.place) is dead:
                 del known[dead.place]
 
@@ -43,7 +43,7 @@ class EncodedMessages(Generic[T]):
         return len(self._known)
 
     def of(self, message: Message) -> T:
-        """The wire form of a message."""
+        """Return the wire form of a message."""
         known = self._known.get(id(message))
         if known is not None and known() is message:
             return known.made
@@ -54,7 +54,7 @@ class EncodedMessages(Generic[T]):
 
 
 class EncodedParts(Generic[K]):
-    """Remembers the newest few of other encoded parts, such as the tools of an agent."""
+    """Caches the wire forms of the newest other parts, such as the tools of an agent."""
 
     __slots__ = ("_encode", "_known")
 
@@ -63,13 +63,13 @@ class EncodedParts(Generic[K]):
         self._known: dict[int, tuple[K, bytes]] = {}
 
     def of(self, part: K) -> bytes:
-        """The wire form of an immutable part."""
+        """Return the wire form of an immutable part."""
         known = self._known.get(id(part))
         if known is not None:
             return known[1]
         made = self._encode(part)
         if len(self._known) >= _TOOL_SETS:
             self._known.pop(next(iter(self._known)))
-        # The part is kept with its form, so that nothing else can get its identity.
+        # The part is kept with its form, so that no other object can get its address.
         self._known[id(part)] = (part, made)
         return made

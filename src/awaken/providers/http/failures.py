@@ -1,6 +1,6 @@
-"""Which error a provider's failure is, decided where it is seen: by its own word, then its status.
+"""How a provider's failure is classified: by its own error code, then by its status.
 
-Used for answers that are errors and for errors in the middle of a stream alike.
+Used for error responses and for errors in the middle of a stream alike.
 """
 
 import re
@@ -89,7 +89,7 @@ _BY_STATUS: Mapping[int, type[ModelError]] = {
     529: Overloaded,
 }
 _VAGUE = "api_error"
-"""Said of all that has no other name, so a status tells more."""
+"""A generic code: the status says more."""
 _OVERFLOW = re.compile(
     r"prompt is too long|context.length|input is too long|maximum context|reduce the length"
     r"|too many tokens|request too large|exceeds the maximum number of tokens|context window"
@@ -109,7 +109,7 @@ _BY_WORDING: tuple[tuple[tuple[int | None, ...], re.Pattern[str], type[ModelErro
     ((None, 400, 403, 429), _NO_CREDIT, QuotaExceeded),
     ((400,), _BAD_KEY, Unauthorized),
 )
-"""What vendors say with a status that other failures have as well."""
+"""Messages of vendors that are sent with an ambiguous status."""
 _BY_TEXT: tuple[tuple[re.Pattern[str], type[ModelError]], ...] = (
     (re.compile(r"content.?filter|content.?policy|safety system", re.IGNORECASE), ContentFiltered),
     (re.compile(r"overloaded|at capacity", re.IGNORECASE), Overloaded),
@@ -121,7 +121,7 @@ _BY_TEXT: tuple[tuple[re.Pattern[str], type[ModelError]], ...] = (
 def failure(
     status: int | None, kind: str | None, message: str, retry_after_ms: int | None = None
 ) -> ModelError:
-    """Return the error for what a provider reports: its status, its own word for it, its text."""
+    """Return the error for a failure that a provider reports: status, error code and text."""
     text = message.strip()[:MESSAGE_CHARS] or "the provider gave no reason"
     made = _class_of(status, (kind or "").lower(), text, can_wait=retry_after_ms is not None)
     shown = text if status is None else f"{text} (HTTP {status})"
@@ -130,7 +130,7 @@ def failure(
 
 def _class_of(status: int | None, kind: str, text: str, *, can_wait: bool) -> type[ModelError]:
     found = None if kind == _VAGUE and status is not None else _BY_KIND.get(kind)
-    # Gemini has one text for what is used up for a month and for a minute; then it says how long.
+    # Gemini uses one text for monthly and for minute limits; only the latter has a delay.
     if not can_wait if status == 429 else found is None:
         for statuses, wording, made in _BY_WORDING:
             if status in statuses and wording.search(text):
@@ -149,53 +149,53 @@ def _class_of(status: int | None, kind: str, text: str, *, can_wait: bool) -> ty
 def failure_of_body(
     status: int, headers: Mapping[str, str], body: bytes, path: str = ""
 ) -> ModelError:
-    """Return the error for an answer that is no success; `path` is what was asked for."""
-    problem = _reading(body)
+    """Return the error for an unsuccessful response; `path` is the path of the request."""
+    problem = _read_problem(body)
     wait_ms, message = retry_after_ms(headers), problem.message
     if status == 404 and path:
-        # The model may be missing, or the beginning of the path.
+        # The model may not exist, or the base URL may be wrong.
         message = f"{path}: {message}"
     return failure(status, problem.kind, message, problem.wait_ms if wait_ms is None else wait_ms)
 
 
 def failure_of_event(data: bytes) -> ModelError:
     """Return the error that a provider reports in the middle of a stream."""
-    problem = _reading(data)
+    problem = _read_problem(data)
     status = problem.code if problem.code in _BY_STATUS else None
     return failure(status, problem.kind, problem.message, problem.wait_ms)
 
 
 def is_failure(body: bytes) -> bool:
-    """Whether a document tells of a failure."""
-    return _reading(body).is_told
+    """Whether a JSON document reports a failure."""
+    return _read_problem(body).has_error
 
 
 class _Problem(NamedTuple):
     message: str
-    is_told: bool = False
+    has_error: bool = False
     kind: str | None = None
     code: int | None = None
     wait_ms: int | None = None
 
 
-def _reading(body: bytes) -> _Problem:
-    """What can be read of a failure; no shape of it is wrong, for it is all there is."""
+def _read_problem(body: bytes) -> _Problem:
+    """Read what a failure says; accepts every shape, because there is no other information."""
     text = body.decode(errors="replace")
     try:
         read = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return _Problem(message=text)
-    # Gemini wraps its errors into a list when it was asked for a stream.
+    # Gemini wraps errors in a list if a stream was requested.
     whole = _object(read[0] if isinstance(read, list) and read else read)
     error = whole.get("error")
     found = _object(error) or whole
-    told = (error, found.get("message"), whole.get("message"), found.get("detail"))
-    message = next((it for it in told if isinstance(it, str) and it), None)
+    texts = (error, found.get("message"), whole.get("message"), found.get("detail"))
+    message = next((it for it in texts if isinstance(it, str) and it), None)
     details = [_object(it) for it in _list(found.get("details"))]
     code = found.get("code")
     return _Problem(
         message=message or (text if found else ""),
-        is_told=bool(error or message),
+        has_error=bool(error or message),
         kind=_kind([*(it.get("reason") for it in details), code, found.get("status")], found),
         code=int(code) if isinstance(code, int | float) and abs(code) < 1000 else None,
         wait_ms=next(filter(None, (_delay_ms(it.get("retryDelay")) for it in details)), None),
@@ -211,7 +211,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _kind(words: list[Any], found: dict[str, Any]) -> str | None:
-    """The most telling of the words a provider has for one failure."""
+    """Return the most specific of the codes that a provider has for one failure."""
     texts = [word for word in (*words, found.get("type")) if isinstance(word, str)]
     return next((word for word in texts if word.lower() in _BY_KIND), texts[-1] if texts else None)
 
@@ -223,13 +223,13 @@ def _delay_ms(text: Any) -> int | None:
 
 
 def retry_after_ms(headers: Mapping[str, str]) -> int | None:
-    """How long the provider asks to wait: milliseconds, seconds, or a date next to its own."""
+    """Return how long the provider asks to wait: milliseconds, seconds, or until a date."""
     for name, factor in (("retry-after-ms", 1), ("retry-after", 1000)):
         try:
             wanted = float(headers.get(name, "")) * factor
         except ValueError:
             continue
-        # Not a number and endless are refused with one comparison.
+        # One comparison refuses NaN and infinity as well.
         return int(wanted) if 0 <= wanted < 1e12 else None
     return _until(headers.get("retry-after"), headers.get("date"))
 

@@ -1,4 +1,4 @@
-"""Options that people write: those of an adapter, and those put into a request as they stand."""
+"""Options that people configure: those of an adapter, and those added to a request unchanged."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -28,14 +28,14 @@ def read_options(adapter: str, kind: type[T], options: Mapping[str, Any]) -> T:
 def put_options(
     body: dict[str, Any], options: Mapping[str, Any] | None, reserved: frozenset[str]
 ) -> None:
-    """Put provider options into a request; objects that are there already get the new fields.
+    """Add provider options to a request; existing objects get the new fields.
 
     Raises:
-        InvalidRequest: An option is a field that the request itself decides.
+        InvalidRequest: An option is a field that the request itself sets.
     """
     for name, value in (options or {}).items():
         if name in reserved:
-            message = f"provider option '{name}' is not allowed: the request itself decides it"
+            message = f"provider option '{name}' is not allowed: the request itself sets it"
             raise InvalidRequest(message)
         known = body.get(name)
         if isinstance(known, dict) and isinstance(value, dict):

@@ -1,11 +1,11 @@
-"""JSON Schemas as vendors take them: for tools, and for answers that they enforce."""
+"""JSON Schemas in the form of the vendors: for tools, and for enforced answers."""
 
 from typing import Any
 
 from awaken.contracts.models.errors import InvalidRequest
 
 NO_PARAMETERS = {"type": "object", "properties": {}}
-"""For tools without a schema: vendors insist on one of an object."""
+"""For tools without a schema: vendors require the schema of an object."""
 
 _FORMATS = frozenset(
     ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid")
@@ -20,15 +20,15 @@ _ENFORCED = frozenset((*_TYPES, *_LIMITS, *_OBJECTS, "$defs", "description", "it
 
 
 def is_any_object(schema: dict[str, Any] | None) -> bool:
-    """Whether every JSON object is said to fit: vendors have another word for that."""
+    """Whether the schema accepts every JSON object: vendors have another option for that."""
     return schema == {"type": "object", "additionalProperties": True}
 
 
 def strict_schema(schema: Any) -> Any:
-    """The schema in the words that Claude enforces; all others become part of the description.
+    """Return the schema with the keywords that Claude enforces; the rest goes to the description.
 
     Raises:
-        InvalidRequest: It has an object whose keys are not known, which cannot be enforced.
+        InvalidRequest: It has an object with unknown keys, which cannot be enforced.
     """
     if not isinstance(schema, dict):
         return schema
@@ -45,13 +45,15 @@ def strict_schema(schema: Any) -> Any:
         return {**made, "anyOf": [strict_schema(each) for each in variants]}
     made |= _choices(rest) or ({"type": kind, **_details(kind, rest)} if kind else {})
     if rest:
-        told = "{" + ", ".join(f"{name}: {value}" for name, value in rest.items()) + "}"
-        made["description"] = f"{made['description']}\n\n{told}" if "description" in made else told
+        rest_text = "{" + ", ".join(f"{name}: {value}" for name, value in rest.items()) + "}"
+        made["description"] = (
+            f"{made['description']}\n\n{rest_text}" if "description" in made else rest_text
+        )
     return made
 
 
 def _choices(rest: dict[str, Any]) -> dict[str, Any]:
-    """What stands in the place of a type; taken out of the rest."""
+    """Return the keywords that replace a type; removes them from `rest`."""
     literal = {name: rest.pop(name) for name in ("enum", "const") if _is_plain(rest, name)}
     for name, called in (("anyOf", "anyOf"), ("oneOf", "anyOf"), ("allOf", "allOf")):
         if isinstance(rest.get(name), list):
@@ -65,13 +67,13 @@ def _is_plain(rest: dict[str, Any], name: str) -> bool:
 
 
 def _details(kind: str, rest: dict[str, Any]) -> dict[str, Any]:
-    """What a type may say besides; taken out of the rest."""
+    """Return the keywords that a type may have; removes them from `rest`."""
     made: dict[str, Any] = {}
     match kind:
         case "object":
             known = rest.pop("properties", {})
             if not known and isinstance(rest.get("additionalProperties"), dict):
-                message = "Claude enforces no object of any keys: ask for a list of key and value"
+                message = "Claude cannot enforce an object of any keys: use a list of key and value"
                 raise InvalidRequest(message)
             made["properties"] = {name: strict_schema(each) for name, each in known.items()}
             rest.pop("additionalProperties", None)
@@ -90,7 +92,7 @@ def _details(kind: str, rest: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_closed(schema: Any) -> bool:
-    """Whether OpenAI can enforce the schema as it stands: every property known and required."""
+    """Whether OpenAI can enforce the schema unchanged: every property known and required."""
     return isinstance(schema, dict) and schema.get("type") == "object" and _is_closed(schema)
 
 

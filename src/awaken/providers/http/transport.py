@@ -1,4 +1,4 @@
-"""Which error it is when a provider cannot be asked, or does not send what it should."""
+"""The errors of a provider that cannot be reached, or that does not answer with a stream."""
 
 from collections.abc import Iterable
 
@@ -21,14 +21,14 @@ from awaken.outbound.pool import CONNECT_S
 from .failures import failure_of_body, is_failure
 
 ANSWER_BYTES = 128 * 1024 * 1024
-"""The most bytes that are read of one answer."""
+"""The maximum size of one answer."""
 _ERROR_BYTES = 64 * 1024
 _KEY_CHARS = 12
-"""So much of a key is more than the vendor's name for its keys."""
+"""So many characters of a key are more than the common prefix of the vendor's keys."""
 
 
 class Address(Record, frozen=True, kw_only=True):
-    """Where a provider lives, and what people change when it does not live there."""
+    """The address of a provider, and the setting that people change if it is wrong."""
 
     url: str
     setting: str = "base_url"
@@ -36,7 +36,7 @@ class Address(Record, frozen=True, kw_only=True):
 
 
 def broken_by(error: Exception, address: Address, received: int) -> ModelError:
-    """The error for a connection that failed; what is behind it may know the key."""
+    """Return the error for a failed connection; never chain its cause, which may hold the key."""
     if isinstance(error, ValueError):
         # Its text may repeat the value, and a proxy has a password.
         return ProviderUnusable(
@@ -55,32 +55,32 @@ def broken_by(error: Exception, address: Address, received: int) -> ModelError:
 
 
 async def check_answer(response: aiohttp.ClientResponse, address: Address) -> None:
-    """Let a stream pass.
+    """Check that the provider answers with a stream of events.
 
     Raises:
-        ModelError: The provider refused, or sends something that is no stream of events.
+        ModelError: The provider refused, or sends something else.
     """
     status, kind = response.status, response.content_type
     if 300 <= status < 400:
-        raise _redirected(response, address)
+        raise _redirect_error(response, address)
     if status != 200:
         body = await beginning(response.content)
         raise failure_of_body(status, response.headers, body, response.url.path)
     if kind == "text/html":
-        raise _no_stream("a web page", response, address)
+        raise _no_stream_error("a web page", response, address)
     if kind == "application/json":
         body = await beginning(response.content)
         if is_failure(body):
             raise failure_of_body(status, response.headers, body)
-        raise _no_stream("one JSON document", response, address)
+        raise _no_stream_error("one JSON document", response, address)
     encoding = response.headers.get("content-encoding", "identity")
     if encoding != "identity":
-        message = f"the answer is encoded as '{encoding}', which nobody asked for"
+        message = f"the answer is encoded as '{encoding}', which was not requested"
         raise MalformedAnswer(message)
 
 
-def _redirected(response: aiohttp.ClientResponse, address: Address) -> ModelError:
-    """A key goes to the address it was configured for and to no other."""
+def _redirect_error(response: aiohttp.ClientResponse, address: Address) -> ModelError:
+    """Return the error for a redirect: the key is only ever sent to the configured address."""
     try:
         target = str(response.url.join(URL(response.headers.get("location", ""))).origin())
     except ValueError:
@@ -91,7 +91,7 @@ def _redirected(response: aiohttp.ClientResponse, address: Address) -> ModelErro
     )
 
 
-def _no_stream(what: str, response: aiohttp.ClientResponse, address: Address) -> ModelError:
+def _no_stream_error(what: str, response: aiohttp.ClientResponse, address: Address) -> ModelError:
     asked = response.url.with_query(None)
     return ProviderUnusable(
         f"{asked} answers with {what} and no stream of events: is {address.setting} right?"
@@ -99,7 +99,7 @@ def _no_stream(what: str, response: aiohttp.ClientResponse, address: Address) ->
 
 
 async def beginning(content: aiohttp.StreamReader) -> bytes:
-    """As much of a body as an error is read from, however many packets it comes in."""
+    """Read the part of a body that an error is made from, however many packets it takes."""
     body = bytearray()
     while len(body) < _ERROR_BYTES and (chunk := await content.readany()):
         body += chunk
@@ -107,10 +107,10 @@ async def beginning(content: aiohttp.StreamReader) -> bytes:
 
 
 def counted(received: int, chunk: bytes) -> int:
-    """How much has come of an answer.
+    """Add a chunk to the number of bytes received.
 
     Raises:
-        AnswerTooLarge: More than is read of any.
+        AnswerTooLarge: The answer exceeds the maximum size.
     """
     received += len(chunk)
     if received > ANSWER_BYTES:
@@ -120,13 +120,13 @@ def counted(received: int, chunk: bytes) -> int:
 
 
 def scrubbed(error: ModelError, secrets: Iterable[RedactedString]) -> ModelError:
-    """The error without any secret: some vendors repeat what they were sent."""
+    """Return the error without any secret: some vendors repeat parts of the request."""
     message = str(error)
     for secret in secrets:
         text = secret.reveal()
         if text[:_KEY_CHARS] not in message:
             continue
-        # A long text was cut, and may end in the middle of the secret.
+        # A long message was cut, and may end in the middle of the secret.
         for length in range(len(text), min(_KEY_CHARS, len(text)) - 1, -1):
             message = message.replace(text[:length], str(secret))
     if message == str(error):

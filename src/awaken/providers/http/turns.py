@@ -1,4 +1,4 @@
-"""A conversation in the order that vendors insist on, for formats that have turns."""
+"""A conversation in the order that vendors require, for formats that have turns."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,11 +9,11 @@ from awaken.contracts.messages.content import text_of
 from awaken.contracts.messages.message import Message, Role
 
 FIRST_WORDS = "(The conversation begins here.)"
-"""Said by the user where the first message is an answer, which some vendors refuse."""
+"""The text of the user if the first message is an answer, which some vendors refuse."""
 
 
 def split_system(messages: Sequence[Message]) -> tuple[tuple[str, ...], Sequence[Message]]:
-    """The texts of the system messages at the very beginning, and everything after them."""
+    """Return the texts of the leading system messages, and all messages after them."""
     count = 0
     for message in messages:
         if message.role is not Role.SYSTEM:
@@ -25,16 +25,16 @@ def split_system(messages: Sequence[Message]) -> tuple[tuple[str, ...], Sequence
 
 
 def notice(message: Message) -> str:
-    """A system message in the middle of a conversation, for vendors that know only two roles."""
+    """Format a system message inside a conversation for vendors that have only two roles."""
     return f"<system_notice>\n{text_of(message.content)}\n</system_notice>"
 
 
 def in_call_order(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages, with the results of calls directly behind the calls and in their order.
+    """Return the messages with the results of calls directly after the calls, in their order.
 
-    Results without a call stay where they are; the usual case costs one look at every message.
+    Results without a call keep their place; the usual case costs one pass over the messages.
     """
-    return messages if _is_in_call_order(messages) else list(_reordered(messages))
+    return messages if _is_in_call_order(messages) else list(_reorder(messages))
 
 
 def _is_in_call_order(messages: Sequence[Message]) -> bool:
@@ -52,7 +52,7 @@ def _is_in_call_order(messages: Sequence[Message]) -> bool:
     return True
 
 
-def _reordered(messages: Sequence[Message]) -> Iterable[Message]:
+def _reorder(messages: Sequence[Message]) -> Iterable[Message]:
     results: dict[str | None, deque[tuple[int, Message]]] = {}
     for place, message in enumerate(messages):
         if message.role is Role.TOOL:
@@ -72,27 +72,27 @@ def _reordered(messages: Sequence[Message]) -> Iterable[Message]:
 
 
 def distinct_calls(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages, in call order, with other ids for calls that have the id of an earlier one.
+    """Return the ordered messages with new ids for calls that repeat an earlier id.
 
-    A result goes with its call; the usual case costs one look at every message.
+    A result gets the new id of its call; the usual case costs one pass over the messages.
     """
     used: set[str] = set()
     for message in messages:
         for call in message.tool_calls or ():
             if call.id in used:
-                return list(_distinct(messages))
+                return list(_rename_repeated(messages))
             used.add(call.id)
     return messages
 
 
-def _distinct(messages: Sequence[Message]) -> Iterable[Message]:
+def _rename_repeated(messages: Sequence[Message]) -> Iterable[Message]:
     uses: dict[str, int] = {}
     awaited: dict[str | None, deque[str]] = {}
     for message in messages:
         if message.tool_calls:
             awaited, calls = {}, []
             for call in message.tool_calls:
-                new_id = _unused(call.id, uses)
+                new_id = _make_unused_id(call.id, uses)
                 awaited.setdefault(call.id, deque()).append(new_id)
                 calls.append(msgspec.structs.replace(call, id=new_id))
             if tuple(calls) != message.tool_calls:
@@ -104,8 +104,8 @@ def _distinct(messages: Sequence[Message]) -> Iterable[Message]:
         yield message
 
 
-def _unused(call_id: str, uses: dict[str, int]) -> str:
-    """The id, or the next one made from it; what comes later in a conversation changes nothing."""
+def _make_unused_id(call_id: str, uses: dict[str, int]) -> str:
+    """Return an unused id made from the id; later messages do not change it."""
     new_id = call_id
     while new_id in uses:
         uses[call_id] += 1
@@ -119,7 +119,7 @@ def joined_turns(
 ) -> bytes:
     """Join encoded messages; those of one role that follow each other become one turn.
 
-    The first turn is the user's, with `first_words` where nothing else was said.
+    The first turn is the user's; if the model speaks first, it contains `first_words`.
     """
     out: list[bytes] = []
     last: str | None = None

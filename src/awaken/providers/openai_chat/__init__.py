@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions, as spoken by OpenAI and by every compatible server.
+"""OpenAI's Chat Completions format, used by OpenAI and by every compatible server.
 
-Belongs here: this format, and the options for what compatible servers do differently.
+Belongs here: this format, and the options for differences of compatible servers.
 """

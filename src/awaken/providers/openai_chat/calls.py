@@ -1,4 +1,4 @@
-"""Tool calls put together from pieces: their names, ids and indexes come late, twice or never."""
+"""Tool calls assembled from pieces: names, ids and indexes may come late, twice or never."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from awaken.contracts.models.errors import AnswerTooLarge
 from awaken.contracts.models.inference import ModelEvent
 
 MAX_CALLS = 1_024
-"""The most tool calls of one answer."""
+"""The maximum number of tool calls in one answer."""
 _ID_CHARS = 40
 
 
@@ -19,7 +19,7 @@ class _Function(msgspec.Struct):
 
 
 class CallPiece(msgspec.Struct):
-    """What one chunk says about one call."""
+    """The part of one call that one chunk contains."""
 
     index: int | None = None
     id: str | None = None
@@ -27,7 +27,7 @@ class CallPiece(msgspec.Struct):
 
 
 class _Call(msgspec.Struct):
-    """A call as far as it is known; it begins when it has a name and an id."""
+    """A call as far as it is known; it begins once it has a name and an id."""
 
     number: int
     id: str = ""
@@ -48,7 +48,7 @@ class Calls:
         self._newest = 0
 
     def take(self, piece: CallPiece, answer_id: str) -> list[ModelEvent]:
-        """Read one piece; `answer_id` makes ids of our own differ from those of other answers.
+        """Read one piece; `answer_id` makes generated ids differ from those of other answers.
 
         Raises:
             AnswerTooLarge: There are too many calls.
@@ -58,27 +58,27 @@ class Calls:
         call = self._by_index.get(self._newest if piece.index is None else piece.index)
         if call is None or _is_other(piece, function.name, call):
             events += self.begin_waiting(answer_id)
-            call = self._opened(piece.index)
+            call = self._open_call(piece.index)
         arguments = function.arguments or ""
-        text = arguments if isinstance(arguments, str) else _json(arguments)
+        text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
         if call.has_begun:
             return [*events, ToolCallDelta(id=call.id, args_delta=text)] if text else events
         call.id = call.id or piece.id or ""
         call.name = call.name or function.name or ""
         if text:
             call.held.append(text)
-        return [*events, *_begun(call)] if call.id and call.name else events
+        return [*events, *_begin(call)] if call.id and call.name else events
 
     def begin_waiting(self, answer_id: str, *, is_last: bool = False) -> list[ModelEvent]:
-        """Begin the calls that got no id in time; at the end also those without a name."""
+        """Begin the calls that still have no id; at the end also those without a name."""
         events: list[ModelEvent] = []
         for call in self._by_index.values():
             if not call.has_begun and (call.name or is_last):
                 call.id = call.id or f"call_{answer_id[-_ID_CHARS:]}_{call.number}"
-                events += _begun(call)
+                events += _begin(call)
         return events
 
-    def _opened(self, index: int | None) -> _Call:
+    def _open_call(self, index: int | None) -> _Call:
         if self.count >= MAX_CALLS:
             message = f"the answer has more than {MAX_CALLS} tool calls"
             raise AnswerTooLarge(message)
@@ -90,7 +90,7 @@ class Calls:
 
 
 def _is_other(piece: CallPiece, name: str | None, call: _Call) -> bool:
-    """Whether a piece begins a call of its own: some servers give all calls one index, or none."""
+    """Whether a piece begins another call: some servers give all calls one index, or none."""
     if not (name and call.name):
         return False
     if piece.index is None:
@@ -98,12 +98,8 @@ def _is_other(piece: CallPiece, name: str | None, call: _Call) -> bool:
     return bool(piece.id and call.id) and piece.id != call.id
 
 
-def _begun(call: _Call) -> list[ModelEvent]:
+def _begin(call: _Call) -> list[ModelEvent]:
     call.has_begun = True
     start, held = ToolCallStart(id=call.id, name=call.name), "".join(call.held)
     call.held.clear()
     return [start, ToolCallDelta(id=call.id, args_delta=held)] if held else [start]
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()

@@ -85,7 +85,7 @@ _decode = msgspec.json.Decoder(_Chunk).decode
 
 
 class ChatDecoder:
-    """Reads one answer. Usage and the reason of the stop are told once, at its end."""
+    """Reads one answer. Usage and stop reason are reported once, at its end."""
 
     __slots__ = (
         "_answer_id",
@@ -121,7 +121,7 @@ class ChatDecoder:
         if self.is_over:
             return ()
         if data.strip() == _END:
-            return self._over()
+            return self._end_answer()
         try:
             return self._read(_decode(data), data)
         except (ValueError, RecursionError) as error:
@@ -129,20 +129,20 @@ class ChatDecoder:
             raise MalformedAnswer(message) from error
 
     def end(self) -> Sequence[ModelEvent]:
-        """The connection was closed.
+        """Return the last events after the connection was closed.
 
         Raises:
-            StreamInterrupted: The answer was not over.
-            ModelError: The provider gave it up.
+            StreamInterrupted: The answer was incomplete.
+            ModelError: The provider ended the answer with a failure.
         """
         if self._finish is None:
             raise StreamInterrupted("the stream ended before the answer did")
         if self._finish in _GIVEN_UP:
             made, problem = _GIVEN_UP[self._finish]
             raise made(problem)
-        return () if self.is_over else self._over()
+        return () if self.is_over else self._end_answer()
 
-    def _over(self) -> list[ModelEvent]:
+    def _end_answer(self) -> list[ModelEvent]:
         self.is_over = True
         events: list[ModelEvent] = []
         self._close_thought(events)
@@ -150,7 +150,7 @@ class ChatDecoder:
         if (usage := tokens_of(self._usage)) is not None:
             events.append(UsageReport(usage=usage))
         if self._finish is None and self._has_begun:
-            # Some servers say that they are done, and not why.
+            # Some servers send the end mark without a stop reason.
             self._finish = "stop"
         reason = _STOPS.get(self._finish or "")
         if reason is not None:
@@ -160,13 +160,13 @@ class ChatDecoder:
 
     def _read(self, chunk: _Chunk, data: bytes) -> Sequence[ModelEvent]:
         if is_told(chunk.usage):
-            # Some servers repeat it with every chunk: only the last one counts.
+            # Some servers repeat the usage with every chunk: only the last one counts.
             self._usage = chunk.usage
         if chunk.has_error:
             raise failure_of_event(data)
         events: list[ModelEvent] = []
         for choice in chunk.choices or ():
-            # Further choices are other answers to the same question.
+            # Other choices are alternative answers.
             if not choice.index:
                 self._answer_id = chunk.id or self._answer_id
                 if not self._has_begun:

@@ -1,4 +1,4 @@
-"""OpenRouter's own form of the reasoning: it comes in pieces and goes back as a whole."""
+"""OpenRouter's own form of reasoning: it comes in pieces and is sent back as a whole."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,7 +18,7 @@ class ChatDetails:
         self._found: list[tuple[dict[str, Any], list[str]]] = []
 
     def take(self, pieces: Iterable[dict[str, Any]]) -> None:
-        """Add what one chunk says: a detail of its own, or more of the newest one."""
+        """Add the pieces of one chunk: new details, or more of the newest one."""
         for piece in pieces:
             name = _GROWING.get(str(piece.get("type")), "")
             text = piece.get(name)
@@ -30,7 +30,7 @@ class ChatDetails:
                 texts.append(text)
 
     def close(self) -> str | None:
-        """The details so far as JSON, to be sent back as it stands; the next ones begin anew."""
+        """Return the details so far as JSON, to be sent back unchanged, and start a new block."""
         found, self._found = self._found, []
         for fields, texts in found:
             if texts:
@@ -39,10 +39,10 @@ class ChatDetails:
 
 
 def details_of(signatures: Iterable[str]) -> list[Any]:
-    """All details of a message, out of the signatures of its blocks.
+    """Return all details of a message from the signatures of its blocks.
 
     Raises:
-        ValueError: A signature is not one that was made here.
+        ValueError: A signature was not made by `ChatDetails`.
     """
     return [it for signature in signatures for it in msgspec.json.decode(signature, type=list[Any])]
 

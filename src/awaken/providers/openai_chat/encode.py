@@ -1,4 +1,4 @@
-"""What a request looks like in Chat Completions."""
+"""Requests in the Chat Completions format."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
@@ -34,27 +34,27 @@ _AUDIO = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav"}
 
 
 class ChatOptions(StrictRecord, frozen=True, kw_only=True):
-    """What compatible servers do differently; the defaults are OpenAI's."""
+    """Differences of compatible servers; the defaults are OpenAI's."""
 
     max_tokens_field: Literal["max_completion_tokens", "max_tokens"] = "max_completion_tokens"
     system_role: Literal["system", "developer"] = "system"
     has_stream_options: bool = True
-    """Whether the server takes `stream_options`, by which it is asked for the usage."""
+    """Whether the server accepts `stream_options`, which asks for the usage."""
     send_reasoning: bool = False
-    """Whether the server wants its reasoning back, as `reasoning_content`."""
+    """Whether to send reasoning back as `reasoning_content`."""
     send_reasoning_details: bool = False
-    """Whether it wants it back as it came, as `reasoning_details`."""
+    """Whether to send reasoning back unchanged, as `reasoning_details`."""
     call_id_chars: Annotated[int, msgspec.Meta(ge=9, le=52)] | None = None
-    """How many letters and digits the id of a call has, where the server insists on it."""
+    """How many letters and digits the id of a call must have, if the server requires it."""
     efforts: dict[Effort, str] = msgspec.field(default_factory=dict)
     """Other words for levels of effort, such as `{"max": "high"}`."""
 
 
 def parameters(request: InferenceRequest, options: ChatOptions) -> dict[str, Any]:
-    """Everything but the messages and the tools, in a fixed order.
+    """Return all fields but the messages and the tools, in a fixed order.
 
     Raises:
-        InvalidRequest: A provider option is one that the request itself decides.
+        InvalidRequest: A provider option is a field that the request itself sets.
     """
     asked, model = request.overrides or InferenceOverride(), request.upstream_model
     wanted = {
@@ -78,7 +78,7 @@ def _format(schema: dict[str, Any] | None, model: str) -> dict[str, Any] | None:
         return None
     if is_any_object(schema):
         return {"type": "json_object"}
-    # Some servers refuse the word for models of their own.
+    # Some servers refuse `strict` for their own models.
     strict = {"strict": True} if is_openai(model) and is_closed(schema) else {}
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, **strict}}
 
@@ -90,7 +90,7 @@ def _choice(wanted: str | None) -> str | dict[str, Any] | None:
 
 
 def encode_tools(tools: tuple[ModelTool, ...]) -> bytes:
-    """The tools as a JSON array."""
+    """Encode the tools as a JSON array."""
     return msgspec.json.encode(
         [
             {
@@ -110,37 +110,37 @@ class Encoded(NamedTuple):
     """A message on the wire."""
 
     item: bytes
-    """Empty when nothing of the message can be said in this format."""
+    """Empty if this format cannot express any part of the message."""
     shown: bytes = b""
-    """Content parts of a tool's result that only a user message can have."""
+    """Content parts of a tool's result that only a user message can contain."""
     is_result: bool = False
 
 
 def in_order(system: Sequence[str], messages: Iterable[Encoded], role: str) -> list[bytes]:
-    """All messages; what tools show comes after the last result, for nothing may be between."""
+    """Return all messages; media of tool results come after the last result of a turn."""
     text = "\n\n".join(part for part in system if part)
     items = [msgspec.json.encode({"role": role, "content": text})] if text else []
     waiting: list[bytes] = []
     for item, shown, is_result in messages:
         if waiting and not is_result:
-            items.append(_showing(waiting))
+            items.append(_encode_shown(waiting))
             waiting = []
         if item:
             items.append(item)
         if shown:
             waiting.append(shown)
-    return [*items, _showing(waiting)] if waiting else items
+    return [*items, _encode_shown(waiting)] if waiting else items
 
 
-def _showing(parts: Sequence[bytes]) -> bytes:
+def _encode_shown(parts: Sequence[bytes]) -> bytes:
     return b'{"role":"user","content":[%b]}' % b",".join(parts)
 
 
 def encode_message(message: Message, options: ChatOptions, origin: str = ORIGIN) -> Encoded:
-    """One message; reasoning of this origin only.
+    """Encode one message, with reasoning of this origin only.
 
     Raises:
-        InvalidRequest: It has content that this format cannot carry.
+        InvalidRequest: It has content that this format cannot express.
     """
     match message.role:
         case Role.SYSTEM:
@@ -153,9 +153,9 @@ def encode_message(message: Message, options: ChatOptions, origin: str = ORIGIN)
                 msgspec.json.encode({"role": "user", "content": _content(message.content)})
             )
         case Role.ASSISTANT:
-            said = _assistant(message, options, origin)
-            is_empty = said["content"] is None and "tool_calls" not in said
-            return Encoded(b"" if is_empty else msgspec.json.encode(said))
+            answer = _assistant(message, options, origin)
+            is_empty = answer["content"] is None and "tool_calls" not in answer
+            return Encoded(b"" if is_empty else msgspec.json.encode(answer))
         case Role.TOOL:
             return _result(message, _ids(options))
 
@@ -168,7 +168,7 @@ def _content(blocks: Sequence[ContentBlock]) -> str | list[dict[str, Any]]:
 
 
 def _assistant(message: Message, options: ChatOptions, origin: str) -> dict[str, Any]:
-    said: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+    answer: dict[str, Any] = {"role": "assistant", "content": message.text or None}
     thoughts: list[Thinking] = []
     for block in message.content:
         if type(block) is Thinking:
@@ -177,14 +177,14 @@ def _assistant(message: Message, options: ChatOptions, origin: str) -> dict[str,
         elif type(block) is not Text:
             raise _no_place(block)
     if thoughts and options.send_reasoning:
-        said["reasoning_content"] = "".join(block.thinking for block in thoughts)
+        answer["reasoning_content"] = "".join(block.thinking for block in thoughts)
     signatures = [block.signature for block in thoughts if block.signature]
     if signatures and options.send_reasoning_details:
-        said["reasoning_details"] = details_of(signatures)
+        answer["reasoning_details"] = details_of(signatures)
     if message.tool_calls:
         ids = _ids(options)
-        said["tool_calls"] = [_call(call, ids) for call in message.tool_calls]
-    return said
+        answer["tool_calls"] = [_call(call, ids) for call in message.tool_calls]
+    return answer
 
 
 def _ids(options: ChatOptions) -> Callable[[str], str]:

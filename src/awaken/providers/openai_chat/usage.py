@@ -27,7 +27,7 @@ _read = usage_reader(_Usage)
 
 
 def tokens_of(raw: msgspec.Raw) -> TokenUsage | None:
-    """The counts as the runtime wants them; None if there are none."""
+    """Return the counts in the runtime's form, or None if there are none."""
     usage = _read(raw)
     if usage is None:
         return None

@@ -1,4 +1,4 @@
-"""OpenAI's Responses, used without the vendor's memory: the transcript is ours.
+"""OpenAI's Responses format, without server-side storage: the transcript is ours.
 
-Belongs here: this format, and how its reasoning is kept between turns.
+Belongs here: this format, and how its reasoning is stored between turns.
 """

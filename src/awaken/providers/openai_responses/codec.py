@@ -39,7 +39,7 @@ class OpenAiResponsesCodec:
         """Build the request.
 
         Raises:
-            InvalidRequest: The format has no place for something in it.
+            InvalidRequest: The format cannot express a part of it.
         """
         return wire_request("/responses", self._body, request)
 
@@ -52,9 +52,9 @@ class OpenAiResponsesCodec:
         return b'%b,"input":[%b]}' % (msgspec.json.encode(head)[:-1], b",".join(items))
 
     def headers(self, key: RedactedString | None) -> Mapping[str, str]:
-        """The key as a bearer token; servers of one's own often want none."""
+        """Return the key as a bearer token; self-hosted servers often need none."""
         return {"authorization": f"Bearer {key.reveal().strip()}"} if key else {}
 
     def decoder(self) -> ResponsesDecoder:
-        """Begin to read an answer."""
+        """Return a new decoder for one answer."""
         return ResponsesDecoder(self.origin)

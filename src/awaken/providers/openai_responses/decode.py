@@ -1,4 +1,4 @@
-"""An answer of Responses, event by event; events that say nothing to us are passed over."""
+"""An answer of Responses, event by event; events without meaning for us are skipped."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,7 +28,7 @@ from awaken.providers.http.failures import failure_of_event
 from .kept import ORIGIN, Kept, signed
 
 MAX_CALLS = 1_024
-"""The most tool calls of one answer."""
+"""The maximum number of tool calls in one answer."""
 
 
 class _Event(msgspec.Struct):
@@ -91,7 +91,7 @@ class _Call(msgspec.Struct):
 
 
 class ResponsesDecoder:
-    """Reads one answer. Usage and the reason of the stop come with its last event."""
+    """Reads one answer. Usage and stop reason come with its last event."""
 
     __slots__ = ("_calls", "_incomplete", "_is_raw", "_origin", "is_over", "vendor")
 
@@ -118,11 +118,11 @@ class ResponsesDecoder:
             raise MalformedAnswer(message) from error
 
     def end(self) -> Sequence[ModelEvent]:
-        """The connection was closed.
+        """Check that the answer was complete when the connection closed.
 
         Raises:
-            StreamInterrupted: The answer was not over.
-            ContentFiltered: The provider's filter ended it.
+            StreamInterrupted: The answer was incomplete.
+            ContentFiltered: The provider's content filter ended it.
         """
         if not self.is_over:
             raise StreamInterrupted("the stream ended before the answer did")
@@ -151,12 +151,12 @@ class ResponsesDecoder:
                 return self._close(event.output_index, _decode_item(event.item))
             case "response.completed":
                 reason = StopReason.TOOL_USE if self._calls else StopReason.END_TURN
-                return self._over(_decode_response(event.response), reason)
+                return self._end_answer(_decode_response(event.response), reason)
             case "response.incomplete":
                 response = _decode_response(event.response)
                 self._incomplete = (response.incomplete_details or _Incomplete()).reason
                 is_cut = self._incomplete == "max_output_tokens"
-                return self._over(response, StopReason.MAX_TOKENS if is_cut else None)
+                return self._end_answer(response, StopReason.MAX_TOKENS if is_cut else None)
             case "response.failed":
                 raise failure_of_event(bytes(_decode_response(event.response).error))
             case "error":
@@ -165,7 +165,7 @@ class ResponsesDecoder:
 
     def _open(self, index: int, item: _Item) -> Sequence[ModelEvent]:
         if item.type == "message" and item.phase:
-            return (signed(Kept(phase=item.phase, calls_before=self._begun()), self._origin),)
+            return (signed(Kept(phase=item.phase, calls_before=self._call_ids()), self._origin),)
         if item.type == "reasoning":
             self._is_raw = False
         if item.type != "function_call" or index in self._calls:
@@ -193,21 +193,21 @@ class ResponsesDecoder:
                     id=item.id,
                     encrypted_content=item.encrypted_content,
                     is_raw=self._is_raw,
-                    calls_before=self._begun(),
+                    calls_before=self._call_ids(),
                 )
                 return (signed(kept, self._origin),)
             case "function_call":
-                # Some servers send a call only as a whole.
+                # Some servers send a call only as a whole, without deltas.
                 events = list(self._open(index, item))
                 if not self._calls[index].has_arguments:
                     events += self._continue_call(index, item.arguments or "")
                 return events
         return ()
 
-    def _begun(self) -> tuple[str, ...]:
+    def _call_ids(self) -> tuple[str, ...]:
         return tuple(call.id for call in self._calls.values())
 
-    def _over(self, response: _Response, reason: StopReason | None) -> Sequence[ModelEvent]:
+    def _end_answer(self, response: _Response, reason: StopReason | None) -> Sequence[ModelEvent]:
         self.is_over = True
         self.vendor = vendor_answer(response.id, response.model)
         usage, events = _read_usage(response.usage), list[ModelEvent]()
@@ -220,7 +220,7 @@ class ResponsesDecoder:
 
 def _text(delta: Any) -> str:
     if not isinstance(delta, str):
-        message = "a delta is no text"
+        message = "a delta is not text"
         raise MalformedAnswer(message)
     return delta
 

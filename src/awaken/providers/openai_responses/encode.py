@@ -1,4 +1,4 @@
-"""What a request looks like in Responses."""
+"""Requests in the Responses format."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -32,22 +32,22 @@ _Item = dict[str, Any]
 
 
 class ResponsesOptions(StrictRecord, frozen=True, kw_only=True):
-    """What compatible servers do differently; the defaults are OpenAI's."""
+    """Differences of compatible servers; the defaults are OpenAI's."""
 
     has_encrypted_reasoning: bool = True
-    """Whether the server is asked for reasoning that it can read again in the next turn."""
+    """Whether to ask the server for encrypted reasoning, which it can read in the next turn."""
     summary: Literal["auto", "concise", "detailed"] | None = None
-    """Which summary of its reasoning the server is asked for; OpenAI gives one to verified
+    """Which summary of its reasoning to ask the server for; OpenAI gives one to verified
     organisations only."""
     efforts: dict[Effort, str] = msgspec.field(default_factory=dict)
     """Other words for levels of effort, such as `{"max": "high"}`."""
 
 
 def parameters(request: InferenceRequest, options: ResponsesOptions) -> dict[str, Any]:
-    """Everything but the input and the tools, in a fixed order.
+    """Return all fields but the input and the tools, in a fixed order.
 
     Raises:
-        InvalidRequest: A provider option is one that the request itself decides.
+        InvalidRequest: A provider option is a field that the request itself sets.
     """
     asked, model = request.overrides or InferenceOverride(), request.upstream_model
     is_kept = options.has_encrypted_reasoning and reasons(model)
@@ -60,7 +60,7 @@ def parameters(request: InferenceRequest, options: ResponsesOptions) -> dict[str
         "temperature": asked.temperature,
         "top_p": asked.top_p,
         "max_output_tokens": asked.max_tokens,
-        "reasoning": _reasoning_of(
+        "reasoning": _encode_effort(
             openai_word(asked.reasoning_effort, model, options.efforts), options
         ),
         "text": _format(request.output_schema),
@@ -71,11 +71,11 @@ def parameters(request: InferenceRequest, options: ResponsesOptions) -> dict[str
     return head
 
 
-def _reasoning_of(word: str | None, options: ResponsesOptions) -> _Item | None:
+def _encode_effort(word: str | None, options: ResponsesOptions) -> _Item | None:
     if word is None:
         return None
-    is_told = options.summary is not None and word != "none"
-    return {"effort": word, **({"summary": options.summary} if is_told else {})}
+    has_summary = options.summary is not None and word != "none"
+    return {"effort": word, **({"summary": options.summary} if has_summary else {})}
 
 
 def _format(schema: dict[str, Any] | None) -> _Item | None:
@@ -94,7 +94,7 @@ def _choice(wanted: str | None) -> str | _Item | None:
 
 
 def encode_tools(tools: tuple[ModelTool, ...]) -> bytes:
-    """The tools as a JSON array; without `strict` the vendor would change their schemas."""
+    """Encode the tools as a JSON array; without `strict` the vendor would change the schemas."""
     return msgspec.json.encode(
         [
             {
@@ -110,10 +110,10 @@ def encode_tools(tools: tuple[ModelTool, ...]) -> bytes:
 
 
 def encode_message(message: Message, origin: str = ORIGIN) -> bytes:
-    """The items of one message, joined by commas.
+    """Encode the items of one message, joined by commas.
 
     Raises:
-        InvalidRequest: It has content that this format cannot carry.
+        InvalidRequest: It has content that this format cannot express.
     """
     return msgspec.json.encode(list(_items(message, origin)))[1:-1]
 
@@ -122,9 +122,9 @@ def _items(message: Message, origin: str) -> Iterator[_Item]:
     match message.role:
         case Role.SYSTEM:
             if text := message.text:
-                yield _said("system", text)
+                yield _message_item("system", text)
         case Role.USER:
-            yield _said("user", _content(message.content))
+            yield _message_item("user", _content(message.content))
         case Role.ASSISTANT:
             yield from _answer(message, origin)
         case Role.TOOL:
@@ -135,7 +135,7 @@ def _items(message: Message, origin: str) -> Iterator[_Item]:
             }
 
 
-def _said(role: str, content: str | list[_Item]) -> _Item:
+def _message_item(role: str, content: str | list[_Item]) -> _Item:
     return {"type": "message", "role": role, "content": content}
 
 
@@ -162,7 +162,7 @@ def _part(block: ContentBlock) -> _Item:
 
 
 def _answer(message: Message, origin: str) -> list[_Item]:
-    """The items in the order in which the vendor made them."""
+    """Return the items of an answer in the order in which the vendor made them."""
     waiting, known = message.tool_calls or (), 0
     items: list[_Item] = []
     phase: str | None = None
@@ -170,7 +170,9 @@ def _answer(message: Message, origin: str) -> list[_Item]:
         match block:
             case Text(text=text):
                 if text:
-                    items.append(_said("assistant", text) | ({"phase": phase} if phase else {}))
+                    items.append(
+                        _message_item("assistant", text) | ({"phase": phase} if phase else {})
+                    )
                 phase = None
             case Thinking():
                 kept = kept_of(block, origin) or Kept()
@@ -182,7 +184,7 @@ def _answer(message: Message, origin: str) -> list[_Item]:
                 items += map(_call, begun)
                 phase = kept.phase
                 if kept.id is not None and (kept.encrypted_content or kept.is_raw):
-                    items.append(_reasoning(kept, kept.id, block.thinking))
+                    items.append(_encode_reasoning(kept, kept.id, block.thinking))
             case _:
                 raise _no_place(block)
     items += map(_call, waiting)
@@ -191,12 +193,12 @@ def _answer(message: Message, origin: str) -> list[_Item]:
 
 
 def _drop_idle(items: list[_Item]) -> None:
-    """The vendor refuses reasoning that nothing came of."""
+    """Drop trailing reasoning items: the vendor refuses reasoning without a result."""
     while items and items[-1]["type"] == "reasoning":
         items.pop()
 
 
-def _reasoning(kept: Kept, item_id: str, text: str) -> _Item:
+def _encode_reasoning(kept: Kept, item_id: str, text: str) -> _Item:
     item: _Item = {"type": "reasoning", "id": item_id, "summary": []}
     if text and kept.is_raw:
         item["content"] = [{"type": "reasoning_text", "text": text}]

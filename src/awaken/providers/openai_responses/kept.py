@@ -1,4 +1,4 @@
-"""What is kept of an answer's items between turns, in the signature of a block of reasoning."""
+"""The parts of an answer's items that a block of reasoning carries in its signature."""
 
 import msgspec
 
@@ -17,7 +17,7 @@ class Kept(msgspec.Struct, omit_defaults=True):
     """Whether the text is the reasoning itself, not a summary of it."""
     phase: str | None = None
     calls_before: tuple[str, ...] = ()
-    """The answer's tool calls that came before this, some of which may have been dropped since."""
+    """The answer's tool calls before this item; some may have been dropped since."""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -25,12 +25,12 @@ _decode = msgspec.json.Decoder(Kept).decode
 
 
 def signed(kept: Kept, origin: str = ORIGIN) -> ThinkingSignature:
-    """The event that carries it into the transcript."""
+    """Return the event that carries an item into the transcript."""
     return ThinkingSignature(signature=_encode(kept).decode(), origin=origin)
 
 
 def kept_of(block: Thinking, origin: str = ORIGIN) -> Kept | None:
-    """What an earlier answer left in a block; nothing if it is of another origin."""
+    """Read the item that an earlier answer stored in a block; None if the origin differs."""
     if block.origin != origin or block.signature is None:
         return None
     return _decode(block.signature)

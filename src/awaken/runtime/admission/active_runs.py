@@ -7,7 +7,7 @@ from awaken.contracts.errors import ThreadBusy
 from awaken.contracts.runs.records import AmbiguousId, RunResult
 from awaken.contracts.tracing import CURRENT_RUN
 from awaken.runtime.journal.leases import Lease
-from awaken.runtime.primitives.latch import Latch
+from awaken.runtime.primitives.signals import Latch
 from awaken.runtime.run import Run
 
 
@@ -56,7 +56,7 @@ class ActiveRun:
     @property
     def is_left(self) -> bool:
         """Whether the run stops here without an outcome, because others go on with it."""
-        is_stopped = self.run is not None and self.run.stopped_by is not None
+        is_stopped = self.run is not None and self.run.journal.closed_by is not None
         return is_stopped and self.lease is not None and self.lease.claim is None
 
     def admit(self, run: Run, lease: Lease | None) -> None:
@@ -139,7 +139,7 @@ class ActiveRun:
             self._has_early_input = True
             return
         self.run.has_input = True
-        self.run.inbox.bell.ring()
+        self.run.inbox.signal.ring()
 
 
 class ActiveRuns:
@@ -153,20 +153,16 @@ class ActiveRuns:
         self.watchers: dict[str, set[Callable[[], None]]] = {}
         """Whom to call when a run of a thread is admitted, by thread."""
 
-    async def brief_over(self, thread_id: str) -> None:
-        """Wait until the thread's slot is not held by a run that is over at once."""
-        while (holder := self._by_thread.get(thread_id)) is not None and holder.is_brief:
-            await holder.released.wait()
-
-    def reserve(self, thread_id: str, *, is_brief: bool = False) -> ActiveRun:
-        """Take the thread's slot.
+    async def reserve(self, thread_id: str, *, is_brief: bool = False) -> ActiveRun:
+        """Take the thread's slot, once no run holds it that is over at once.
 
         Raises:
             ThreadBusy: Another run has it.
         """
-        holder = self._by_thread.get(thread_id)
-        if holder is not None:
-            raise ThreadBusy(thread_id=thread_id, run_id=holder.run_id)
+        while (holder := self._by_thread.get(thread_id)) is not None:
+            if not holder.is_brief:
+                raise ThreadBusy(thread_id=thread_id, run_id=holder.run_id)
+            await holder.released.wait()
         active = self._by_thread[thread_id] = ActiveRun(thread_id, is_brief=is_brief)
         return active
 

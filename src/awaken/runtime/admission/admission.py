@@ -6,36 +6,34 @@ first event.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 
 import msgspec
 
-from awaken.contracts.backends.backend import check_root_request
 from awaken.contracts.errors import AwakenError, InvalidResume, ThreadBusy, VersionConflict
-from awaken.contracts.identity import present
+from awaken.contracts.identity import RunIdentity, present
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
-from awaken.contracts.messages.message import Message, MessageMetadata, ToolCall
-from awaken.contracts.messages.transcript import Transcript
-from awaken.contracts.models.budgets import RUN_LEDGER
+from awaken.contracts.messages.message import Message, MessageMetadata, ToolCall, Transcript
+from awaken.contracts.models.budgets import RUN_LEDGER, THREAD_LEDGER, Ledger
 from awaken.contracts.plugins.loop_state import (
     ACTIVE_AGENT,
     REQUEST_OPTIONS,
     STOP_STATS,
     TOOL_CALL_STATES,
     RequestOptions,
-    StopStats,
 )
 from awaken.contracts.runs.records import RunInput, RunRecord, RunRequest, used_run_id
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.store import Checkout, Store
 from awaken.contracts.suspension.tickets import Ticket, ToolCallState
-from awaken.contracts.tenancy import namespace_in
+from awaken.contracts.tenancy import TENANT_MARK, namespace_in
 from awaken.runtime.journal.bookmark import read_bookmark
 from awaken.runtime.journal.inbox import Inbox
 from awaken.runtime.journal.journal import Journal
 from awaken.runtime.journal.repeated_messages import already_said, without_repeats
 from awaken.runtime.journal.request_checks import check_id, check_message
 from awaken.runtime.journal.streams import EventFeed
-from awaken.runtime.loop.session_tools import add_session_tools
+from awaken.runtime.loop.session_tools import equip_agent
 from awaken.runtime.plugins.input_screens import (
     Seen,
     look_at_decision,
@@ -50,14 +48,16 @@ from awaken.runtime.resolution.resolver import (
     check_frontend_tools,
     check_output,
 )
-from awaken.runtime.run import Run, Services
+from awaken.runtime.run import Run, Services, Step
 from awaken.runtime.state.store import StateStore
 from awaken.runtime.suspension.recovery import latest_turn, restore
 from awaken.runtime.suspension.resume import take_decisions
 
-from .continuation import check_continuation, identity_of, known_record
+from .continuation import check_capabilities, continue_record
 
 _IDS = ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint", "tenant_id")
+
+_ids_of = attrgetter(*_IDS)
 
 
 class Admission:
@@ -77,12 +77,13 @@ class Admission:
             InvalidInput: Naming what is wrong.
             LimitExceeded: A message is too large.
         """
-        for name in _IDS:
-            if (value := getattr(request, name)) is not None:
+        for name, value in zip(_IDS, _ids_of(request), strict=True):
+            if value is not None:
                 check_id(name, value)
         if request.output_schema is not None:
             check_output(request.output_schema)
-        self.check_messages(request.messages)
+        for message in request.messages:
+            check_message(message, self._services.limits.message_bytes)
 
     def check_messages(self, messages: Sequence[Message]) -> None:
         """Refuse messages that nobody may send to a run.
@@ -143,9 +144,7 @@ class Admission:
         agent_id, thread_id = present(request.agent_id), present(request.thread_id)
         if agent_id is None:
             checkout = await self._store.checkout(thread_id) if thread_id is not None else None
-            agent_id = (
-                DEFAULT_AGENT if checkout is None else _selected_agent(request, checkout, None)
-            )
+            agent_id = DEFAULT_AGENT if checkout is None else _select_agent(request, checkout, None)
         pinned = await self._registry.pin(agent_id)
         try:
             return pinned.resolve(agent_id)
@@ -170,31 +169,40 @@ class Admission:
         checkout = await self._store.checkout(thread_id)
         if checkout is None:
             checkout = Checkout(thread=Thread(id=thread_id))
-        else:
-            # A thread that somebody creates meanwhile is checked by the first commit.
+        elif request.tenant_id is not None:
+            # A thread that another caller creates meanwhile is checked by the first commit.
             checkout.thread.check_tenant(request.tenant_id)
-        _check_place(request, checkout.thread)
-        previous = await self._continued(request, checkout)
-        agent_id = _selected_agent(request, checkout, previous)
+        expected, actual = request.expected_messages, checkout.thread.message_count
+        if expected is not None and expected != actual:
+            raise VersionConflict(thread_id=thread_id, expected=expected, actual=actual)
+        previous, unfinished = None, checkout.open_run
+        if unfinished is not None or request.continue_run_id is not None:
+            previous = await self._find_continued(request, checkout)
+        agent_id = _select_agent(request, checkout, previous)
         pinned = await self._registry.pin(agent_id)
         agent = pinned.resolve(agent_id)
         if request.dispatch_id is None and request.frontend_tools:
             # What was queued was checked then; by now it can only be left out.
             check_frontend_tools(agent, request.frontend_tools)
-        capabilities = agent.backend.capabilities()
-        if previous is None:
-            check_root_request(capabilities, agent_id, request, continues=False)
+        if agent.is_limited:
+            check_capabilities(agent.backend.capabilities(), agent_id, request, previous)
+        if request.messages and checkout.messages:
+            request = _without_known(request, checkout, previous, agent)
+        if previous is not None:
+            run_id = previous.run_id
+        elif request.run_id_hint is not None or request.dispatch_id_hint is not None:
+            run_id = await self._find_run_id(request, thread_id)
         else:
-            check_continuation(capabilities, agent_id, request, previous)
-        request = _brought(request, checkout, previous, agent)
-        run_id = previous.run_id if previous else await self._fresh_run_id(request, thread_id)
-        unfinished = checkout.open_run
+            run_id = self._services.ids.new_id()
+            if thread_id[0] == TENANT_MARK:
+                run_id = namespace_in(thread_id) + run_id
         if unfinished is not None and unfinished.run_id != run_id:
             raise ThreadBusy(thread_id=thread_id, run_id=unfinished.run_id)
-        run = self._assembled(request, checkout, previous, (pinned, agent), run_id)
+        run = self._assemble(request, checkout, previous, (pinned, agent), run_id)
         if previous is not None and previous.status is RunStatus.RUNNING:
             await self._restore(run, checkout)
-        take_decisions(run, request.decisions)
+        if request.decisions:
+            take_decisions(run, request.decisions)
         if previous is not None and checkout.cancel_cause is not None:
             run.token.cancel(checkout.cancel_cause)
         return run
@@ -208,9 +216,9 @@ class Admission:
             await self._store.find_checkpoint(run_id) if self._store.is_shared else None,
         )
 
-    async def _continued(self, request: RunRequest, checkout: Checkout) -> RunRecord | None:
+    async def _find_continued(self, request: RunRequest, checkout: Checkout) -> RunRecord | None:
         """The run that the request continues: the one it names, else one that waits."""
-        wanted = present(request.continue_run_id)
+        wanted = request.continue_run_id
         waiting = checkout.open_run
         if wanted is None:
             if request.run_id_hint or request.dispatch_id_hint:
@@ -227,25 +235,25 @@ class Admission:
             raise InvalidResume(run_id=wanted, problem="it has ended")
         return record
 
-    async def _fresh_run_id(self, request: RunRequest, thread_id: str) -> str:
+    async def _find_run_id(self, request: RunRequest, thread_id: str) -> str:
         for hint, may_be_created in (
             (request.run_id_hint, True),
             (request.dispatch_id_hint, False),
         ):
-            run_id = present(hint)
-            if run_id is None:
+            if hint is None:
                 continue
+            run_id = hint
             record = await self._store.load_run(run_id)
             if record is not None and not (may_be_created and record.status is RunStatus.CREATED):
                 raise used_run_id(run_id)
             queued = await self._store.find_dispatch_of_run(run_id)
-            if queued is not None and queued.dispatch_id != present(request.dispatch_id):
+            if queued is not None and queued.dispatch_id != request.dispatch_id:
                 # What is queued begins under its id; whoever queues it later is refused as well.
                 raise used_run_id(run_id)
             return run_id
         return namespace_in(thread_id) + self._services.ids.new_id()
 
-    def _assembled(
+    def _assemble(
         self,
         request: RunRequest,
         checkout: Checkout,
@@ -253,59 +261,64 @@ class Admission:
         resolved: tuple[RegistrySnapshot, ResolvedAgent],
         run_id: str,
     ) -> Run:
-        pinned, agent = resolved
-        record = known_record(request, previous) if previous else None
+        (pinned, agent), services = resolved, self._services
+        record = continue_record(request, previous) if previous is not None else None
         record = record or self._new_record(request, checkout, agent, pinned, run_id)
-        request = look_at_options(agent.env, request)
-        state = _restored(request, checkout, agent, previous)
-        request = _with_kept_options(request, state)
-        feed, stats, messages = EventFeed(), _stats(state, record), Transcript(checkout.messages)
-        answer, open_calls = latest_turn(messages)
+        if agent.env.message_screens:
+            request = look_at_options(agent.env, request)
+        state = _restore_state(request, checkout, agent, previous)
+        brings = request.overrides or request.output_schema or request.budgets
+        if (
+            REQUEST_OPTIONS.name in state.values
+            or request.frontend_tools
+            or request.session_tools
+            or brings
+        ):
+            request = _keep_options(request, state)
+            agent = equip_agent(agent, request, services.session_tools)
+        stats = state.get(STOP_STATS)
+        if not stats.rounds and record.steps:
+            stats = msgspec.structs.replace(stats, rounds=record.steps)
+        answer: Message | None = None
+        open_calls: dict[str, ToolCall] = {}
+        messages = Transcript(checkout.messages)
+        if checkout.messages:
+            answer, open_calls = latest_turn(messages)
+        # Two processes may go on with one run; the names of their commits must differ.
+        is_named = previous is not None or request.run_id_hint or request.dispatch_id_hint
+        writer, feed = services.ids.new_id() if is_named else run_id, EventFeed()
+        ledger: Ledger | None = state.values.get(RUN_LEDGER.name)
+        index = record.steps - 1 if record.steps else None
         run = Run(
             identity=identity_of(request, record, agent.spec.id),
             record=record,
-            agent=add_session_tools(
-                agent.with_frontend_tools(request.frontend_tools).with_output(
-                    request.output_schema
-                ),
-                request,
-                self._services.session_tools,
-            ),
+            agent=agent,
             pinned=pinned,
             request=request,
-            services=self._services,
+            services=services,
             store=self._store,
             state=state,
-            journal=self._journal(request, checkout, previous, feed, run_id),
+            journal=Journal(
+                self._store, services.clock, feed, checkout.thread, writer, services.watchers
+            ),
             feed=feed,
-            inbox=Inbox(self._services.limits.inbox_messages),
+            inbox=Inbox(services.limits.inbox_messages),
             messages=messages,
-            tickets=_own_tickets(checkout, agent, open_calls, state),
+            tickets=_own_tickets(checkout, agent, open_calls, state) if checkout.tickets else {},
             open_calls=open_calls,
-            metadata=_metadata(run_id, record),
+            step=Step(
+                number=record.steps, metadata=MessageMetadata(run_id=run_id, step_index=index)
+            ),
             usage=record.usage,
             stats=stats,
-            started_ms=self._services.clock.monotonic_ms(),
+            started_ms=services.clock.monotonic_ms(),
             # After a crash in a step the ledger knows of time that the statistics do not.
-            active_before_ms=max(stats.active_ms, state.get(RUN_LEDGER).spent.ms),
-            step=record.steps,
+            active_before_ms=max(stats.active_ms, 0 if ledger is None else ledger.spent.ms),
+            has_budgets=bool(agent.spec.budgets or request.budgets or services.budgets)
+            or ledger is not None
+            or THREAD_LEDGER.name in state.values,
         )
-        return run if previous is None else _going_on(run, previous, answer)
-
-    def _journal(
-        self,
-        request: RunRequest,
-        checkout: Checkout,
-        previous: RunRecord | None,
-        feed: EventFeed,
-        run_id: str,
-    ) -> Journal:
-        # Two processes may go on with one run; the names of their commits must differ.
-        is_named = previous is not None or request.run_id_hint or request.dispatch_id_hint
-        services = self._services
-        writer = services.ids.new_id() if is_named else run_id
-        watchers = services.commit_watchers
-        return Journal(self._store, services.clock, feed, checkout.thread, writer, watchers)
+        return run if previous is None else _carry_over(run, previous, answer)
 
     def _new_record(
         self,
@@ -323,19 +336,19 @@ class Admission:
             thread_id=checkout.thread.id,
             log_start=checkout.thread.event_seq,
             agent_id=agent.spec.id,
-            parent_run_id=present(request.parent_run_id),
-            parent_thread_id=present(request.parent_thread_id),
-            parent_tool_call_id=present(request.parent_tool_call_id),
+            parent_run_id=request.parent_run_id,
+            parent_thread_id=request.parent_thread_id,
+            parent_tool_call_id=request.parent_tool_call_id,
             lineage=request.lineage,
             task=request.task,
             origin=request.origin,
             run_mode=request.run_mode,
             adapter=request.adapter,
-            dispatch_id=present(request.dispatch_id),
-            session_id=present(request.session_id),
-            transport_request_id=present(request.transport_request_id),
-            tenant_id=present(request.tenant_id),
-            user_id=present(request.user_id),
+            dispatch_id=request.dispatch_id,
+            session_id=request.session_id,
+            transport_request_id=request.transport_request_id,
+            tenant_id=request.tenant_id,
+            user_id=request.user_id,
             trace=request.trace,
             registry_version=pinned.version,
             input=RunInput(from_seq=first, to_seq=first + count - 1) if count else RunInput(),
@@ -345,22 +358,22 @@ class Admission:
         )
 
 
-def _selected_agent(request: RunRequest, checkout: Checkout, previous: RunRecord | None) -> str:
+def _select_agent(request: RunRequest, checkout: Checkout, previous: RunRecord | None) -> str:
     """The agent that was asked for, else the thread's active one, else its latest, else default.
 
     A run that is recovered stays with the agent it had, and so does one whose suspended calls go
     on: only the agent that asked for them has their tools. A handoff follows when they are over.
     """
     if previous is not None and _stays_with_agent(request, checkout, previous):
-        return present(previous.active_agent_id) or previous.agent_id
-    if asked := present(request.agent_id):
-        return asked
+        return previous.active_agent_id or previous.agent_id
+    if request.agent_id is not None:
+        return request.agent_id
     if stored := checkout.state.get(ACTIVE_AGENT.name):
         active = ACTIVE_AGENT.decode(stored)
         if active is not None and present(active):
             return active
     record = previous or checkout.latest_run
-    return present(record.agent_id) or DEFAULT_AGENT if record is not None else DEFAULT_AGENT
+    return record.agent_id if record is not None else DEFAULT_AGENT
 
 
 def _stays_with_agent(request: RunRequest, checkout: Checkout, previous: RunRecord) -> bool:
@@ -373,18 +386,10 @@ def _stays_with_agent(request: RunRequest, checkout: Checkout, previous: RunReco
     return all(message.sender is not None for message in request.messages)
 
 
-def _check_place(request: RunRequest, thread: Thread) -> None:
-    expected, actual = request.expected_messages, thread.message_count
-    if expected is not None and expected != actual:
-        raise VersionConflict(thread_id=thread.id, expected=expected, actual=actual)
-
-
-def _brought(
+def _without_known(
     request: RunRequest, checkout: Checkout, previous: RunRecord | None, agent: ResolvedAgent
 ) -> RunRequest:
     """The request with what is new to the thread."""
-    if not request.messages or not checkout.messages:
-        return request
     request, said = without_repeats(request, checkout.messages, partial(look_at_message, agent.env))
     is_recovered = previous is not None and previous.status is RunStatus.RUNNING
     if said is not None and not request.decisions and not is_recovered:
@@ -392,7 +397,7 @@ def _brought(
     return request
 
 
-def _restored(
+def _restore_state(
     request: RunRequest, checkout: Checkout, agent: ResolvedAgent, previous: RunRecord | None
 ) -> StateStore:
     state = StateStore(agent.env.keys.values())
@@ -400,7 +405,7 @@ def _restored(
         state.restore(checkout.state)
     if previous is not None:
         state.restore(checkout.run_state)
-    named = present(request.agent_id)
+    named = request.agent_id
     if named is None or (previous is not None and not request.messages):
         return state
     if named != agent.spec.id or state.get(ACTIVE_AGENT) not in (None, named):
@@ -421,27 +426,18 @@ def _own_tickets(
     return tickets
 
 
-def _metadata(run_id: str, record: RunRecord) -> MessageMetadata:
-    return MessageMetadata(run_id=run_id, step_index=record.steps - 1 if record.steps else None)
-
-
-def _stats(state: StateStore, record: RunRecord) -> StopStats:
-    stats = state.get(STOP_STATS)
-    return stats if stats.rounds else msgspec.structs.replace(stats, rounds=record.steps)
-
-
-def _going_on(run: Run, previous: RunRecord, answer: Message | None) -> Run:
+def _carry_over(run: Run, previous: RunRecord, answer: Message | None) -> Run:
     """The run with what it brings along from before."""
     run.is_continued = previous.status is RunStatus.WAITING
     # What was written to a task while nobody executed it is for this run only.
     run.has_input = previous.task is not None
     if answer is not None:
         # It is still in the step of its latest answer; stop rules look at it.
-        run.response, run.step_calls = answer.text, answer.tool_calls or ()
+        run.response, run.step.calls = answer.text, answer.tool_calls or ()
     return run
 
 
-def _with_kept_options(request: RunRequest, state: StateStore) -> RunRequest:
+def _keep_options(request: RunRequest, state: StateStore) -> RunRequest:
     """Keep with the run what was asked for, so that it still holds after a decision."""
     kept = state.get(REQUEST_OPTIONS)
     asked = RequestOptions(
@@ -473,4 +469,25 @@ def _with_kept_options(request: RunRequest, state: StateStore) -> RunRequest:
         output_schema=schema,
         budgets=budgets,
         session_tools=options.session_tools,
+    )
+
+
+def identity_of(request: RunRequest, record: RunRecord, agent_id: str) -> RunIdentity:
+    """Everything that names a run while it executes for a request."""
+    return RunIdentity(
+        thread_id=record.thread_id,
+        run_id=record.run_id,
+        agent_id=record.agent_id,
+        active_agent_id=agent_id if agent_id != record.agent_id else None,
+        parent_thread_id=record.parent_thread_id,
+        parent_run_id=record.parent_run_id,
+        parent_tool_call_id=record.parent_tool_call_id,
+        dispatch_id=request.dispatch_id,
+        session_id=request.session_id,
+        transport_request_id=request.transport_request_id,
+        tenant_id=record.tenant_id,
+        user_id=record.user_id,
+        origin=record.origin,
+        run_mode=request.run_mode,
+        adapter=request.adapter,
     )

@@ -4,7 +4,6 @@ import msgspec
 
 from awaken.contracts.backends.backend import BackendCapabilities, check_root_request
 from awaken.contracts.errors import UnsupportedFeature
-from awaken.contracts.identity import RunIdentity, present
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.runs.records import RunRecord, RunRequest
 
@@ -19,61 +18,43 @@ class CannotGoOn(UnsupportedFeature):
     run_id: str
 
 
-def check_continuation(
-    capabilities: BackendCapabilities, agent_id: str, request: RunRequest, previous: RunRecord
+def check_capabilities(
+    capabilities: BackendCapabilities,
+    agent_id: str,
+    request: RunRequest,
+    previous: RunRecord | None,
 ) -> None:
-    """Refuse a request to go on that the agent's backend cannot serve.
+    """Refuse a request that the agent's backend cannot serve, before anything is written.
 
     Raises:
         UnsupportedFeature: Naming everything that is missing.
         CannotGoOn: Nothing is missing but that the run can go on, and a new one could begin.
     """
     # A run that is recovered needs nothing of its backend that it did not need before.
-    continues = previous.status is not RunStatus.RUNNING
+    continues = previous is not None and previous.status is not RunStatus.RUNNING
     try:
         check_root_request(capabilities, agent_id, request, continues=continues)
     except UnsupportedFeature as error:
         is_message = bool(request.messages) and not request.is_quiet
-        if error.features != "continuation" or not is_message:
+        if previous is None or error.features != "continuation" or not is_message:
             raise
         features, run_id = error.features, previous.run_id
         raise CannotGoOn(agent_id=agent_id, features=features, run_id=run_id) from None
 
 
-def known_record(request: RunRequest, previous: RunRecord) -> RunRecord:
+def continue_record(request: RunRequest, previous: RunRecord) -> RunRecord:
     """The record as it is; it names the dispatch whose input the run has taken in.
 
     A run that waited goes on by another request, and names that one's session and transport. What
     tasks and other agents tell it comes from no session.
     """
-    dispatch_id = present(request.dispatch_id) or previous.dispatch_id
+    dispatch_id = request.dispatch_id or previous.dispatch_id
     is_told = bool(request.messages) and all(it.sender is not None for it in request.messages)
     if previous.status is not RunStatus.WAITING or is_told:
         return msgspec.structs.replace(previous, dispatch_id=dispatch_id)
     return msgspec.structs.replace(
         previous,
         dispatch_id=dispatch_id,
-        session_id=present(request.session_id),
-        transport_request_id=present(request.transport_request_id),
-    )
-
-
-def identity_of(request: RunRequest, record: RunRecord, agent_id: str) -> RunIdentity:
-    """Everything that names a run while it executes for a request."""
-    return RunIdentity(
-        thread_id=record.thread_id,
-        run_id=record.run_id,
-        agent_id=record.agent_id,
-        active_agent_id=agent_id if agent_id != record.agent_id else None,
-        parent_thread_id=record.parent_thread_id,
-        parent_run_id=record.parent_run_id,
-        parent_tool_call_id=record.parent_tool_call_id,
-        dispatch_id=present(request.dispatch_id),
-        session_id=present(request.session_id),
-        transport_request_id=present(request.transport_request_id),
-        tenant_id=record.tenant_id,
-        user_id=record.user_id,
-        origin=record.origin,
-        run_mode=request.run_mode,
-        adapter=request.adapter,
+        session_id=request.session_id,
+        transport_request_id=request.transport_request_id,
     )

@@ -7,7 +7,6 @@ from functools import partial
 
 from awaken.contracts.backend_results import BackendRunResult
 from awaken.contracts.errors import LeaseLost, ThreadBusy, ThreadClaimed
-from awaken.contracts.identity import RunOrigin
 from awaken.contracts.runs.records import RunRequest, RunResult
 from awaken.contracts.storage.dispatch import DispatchStatus
 from awaken.contracts.storage.queries import DispatchQuery
@@ -15,8 +14,9 @@ from awaken.contracts.storage.store import Store
 from awaken.contracts.tenancy import namespace_of
 from awaken.runtime.journal.leases import Lease, LeaseBook, RunHandedOver, RuntimeClosing
 from awaken.runtime.journal.run_log import log_takeover
+from awaken.runtime.loop.loop import drive_here
 from awaken.runtime.primitives.cancellation import TaskCancels
-from awaken.runtime.remote.backend_calls import delegate_request, root_request
+from awaken.runtime.remote.backend_calls import call_backend
 from awaken.runtime.remote.remote_run import execute_remote_root_lifecycle
 from awaken.runtime.run import ChildStarter, Run, Services
 from awaken.runtime.suspension.unattended_ends import SUPERSEDED, Endings
@@ -24,7 +24,6 @@ from awaken.runtime.suspension.unattended_ends import SUPERSEDED, Endings
 from .active_runs import ActiveRun, ActiveRuns
 from .admission import Admission
 from .continuation import CannotGoOn
-from .results import executed_result
 
 _LOOK_S = 0.02
 _LOOKS = 100
@@ -54,11 +53,25 @@ class Execution:
     async def run_here(self, request: RunRequest, configure: Callable[[Run], None]) -> RunResult:
         """Execute a request in the caller's task, whose own cancellation goes on afterwards."""
         try:
-            return await self._run_here(request, configure)
+            active, run = await self._admit(request, configure)
         except ThreadBusy as error:
             if not await self.was_brief(error):
                 raise
-        return await self._run_here(request, configure)
+            active, run = await self._admit(request, configure)
+        run.cancels = TaskCancels(run.token, run.alarm, run.services.limits.run_end_ms)
+        is_cancelled = False
+        try:
+            result = await self._execute(run)
+            active.end(result)
+        except BaseException as error:
+            active.end(error)
+            raise
+        finally:
+            is_cancelled = run.cancels.end()
+            self._retire(active, run)
+        if is_cancelled:
+            raise asyncio.CancelledError
+        return result
 
     async def was_brief(self, error: ThreadBusy) -> bool:
         """Whether a thread was only claimed to write down what wakes nobody, and is free again.
@@ -76,23 +89,6 @@ class Execution:
             await asyncio.sleep(_LOOK_S)
         return False
 
-    async def _run_here(self, request: RunRequest, configure: Callable[[Run], None]) -> RunResult:
-        active, run = await self._admitted(request, configure)
-        _begin(run)
-        is_cancelled = False
-        try:
-            result = await self._execute(run)
-            active.end(result)
-        except BaseException as error:
-            active.end(error)
-            raise
-        finally:
-            is_cancelled = run.cancels.end()
-            self._retire(active, run)
-        if is_cancelled:
-            raise asyncio.CancelledError
-        return result
-
     async def launch(
         self,
         request: RunRequest,
@@ -100,13 +96,13 @@ class Execution:
         lease: Lease | None = None,
     ) -> tuple[ActiveRun, Run]:
         """Execute a request in a task of its own."""
-        active, run = await self._admitted(request, configure, lease)
+        active, run = await self._admit(request, configure, lease)
         loop = asyncio.get_running_loop()
-        active.task = loop.create_task(self._executed(run), name=f"run {run.identity.run_id}")
+        active.task = loop.create_task(self._execute_alone(run), name=f"run {run.identity.run_id}")
         active.task.add_done_callback(lambda task: self._task_over(active, run, task))
         return active, run
 
-    async def _admitted(
+    async def _admit(
         self,
         request: RunRequest,
         configure: Callable[[Run], None],
@@ -117,21 +113,26 @@ class Execution:
         thread_id = request.thread_id or self._services.ids.new_id()
         if request.tenant_id is not None and request.thread_id is None:
             thread_id = namespace_of(request.tenant_id) + thread_id
-        await self.active.brief_over(thread_id)
-        active = self.active.reserve(thread_id, is_brief=request.is_quiet)
+        active = await self.active.reserve(thread_id, is_brief=request.is_quiet)
         try:
             try:
-                run = await self.admission.prepare(request, active.thread_id)
+                run = await self.admission.prepare(request, thread_id)
             except CannotGoOn:
                 if request.continue_run_id:
                     raise
-                run = await self._prepare_instead(request, active.thread_id)
+                run = await self._prepare_instead(request, thread_id)
             run.children = self.children
-            if lease is None and self.leases is not None:
-                lease = self.leases.open(active.thread_id)
+            book = self.leases
+            if lease is None and book is not None:
+                lease = book.open(thread_id)
             self.active.admit(active, run, lease)
             configure(run)
-            self._have_watched(active, run)
+            # The lease is renewed from when it is taken.
+            if book is not None and lease is not None:
+                if lease.claim is None:
+                    book.watch(lease, active)
+                else:
+                    run.journal.on_claimed = partial(book.watch, lease, active)
         except BaseException:
             self.active.release(active)
             raise
@@ -145,23 +146,17 @@ class Execution:
             raise ThreadBusy(thread_id=thread_id, run_id=error.worker_id) from error
         return await self.admission.prepare(request, thread_id)
 
-    def _have_watched(self, active: ActiveRun, run: Run) -> None:
-        """Have the run's lease renewed from when it is taken."""
-        book, lease = self.leases, active.lease
-        if lease is None or book is None:
-            return
-        if lease.claim is None:
-            book.watch(lease, active)
-        else:
-            run.journal.on_claimed = partial(book.watch, lease, active)
-
-    async def _executed(self, run: Run) -> RunResult:
-        _begin(run)
+    async def _execute_alone(self, run: Run) -> RunResult:
+        run.cancels = TaskCancels(run.token, run.alarm, run.services.limits.run_end_ms)
         return await self._execute(run)
 
     async def _execute(self, run: Run) -> RunResult:
         try:
-            return executed_result(run, await _on_backend(run))
+            if run.agent.is_local:
+                ended = await call_backend(run, drive=partial(drive_here, run))
+            else:
+                ended = await execute_remote_root_lifecycle(run)
+            return _result_of(run, ended)
         except ThreadClaimed as error:
             thread_id = run.identity.thread_id
             raise ThreadBusy(thread_id=thread_id, run_id=error.worker_id) from error
@@ -187,12 +182,16 @@ class Execution:
 
     def _task_over(self, active: ActiveRun, run: Run, task: asyncio.Task[RunResult]) -> None:
         self._retire(active, run)
-        if run.stopped_by is not None and not task.cancelled() and task.exception() is not None:
+        if (
+            run.journal.closed_by is not None
+            and not task.cancelled()
+            and task.exception() is not None
+        ):
             # Nobody needs to wait for a run that goes on elsewhere.
-            if isinstance(run.stopped_by, LeaseLost):
-                log_takeover(run.record, str(run.stopped_by))
+            if isinstance(run.journal.closed_by, LeaseLost):
+                log_takeover(run.record, str(run.journal.closed_by))
             else:
-                logger.info("Run '%s' stopped here: %s", run.identity.run_id, run.stopped_by)
+                logger.info("Run '%s' stopped here: %s", run.identity.run_id, run.journal.closed_by)
 
     def _retire(self, active: ActiveRun, run: Run) -> None:
         if self.leases is not None and active.lease is not None:
@@ -202,16 +201,17 @@ class Execution:
         run.feed.close()
 
 
-async def _on_backend(run: Run) -> BackendRunResult:
-    """Have the run executed where its agent is."""
-    if not run.agent.is_local:
-        return await execute_remote_root_lifecycle(run)
-    backend = run.agent.backend
-    capabilities = backend.capabilities()
-    if run.identity.origin is RunOrigin.SUBAGENT:
-        return await backend.execute_delegate(delegate_request(run, capabilities))
-    return await backend.execute_root(root_request(run, capabilities))
-
-
-def _begin(run: Run) -> None:
-    run.cancels = TaskCancels(run.token, run.alarm, run.services.limits.run_end_ms)
+def _result_of(run: Run, ended: BackendRunResult) -> RunResult:
+    """The result of a run that was executed just now."""
+    return RunResult(
+        run_id=ended.run_id,
+        thread_id=ended.thread_id,
+        agent_id=ended.agent_id,
+        status=run.record.status,
+        text=ended.response,
+        termination=ended.termination,
+        steps=ended.steps,
+        usage=ended.usage,
+        tickets=ended.tickets,
+        output=run.output,
+    )

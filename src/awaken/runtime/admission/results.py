@@ -1,30 +1,12 @@
-"""How a run stands, for whoever asks: from its execution, or later from its record."""
+"""How a run stands, from its record."""
 
 from typing import Any
 
-from awaken.contracts.backend_results import BackendRunResult
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.lifecycle import NaturalEnd, Suspended, Termination
 from awaken.contracts.runs.records import RunRecord, RunResult
 from awaken.contracts.storage.store import RunStore
 from awaken.runtime.resolution.registry import RegistryHandle
-from awaken.runtime.run import Run
-
-
-def executed_result(run: Run, ended: BackendRunResult) -> RunResult:
-    """The result of a run that was executed just now."""
-    return RunResult(
-        run_id=ended.run_id,
-        thread_id=ended.thread_id,
-        agent_id=ended.agent_id,
-        status=run.record.status,
-        text=ended.response,
-        termination=ended.termination,
-        steps=ended.steps,
-        usage=ended.usage,
-        tickets=ended.tickets,
-        output=run.output,
-    )
 
 
 async def recorded_result(

@@ -230,7 +230,7 @@ def _taken(child_id: str) -> BackendExecutionFailed:
 
 
 def _cancel_with(run: Run, active: ActiveRun) -> None:
-    if run.stopped_by is None:
+    if run.journal.closed_by is None:
         active.cancel(PARENT)
 
 

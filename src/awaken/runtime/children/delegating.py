@@ -50,7 +50,7 @@ async def delegated(
         # Nothing was started.
         raise
     except BaseException:
-        if run.stopped_by is None:
+        if run.journal.closed_by is None:
             # The call is over, whatever ended it: nobody waits for the child any more.
             children.cancel_here(child_id)
             run.order(stop_child(run.identity, child_id))

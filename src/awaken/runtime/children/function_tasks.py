@@ -35,7 +35,7 @@ from awaken.contracts.tools.sub_runs import TaskFunction
 from awaken.redaction import describe_error
 from awaken.runtime.journal.leases import Lease, LeaseBook, RuntimeClosing
 from awaken.runtime.outbox import orders_at_end
-from awaken.runtime.primitives.wake_signal import WakeSignal
+from awaken.runtime.primitives.signals import WakeSignal
 from awaken.runtime.run import Services
 
 logger = logging.getLogger(__name__)
@@ -312,8 +312,7 @@ class FunctionTask:
         self._version = receipt.version
         if lease is not None:
             lease.claim = None
-        for watch in self._services.commit_watchers:
-            watch(commit)
+        self._services.watchers.notify(commit)
 
 
 def _opened(request: RunRequest, now_ms: int) -> RunRecord:

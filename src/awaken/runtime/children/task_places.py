@@ -87,7 +87,7 @@ def _check(run: Run, task: TaskInfo, in_process: int) -> None:
     Raises:
         TaskError: Saying why.
     """
-    if run.is_cancelled:
+    if run.token.cause is not None:
         raise ParentRunCancelled(run_id=run.identity.run_id)
     if task.name is not None and task.name in RESERVED_NAMES:
         raise ReservedTaskName(name=task.name)

@@ -1,7 +1,7 @@
 """Collecting a model's answer while it is streamed, over several streams if it breaks off."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from typing import NoReturn
 
@@ -36,11 +36,11 @@ from awaken.contracts.models.inference import (
 from awaken.contracts.models.stream_recovery import InFlightTool, InterruptSnapshot
 from awaken.contracts.storage.store import StreamCheckpoint
 from awaken.redaction import describe_error, loggable_error
-from awaken.runtime.primitives.alarm import Alarm
-from awaken.runtime.primitives.idle_timer import IdleTimer
+from awaken.runtime.journal.streams import block_events
+from awaken.runtime.primitives.timers import Alarm, IdleTimer
 from awaken.runtime.run import Run
 
-from .streamed_answer import ShownAnswer, block_events
+from .streamed_answer import ShownAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,6 @@ class Answer:
     def __init__(
         self,
         run: Run,
-        client: ModelClient,
         *,
         is_held: bool = False,
         shown: ShownAnswer | None = None,
@@ -73,7 +72,7 @@ class Answer:
         self._is_held = is_held
         self._shown = shown
         self._alarm = alarm or run.alarm
-        self._client = client
+        self._client = run.agent.models[0].client
         self._blocks: list[ContentBlock] = []
         self._text: list[str] = []
         self._thinking: list[str] = []
@@ -82,7 +81,7 @@ class Answer:
         """Call ids that no further call may use, and why."""
         self._renamed: dict[str, str] = {}
         """The ids of calls whose own id an earlier call of the thread has had."""
-        self._used: frozenset[str] | None = None
+        self._used: set[str] | None = None
         """The ids of all earlier calls, once one is called."""
         self._signatures: dict[str, str] = {}
         self._stop: StopReason | None = None
@@ -207,16 +206,23 @@ class Answer:
         return self._content(), found.completed_tool_calls, open_tool
 
     async def _consume(self, request: InferenceRequest, timer: IdleTimer) -> None:
-        feed, run, text = self._run.feed, self._run, self._text
+        feed, run, text, client = self._run.feed, self._run, self._text, self._client
         is_held = self._is_held
-        async with aclosing(self._opened(request)) as events:
+        opened = client.stream(request)
+        if not hasattr(opened, "aclose"):
+            kind = type(opened).__name__
+            message = f"stream() of provider '{client.name}' gave a {kind}, not an async generator"
+            raise ProviderBroken(message)
+        async with aclosing(opened) as events:
             async for event in events:
                 if type(event) is Alive:
                     timer.is_fresh = timer.is_fresh or self._is_patient()
                     continue
                 timer.is_fresh = True
                 if not self.has_begun:
-                    self._begin()
+                    self.has_begun = True
+                    if self.on_begun is not None:
+                        self.on_begun()
                 self._alive_since = None
                 if type(event) is TextDelta:
                     if self._thinking:
@@ -233,13 +239,8 @@ class Answer:
                     await feed.drain()
                     timer.resume()
 
-    def _begin(self) -> None:
-        self.has_begun = True
-        if self.on_begun is not None:
-            self.on_begun()
-
     def _emit(self, event: AgentEvent) -> None:
-        if not self._is_held:
+        if not self._is_held and self._run.feed.readers:
             self._run.emit(event)
 
     def _let_through(self, said: AgentEvent | ContentBlock) -> None:
@@ -262,23 +263,12 @@ class Answer:
             self._alive_since = now
         return now - self._alive_since < _ALIVE_S
 
-    def _opened(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
-        client = self._client
-        events = client.stream(request)
-        if not hasattr(events, "aclose"):
-            kind = type(events).__name__
-            message = f"stream() of provider '{client.name}' gave a {kind}, not an async generator"
-            raise ProviderBroken(message)
-        return events
-
     def _take(self, event: ModelEvent) -> None:
         match event:
-            case ReasoningDelta():
-                if self._text:
-                    self._close_block()
-                self._thinking.append(event.delta)
-                self._emit(event)
-                self._let_through(event)
+            case UsageReport(usage=usage):
+                self.usage = usage if self.usage is None else self.usage.plus(usage)
+            case Stop(reason=reason):
+                self._stop = reason
             case ToolCallStart():
                 self._open_call(event)
             case ToolCallDelta():
@@ -286,22 +276,20 @@ class Answer:
                     self._take_renamed(event)
                 elif event.id in self._calls and event.id not in self._refused:
                     self._calls[event.id][1].append(event.args_delta)
-                    self._emit(event)
-            case UsageReport(usage=usage):
-                self.usage = usage if self.usage is None else self.usage.plus(usage)
-            case _:
-                self._take_mark(event)
-
-    def _take_mark(self, event: ModelEvent) -> None:
-        match event:
+                    if self._run.feed.readers:
+                        self._emit(event)
+            case ReasoningDelta():
+                if self._text:
+                    self._close_block()
+                self._thinking.append(event.delta)
+                self._emit(event)
+                self._let_through(event)
             case BlockStop():
                 self._close_block()
             case ThinkingSignature():
                 self._sign(event)
             case CallSignature(id=call_id, signature=signature):
                 self._signatures[self._renamed.get(call_id, call_id)] = signature
-            case Stop(reason=reason):
-                self._stop = reason
             case VendorAnswer():
                 self._vendor = event
             case _:
@@ -316,26 +304,25 @@ class Answer:
         if event.id in self._calls or event.id in self._renamed:
             # Only the first call of an id counts: two results for one id would be invalid.
             self._refused[event.id] = f"call id '{event.id}' was used twice"
-        elif not (event.id and event.name):
+            return
+        if not (event.id and event.name):
             self._refused[event.id] = "a call has no id or no name"
-        else:
-            if event.id in self._earlier_ids():
-                # What somebody decides, or sends again, about the earlier call is not about it.
-                # Always the same way: a process that goes on with the run asks the model again.
-                run = self._run
-                new = derived_id(run.identity.run_id, str(run.step), event.id)
-                self._renamed[event.id] = new
-                event = msgspec.structs.replace(event, id=self._renamed[event.id])
-            self._calls[event.id] = (event.name, [])
-            self._emit(event)
-
-    def _earlier_ids(self) -> frozenset[str]:
+            return
+        run = self._run
         if self._used is None:
-            said = self._run.messages
-            self._used = frozenset(
-                [call.id for message in said if message.tool_calls for call in message.tool_calls]
-            )
-        return self._used
+            self._used = set()
+            for message in run.messages:
+                for call in message.tool_calls or ():
+                    self._used.add(call.id)
+        if event.id in self._used:
+            # What is decided, or sent again, about the earlier call is not about this one. The
+            # same name every time: a process that goes on with the run asks the model again.
+            new = derived_id(run.identity.run_id, str(run.step.number), event.id)
+            self._renamed[event.id] = new
+            event = msgspec.structs.replace(event, id=new)
+        self._calls[event.id] = (event.name, [])
+        if run.feed.readers:
+            self._emit(event)
 
     def _take_renamed(self, event: ToolCallDelta) -> None:
         call_id = self._renamed[event.id]

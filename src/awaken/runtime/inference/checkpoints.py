@@ -44,7 +44,7 @@ class StreamCheckpoints:
     ) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if isinstance(self._run.stopped_by, RunHandedOver):
+        if isinstance(self._run.journal.closed_by, RunHandedOver):
             # No commit follows here: whoever goes on has only what is kept now.
             self.save_soon()
             if self._saving is not None:
@@ -79,8 +79,8 @@ class StreamCheckpoints:
         checkpoint = StreamCheckpoint(
             run_id=run.identity.run_id,
             thread_id=run.identity.thread_id,
-            step=run.step,
-            message_id=run.step_message_id,
+            step=run.step.number,
+            message_id=run.step.message_id,
             model=run.agent.spec.model_id,
             content=heard[0],
             tool_calls=heard[1],

@@ -17,7 +17,6 @@ from awaken.runtime.context.window import ContextWindow
 from awaken.runtime.resolution.models import ModelRoute, routes_of
 from awaken.runtime.resolution.registries import AgentSource
 from awaken.runtime.run import Run
-from awaken.runtime.spending.calls import priced
 from awaken.runtime.spending.ledgers import note_spent
 
 logger = logging.getLogger(__name__)
@@ -29,7 +28,7 @@ def take_summary(run: Run, window: ContextWindow) -> None:
     """Let a finished summary stand for the beginning, if there is one."""
     summary = run.services.compactor.take(run.identity.thread_id)
     if summary is not None:
-        usage = priced(run, summary.usage, summary.job.model)
+        usage = run.services.price_usage(summary.usage, summary.job.model)
         run.usage = run.usage.plus(usage)
         note_spent(run, usage)
         _take_in(run, window, summary)

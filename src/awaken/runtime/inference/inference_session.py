@@ -1,97 +1,188 @@
-"""Asking until the answer is whole, and what to do when a stream breaks off.
+"""One inference: build the request, ask until the answer is whole, keep it for the log.
 
 What was streamed is never thrown away if it can be continued, and never said twice: text goes on
 where it stopped, complete calls are taken as they are, and only an answer that has neither is
 asked for again from its beginning.
 """
 
+from functools import partial
+
 import msgspec
 
+from awaken.contracts.events import InferenceComplete, StreamReset, ToolCallReady
+from awaken.contracts.messages.deltas import ToolCallStart
 from awaken.contracts.messages.message import Visibility, assistant, user
 from awaken.contracts.models.errors import ContextOverflow, ModelError
-from awaken.contracts.models.inference import InferenceRequest, StreamResult
+from awaken.contracts.models.inference import InferenceRequest, StopReason, StreamResult
 from awaken.contracts.models.stream_recovery import (
     INTERRUPTED_PROMPT,
     TRUNCATED_PROMPT,
     RecoveryPlan,
     recovery_plan,
 )
+from awaken.contracts.plugins.loop_state import STEP_ANSWER
 from awaken.contracts.storage.store import StreamCheckpoint
+from awaken.runtime.journal.streams import block_events
 from awaken.runtime.run import Run
 
 from .answer import Answer
 from .checkpoints import StreamCheckpoints
 from .model_calls import ModelCalls, routes_for
-from .request import smaller_request
+from .request import build_request, smaller_request
 from .retry_planner import RetryPlanner
+from .screening import answer_streams, given_answer, screened_answer
+from .streamed_answer import ShownAnswer
+
+
+async def infer(run: Run) -> StreamResult:
+    """Ask the model, until its answer is whole or everything that may be tried was tried.
+
+    Parts of a broken or truncated answer are joined into one; neither the parts nor the prompts
+    between them enter the transcript.
+
+    Raises:
+        ModelError: The provider failed.
+    """
+    if STEP_ANSWER.name in run.state.values and (given := given_answer(run)) is not None:
+        _show_answer(run, given)
+        return given
+    clock, env = run.services.clock, run.agent.env
+    began = clock.monotonic_ms()
+    request = build_request(run)
+    streamed = None
+    if run.recovery is not None and run.recovery.streamed is not None:
+        streamed, run.recovery.streamed = run.recovery.streamed, None
+        # Readers may have seen more than what was kept.
+        run.emit(StreamReset(reason="the process that streamed the answer stopped"))
+    # What is screened before it is kept is not shown, nor written down, before that either.
+    is_held, shown = bool(env.answer_screens), None
+    if is_held and answer_streams(run) is not None:
+        shown = ShownAnswer(run, partial(answer_streams, run))
+    answer = Answer(run, is_held=is_held, shown=shown)
+    run.streaming = shown if is_held else answer
+    has_checkpoints = run.journal.lease is not None and run.streaming is not None
+    checkpoints = StreamCheckpoints(run) if has_checkpoints else None
+    session = InferenceSession(run, request, answer, checkpoints)
+    if checkpoints is None:
+        result = await session.complete_answer(streamed)
+    else:
+        async with checkpoints:
+            result = await session.complete_answer(streamed)
+    if is_held:
+        result = screened_answer(run, result)
+        _show_answer(run, result, shown)
+    else:
+        _log_answer(run, result)
+    run.streaming = None
+    asked = session.calls.asked
+    run.show(
+        InferenceComplete(
+            model=request.upstream_model if asked is None else asked.spec.upstream_model,
+            usage=result.usage,
+            duration_ms=clock.monotonic_ms() - began,
+        )
+    )
+    return result
+
+
+def _show_answer(run: Run, result: StreamResult, shown: ShownAnswer | None = None) -> None:
+    """Show what readers have not seen yet of an answer, and keep all of it for the log."""
+    events = block_events(result.content)
+    for event in events:
+        run.journal.events.append(event)
+    for event in events if shown is None else shown.rest(result.content):
+        run.emit(event)
+    for call in result.tool_calls:
+        run.show(ToolCallStart(id=call.id, name=call.name))
+    for call in result.tool_calls:
+        run.show(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
+
+
+def _log_answer(run: Run, result: StreamResult) -> None:
+    """Keep the turn for the log: its text as one delta per block, its calls as they were made."""
+    journal = run.journal
+    for event in block_events(result.content):
+        journal.events.append(event)
+    for call in result.tool_calls:
+        journal.events.append(ToolCallStart(id=call.id, name=call.name))
+    for call in result.tool_calls:
+        run.show(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
 
 
 class InferenceSession:
     """One inference, over as many calls as it takes and the policy allows."""
 
     __slots__ = (
-        "_answer", "_began", "_calls", "_kept", "_known_patience", "_request", "_routes", "_run",
+        "_answer", "_began", "_checkpoints", "_known_patience", "_request", "_routes", "_run",
+        "calls",
     )  # fmt: skip
 
     def __init__(
-        self, run: Run, request: InferenceRequest, answer: Answer, kept: StreamCheckpoints | None
+        self,
+        run: Run,
+        request: InferenceRequest,
+        answer: Answer,
+        checkpoints: StreamCheckpoints | None,
     ) -> None:
         self._run = run
         self._request = request
         self._answer = answer
-        self._kept = kept
-        self._calls = ModelCalls(run, answer)
-        self._routes = routes_for(run, request)
+        self._checkpoints = checkpoints
+        self.calls = ModelCalls(run, answer)
+        agent = run.agent
+        is_plain = agent.pool is None and request.upstream_model == agent.upstream_model
+        self._routes = agent.models if is_plain else routes_for(run, request)
         self._began = run.services.clock.monotonic_ms()
         self._known_patience: RetryPlanner | None = None
 
-    @property
-    def model(self) -> str:
-        """Who was asked last, by the name that the provider knows."""
-        asked = self._calls.asked
-        return self._request.upstream_model if asked is None else asked.spec.upstream_model
-
-    async def whole_answer(self, heard: StreamCheckpoint | None) -> StreamResult:
+    async def complete_answer(self, streamed: StreamCheckpoint | None) -> StreamResult:
         """Ask until nothing is missing, or until the continuations are used up.
 
-        `heard` is what another process has streamed of this answer.
+        `streamed` is what another process has streamed of this answer.
 
         Raises:
             ModelError: The answer cannot be had; what was said is kept.
             BudgetExceeded: It may not be asked for.
         """
         asked: InferenceRequest | None = self._request
-        if heard is not None:
-            self._answer.take_up(heard)
+        if streamed is not None:
+            self._answer.take_up(streamed)
             self._keep()
             asked = self._rest()
-        result = await self._stretch(asked)
-        for _ in range(self._run.agent.spec.max_continuation_retries):
-            if not result.needs_truncation_recovery:
-                break
-            result = await self._stretch(self._rest_of_text(result.text, TRUNCATED_PROMPT))
-        return msgspec.structs.replace(result, usage=self._calls.usage)
-
-    async def _stretch(self, asked: InferenceRequest | None) -> StreamResult:
-        """Ask until a stream has come to its end; returns the answer so far."""
-        while asked is not None:
+        continuations = self._run.agent.spec.max_continuation_retries
+        while True:
             try:
-                patience = self._known_patience
-                routes = self._routes if patience is None else patience.left
-                await self._calls.make(asked, routes)
+                if asked is None:
+                    result = self._answer.end_with_calls()
+                else:
+                    patience = self._known_patience
+                    routes = self._routes if patience is None else patience.left
+                    await self.calls.make(asked, routes)
+                    result = self._answer.result()
             except ModelError as error:
-                if self._answer.has_stopped and error.retryable:
-                    # It was all said; what broke was only the connection.
-                    return self._answer.result()
-                self._keep()
-                if not (self._fits_now(error) or await self._outlasts(error)):
-                    if self._patience.has_better_word(error, has_begun=self._answer.has_begun):
-                        raise self._patience.better_word(error) from error
-                    raise
-                asked = self._rest()
-            else:
-                return self._answer.result()
-        return self._answer.end_with_calls()
+                if not (self._answer.has_stopped and error.retryable):
+                    asked = await self._recover(error)
+                    continue
+                # It was all said; what broke was only the connection.
+                result = self._answer.result()
+            is_cut = result.stop_reason is StopReason.MAX_TOKENS
+            if not (is_cut and continuations and result.needs_truncation_recovery):
+                return msgspec.structs.replace(result, usage=self.calls.usage)
+            continuations -= 1
+            asked = self._rest_of_text(result.text, TRUNCATED_PROMPT)
+
+    async def _recover(self, error: ModelError) -> InferenceRequest | None:
+        """Decide what to ask for after a failure; None when nothing has to be asked for.
+
+        Raises:
+            ModelError: Nothing more may be tried.
+        """
+        self._keep()
+        if not (self._fits_now(error) or await self._outlasts(error)):
+            if self._patience.has_better_word(error, has_begun=self._answer.has_begun):
+                raise self._patience.better_word(error) from error
+            raise error
+        return self._rest()
 
     @property
     def _patience(self) -> RetryPlanner:
@@ -101,12 +192,12 @@ class InferenceSession:
         return self._known_patience
 
     def _keep(self) -> None:
-        if self._kept is not None:
-            self._kept.save_soon()
+        if self._checkpoints is not None:
+            self._checkpoints.save_soon()
 
     async def _outlasts(self, error: ModelError) -> bool:
         has_begun = self._answer.has_begun
-        return await self._patience.outlasts(error, self._calls.asked, has_begun=has_begun)
+        return await self._patience.outlasts(error, self.calls.asked, has_begun=has_begun)
 
     def _fits_now(self, error: ModelError) -> bool:
         """Whether the request was too long and could be made shorter."""

@@ -1,5 +1,6 @@
 """One call of a model: chosen, reserved, made, and accounted for whatever becomes of it."""
 
+from collections.abc import Awaitable
 from functools import lru_cache, partial
 
 import msgspec
@@ -16,7 +17,6 @@ from awaken.runtime.spending.calls import (
     Reservation,
     in_time,
     most_nanos,
-    priced,
     release,
     reserve,
     settle,
@@ -68,55 +68,69 @@ class ModelCalls:
             AllModelsUnavailable: None may be asked; says when the first may be again.
             BudgetExceeded: None can be paid.
         """
-        run, health = self._run, self._run.services.health
-        route, held = await self._booked(request, routes)
-        while not health.try_begin(route.id):
-            # Another run was faster while the budget was asked.
-            await release(run, held)
-            route, held = await self._booked(request, routes)
+        run, health, answer = self._run, self._run.services.health, self._answer
+        route, held = routes[0], None
+        is_plain = run.agent.pool is None and not (run.has_budgets or health.breakers)
+        if not is_plain or run.services.clock.monotonic_ms() >= health.next_look_ms:
+            route, held = await self._begin_call(request, routes)
         self.asked = route
-        wanted = _for_route(request, route) if held is None else held.request
+        wanted = request
+        if held is not None:
+            wanted = held.request
+        elif route.has_defaults or route.spec.upstream_model != request.upstream_model:
+            wanted = _for_route(request, route)
         is_refused = False
         try:
-            await self._stream(route, wanted, held)
+            call = answer.stream(route.client, wanted, _idle_ms(run, wanted))
+            timed = call if held is None else in_time(held, call)
+            await (self._watch(timed, route, wanted) if run.instruments else timed)
         except ModelError as error:
             health.failed(route.id, error)
-            is_refused = not self._answer.has_begun
+            is_refused = not answer.has_begun
             raise
         except BaseException:
             health.abandoned(route.id)
             raise
         else:
-            health.succeeded(route.id)
+            if health.breakers:
+                health.succeeded(route.id)
         finally:
-            await self._account(route, held, is_refused=is_refused)
+            if answer.usage is not None or held is not None or run.has_budgets:
+                await self._account(route, held, is_refused=is_refused)
 
-    async def _stream(
-        self, route: ModelRoute, request: InferenceRequest, held: Reservation | None
+    async def _begin_call(
+        self, request: InferenceRequest, routes: tuple[ModelRoute, ...]
+    ) -> tuple[ModelRoute, Reservation | None]:
+        """Choose the model to ask, with its breaker and what the call may spend set aside."""
+        route, held = await self._booked(request, routes)
+        while not self._run.services.health.try_begin(route.id):
+            # Another run was faster while the budget was asked.
+            await release(self._run, held)
+            route, held = await self._booked(request, routes)
+        return route, held
+
+    async def _watch(
+        self, call: Awaitable[None], route: ModelRoute, request: InferenceRequest
     ) -> None:
+        """Make the call with the run's instruments around it."""
         run, answer = self._run, self._answer
-        call = answer.stream(route.client, request, _idle_ms(run, request))
-        timed = call if held is None else in_time(held, call)
-        if not run.instruments:
-            await timed
-            return
         seen = ModelCall(
             request=request,
             model_id=route.id,
             provider=route.client.name,
             agent_id=run.agent.spec.id,
-            step=run.step,
+            step=run.step.number,
             server=route.client.server if isinstance(route.client, Addressed) else None,
         )
         with watched(run, lambda it: it.model_call(seen)) as watches:
             answer.on_begun = partial(watches.tell, lambda it: it.begun())
             try:
-                await timed
+                await call
             finally:
                 answer.on_begun = None
             said, usage = answer.said(), answer.usage
             if run.agent.env.answer_screens:
-                # Nobody has looked at it yet, and not all of it may be kept.
+                # It is not screened yet, and not all of it may be kept.
                 said = msgspec.structs.replace(said, content=(), tool_calls=())
             watches.tell(lambda it: it.ended(said, usage))
 
@@ -152,14 +166,14 @@ class ModelCalls:
     ) -> None:
         run, usage = self._run, self._answer.usage
         if usage is not None:
-            usage = priced(run, usage, route.spec)
-            self.usage = usage.plus(self.usage)
+            usage = run.services.price_usage(usage, route.spec)
+            self.usage = usage if self.usage is None else usage.plus(self.usage)
             run.usage = run.usage.plus(usage)
             if run.window is not None and not self._is_aside:
                 run.window.observe(usage.prompt_tokens)
         if is_refused and usage is None:
             await release(run, held)
-        else:
+        elif run.has_budgets:
             is_guessed = usage is None and held is not None
             heard = self._answer.heard_chars if is_guessed else 0
             await settle(run, held, usage, heard)

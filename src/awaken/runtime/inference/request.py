@@ -33,18 +33,30 @@ def build_request(run: Run) -> InferenceRequest:
     history costs nothing. With a context policy only what fits into its window is sent, counted
     after the transforms of plugins.
     """
-    agent = run.agent
-    texts, before, after = _around(run.state.get(CONTEXT_MESSAGES))
-    tools = _offered(agent.model_tools, run.state.get(TOOL_FILTER))
-    override = _override(run)
-    system = (*agent.system, *texts) if texts else agent.system
-    frame = Frame(system, before, after, tools)
-    messages = _fitted(run, frame)
-    _use_up(run)
+    agent, values = run.agent, run.state.values
+    system, tools, override = agent.system, agent.model_tools, agent.overrides
+    before: list[Message] = []
+    after: list[Message] = []
+    contexts: Mapping[str, ContextMessage] = values.get(CONTEXT_MESSAGES.name, {})
+    if contexts:
+        texts, before, after = _place_contexts(contexts)
+        system = (*system, *texts)
+    has_filter, has_override = TOOL_FILTER.name in values, STEP_OVERRIDE.name in values
+    if has_filter:
+        tools = _filter_tools(tools, values[TOOL_FILTER.name])
+    if override is not None or has_override or run.request.overrides is not None:
+        override = _merge_overrides(run)
+    policy = agent.spec.context_policy
+    if policy is None and not (contexts or agent.env.transforms):
+        run.window = None
+        messages: Sequence[Message] = run.messages
+    else:
+        messages = _fit_messages(run, Frame(system, before, after, tools))
+    if contexts or has_filter or has_override:
+        _use_up(run)
     model = agent.upstream_model
     if override is not None and override.upstream_model is not None:
         model, override = _model_override(override)
-    policy = agent.spec.context_policy
     return InferenceRequest(
         upstream_model=model,
         messages=messages,
@@ -68,7 +80,7 @@ def smaller_request(run: Run, request: InferenceRequest) -> InferenceRequest | N
     return msgspec.structs.replace(request, messages=window.placed())
 
 
-def _fitted(run: Run, frame: Frame) -> Sequence[Message]:
+def _fit_messages(run: Run, frame: Frame) -> Sequence[Message]:
     """The messages of the request: rewritten by the agent's plugins, then cut to what fits."""
     agent, window = run.agent, _window(run)
     run.window = window
@@ -109,7 +121,7 @@ def _transformed(
     return messages
 
 
-def _override(run: Run) -> InferenceOverride | None:
+def _merge_overrides(run: Run) -> InferenceOverride | None:
     """Combine the overrides; the agent's come first, then the run's, then this step's."""
     step = run.state.get(STEP_OVERRIDE) if run.state.has(STEP_OVERRIDE) else None
     merged: InferenceOverride | None = None
@@ -148,7 +160,7 @@ def _use_up(run: Run) -> None:
         commit_command(run, command)
 
 
-def _offered(tools: tuple[ModelTool, ...], filtered: ToolFilter) -> tuple[ModelTool, ...]:
+def _filter_tools(tools: tuple[ModelTool, ...], filtered: ToolFilter) -> tuple[ModelTool, ...]:
     if filtered.include_only:
         wanted = {tool_id for group in filtered.include_only for tool_id in group}
         tools = tuple(tool for tool in tools if tool.id in wanted)
@@ -161,7 +173,7 @@ def _offered(tools: tuple[ModelTool, ...], filtered: ToolFilter) -> tuple[ModelT
     return tools
 
 
-def _around(
+def _place_contexts(
     contexts: Mapping[str, ContextMessage],
 ) -> tuple[list[str], list[Message], list[Message]]:
     """Instructions, and messages before and after the history, each target in its place."""

@@ -1,12 +1,13 @@
 """Asking the model on behalf of a tool call: outside of the transcript, within the budgets."""
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
 
 from awaken.contracts.messages.message import Message
 from awaken.contracts.models.inference import InferenceOverride, InferenceRequest, StreamResult
-from awaken.runtime.primitives.alarm import Alarm
+from awaken.runtime.primitives.timers import Alarm
 from awaken.runtime.run import Run
 
 from .answer import Answer
@@ -35,11 +36,12 @@ async def side_answer(
     )
     # The run's own alarm watches over the tools that ask.
     alarm = Alarm()
-    answer = Answer(run, run.agent.client, is_held=True, alarm=alarm)
+    answer = Answer(run, is_held=True, alarm=alarm)
     calls = ModelCalls(run, answer, is_aside=True)
     try:
         # One after another: what a budget has left is known when the one before is paid.
-        async with run.asides:
+        run.side_call_lock = run.side_call_lock or asyncio.Lock()
+        async with run.side_call_lock:
             await calls.make(request, routes_for(run, request))
     finally:
         alarm.close()

@@ -12,26 +12,13 @@ from awaken.contracts.messages.content import ContentBlock, Text, Thinking, enco
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
 from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.plugins.screens import TextStream
+from awaken.runtime.journal.streams import block_events
 from awaken.runtime.run import Run
 
 logger = logging.getLogger(__name__)
 
 BeginText = Callable[[], Sequence[TextStream] | None]
 _OTHERWISE = "the answer was screened, and is another one than it seemed to be"
-
-
-def block_events(content: tuple[ContentBlock, ...]) -> list[AgentEvent]:
-    """A turn's content as one delta per block."""
-    events: list[AgentEvent] = []
-    for block in content:
-        if type(block) is Text:
-            events.append(TextDelta(delta=block.text))
-        elif type(block) is Thinking:
-            if block.thinking:
-                events.append(ReasoningDelta(delta=block.thinking))
-            if block.signature is not None:
-                events.append(ReasoningEncryptedValue(encrypted_value=block.signature))
-    return events
 
 
 class ShownAnswer:

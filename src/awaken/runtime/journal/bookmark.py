@@ -20,7 +20,7 @@ from awaken.contracts.tool_results import ToolResult
 _VERSION = 1
 
 
-class Owed(Record, frozen=True, kw_only=True):
+class PendingAfterHook(Record, frozen=True, kw_only=True):
     """A call whose result is written and whose hooks have not acted yet."""
 
     call: ToolCall
@@ -63,7 +63,7 @@ class Bookmark(Record, frozen=True, kw_only=True):
     """Phases of the run and of the step whose hooks have acted."""
     hooked: frozenset[str] = frozenset()
     """Calls whose hooks before execution have acted."""
-    owed: Owed | None = None
+    owed: PendingAfterHook | None = None
     written: tuple[str, ...] = ()
     """State keys written since the calls that are running were started."""
     verdict: Termination | None = None

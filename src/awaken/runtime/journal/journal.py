@@ -5,10 +5,8 @@ its id; it is never sent twice blindly.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
-import msgspec
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.errors import (
@@ -44,21 +42,40 @@ class LastWords:
     """What belongs to the commit with which a run ends or begins to wait, and to no other."""
 
     event: AgentEvent
-    orders: tuple[OutboxEntry, ...]
+    outbox: tuple[OutboxEntry, ...]
     release: Release | None
+
+
+@dataclass(slots=True, frozen=True, eq=False)
+class CommitWatchers:
+    """Called once a commit of a run is durable; they must not raise."""
+
+    commits: list[Callable[[Commit], None]] = field(default_factory=list)
+    """For every commit."""
+    outbox: list[Callable[[], None]] = field(default_factory=list)
+    """When a commit asks for something outside of its thread."""
+
+    def notify(self, commit: Commit) -> None:
+        """Call those whom the commit concerns."""
+        for watch in self.commits:
+            watch(commit)
+        if commit.outbox:
+            for wake in self.outbox:
+                wake()
 
 
 class Journal:
     """The pending changes of one run on one thread.
 
-    Events are of two kinds. `record` keeps an event that readers have seen already; `announce`
-    keeps one that readers get only after its commit, because it claims to be durable.
+    Events are of two kinds. Readers have seen what is added to `events`; what `announce` keeps they
+    get only after its commit, because it claims to be durable.
     """
 
     __slots__ = (
-        "_announced", "_clock", "_feed", "_in_flight", "_last", "_lock", "_run_state", "_state",
-        "_store", "_watchers", "absorbed", "closed_by", "event_seq", "events", "lease", "messages",
-        "on_claimed", "outbox", "thread_id", "tickets", "tool_records", "version", "writer",
+        "_clock", "_feed", "_last", "_lock", "_run_state", "_state", "_store", "_watchers",
+        "absorbed", "announced", "closed_by", "event_seq", "events", "in_flight", "lease",
+        "messages", "on_claimed", "outbox", "thread_id", "tickets", "tool_records", "version",
+        "writer",
     )  # fmt: skip
 
     def __init__(
@@ -68,7 +85,7 @@ class Journal:
         feed: EventFeed,
         thread: Thread,
         writer: str,
-        watchers: Sequence[Callable[[Commit], None]] = (),
+        watchers: CommitWatchers,
     ) -> None:
         self.thread_id = thread.id
         self.writer = writer
@@ -76,6 +93,7 @@ class Journal:
         self.event_seq = thread.event_seq
         self.messages: list[Message] = []
         self.events: list[AgentEvent] = []
+        """Kept for the log; readers have seen them, unless they are announced."""
         self.tool_records: list[ToolRecord] = []
         self.tickets: dict[str, Ticket] = {}
         """The latest form of each ticket that changed, by its id."""
@@ -87,38 +105,30 @@ class Journal:
         self.on_claimed: Callable[[], None] | None = None
         """Called once the commit that takes the thread is durable."""
         self._watchers = watchers
-        """Told of every commit once it is durable."""
         self.closed_by: AwakenError | None = None
         """Why nothing may be written any more."""
         self._state: dict[str, StoredValue | None] = {}
         self._run_state: dict[str, StoredValue | None] = {}
-        self._announced: list[AgentEvent] = []
+        self.announced: list[AgentEvent] = []
+        """Shown to readers once the next commit is durable; later events queue behind them."""
         self._store = store
         self._clock = clock
         self._feed = feed
         self._lock = asyncio.Lock()
-        self._in_flight: Commit | None = None
+        self.in_flight: Commit | None = None
+        """A commit whose reply has not come."""
         self._last: LastWords | None = None
         """Those of the commit in flight, if it is the last one."""
-
-    def record(self, event: AgentEvent) -> None:
-        """Keep an event for the log; readers have seen it."""
-        self.events.append(event)
 
     def announce(self, event: AgentEvent, *, is_logged: bool = True) -> None:
         """Show an event to readers once the next commit is durable."""
         if is_logged:
             self.events.append(event)
-        self._announced.append(event)
-
-    @property
-    def has_announcements(self) -> bool:
-        """Whether events wait for the next commit; later ones must queue behind them."""
-        return bool(self._announced)
+        self.announced.append(event)
 
     def shown_events(self) -> list[AgentEvent]:
         """Events that readers have seen and that are not durable yet."""
-        waiting = {id(event) for event in self._announced}
+        waiting = {id(event) for event in self.announced}
         return [event for event in self.events if id(event) not in waiting]
 
     @property
@@ -147,7 +157,7 @@ class Journal:
         try:
             if self.closed_by is not None:
                 raise self.closed_by
-            sent, was_last = self._in_flight, self._last is not None
+            sent, was_last = self.in_flight, self._last is not None
             if sent is not None and await self._resolve(sent) and was_last:
                 # The last word was said: the thread is not ours any more.
                 return
@@ -165,8 +175,8 @@ class Journal:
             StorageError: The store refused.
         """
         async with self._lock:
-            if self._in_flight is not None:
-                await self._resolve(self._in_flight)
+            if self.in_flight is not None:
+                await self._resolve(self.in_flight)
             if self.tool_records:
                 await self._write(self._tool_commit())
 
@@ -176,14 +186,14 @@ class Journal:
 
     async def settle(self) -> None:
         """Find out what became of a commit whose reply never came."""
-        if self._in_flight is None:
+        if self.in_flight is None:
             return
         async with self._lock:
-            if self._in_flight is not None:
-                await self._resolve(self._in_flight)
+            if self.in_flight is not None:
+                await self._resolve(self.in_flight)
 
     async def _write(self, commit: Commit, last: LastWords | None = None) -> None:
-        self._in_flight, self._last = commit, last
+        self.in_flight, self._last = commit, last
         try:
             self._applied(commit, await self._store.commit(commit))
         except IdempotencyConflict:
@@ -194,7 +204,7 @@ class Journal:
             if is_refused or isinstance(error, DecidedMeanwhile):
                 # Refused for good: whoever has the thread, or has decided, says what becomes of
                 # it, and what this run knows of it is not true any more.
-                self._in_flight = None
+                self.in_flight = None
                 self.close(error)
                 raise
             # The store may have taken the commit, and only its reply was lost.
@@ -206,7 +216,7 @@ class Journal:
         receipt = await self._store.find_commit(commit.commit_id, self.thread_id)
         if receipt is not None:
             self._applied(commit, receipt)
-        self._in_flight = None
+        self.in_flight = None
         return receipt is not None
 
     def _collect(self, state: StateStore) -> None:
@@ -225,8 +235,16 @@ class Journal:
         )
 
     def _commit(self, run: RunRecord | None, last: LastWords | None) -> Commit:
-        events, orders = ((last.event,), last.orders) if last is not None else ((), ())
-        commit = Commit(
+        events, outbox, lease = tuple(self.events), tuple(self.outbox), self.lease
+        token = claim = release = None
+        if last is not None:
+            events, outbox, release = (*events, last.event), (*outbox, *last.outbox), last.release
+        if lease is not None and not (lease.claim is not None and release is not None):
+            token, claim = lease.token, lease.claim
+        else:
+            # A run whose only commit is its last one never takes the thread.
+            release = None
+        return Commit(
             commit_id=f"{self.writer}:{self.version + 1}",
             thread_id=self.thread_id,
             expected_version=self.version,
@@ -237,36 +255,27 @@ class Journal:
             run_state=self._run_state.copy(),
             tool_records=tuple(self.tool_records),
             tickets=tuple(self.tickets.values()) if self.tickets else (),
-            events=(*self.events, *events),
+            events=events,
             absorbed=tuple(self.absorbed),
-            outbox=(*self.outbox, *orders),
-        )
-        if self.lease is None:
-            return commit
-        return self._held(commit, self.lease, None if last is None else last.release)
-
-    def _held(self, commit: Commit, lease: Lease, release: Release | None) -> Commit:
-        """The commit as the holder of a lease writes it."""
-        if lease.claim is not None and release is not None:
-            # A run whose only commit is its last one never takes the thread.
-            return commit
-        return msgspec.structs.replace(
-            commit, fencing_token=lease.token, claim=lease.claim, release=release
+            outbox=outbox,
+            fencing_token=token,
+            claim=claim,
+            release=release,
         )
 
     def _applied(self, commit: Commit, receipt: CommitReceipt) -> None:
-        last, self._in_flight, self._last = self._last, None, None
+        last, self.in_flight, self._last = self._last, None, None
         self.version = receipt.version
         self.event_seq = receipt.event_seq
         # Whatever was added while the store was busy stays for the next commit.
-        events, orders = len(commit.events), len(commit.outbox)
+        events, sent = len(commit.events), len(commit.outbox)
         if last is not None:
-            events, orders = events - 1, orders - len(last.orders)
+            events, sent = events - 1, sent - len(last.outbox)
         del self.messages[: len(commit.messages)]
         del self.events[:events]
         del self.tool_records[: len(commit.tool_records)]
         del self.absorbed[: len(commit.absorbed)]
-        del self.outbox[:orders]
+        del self.outbox[:sent]
         for ticket in commit.tickets:
             if self.tickets[ticket.ticket_id] is ticket:
                 del self.tickets[ticket.ticket_id]
@@ -274,20 +283,19 @@ class Journal:
             self._state.clear()
         if commit.run_state:
             self._run_state.clear()
-        if self.lease is not None:
-            self._applied_held(commit, self.lease)
-        for watch in self._watchers:
-            watch(commit)
-        if self._announced:
-            self._show_durable(commit.events, receipt.event_seq)
-        if last is not None:
-            self._feed.emit(LoggedEvent(seq=receipt.event_seq, event=last.event))
-
-    def _applied_held(self, commit: Commit, lease: Lease) -> None:
-        if commit.claim is not None:
-            lease.claim = None
+        if self.lease is not None and commit.claim is not None:
+            self.lease.claim = None
             if self.on_claimed is not None:
                 self.on_claimed()
+        if commit.outbox or self._watchers.commits:
+            self._watchers.notify(commit)
+        if self.announced:
+            if self._feed.readers or self.events:
+                self._show_durable(commit.events, receipt.event_seq)
+            else:
+                self.announced.clear()
+        if last is not None and self._feed.readers:
+            self._feed.emit(LoggedEvent(seq=receipt.event_seq, event=last.event))
 
     def _show_durable(self, written: tuple[AgentEvent, ...], last: int) -> None:
         """Show what was announced, up to the first event that is not durable yet.
@@ -295,11 +303,11 @@ class Journal:
         What is in the log is shown with its place there, which is a reader's cursor.
         """
         waiting = {id(event) for event in self.events} if self.events else ()
-        announced, self._announced = self._announced, []
+        announced, self.announced = self.announced, []
         places = {id(event): seq for seq, event in enumerate(written, last - len(written) + 1)}
         for place, event in enumerate(announced):
             if id(event) in waiting:
-                self._announced = announced[place:]
+                self.announced = announced[place:]
                 return
             seq = places.get(id(event))
             self._feed.emit(event if seq is None else LoggedEvent(seq=seq, event=event))

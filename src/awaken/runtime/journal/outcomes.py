@@ -1,6 +1,6 @@
 """What a step comes to. Control flow is a value here, never an exception."""
 
-from awaken.contracts.lifecycle import NaturalEnd, Termination
+from awaken.contracts.lifecycle import Termination
 from awaken.contracts.record import Record
 
 
@@ -22,10 +22,3 @@ StepOutcome = Continue | SuspendRun | Finish
 
 CONTINUE = Continue()
 SUSPEND = SuspendRun()
-
-
-def may_go_on(outcome: StepOutcome) -> bool:
-    """Whether news is taken in; it keeps a run alive that would have ended by itself."""
-    if isinstance(outcome, Finish):
-        return isinstance(outcome.termination, NaturalEnd)
-    return isinstance(outcome, Continue)

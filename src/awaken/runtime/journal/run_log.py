@@ -5,7 +5,7 @@ The fields of a line are its `extra`, so that logs as JSON have them on their ow
 
 import logging
 
-from awaken.contracts.lifecycle import Failed, Termination
+from awaken.contracts.lifecycle import Failed
 from awaken.contracts.messages.content import printable
 from awaken.contracts.runs.records import RunRecord
 
@@ -16,10 +16,8 @@ logger.addHandler(logging.NullHandler())
 _REASON_CHARS = 500
 
 
-def log_end(record: RunRecord, termination: Termination) -> None:
+def log_failure(record: RunRecord, termination: Failed) -> None:
     """Say that a run failed, and why; other ends are nothing to worry about."""
-    if not isinstance(termination, Failed):
-        return
     logger.warning(
         "Run '%s' of agent '%s' on thread '%s' failed: %s: %s",
         record.run_id,

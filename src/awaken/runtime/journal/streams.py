@@ -13,10 +13,12 @@ from awaken.contracts.events import (
     LIVE_EVENTS,
     AgentEvent,
     LoggedEvent,
+    ReasoningEncryptedValue,
     ToolCallStreamDelta,
     encode_event,
     plain,
 )
+from awaken.contracts.messages.content import ContentBlock, Text, Thinking
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta
 
 READER_LIMIT = 4096
@@ -223,3 +225,17 @@ class EventFeed:
         self.is_closed = True
         for reader in self.readers:
             reader.close()
+
+
+def block_events(content: tuple[ContentBlock, ...]) -> list[AgentEvent]:
+    """A turn's content as one delta per block."""
+    events: list[AgentEvent] = []
+    for block in content:
+        if type(block) is Text:
+            events.append(TextDelta(delta=block.text))
+        elif type(block) is Thinking:
+            if block.thinking:
+                events.append(ReasoningDelta(delta=block.thinking))
+            if block.signature is not None:
+                events.append(ReasoningEncryptedValue(encrypted_value=block.signature))
+    return events

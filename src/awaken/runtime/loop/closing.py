@@ -15,6 +15,7 @@ from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import ErrorEvent, RunFinish, StateSnapshot, StepEnd
 from awaken.contracts.lifecycle import (
     Cancelled,
+    Failed,
     NaturalEnd,
     RunStatus,
     Suspended,
@@ -30,19 +31,18 @@ from awaken.contracts.plugins.loop_state import (
     RUN_LIFECYCLE,
     STOP_STATS,
     CompleteStep,
-    End,
     Wait,
 )
 from awaken.contracts.plugins.plugin import RunEndContext, StepEndContext
 from awaken.contracts.runs.records import Waiting, WaitingReason
 from awaken.contracts.storage.store import CancelWanted, OutboxEntry
 from awaken.contracts.tasks import BACKGROUND_TASKS
-from awaken.runtime.inference.streamed_answer import block_events
 from awaken.runtime.journal.bookmark import RemoteEnd
-from awaken.runtime.journal.run_log import log_end
+from awaken.runtime.journal.run_log import log_failure
+from awaken.runtime.journal.streams import block_events
 from awaken.runtime.outbox import orders_at_end, orders_at_rest
 from awaken.runtime.phases.contexts import phase_context
-from awaken.runtime.phases.runner import has_work, run_phase
+from awaken.runtime.phases.runner import run_phase
 from awaken.runtime.run import Run
 from awaken.runtime.spending.ledgers import close_accounts, counts_time
 from awaken.runtime.tools.settle import CANCELLED, INTERRUPTED, close_tickets, interrupt
@@ -56,7 +56,7 @@ AWAITING_TASKS = "awaiting_tasks"
 
 async def complete_step(run: Run) -> None:
     """End a step; the commit that follows makes it durable, and its `step_end` visible."""
-    if has_work(run, Phase.STEP_END):
+    if run.has_work(Phase.STEP_END):
         # Its hooks see the step among the completed ones.
         _count_completed(run)
         # Hooks are foreign code: what the step did is durable before they run.
@@ -68,21 +68,22 @@ async def complete_step(run: Run) -> None:
 def end_step(run: Run) -> None:
     """End a step without its last phase."""
     _count_completed(run)
-    run.is_step_open = False
+    run.step.is_open = False
     _keep_stats(run)
-    _announce_state(run)
+    if run.feed.readers:
+        _announce_state(run)
     run.journal.announce(StepEnd())
 
 
 def _count_completed(run: Run) -> None:
     """Count the step, once; a run that has ended counts no more."""
     lifecycle = run.state.get(RUN_LIFECYCLE)
-    if lifecycle.status is not RunStatus.DONE and lifecycle.step_count < run.step:
+    if lifecycle.status is not RunStatus.DONE and lifecycle.step_count < run.step.number:
         run.state.update(RUN_LIFECYCLE, CompleteStep())
 
 
 def _keep_stats(run: Run) -> None:
-    if run.agent.stop_rules.conditions or counts_time(run):
+    if run.agent.stop_rules.conditions or (run.has_budgets and counts_time(run)):
         run.state.update(STOP_STATS, run.stats)
 
 
@@ -93,7 +94,8 @@ async def close_run(run: Run, termination: Termination) -> Termination:
         StorageError: The outcome could not be made durable; an error event was emitted.
     """
     try:
-        await run.cancels.carry_through(run.journal.settle)
+        if run.journal.in_flight is not None:
+            await run.cancels.carry_through(run.journal.settle)
         waiting = await _waiting_state(run, termination)
         if waiting is not None and not waiting.is_for_own_tasks:
             termination = Suspended()
@@ -101,14 +103,30 @@ async def close_run(run: Run, termination: Termination) -> Termination:
         if isinstance(termination, Cancelled):
             await _await_tasks(run)
         await _last_phase(run, termination, waiting)
-        await _close_accounts(run)
-        termination = await _write_outcome(run, termination, waiting)
-        log_end(run.record, termination)
+        # Charged with the time since the last call; a run that waits goes on counting from here.
+        if run.has_budgets:
+            await run.cancels.carry_through(partial(close_accounts, run))
+        run.stats = msgspec.structs.replace(run.stats, active_ms=run.active_ms)
+        _keep_stats(run)
+        try:
+            await _write_outcome(run, termination, waiting)
+        except CancelWanted as wanted:
+            # The cancel was acknowledged elsewhere, and this process had not heard of it.
+            termination = Cancelled(cause=wanted.cause)
+            await _write_outcome(run, termination, None)
+        if isinstance(termination, Failed):
+            log_failure(run.record, termination)
     except Exception as error:
         code = error.code if isinstance(error, AwakenError) else "internal_error"
         run.feed.emit(ErrorEvent(message=str(error), code=code))
         raise
     return termination
+
+
+def may_have_work(run: Run) -> bool:
+    """Whether a run that has answered may have tasks or other work under way."""
+    values = run.state.values
+    return bool(values.get(BACKGROUND_TASKS.name)) or PENDING_WORK.name in values
 
 
 async def _waiting_state(run: Run, termination: Termination) -> Waiting | None:
@@ -122,7 +140,7 @@ async def _waiting_state(run: Run, termination: Termination) -> Waiting | None:
             ticket_ids=tickets,
             since_dispatch_id=run.identity.dispatch_id,
         )
-    if not isinstance(termination, NaturalEnd):
+    if not isinstance(termination, NaturalEnd) or not may_have_work(run):
         return None
     since, reason = run.identity.dispatch_id, WaitingReason.BACKGROUND_TASKS
     if await tasks_to_wait_for(run):
@@ -147,15 +165,18 @@ def _answer_everything(run: Run, termination: Termination, *, is_waiting: bool) 
     if run.streaming is not None:
         _keep_partial(run)
     if not is_waiting:
-        close_tickets(run, reason_text(termination))
-        interrupt(run, tuple(run.open_calls.values()), _interruption(termination))
-    if run.is_step_open:
+        if run.tickets:
+            close_tickets(run, reason_text(termination))
+        if run.open_calls:
+            text = CANCELLED if isinstance(termination, Cancelled) else INTERRUPTED
+            interrupt(run, tuple(run.open_calls.values()), text)
+    if run.step.is_open:
         if run.agent.spec.endpoint is not None:
             # Nothing came back that would tell of steps there.
-            run.step -= 1
+            run.step.number -= 1
         end_step(run)
     if not is_waiting:
-        run.take_in_news()
+        run.drain_inbox()
     if leftover := run.inbox.close():
         run.hold(leftover)
 
@@ -167,21 +188,17 @@ def _keep_partial(run: Run) -> None:
     run.streaming.give_up_calls("the turn was cut off")
     said, _, _ = run.streaming.checkpoint()
     for event in block_events(said):
-        run.journal.record(event)
+        run.journal.events.append(event)
     if text_of(said).strip():
         run.append(
             Message(
                 role=Role.ASSISTANT,
-                id=run.step_message_id,
+                id=run.step.message_id,
                 content=said,
-                metadata=run.metadata,
+                metadata=run.step.metadata,
             )
         )
     run.streaming = None
-
-
-def _interruption(termination: Termination) -> str:
-    return CANCELLED if isinstance(termination, Cancelled) else INTERRUPTED
 
 
 async def _last_phase(run: Run, termination: Termination, waiting: Waiting | None) -> None:
@@ -189,8 +206,8 @@ async def _last_phase(run: Run, termination: Termination, waiting: Waiting | Non
         # A run that waits goes on later and ends once.
         run.state.update(RUN_LIFECYCLE, Wait(reason=waiting.reason))
         return
-    run.state.update(RUN_LIFECYCLE, End(termination=termination))
-    if not has_work(run, Phase.RUN_END):
+    run.end(termination)
+    if not run.has_work(Phase.RUN_END):
         return
     await run.cancels.carry_through(run.flush)
     try:
@@ -205,27 +222,9 @@ async def _last_phase(run: Run, termination: Termination, waiting: Waiting | Non
         logger.exception("A run_end hook of run '%s' failed.", run.identity.run_id)
 
 
-async def _close_accounts(run: Run) -> None:
-    """Charge the time since the last call; a run that waits goes on counting from here."""
-    await run.cancels.carry_through(partial(close_accounts, run))
-    run.stats = msgspec.structs.replace(run.stats, active_ms=run.active_ms)
-    _keep_stats(run)
-
-
-async def _write_outcome(
-    run: Run, termination: Termination, waiting: Waiting | None
-) -> Termination:
-    try:
-        await _write_last(run, termination, waiting)
-    except CancelWanted as wanted:
-        # Somebody was told that the run is cancelled, and this process had not heard of it.
-        termination = Cancelled(cause=wanted.cause)
-        await _write_last(run, termination, None)
-    return termination
-
-
-async def _write_last(run: Run, termination: Termination, waiting: Waiting | None) -> None:
+async def _write_outcome(run: Run, termination: Termination, waiting: Waiting | None) -> None:
     """Write the one commit that has the run's last event."""
+    identity = run.identity
     status = RunStatus.DONE if waiting is None else RunStatus.WAITING
     result: dict[str, object] = {
         "response": run.response,
@@ -234,26 +233,19 @@ async def _write_last(run: Run, termination: Termination, waiting: Waiting | Non
     }
     if run.agent.spec.endpoint is not None:
         result |= _remote_result(run, termination)
-    _announce_state(run)
+    if run.feed.readers:
+        _announce_state(run)
     finish = RunFinish(
-        thread_id=run.identity.thread_id,
-        run_id=run.identity.run_id,
-        identity=run.identity,
+        thread_id=identity.thread_id,
+        run_id=identity.run_id,
+        identity=identity,
         result=result,
         termination=termination,
         awaits_tasks=waiting is not None and waiting.is_for_own_tasks,
     )
     ended = None if waiting is not None else termination
-    await run.cancels.carry_through(
-        partial(
-            run.flush_record,
-            status,
-            termination=ended,
-            waiting=waiting,
-            finish=finish,
-            orders=_orders(run, ended),
-        )
-    )
+    follow_ups = _follow_ups(run, ended)
+    await run.cancels.carry_through(partial(run.flush_last, finish, ended, waiting, follow_ups))
 
 
 def _reason(termination: Termination, waiting: Waiting | None) -> str:
@@ -282,24 +274,22 @@ def _remote_result(run: Run, termination: Termination) -> dict[str, object]:
     return {**shown, "output": msgspec.to_builtins(output)}
 
 
-def _orders(run: Run, ended: Termination | None) -> list[OutboxEntry]:
+def _follow_ups(run: Run, ended: Termination | None) -> tuple[OutboxEntry, ...]:
     """What has to be done elsewhere because of the end of this run, or of its waiting."""
     if ended is None:
-        return orders_at_rest(run.record, run.tickets.values())
-    may_have_children = (
-        run.has_children or run.is_recovered or bool(run.state.get(BACKGROUND_TASKS))
-    )
+        return tuple(orders_at_rest(run.record, run.tickets.values()))
+    has_tasks = bool(run.state.values.get(BACKGROUND_TASKS.name))
+    may_have_children = run.has_children or run.recovery is not None or has_tasks
     if not (may_have_children or run.record.parent_run_id):
-        # Most runs: nobody has to hear of their end.
-        return []
+        # Most runs: no other run waits for their end.
+        return ()
     last = msgspec.structs.replace(
         run.record, termination=ended, final_output=run.response or None, usage=run.usage
     )
-    return orders_at_end(last, may_have_children=may_have_children)
+    return tuple(orders_at_end(last, may_have_children=may_have_children))
 
 
 def _announce_state(run: Run) -> None:
-    """Show the exported state, if anybody looks."""
-    if run.feed.readers:
-        shown = run.state.shown(RUN_LIFECYCLE)
-        run.journal.announce(StateSnapshot(snapshot=shown), is_logged=False)
+    """Show the exported state to the readers."""
+    shown = run.state.shown(RUN_LIFECYCLE)
+    run.journal.announce(StateSnapshot(snapshot=shown), is_logged=False)

@@ -1,6 +1,6 @@
 """The agent loop: one run from its first event to its last.
 
-Reads top-down: `run_loop` is the story, `step.take_step` is one chapter, `closing.close_run` is
+Reads top-down: `drive_run` is the story, `step.take_step` is one chapter, `closing.close_run` is
 the only way out. No storage, provider or protocol is named here.
 """
 
@@ -8,45 +8,115 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from awaken.contracts.backend_results import BackendRunOutput, BackendRunResult, backend_status
 from awaken.contracts.errors import AwakenError, StoreUnavailable, ThreadClaimed
 from awaken.contracts.events import ErrorEvent
-from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Stopped, Suspended, Termination
-from awaken.contracts.models.budgets import BudgetExceeded
-from awaken.redaction import describe_error, loggable_error, without_secrets
-from awaken.runtime.journal.outcomes import (
-    CONTINUE,
-    Continue,
-    Finish,
-    StepOutcome,
-    SuspendRun,
-    may_go_on,
+from awaken.contracts.lifecycle import (
+    Cancelled,
+    Failed,
+    NaturalEnd,
+    Stopped,
+    Suspended,
+    Termination,
 )
+from awaken.contracts.models.budgets import BudgetExceeded
+from awaken.contracts.plugins.instruments import Instrument
+from awaken.contracts.plugins.loop_state import ACTIVE_AGENT
+from awaken.contracts.tracing import CURRENT_RUN, CURRENT_TRACE
+from awaken.redaction import describe_error, loggable_error, without_secrets
+from awaken.runtime.journal.outcomes import CONTINUE, Continue, Finish, StepOutcome, SuspendRun
+from awaken.runtime.phases.instruments import watched
 from awaken.runtime.run import Run
+from awaken.runtime.stop_conditions import count_step
 from awaken.runtime.suspension.resume import has_decided, replay
 from awaken.runtime.tools.settle import run_hooks_after
 
-from .closing import close_run, complete_step
+from .closing import close_run, complete_step, may_have_work
 from .opening import open_run, switch_agent
 from .queued_input import absorb_decisions, absorb_messages
-from .step import finish_step, take_step
-from .stop_checks import count_step, stop_reason
-from .task_waits import first_outcome, hears_news
+from .step import finish_step, may_step, take_step
+from .task_waits import first_outcome, hears_news, waits_in_process
 
 logger = logging.getLogger(__name__)
 Body = Callable[[Run], Awaitable[Termination]]
 
 
-async def run_loop(run: Run, body: Body | None = None) -> Termination:
-    """Drive a run until it ends or waits; exactly one terminal event is emitted in any case.
+async def drive_here(run: Run) -> BackendRunResult:
+    """Take a run through the loop of this process, and return what its backend gives back."""
+    termination = await drive_run(run)
+    natural = isinstance(termination, NaturalEnd)
+    status, message = backend_status(termination) if not natural else _COMPLETED
+    identity = run.identity
+    return BackendRunResult(
+        agent_id=identity.active_agent_id or identity.agent_id,
+        run_id=identity.run_id,
+        thread_id=identity.thread_id,
+        status=status,
+        termination=termination,
+        message=message,
+        response=run.response,
+        output=BackendRunOutput(text=run.response or None),
+        steps=run.record.steps,
+        usage=run.usage,
+        tickets=tuple(run.tickets.values()) if isinstance(termination, Suspended) else (),
+    )
+
+
+_COMPLETED = backend_status(NaturalEnd())
+
+
+async def drive_run(run: Run, body: Body | None = None) -> Termination:
+    """Drive a run until it ends or waits, within its trace, and with its instruments around it.
+
+    Exactly one terminal event is emitted in any case.
 
     Raises:
-        StorageError: The end of the run could not be made durable.
-        LeaseLost, ThreadClaimed: Somebody else has the thread; nothing more was written.
-        RunHandedOver: The run stops here to be continued elsewhere.
+        StorageError: The outcome could not be made durable; an error event was emitted.
+        LeaseLost: Another process has the thread; nothing was written since.
+        RunHandedOver: This process stops; another one goes on.
+        ThreadClaimed: Another process has the thread; nothing was written.
         StoreUnavailable: The store was away; a run that was delivered can be delivered again.
     """
-    termination = await _drive(run, body or _steps)
-    if (reason := run.stopped_by) is not None:
+    identity = CURRENT_RUN.set(run.identity)
+    trace = CURRENT_TRACE.set(run.record.trace)
+    try:
+        if run.services.instruments or run.agent.env.instruments:
+            run.instruments = _make_instruments(run)
+        if not run.instruments:
+            return await _run_to_end(run, body or _take_steps)
+        with watched(run, lambda it: it.run(is_continued=run.is_continued)) as watches:
+            termination = await _run_to_end(run, body or _take_steps)
+            watches.tell(lambda it: it.ended(termination, run.usage))
+            return termination
+    finally:
+        CURRENT_TRACE.reset(trace)
+        CURRENT_RUN.reset(identity)
+
+
+async def _run_to_end(run: Run, body: Body) -> Termination:
+    try:
+        await open_run(run)
+        termination = await body(run)
+    except asyncio.CancelledError:
+        if run.cancels.absorb():
+            termination = Cancelled(cause=run.cancel_cause)
+        else:
+            # The run was not cancelled: foreign code raised this by itself.
+            message = "a provider or a plugin cancelled itself"
+            termination = Failed(message=message, code="internal_error")
+    except BudgetExceeded as error:
+        termination = Stopped(reason=error.reason)
+    except AwakenError as error:
+        if isinstance(error, StoreUnavailable) and run.is_delivered:
+            # The store will come back, and the next worker goes on from the last commit.
+            run.journal.close(error)
+        termination = Failed(message=without_secrets(str(error)), code=error.code)
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        logger.error("Something in a run raised.", exc_info=loggable_error(error))
+        termination = Failed(message=describe_error(error), code="internal_error")
+    if (reason := run.journal.closed_by) is not None:
         if not isinstance(reason, ThreadClaimed):
             run.feed.emit(ErrorEvent(message=str(reason), code=reason.code))
         raise reason
@@ -56,100 +126,101 @@ async def run_loop(run: Run, body: Body | None = None) -> Termination:
     return await close_run(run, termination)
 
 
-async def _drive(run: Run, body: Body) -> Termination:
-    try:
-        await open_run(run)
-        return await body(run)
-    except asyncio.CancelledError:
-        if run.cancels.absorb():
-            return Cancelled(cause=run.cancel_cause)
-        # Nobody cancelled the run: foreign code raised this by itself.
-        return Failed(message="a provider or a plugin cancelled itself", code="internal_error")
-    except BudgetExceeded as error:
-        return Stopped(reason=error.reason)
-    except AwakenError as error:
-        if isinstance(error, StoreUnavailable) and run.is_delivered:
-            # The store will come back, and whoever gets the run then goes on from its last commit.
-            run.journal.close(error)
-        return Failed(message=without_secrets(str(error)), code=error.code)
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except BaseException as error:
-        logger.error("Something in a run raised.", exc_info=loggable_error(error))
-        return Failed(message=describe_error(error), code="internal_error")
-
-
-async def _steps(run: Run) -> Termination:
-    outcome = await _rest(run) if run.is_recovered else first_outcome(run)
-    # A plugin's word is final: a run that it ended takes no step and waits for nobody.
-    while (ended := run.ending) is None:
+async def _take_steps(run: Run) -> Termination:
+    outcome: StepOutcome = CONTINUE
+    if run.recovery is not None:
+        outcome = await _finish_recovered(run)
+    elif run.tickets or run.is_continued:
+        outcome = first_outcome(run)
+    # A plugin's decision is final: a run that it ended takes no step and waits for nothing.
+    while (ending := run.ending) is None:
         match outcome:
             case Continue():
-                outcome = await _next_step(run)
+                outcome = await _take_next_step(run)
             case SuspendRun():
                 # A decision may have come while other calls of the step were still running.
                 while run.has_input:
                     await absorb_decisions(run)
                 if not has_decided(run):
                     return Suspended()
-                outcome = await _go_on(run)
+                outcome = await _resume_calls(run)
             case Finish(termination=termination):
-                if not await hears_news(run, termination):
+                may_wait = isinstance(termination, NaturalEnd) and may_have_work(run)
+                if not (may_wait and waits_in_process(run) and await hears_news(run)):
                     return run.ending or termination
                 outcome = CONTINUE
-    return ended
+    return ending
 
 
-async def _rest(run: Run) -> StepOutcome:
+async def _finish_recovered(run: Run) -> StepOutcome:
     """Do what is left of the step in which another process stopped."""
-    if run.owed is not None:
-        await run_hooks_after(run, run.owed)
-    if run.is_step_open:
-        return await _finished(run, await finish_step(run))
-    return first_outcome(run) if run.verdict is None else Finish(termination=run.verdict)
+    if run.step.pending_after_hook is not None:
+        await run_hooks_after(run, run.step.pending_after_hook)
+    if run.step.is_open:
+        return await _end_step(run, await finish_step(run))
+    return first_outcome(run) if run.step.ending is None else Finish(termination=run.step.ending)
 
 
-async def _go_on(run: Run) -> StepOutcome:
+async def _resume_calls(run: Run) -> StepOutcome:
     """Let decided calls go on; what they give is durable before the model uses it."""
     outcome = await replay(run)
     if isinstance(outcome, Continue):
-        run.take_in_news()
+        run.drain_inbox()
         if run.has_input:
             await absorb_messages(run)
-        await run.flush_record(RunStatus.RUNNING)
+        await run.flush_record()
     return outcome
 
 
-async def _next_step(run: Run) -> StepOutcome:
-    reason = stop_reason(run)
-    if reason is not None:
+async def _take_next_step(run: Run) -> StepOutcome:
+    if (reason := may_step(run)) is not None:
         return Finish(termination=Stopped(reason=reason))
-    problem = await switch_agent(run)
-    if problem is not None:
-        return Finish(termination=problem)
-    run.take_in_news()
+    if run.state.values.get(ACTIVE_AGENT.name) not in (None, run.agent.spec.id):
+        problem = await switch_agent(run)
+        if problem is not None:
+            return Finish(termination=problem)
+    run.drain_inbox()
     if run.has_input:
         await absorb_messages(run)
         if run.journal.absorbed:
-            # Durable before the model hears it: until then whoever sent it may take it back.
+            # Durable before the model hears it: until then its sender may take it back.
             await run.flush()
     run.begin_step()
-    return await _finished(run, await take_step(run))
+    return await _end_step(run, await take_step(run))
 
 
-async def _finished(run: Run, outcome: StepOutcome) -> StepOutcome:
-    """End the step, and see what was sent to the run meanwhile."""
-    run.is_step_over = True
-    run.verdict = outcome.termination if isinstance(outcome, Finish) else None
-    count_step(run)
+async def _end_step(run: Run, outcome: StepOutcome) -> StepOutcome:
+    """End the step, and take in what was sent to the run meanwhile."""
+    step = run.step
+    step.is_over = True
+    step.ending = outcome.termination if isinstance(outcome, Finish) else None
+    has_rules = bool(run.agent.stop_rules.conditions)
+    is_failed = bool(step.calls) and step.failures >= len(step.calls)
+    calls = step.calls if has_rules else ()
+    run.stats = count_step(run.stats, calls, is_failed=is_failed, active_ms=run.active_ms)
     await complete_step(run)
-    if may_go_on(outcome):
-        has_news = run.take_in_news()
+    # New input keeps a run alive that would have ended by itself.
+    if isinstance(outcome, Continue) or isinstance(step.ending, NaturalEnd):
+        is_asked = run.drain_inbox()
         if run.has_input:
-            has_news = await absorb_messages(run) or has_news
-        outcome = CONTINUE if has_news else outcome
+            is_asked = await absorb_messages(run) or is_asked
+        outcome = CONTINUE if is_asked else outcome
     if isinstance(outcome, Continue):
         # An end or a suspension has a commit of its own, which takes the step along.
-        run.verdict = None
-        await run.flush_record(RunStatus.RUNNING)
+        step.ending = None
+        await run.flush_record()
     return outcome
+
+
+def _make_instruments(run: Run) -> tuple[Instrument, ...]:
+    made = []
+    makers = [*run.services.instruments, *(maker for _, maker in run.agent.env.instruments)]
+    for maker in makers:
+        try:
+            instrument = maker(run.identity, run.agent.spec)
+        except Exception:
+            logger.exception("An instrument could not be made.")
+            continue
+        if instrument is not None:
+            made.append(instrument)
+    return tuple(made)

@@ -2,9 +2,9 @@
 
 from awaken.contracts.errors import AwakenError, InvalidSpec
 from awaken.contracts.events import RunStart
-from awaken.contracts.lifecycle import Blocked, Cancelled, NaturalEnd, RunStatus
+from awaken.contracts.lifecycle import Blocked, Cancelled, NaturalEnd
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins.loop_state import ACTIVE_AGENT, RUN_LIFECYCLE, Begin, End
+from awaken.contracts.plugins.loop_state import ACTIVE_AGENT, RUN_LIFECYCLE, Begin
 from awaken.contracts.plugins.plugin import RunStartContext
 from awaken.contracts.state.keys import StateCommand
 from awaken.contracts.state.profile import ProfileAccess
@@ -17,15 +17,15 @@ from awaken.runtime.journal.run_log import log_recovery
 from awaken.runtime.phases.commands import submit
 from awaken.runtime.phases.contexts import phase_context
 from awaken.runtime.phases.instruments import tell_handover
-from awaken.runtime.phases.runner import has_work, run_phase
+from awaken.runtime.phases.runner import run_phase
 from awaken.runtime.resolution.host_agents import include_agent
 from awaken.runtime.resolution.resolver import ResolvedAgent
-from awaken.runtime.run import Run, block_run, unheard_by
+from awaken.runtime.run import Run, unheard_by
 from awaken.runtime.spending.ledgers import keep_budgets
 from awaken.runtime.suspension.resume import has_decided
 from awaken.runtime.tools.settle import close_tickets, interrupt
 
-from .session_tools import add_session_tools
+from .session_tools import equip_agent
 
 SUPERSEDED = "[Not executed: a new message came instead of a decision]"
 
@@ -36,44 +36,35 @@ async def open_run(run: Run) -> None:
     A run that another process began was announced by it, and its plugins have begun; its first
     commit here only shows that the thread is still this process's.
     """
-    run.state.update(RUN_LIFECYCLE, Begin(run_id=run.identity.run_id, step_count=run.record.steps))
+    identity, recovery = run.identity, run.recovery
+    run.state.update(RUN_LIFECYCLE, Begin(run_id=identity.run_id, step_count=run.record.steps))
     if run.request.blocked is not None:
-        block_run(run, run.request.blocked)
-    if run.is_recovered:
-        _go_on(run)
+        run.end(Blocked(reason=run.request.blocked))
+    if recovery is None:
+        run.journal.announce(
+            RunStart(
+                thread_id=identity.thread_id,
+                run_id=identity.run_id,
+                parent_run_id=identity.parent_run_id,
+                identity=identity,
+            )
+        )
+        _take_in_request(run)
+        # Plugins are foreign code: whatever they do, the run has begun and has its input.
+        await _activate(run, run.agent)
     else:
-        await _begin(run)
-    await run.flush_record(RunStatus.RUNNING)
-    if run.is_recovered:
+        if recovery.ending is not None:
+            run.end(recovery.ending)
+        _equip(run, run.agent)
+        if run.request.messages:
+            run.hold(run.request.messages)
+    await run.flush_record()
+    if recovery is not None:
         log_recovery(run.record)
     if run.on_open is not None:
         run.on_open()
-    if has_work(run, Phase.RUN_START):
+    if run.has_work(Phase.RUN_START):
         await run_phase(run, Phase.RUN_START, phase_context(run, RunStartContext))
-
-
-def _go_on(run: Run) -> None:
-    if run.ended_before is not None:
-        run.state.update(RUN_LIFECYCLE, End(termination=run.ended_before))
-    _equip(run, run.agent)
-    if run.request.messages:
-        run.hold(run.request.messages)
-
-
-async def _begin(run: Run) -> None:
-    identity = run.identity
-    run.journal.announce(
-        RunStart(
-            thread_id=identity.thread_id,
-            run_id=identity.run_id,
-            parent_run_id=identity.parent_run_id,
-            identity=identity,
-        )
-    )
-    _take_in_messages(run)
-    _take_in_grant(run)
-    # Plugins are foreign code: whatever they do, the run has begun and has its input.
-    await _activate(run, run.agent)
 
 
 async def switch_agent(run: Run) -> Blocked | None:
@@ -83,9 +74,7 @@ async def switch_agent(run: Run) -> Blocked | None:
         return None
     try:
         await include_agent(run, wanted)
-        agent = run.pinned.resolve(wanted).with_frontend_tools(run.request.frontend_tools)
-        agent = agent.with_output(run.request.output_schema)
-        agent = add_session_tools(agent, run.request, run.services.session_tools)
+        agent = equip_agent(run.pinned.resolve(wanted), run.request, run.services.session_tools)
         _check_backend(run, agent)
     except AwakenError as error:
         # The thread stays with the agent that is there, or nobody could ever answer on it.
@@ -95,6 +84,7 @@ async def switch_agent(run: Run) -> Blocked | None:
         await submit(run, plugin.on_deactivate() or StateCommand())
     keep_budgets(run)
     run.agent = agent
+    run.has_budgets = run.has_budgets or bool(agent.spec.budgets)
     run.identity = run.identity.speaking_as(wanted)
     CURRENT_RUN.set(run.identity)
     tell_handover(run, agent.spec)
@@ -120,38 +110,40 @@ async def _activate(run: Run, agent: ResolvedAgent) -> None:
 def _equip(run: Run, agent: ResolvedAgent) -> None:
     """Give the agent's plugins what lives only in this process."""
     env, services = agent.env, run.services
-    run.profile = ProfileAccess(services.profile, env.profile_keys, services.clock)
-    run.own = env.own_objects(run.identity, agent.spec)
+    if env.profile is None:
+        env.profile = ProfileAccess(services.profile, env.profile_keys, services.clock)
+    run.profile = env.profile
+    run.own = env.own_objects(run.identity, agent.spec) if env.activated else {}
 
 
-def _take_in_grant(run: Run) -> None:
-    """Keep what whoever began the run allows in it: it ends with the run's state."""
+def _take_in_request(run: Run) -> None:
+    """Append the request's messages, and keep what it allows in the run.
+
+    On a waiting run the messages take the place of its decisions.
+    """
     request = run.request
     if request.grant is not None:
         run.state.update(TOOL_GRANTS, request.grant)
     if request.wanted_tools:
         run.state.update(WANTED_TOOLS, request.wanted_tools)
-
-
-def _take_in_messages(run: Run) -> None:
-    """Append the request's messages; on a waiting run they take the place of its decisions."""
-    messages = run.request.messages
-    if run.is_continued or any(message.sender is not None for message in messages):
+    messages, is_sent = request.messages, False
+    for message in messages:
+        is_sent = is_sent or message.sender is not None
+    if run.is_continued or is_sent:
         messages = unheard_by(run, messages)
     if messages and run.open_calls:
         if has_decided(run) or all(message.sender is not None for message in messages):
             # The decided calls go on first; their results come before the messages. And what
-            # tasks and other agents say takes nobody's decision away.
+            # tasks and other agents say takes no decision away.
             run.hold(messages)
             return
         close_tickets(run, TICKET_SUPERSEDED)
         interrupt(run, tuple(run.open_calls.values()), SUPERSEDED)
-        run.take_in_news()
+        run.drain_inbox()
     for message in messages:
         run.append_user(message)
-    if not run.is_continued and run.request.is_quiet:
-        # It is written down, and nobody acts: whoever cancelled the tasks' run wants it to stop,
+    if is_sent and not run.is_continued and request.is_quiet:
+        # It is written down, and nothing acts on it: the cancelled run of the tasks must stop,
         # and how far a task is can be read later.
-        is_stopped = wakes_model(run.request.messages)
-        ended = Cancelled(cause=PARENT) if is_stopped else NaturalEnd()
-        run.state.update(RUN_LIFECYCLE, End(termination=ended))
+        is_stopped = wakes_model(request.messages)
+        run.end(Cancelled(cause=PARENT) if is_stopped else NaturalEnd())

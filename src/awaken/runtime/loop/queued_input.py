@@ -11,7 +11,7 @@ from awaken.runtime.journal.known_messages import wakes_model, with_free_ids
 from awaken.runtime.run import Run, unheard_by
 from awaken.runtime.suspension.resume import accept_decided, take_decisions, undecided
 
-from .stop_checks import stop_reason
+from .step import may_step
 
 
 async def absorb_messages(run: Run) -> bool:
@@ -75,4 +75,4 @@ def _reads_next(run: Run, agent_id: str) -> bool:
     """Whether the run's next inference is this agent's, as far as is known now."""
     speaker = run.agent.spec.id
     is_staying = run.state.get(ACTIVE_AGENT) in (None, speaker)
-    return agent_id == speaker and is_staying and run.ending is None and stop_reason(run) is None
+    return agent_id == speaker and is_staying and run.ending is None and may_step(run) is None

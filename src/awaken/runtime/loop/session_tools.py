@@ -42,10 +42,15 @@ class EndedSessionTool:
         raise SessionEnded(message)
 
 
-def add_session_tools(
-    agent: ResolvedAgent, request: RunRequest, sessions: OpenSessions
-) -> ResolvedAgent:
-    """Return the agent with the tools of the request's session; those of the agent stay."""
+def equip_agent(agent: ResolvedAgent, request: RunRequest, sessions: OpenSessions) -> ResolvedAgent:
+    """Return the agent with the tools and the output type that the request brings.
+
+    Tools of the request's session are added to those of the agent, which stay.
+    """
+    if request.frontend_tools:
+        agent = agent.with_frontend_tools(request.frontend_tools)
+    if request.output_schema is not None:
+        agent = agent.with_output(request.output_schema)
     if not request.session_tools:
         return agent
     offer = sessions.get(request.session_id or "")

@@ -1,8 +1,8 @@
 """One step: a model call, and the tool calls it asks for."""
 
 from awaken.authoring.output import OutputInvalid
-from awaken.contracts.lifecycle import Failed, NaturalEnd
-from awaken.contracts.messages.content import Text
+from awaken.contracts.lifecycle import Failed, NaturalEnd, StoppedReason
+from awaken.contracts.messages.content import Text, text_of
 from awaken.contracts.messages.message import Message, Role, ToolCall, Visibility, user
 from awaken.contracts.models.errors import ModelError
 from awaken.contracts.models.inference import InferenceFailure, StopReason, StreamResult
@@ -14,107 +14,128 @@ from awaken.contracts.plugins.plugin import (
     StepStartContext,
 )
 from awaken.contracts.state.keys import StateCommand
-from awaken.runtime.inference.model_turn import infer
+from awaken.runtime.inference.inference_session import infer
 from awaken.runtime.journal.bookmark import Answered
 from awaken.runtime.journal.outcomes import CONTINUE, SUSPEND, Finish, StepOutcome
 from awaken.runtime.phases.commands import commit_command
 from awaken.runtime.phases.contexts import phase_context
-from awaken.runtime.phases.runner import has_work, run_phase
+from awaken.runtime.phases.runner import run_phase
 from awaken.runtime.run import Run
+from awaken.runtime.stop_conditions import RunProgress
 from awaken.runtime.tools.batch import run_calls
 from awaken.runtime.tools.settle import interrupt
 
 
+def may_step(run: Run) -> StoppedReason | None:
+    """Which stop condition holds now, or None when the run may take another step."""
+    rules = run.agent.stop_rules
+    if not rules.conditions and not 0 < rules.max_rounds <= run.stats.rounds:
+        return None
+    progress = RunProgress(
+        stats=run.stats,
+        usage=run.usage,
+        tool_names=tuple(call.name for call in run.step.calls),
+        text=run.response,
+    )
+    return rules.verdict(progress)
+
+
 async def take_step(run: Run) -> StepOutcome:
     """Prepare, infer, and run the tools that the model asked for."""
-    await _prepare(run)
+    if run.state.values.get(TOOL_CALL_STATES.name):
+        commit_command(run, StateCommand().clear(TOOL_CALL_STATES))
+    if run.has_work(Phase.STEP_START):
+        await run_phase(run, Phase.STEP_START, phase_context(run, StepStartContext))
+    if run.has_work(Phase.BEFORE_INFERENCE) and run.ending is None:
+        context = phase_context(run, BeforeInferenceContext, tool_ids=run.agent.tool_ids)
+        await run_phase(run, Phase.BEFORE_INFERENCE, context)
     if (ending := run.ending) is not None:
         return Finish(termination=ending)
-    response = await _infer(run)
+    try:
+        response = await infer(run)
+    except ModelError as error:
+        if run.has_work(Phase.AFTER_INFERENCE):
+            failure = InferenceFailure(
+                type=type(error).__name__, message=str(error), error_class=error.code
+            )
+            failed = phase_context(run, AfterInferenceContext, response=failure)
+            await run_phase(run, Phase.AFTER_INFERENCE, failed)
+        raise
     _write_answer(run, response)
-    return await _follow(run, response)
+    return await _act_on_answer(run, response)
 
 
 async def finish_step(run: Run) -> StepOutcome:
     """Do what is left of a step that another process began; nothing durable is done again."""
-    if run.is_step_over:
+    if run.step.is_over:
         return _known_outcome(run)
-    if run.answer is None:
+    recovery = run.recovery
+    if run.step.answer is None or recovery is None:
         return await take_step(run)
     response = StreamResult(
-        content=run.answered,
-        tool_calls=run.step_calls,
-        stop_reason=StopReason.MAX_TOKENS if run.answer.is_cut else None,
-        dropped_calls=run.answer.dropped_calls,
+        content=recovery.answered,
+        tool_calls=run.step.calls,
+        stop_reason=StopReason.MAX_TOKENS if run.step.answer.is_cut else None,
+        dropped_calls=run.step.answer.dropped_calls,
     )
-    run.answered, run.step_calls = (), run.step_calls[: run.services.limits.calls_per_step]
-    return await _follow(run, response)
+    recovery.answered = ()
+    run.step.calls = run.step.calls[: run.services.limits.calls_per_step]
+    return await _act_on_answer(run, response)
 
 
 def _known_outcome(run: Run) -> StepOutcome:
     """What a step came to whose end was not written."""
-    if run.verdict is None:
+    if run.step.ending is None:
         return SUSPEND if run.tickets else CONTINUE
     output = run.agent.output
-    if output is not None and isinstance(run.verdict, NaturalEnd):
+    if output is not None and isinstance(run.step.ending, NaturalEnd):
         run.output = output.decode(run.response)
-    return Finish(termination=run.verdict)
+    return Finish(termination=run.step.ending)
 
 
-async def _follow(run: Run, response: StreamResult) -> StepOutcome:
+async def _act_on_answer(run: Run, response: StreamResult) -> StepOutcome:
     """Do what the answer asks for."""
     calls = response.tool_calls
-    await _after_inference(run, response)
+    if run.has_work(Phase.AFTER_INFERENCE):
+        # Hooks are foreign code: the answer is durable before they run.
+        await run.flush()
+        context = phase_context(run, AfterInferenceContext, response=response)
+        await run_phase(run, Phase.AFTER_INFERENCE, context)
     if (ending := run.ending) is not None:
         interrupt(run, _still_open(run, calls))
         return Finish(termination=ending)
     if not calls:
-        return _answered(run, response)
-    outcome = await (_run_open_calls(run) if run.is_recovered else run_calls(run, run.step_calls))
-    _refuse_rest(run, calls)
-    _write_hint(run, response)
-    if (ending := run.ending) is not None and outcome is CONTINUE:
+        return _finish_answer(run, response)
+    if run.recovery is not None:
+        outcome = await _run_open_calls(run)
+    else:
+        outcome = await run_calls(run, run.step.calls)
+    limit = run.services.limits.calls_per_step
+    if len(calls) > limit:
+        # Answered after the others, to keep the order.
+        text = f"Not executed: at most {limit} calls in one step."
+        interrupt(run, _still_open(run, calls[limit:]), text)
+    if response.dropped_calls:
+        _write_hint(run, response)
+    if outcome is CONTINUE and (ending := run.ending) is not None:
         return Finish(termination=ending)
     return outcome
 
 
 async def _run_open_calls(run: Run) -> StepOutcome:
     """Run what is left of the calls of a step that another process may have begun."""
-    rest = tuple(it for it in _still_open(run, run.step_calls) if it.id not in run.tickets)
+    rest = tuple(it for it in _still_open(run, run.step.calls) if it.id not in run.tickets)
     is_row_ended = not run.agent.spec.parallel_tools and any(
         not ticket.asked_by for ticket in run.tickets.values()
     )
-    if run.verdict is None and not is_row_ended:
+    if run.step.ending is None and not is_row_ended:
         return await run_calls(run, rest)
     interrupt(run, rest)
-    return SUSPEND if run.verdict is None else Finish(termination=run.verdict)
+    return SUSPEND if run.step.ending is None else Finish(termination=run.step.ending)
 
 
 def _still_open(run: Run, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
     return tuple(call for call in calls if call.id in run.open_calls)
-
-
-async def _prepare(run: Run) -> None:
-    if run.state.get(TOOL_CALL_STATES):
-        commit_command(run, StateCommand().clear(TOOL_CALL_STATES))
-    if has_work(run, Phase.STEP_START):
-        await run_phase(run, Phase.STEP_START, phase_context(run, StepStartContext))
-    if run.termination is None and has_work(run, Phase.BEFORE_INFERENCE):
-        context = phase_context(run, BeforeInferenceContext, tool_ids=run.agent.tool_ids)
-        await run_phase(run, Phase.BEFORE_INFERENCE, context)
-
-
-async def _infer(run: Run) -> StreamResult:
-    try:
-        return await infer(run)
-    except ModelError as error:
-        if has_work(run, Phase.AFTER_INFERENCE):
-            failure = InferenceFailure(
-                type=type(error).__name__, message=str(error), error_class=error.code
-            )
-            context = phase_context(run, AfterInferenceContext, response=failure)
-            await run_phase(run, Phase.AFTER_INFERENCE, context)
-        raise
 
 
 def _write_answer(run: Run, response: StreamResult) -> None:
@@ -125,41 +146,32 @@ def _write_answer(run: Run, response: StreamResult) -> None:
     calls = response.tool_calls
     if run.journal.lease is not None:
         is_cut = response.stop_reason is StopReason.MAX_TOKENS
-        run.answer = Answered(is_cut=is_cut, dropped_calls=response.dropped_calls)
-    run.step_calls = calls[: run.services.limits.calls_per_step]
-    if calls or response.text.strip():
+        run.step.answer = Answered(is_cut=is_cut, dropped_calls=response.dropped_calls)
+    run.step.calls = calls[: run.services.limits.calls_per_step]
+    if calls or text_of(response.content).strip():
         run.append(
             Message(
                 role=Role.ASSISTANT,
-                id=run.step_message_id,
+                id=run.step.message_id,
                 content=response.content,
                 tool_calls=calls or None,
-                metadata=run.metadata,
+                metadata=run.step.metadata,
             )
         )
 
 
-async def _after_inference(run: Run, response: StreamResult) -> None:
-    if has_work(run, Phase.AFTER_INFERENCE):
-        # Hooks are foreign code: the answer is durable before they run.
-        await run.flush()
-        context = phase_context(run, AfterInferenceContext, response=response)
-        await run_phase(run, Phase.AFTER_INFERENCE, context)
-
-
-def _answered(run: Run, response: StreamResult) -> StepOutcome:
+def _finish_answer(run: Run, response: StreamResult) -> StepOutcome:
     """The model asked for no tool: the run is over, unless the answer has to be repeated."""
     is_cut = response.stop_reason is StopReason.MAX_TOKENS
     if response.dropped_calls and not is_cut:
         _write_hint(run, response)
         return CONTINUE
     output = run.agent.output
-    if output is None:
-        return Finish(termination=NaturalEnd())
-    try:
-        run.output = output.decode(response.text)
-    except OutputInvalid as error:
-        return _ask_again(run, error)
+    if output is not None:
+        try:
+            run.output = output.decode(response.text)
+        except OutputInvalid as error:
+            return _ask_again(run, error)
     return Finish(termination=NaturalEnd())
 
 
@@ -171,16 +183,9 @@ def _ask_again(run: Run, error: OutputInvalid) -> StepOutcome:
     return CONTINUE
 
 
-def _refuse_rest(run: Run, calls: tuple[ToolCall, ...]) -> None:
-    """Answer the calls that are too many for one step; after the others, to keep the order."""
-    limit = run.services.limits.calls_per_step
-    text = f"Not executed: at most {limit} calls in one step."
-    interrupt(run, _still_open(run, calls[limit:]), text)
-
-
 def _write_hint(run: Run, response: StreamResult) -> None:
     """Tell the model which of its calls could not be executed, unless the run waits for some."""
-    if response.dropped_calls and not run.open_calls:
+    if not run.open_calls:
         reasons = "; ".join(response.dropped_calls)
         _tell_model(
             run, f"Some tool calls were not executed: {reasons}. Issue them again if needed."

@@ -7,7 +7,7 @@ go on, in which a plugin says that the work is done, or the run is cancelled.
 from collections.abc import Mapping
 
 from awaken.contracts.identity import RunOrigin
-from awaken.contracts.lifecycle import NaturalEnd, RunStatus, Termination
+from awaken.contracts.lifecycle import NaturalEnd
 from awaken.contracts.plugins.loop_state import PENDING_WORK
 from awaken.contracts.tasks import BACKGROUND_TASKS, OwnedTask, TaskFate, TaskTold
 from awaken.runtime.journal.known_messages import wakes_model
@@ -50,24 +50,22 @@ def first_outcome(run: Run) -> StepOutcome:
     return CONTINUE
 
 
-async def hears_news(run: Run, termination: Termination) -> bool:
+async def hears_news(run: Run) -> bool:
     """Wait for news of what a run that would end has under way; False when it is released."""
-    if not isinstance(termination, NaturalEnd) or not waits_in_process(run):
-        return False
     is_below = run.identity.origin is RunOrigin.SUBAGENT
     if not await tasks_to_wait_for(run) and not (is_below and has_pending_work(run)):
         return False
     # Durable before the wait: whoever takes the run over must not ask the model again.
-    await run.flush_record(RunStatus.RUNNING)
+    await run.flush_record()
     while not await _has_news(run):
         has_tasks = bool(await tasks_to_wait_for(run))
         # A sub-agent is also told of other work, by messages.
         if run.ending is not None or not (has_tasks or (is_below and has_pending_work(run))):
             return False
-        if not await run.inbox.bell.wait(LOOK_S):
+        if not await run.inbox.signal.wait(LOOK_S):
             run.has_input = True
-    run.verdict = None
-    await run.flush_record(RunStatus.RUNNING)
+    run.step.ending = None
+    await run.flush_record()
     return True
 
 
@@ -81,7 +79,7 @@ async def tasks_to_wait_for(run: Run) -> Mapping[str, OwnedTask]:
 
     A task that was detached holds nobody up.
     """
-    known = run.state.get(BACKGROUND_TASKS)
+    known: Mapping[str, OwnedTask] = run.state.values.get(BACKGROUND_TASKS.name, {})
     found = {}
     for task_id, task in known.items():
         if not await _will_be_told(run, task_id):
@@ -110,7 +108,7 @@ async def see_tasks_end(run: Run, patience_s: float) -> None:
     while _awaited(run) and (left := deadline - run.loop.time()) > 0:
         run.has_input = True
         if not await absorb_messages(run):
-            await run.inbox.bell.wait(min(left, LOOK_S))
+            await run.inbox.signal.wait(min(left, LOOK_S))
 
 
 def _awaited(run: Run) -> bool:
@@ -120,7 +118,7 @@ def _awaited(run: Run) -> bool:
 
 
 async def _has_news(run: Run) -> bool:
-    has_news = run.take_in_news()
+    has_news = run.drain_inbox()
     if run.has_input:
         has_news = await absorb_messages(run) or has_news
     return has_news

@@ -7,6 +7,7 @@ within seconds; who loses it asks a sick model once more, and nothing else happe
 
 import asyncio
 import logging
+import math
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -43,15 +44,17 @@ class ModelHealth:
         self._clock = clock
         self._shared = shared
         self._policy = policy or BreakerPolicy()
-        self._breakers: dict[str, Breaker] = {}
+        self.breakers: dict[str, Breaker] = {}
+        """Of the models of which failures are known; all others are closed."""
         self._unsaved: dict[str, Breaker] = {}
         self._saving: asyncio.Task[None] | None = None
-        self._read_at: int | None = None
+        self.next_look_ms: float = math.inf if shared is None else 0
+        """The monotonic time from which a call first asks what other processes have learned."""
         self._turns = 0
 
     def breaker(self, model_id: str) -> Breaker:
         """A model's breaker; one that nothing was heard of is closed."""
-        return self._breakers.get(model_id, _CLOSED)
+        return self.breakers.get(model_id, _CLOSED)
 
     def retry_at(self, model_id: str) -> int:
         """The wall time at which a model that is refused may be asked again."""
@@ -68,12 +71,12 @@ class ModelHealth:
 
     def is_available(self, model_id: str) -> bool:
         """Whether a call may begin. Asking uses nothing up."""
-        known = self._breakers.get(model_id)
+        known = self.breakers.get(model_id)
         return known is None or known.is_available(self._clock.now_ms(), self._policy)
 
     def try_begin(self, model_id: str) -> bool:
         """Begin a call if one may begin; its end has to be told by one of the methods below."""
-        known = self._breakers.get(model_id)
+        known = self.breakers.get(model_id)
         if known is None:
             # Nearly always: nothing was heard of the model but good.
             return True
@@ -85,7 +88,7 @@ class ModelHealth:
 
     def succeeded(self, model_id: str) -> None:
         """The answer of a call came to its end."""
-        known = self._breakers.get(model_id)
+        known = self.breakers.get(model_id)
         if known is not None:
             self._set(model_id, known.succeeded(self._clock.now_ms()))
 
@@ -109,9 +112,9 @@ class ModelHealth:
         if self._shared is None:
             return
         now = self._clock.monotonic_ms()
-        if self._read_at is not None and now < self._read_at + REFRESH_MS:
+        if now < self.next_look_ms:
             return
-        self._read_at = now
+        self.next_look_ms = now + REFRESH_MS
         try:
             async with asyncio.timeout(_STORE_S):
                 entries = await self._shared.list_entries(OWNER)
@@ -136,13 +139,13 @@ class ModelHealth:
         if theirs.state is BreakerState.HALF_OPEN:
             # Their probe is the one of this cooldown.
             theirs = msgspec.structs.replace(theirs, state=BreakerState.OPEN)
-        self._breakers[model_id] = msgspec.structs.replace(theirs, probes=0)
+        self.breakers[model_id] = msgspec.structs.replace(theirs, probes=0)
 
     def _set(self, model_id: str, breaker: Breaker) -> None:
         before = self.breaker(model_id)
         if breaker is before:
             return
-        self._breakers[model_id] = breaker
+        self.breakers[model_id] = breaker
         if breaker.changed_at == before.changed_at:
             return
         level = logging.WARNING if breaker.state is BreakerState.OPEN else logging.INFO

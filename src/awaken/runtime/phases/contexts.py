@@ -19,7 +19,7 @@ def phase_context(run: Run, type_: type[C], **more: Any) -> C:
         agent=run.agent.spec,
         run=run.identity,
         messages=run.messages,
-        step=run.step,
+        step=run.step.number,
         profile=run.profile,
         **more,
     )

@@ -14,7 +14,6 @@ import msgspec
 
 from awaken.contracts.errors import AwakenError, PluginFailed
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins.loop_state import PENDING_ACTIONS
 from awaken.contracts.plugins.plugin import (
     AfterToolExecuteContext,
     BeforeToolExecuteContext,
@@ -39,13 +38,6 @@ class PhaseReport(Record, frozen=True, kw_only=True):
     skipped: int = 0
     failed: int = 0
     effects: EffectReport = EffectReport()
-
-
-def has_work(run: Run, phase: Phase) -> bool:
-    """Whether anything would happen in the phase that has not happened before a crash."""
-    env = run.agent.env
-    is_busy = phase in env.hooks or phase in env.observers or bool(run.state.get(PENDING_ACTIONS))
-    return is_busy and phase not in run.passed
 
 
 async def run_phase(run: Run, phase: Phase, context: PhaseContext) -> PhaseReport:
@@ -83,11 +75,11 @@ async def run_hooks_of(run: Run, plugin: str, phase: Phase, context: PhaseContex
 def _note(run: Run, phase: Phase, context: PhaseContext) -> None:
     """Note that the hooks have acted, before anything can make their work durable."""
     if isinstance(context, BeforeToolExecuteContext):
-        run.hooked = run.hooked | {context.call.id}
+        run.step.hooked = run.step.hooked | {context.call.id}
     elif isinstance(context, AfterToolExecuteContext):
-        run.owed = None
+        run.step.pending_after_hook = None
     else:
-        run.passed = run.passed | {phase}
+        run.step.passed = run.step.passed | {phase}
 
 
 async def _gather(

@@ -25,7 +25,7 @@ from awaken.contracts.plugins.plugin import (
 from awaken.contracts.plugins.screens import AnswerScreen, MessageScreen, StreamScreen, ValueScreen
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.state.keys import EffectSpec, ScheduledActionSpec, StateKey
-from awaken.contracts.state.profile import ProfileKey
+from awaken.contracts.state.profile import ProfileAccess, ProfileKey
 from awaken.contracts.tools.tool import Tool, ToolDescriptor
 
 from .registrar import Registrations
@@ -40,9 +40,10 @@ class ExecutionEnv:
     """
 
     __slots__ = (
-        "actions", "activated", "answer_screens", "effects", "gates", "hooks", "instruments",
-        "keys", "message_screens", "observers", "offered_by", "plugins", "prepared", "profile_keys",
-        "result_screens", "stream_screens", "tools", "transforms",
+        "actions", "activated", "answer_screens", "effects", "gates", "has_behaviour", "hooks",
+        "instruments", "keys", "message_screens", "observers", "offered_by", "phases", "plugins",
+        "prepared", "profile", "profile_keys", "result_screens", "stream_screens", "tools",
+        "transforms",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -65,6 +66,12 @@ class ExecutionEnv:
         self.answer_screens: list[tuple[str, AnswerScreen]] = []
         self.stream_screens: list[tuple[str, StreamScreen | None]] = []
         self.instruments: list[tuple[str, InstrumentMaker]] = []
+        self.profile: ProfileAccess | None = None
+        """The way to the profile keys; made when the first run of the agent begins."""
+        self.phases: frozenset[Phase] = frozenset()
+        """Those in which a hook or an observer acts."""
+        self.has_behaviour = False
+        """Whether any plugin acts on runs, and so may look at a run's state."""
         self.prepared: dict[str, Any] = {}
         """What plugins have made of the agent's configuration, by plugin name."""
 
@@ -95,11 +102,6 @@ class ExecutionEnv:
             is_chosen = plugin.name in active or plugin.name in everywhere
             env._add(plugin, is_active=not active or is_chosen)
         return env
-
-    @property
-    def has_behaviour(self) -> bool:
-        """Whether any plugin acts on runs, so that somebody could look at a run's state."""
-        return bool(self.hooks or self.observers or self.gates)
 
     def prepare(self, agent: AgentSpec, tools: Mapping[str, Tool]) -> None:
         """Let every plugin check and compile what the agent's configuration says to it.
@@ -175,6 +177,8 @@ class ExecutionEnv:
         self.answer_screens.extend((name, screen) for screen in declared.answer_screens)
         self.stream_screens.extend((name, stream) for stream in declared.stream_screens)
         self.instruments.extend((name, maker) for maker in declared.instruments)
+        self.phases = frozenset([*self.hooks, *self.observers])
+        self.has_behaviour = bool(self.phases or self.gates)
         for tool_id, tool in declared.tools.items():
             if tool_id in self.tools:
                 raise DuplicateRegistration(kind="Tool", name=tool_id)

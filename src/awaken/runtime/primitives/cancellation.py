@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
-from .alarm import Alarm
+from .timers import Alarm
 
 
 class CancellationToken:

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from awaken.redaction import loggable_error
 
-from .alarm import Alarm
+from .timers import Alarm
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -30,27 +30,28 @@ class Siblings(Generic[T]):
         self._loop = asyncio.get_running_loop()
         self._finished: list[int] = []
         self._waiter: asyncio.Future[None] | None = None
-        self.tasks = [
-            self._loop.create_task(self._noted(index, work)) for index, work in enumerate(works)
-        ]
+        self.tasks: list[asyncio.Task[T]] = []
+        for index, work in enumerate(works):
+            self.tasks.append(self._loop.create_task(self._run_work(index, work)))
 
-    async def next_finished(self) -> list[int]:
-        """Wait until at least one more task is over; returns the indexes of all that are."""
+    async def next_finished(
+        self, moment: float | None = None, alarm: Alarm | None = None
+    ) -> list[int]:
+        """Wait until at least one more task is over; returns the indexes of all that are.
+
+        With an alarm it returns none if the moment, in the loop's time, comes first.
+        """
         if not self._finished:
             self._waiter = self._loop.create_future()
-            await self._waiter
+            if alarm is not None and moment is not None:
+                alarm.set(moment, self._wake)
+            try:
+                await self._waiter
+            finally:
+                if alarm is not None:
+                    alarm.clear()
         finished, self._finished = self._finished, []
         return finished
-
-    async def finished_before(self, moment: float, alarm: Alarm) -> list[int]:
-        """Like `next_finished`, but returns none if the moment, in the loop's time, is first."""
-        if self._finished:
-            return await self.next_finished()
-        alarm.set(moment, self._wake)
-        try:
-            return await self.next_finished()
-        finally:
-            alarm.clear()
 
     def abandon(self, index: int) -> None:
         """Go on without a task that ignored its cancellation."""
@@ -90,7 +91,7 @@ class Siblings(Generic[T]):
                 return True
         return False
 
-    async def _noted(self, index: int, work: Work[T]) -> T:
+    async def _run_work(self, index: int, work: Work[T]) -> T:
         # Noted from inside the task, because a callback would come a turn of the loop later.
         try:
             return await work()

@@ -22,8 +22,8 @@ ABORT_S = 15.0
 
 def abort_later(run: Run) -> None:
     """Have stopped what earlier turns left at the other side, when this one does not begin."""
-    is_known_there = run.is_continued or run.is_recovered
-    if is_known_there and run.stopped_by is None:
+    is_known_there = run.is_continued or run.recovery is not None
+    if is_known_there and run.journal.closed_by is None:
         order_abort(run)
 
 

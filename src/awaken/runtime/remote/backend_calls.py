@@ -1,8 +1,9 @@
-"""What a run asks of its backend, from what the run is."""
+"""From a run to its backend: what is asked, and what the backend may keep."""
 
 from collections.abc import Sequence
 
-from awaken.contracts.backends.backend import BackendCapabilities
+from awaken.contracts.backend_results import BackendRunResult
+from awaken.contracts.backends.backend import check_delegate_request
 from awaken.contracts.backends.requests import (
     REMOTE_TARGETS,
     BackendControl,
@@ -10,9 +11,10 @@ from awaken.contracts.backends.requests import (
     BackendParentContext,
     BackendRootRunRequest,
     DecisionChannel,
+    LocalDrive,
     RemoteTarget,
 )
-from awaken.contracts.identity import RunIdentity
+from awaken.contracts.identity import RunIdentity, RunOrigin
 from awaken.contracts.messages.message import Message, Role
 from awaken.runtime.run import Run
 
@@ -37,57 +39,64 @@ class RunCheckpoint:
         await run.flush()
 
 
-def control_of(
-    run: Run, capabilities: BackendCapabilities, decisions: DecisionChannel | None
-) -> BackendControl:
-    """The ways into the run that its backend says it can serve."""
-    return BackendControl(
-        cancellation=run.token if capabilities.cancellation.has_token else None,
-        decisions=decisions if capabilities.decisions else None,
-    )
+async def call_backend(
+    run: Run, decisions: DecisionChannel | None = None, drive: LocalDrive | None = None
+) -> BackendRunResult:
+    """Have a run executed by its agent's backend: the one way to a backend, local or remote.
 
+    `drive` executes the run in this process; the local backend needs nothing else.
 
-def root_request(
-    run: Run, capabilities: BackendCapabilities, decisions: DecisionChannel | None = None
-) -> BackendRootRunRequest:
-    """A run that somebody asked for."""
-    asked = run.request
-    return BackendRootRunRequest(
+    Raises:
+        UnsupportedFeature: The backend cannot serve the run; names everything that is missing.
+        Exception: What the backend raises.
+    """
+    backend, asked = run.agent.backend, run.request
+    new: Sequence[Message] = asked.messages
+    control, checkpoint = BackendControl(), None
+    if drive is None:
+        capabilities = backend.capabilities()
+        # Only the ways into the run that its backend says it can serve.
+        control = BackendControl(
+            cancellation=run.token if capabilities.cancellation.has_token else None,
+            decisions=decisions if capabilities.decisions else None,
+        )
+        checkpoint, new = RunCheckpoint(run), new_messages(run)
+    if run.identity.origin is not RunOrigin.SUBAGENT:
+        return await backend.execute_root(
+            BackendRootRunRequest(
+                agent_id=run.agent.spec.id,
+                messages=run.messages,
+                new_messages=new,
+                sink=run,
+                resolver=run.pinned,
+                run_identity=run.identity,
+                checkpoint=checkpoint,
+                control=control,
+                decisions=asked.decisions,
+                overrides=asked.overrides,
+                frontend_tools=asked.frontend_tools,
+                drive=drive,
+                is_continuation=run.is_continued,
+                is_recovered=run.recovery is not None,
+            )
+        )
+    request = BackendDelegateRunRequest(
         agent_id=run.agent.spec.id,
         messages=run.messages,
-        new_messages=new_messages(run),
-        sink=run,
-        resolver=run.pinned,
-        run_identity=run.identity,
-        checkpoint=RunCheckpoint(run),
-        control=control_of(run, capabilities, decisions),
-        decisions=asked.decisions,
-        overrides=asked.overrides,
-        frontend_tools=asked.frontend_tools,
-        local=run if run.agent.is_local else None,
-        is_continuation=run.is_continued,
-        is_recovered=run.is_recovered,
-    )
-
-
-def delegate_request(
-    run: Run, capabilities: BackendCapabilities, decisions: DecisionChannel | None = None
-) -> BackendDelegateRunRequest:
-    """A run that another run asked for."""
-    return BackendDelegateRunRequest(
-        agent_id=run.agent.spec.id,
-        messages=run.messages,
-        new_messages=new_messages(run),
+        new_messages=new,
         sink=run,
         resolver=run.pinned,
         run_identity=run.identity,
         parent=parent_of(run.identity),
-        checkpoint=RunCheckpoint(run),
-        control=control_of(run, capabilities, decisions),
-        local=run if run.agent.is_local else None,
+        checkpoint=checkpoint,
+        control=control,
+        drive=drive,
         is_continuation=run.is_continued,
-        is_recovered=run.is_recovered,
+        is_recovered=run.recovery is not None,
     )
+    if drive is None:
+        check_delegate_request(capabilities, request)
+    return await backend.execute_delegate(request)
 
 
 def parent_of(identity: RunIdentity) -> BackendParentContext:

@@ -7,6 +7,7 @@ allow it, refuse it, or ask somebody. Where none has anything to say, somebody i
 import msgspec
 
 from awaken.contracts.events import ToolCallDone, ToolCallReady, ToolCallResumed
+from awaken.contracts.lifecycle import Blocked
 from awaken.contracts.messages.deltas import ToolCallStart
 from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.phases import Phase
@@ -31,7 +32,7 @@ from awaken.runtime.loop.task_waits import LOOK_S
 from awaken.runtime.phases.contexts import tool_phase_context
 from awaken.runtime.phases.runner import run_hooks_of
 from awaken.runtime.plugins.input_screens import look_at_decision
-from awaken.runtime.run import Run, block_run
+from awaken.runtime.run import Run
 from awaken.runtime.tools.gate import answer_of_gates
 from awaken.runtime.tools.settle import announce_ticket, open_ticket
 
@@ -58,7 +59,7 @@ class RemoteQuestions:
         while True:
             match await answer_of_gates(run, call, decision):
                 case Block(reason=reason):
-                    block_run(run, reason)
+                    run.end(Blocked(reason=reason))
                     raise ToolDenied(reason)
                 case SetResult(result=result):
                     return await self._refused(call, result)
@@ -78,11 +79,11 @@ class RemoteQuestions:
         while (decision := run.tickets[call.id].decision) is None:
             if run.has_input:
                 await absorb_decisions(run)
-            elif not await run.inbox.bell.wait(LOOK_S):
+            elif not await run.inbox.signal.wait(LOOK_S):
                 run.has_input = True
         shown, blocked = look_at_decision(run.agent.env, decision)
         if blocked is not None:
-            block_run(run, blocked)
+            run.end(Blocked(reason=blocked))
             raise ToolDenied(blocked)
         return shown
 

@@ -17,7 +17,6 @@ from awaken.contracts.backend_results import (
     BackendRunStatus,
     backend_status,
 )
-from awaken.contracts.backends.backend import check_delegate_request
 from awaken.contracts.backends.errors import (
     BackendExecutionFailed,
     ExecutionBackendError,
@@ -25,12 +24,12 @@ from awaken.contracts.backends.errors import (
 )
 from awaken.contracts.errors import AwakenError, StorageError
 from awaken.contracts.events import InferenceComplete
-from awaken.contracts.identity import RunOrigin
 from awaken.contracts.lifecycle import (
     BehaviorRequested,
     Cancelled,
     Failed,
     NaturalEnd,
+    RunStatus,
     Stopped,
     StoppedReason,
     Suspended,
@@ -40,17 +39,17 @@ from awaken.contracts.messages.content import Text
 from awaken.contracts.messages.deltas import TextDelta
 from awaken.contracts.messages.message import Message, MessageMetadata, Role, as_blocks
 from awaken.contracts.models.inference import StreamResult
-from awaken.contracts.plugins.loop_state import BACKEND_OUTPUT
+from awaken.contracts.plugins.loop_state import BACKEND_OUTPUT, RUN_LIFECYCLE
 from awaken.contracts.runs.records import Waiting, WaitingReason
 from awaken.redaction import describe_error, loggable_error, without_secrets
 from awaken.runtime.inference.screening import screened_answer
 from awaken.runtime.journal.bookmark import RemoteEnd
 from awaken.runtime.loop.closing import end_step
-from awaken.runtime.loop.tracing import watched_loop
+from awaken.runtime.loop.loop import drive_run
 from awaken.runtime.run import Run
 
 from .aborting import abort_later, abort_now, order_abort
-from .backend_calls import delegate_request, root_request
+from .backend_calls import call_backend
 from .questions import RemoteQuestions
 
 logger = logging.getLogger(__name__)
@@ -81,7 +80,7 @@ async def execute_remote_root_lifecycle(run: Run) -> BackendRunResult:
     # What an earlier turn has said is no answer of this one.
     if run.remote_end is not None:
         run.response = run.state.get(BACKEND_OUTPUT).text or ""
-    elif run.verdict is None:
+    elif run.step.ending is None:
         run.response = ""
     forget = run.token.on_cancel(partial(abort_later, run))
 
@@ -89,7 +88,7 @@ async def execute_remote_root_lifecycle(run: Run) -> BackendRunResult:
         forget()
         return await _turn(run)
 
-    termination = await watched_loop(run, turn)
+    termination = await drive_run(run, turn)
     status, message = backend_status(termination)
     return BackendRunResult(
         agent_id=run.identity.agent_id,
@@ -108,15 +107,15 @@ async def execute_remote_root_lifecycle(run: Run) -> BackendRunResult:
 async def _turn(run: Run) -> Termination:
     """One turn at the backend; a turn whose end another process has written is over."""
     # A plugin's word is final, and so is a cancellation that it has swallowed.
-    if (ended := run.ending or run.verdict) is not None:
+    if (ended := run.ending or run.step.ending) is not None:
         return ended
-    if not run.is_step_open:
+    if not run.step.is_open:
         run.begin_step()
     started_ms = run.services.clock.monotonic_ms()
     try:
-        result = await _executed(run)
+        result = _check_result(await call_backend(run, RemoteQuestions(run)))
     except asyncio.CancelledError:
-        if run.stopped_by is not None or not run.cancels.absorb():
+        if run.journal.closed_by is not None or not run.cancels.absorb():
             raise
         await run.cancels.carry_through(partial(abort_now, run))
         return Cancelled(cause=run.cancel_cause)
@@ -139,18 +138,12 @@ async def _turn(run: Run) -> Termination:
     return result.termination
 
 
-async def _executed(run: Run) -> BackendRunResult:
-    backend = run.agent.backend
-    capabilities = backend.capabilities()
-    decisions = RemoteQuestions(run)
-    if run.identity.origin is not RunOrigin.SUBAGENT:
-        return _checked(await backend.execute_root(root_request(run, capabilities, decisions)))
-    request = delegate_request(run, capabilities, decisions)
-    check_delegate_request(capabilities, request)
-    return _checked(await backend.execute_delegate(request))
+def _check_result(result: object) -> BackendRunResult:
+    """Refuse a result that nothing can be done with.
 
-
-def _checked(result: object) -> BackendRunResult:
+    Raises:
+        BackendExecutionFailed: Names what is wrong with it.
+    """
     if not isinstance(result, BackendRunResult):
         problem = f"the backend gave back a {type(result).__name__}, and no BackendRunResult"
         raise BackendExecutionFailed(problem=problem)
@@ -180,9 +173,10 @@ def _told(error: AwakenError) -> str:
 
 def _stopped_by_gate(run: Run) -> BackendRunResult | None:
     """What a run comes to whose gate has refused what the other side wanted, and ended it."""
-    if run.termination is None:
+    lifecycle = run.state.get(RUN_LIFECYCLE)
+    if lifecycle.status is not RunStatus.DONE or lifecycle.termination is None:
         return None
-    return _failed(run, run.termination, backend_status(run.termination)[1])
+    return _failed(run, lifecycle.termination, backend_status(lifecycle.termination)[1])
 
 
 def _failed(run: Run, termination: Termination, message: str | None) -> BackendRunResult:
@@ -235,9 +229,9 @@ def _write(run: Run, result: BackendRunResult, duration_ms: int) -> None:
         run.append(
             Message(
                 role=Role.ASSISTANT,
-                id=run.step_message_id,
+                id=run.step.message_id,
                 content=as_blocks(text),
-                metadata=run.metadata,
+                metadata=run.step.metadata,
             )
         )
     run.usage = run.usage.plus(result.usage)
@@ -247,7 +241,7 @@ def _write(run: Run, result: BackendRunResult, duration_ms: int) -> None:
     if output != run.state.get(BACKEND_OUTPUT):
         run.state.update(BACKEND_OUTPUT, output)
     run.remote_end = _end(run, result)
-    run.is_step_over, run.verdict = True, result.termination
+    run.step.is_over, run.step.ending = True, result.termination
     end_step(run)
 
 
@@ -257,9 +251,9 @@ def _count_steps(run: Run, result: BackendRunResult) -> None:
     A turn after which the run waits counts at least once: what comes next is another one's input.
     """
     least = 1 if isinstance(result.termination, Suspended) else 0
-    run.step += max(result.steps, least) - 1
-    index = run.step - 1 if run.step else None
-    run.metadata = MessageMetadata(run_id=run.identity.run_id, step_index=index)
+    run.step.number += max(result.steps, least) - 1
+    index = run.step.number - 1 if run.step.number else None
+    run.step.metadata = MessageMetadata(run_id=run.identity.run_id, step_index=index)
 
 
 def _screened(

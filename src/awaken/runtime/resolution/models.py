@@ -1,7 +1,7 @@
 """From the name of a model to what can be called: one route, or the routes of a pool."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -19,11 +19,16 @@ class ModelRoute:
 
     spec: ModelSpec
     client: ModelClient
+    id: str = field(init=False)
+    """The model's id, under which its health is known."""
+    has_defaults: bool = field(init=False)
+    """Whether calls of the model have limits or options of its own."""
 
-    @property
-    def id(self) -> str:
-        """The model's id, under which its health is known."""
-        return self.spec.id
+    def __post_init__(self) -> None:
+        """Compute once per model what every call asks for."""
+        object.__setattr__(self, "id", self.spec.id)
+        is_limited = self.spec.max_output_tokens is not None
+        object.__setattr__(self, "has_defaults", is_limited or bool(self.spec.options))
 
     def overrides(self, given: InferenceOverride | None) -> InferenceOverride | None:
         """What a call of this model is made with.
@@ -32,7 +37,7 @@ class ModelRoute:
         longer than the model's limit.
         """
         limit, options = self.spec.max_output_tokens, self.spec.options
-        if limit is None and not options:
+        if not self.has_defaults:
             return given
         own = InferenceOverride(max_tokens=limit, provider_options=options or None)
         merged = own.merged(given)

@@ -2,14 +2,18 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from awaken.authoring.delegates import AgentTool, description_of
 from awaken.authoring.frontend import FrontEndTool
 from awaken.authoring.json_schemas import JsonSchema
 from awaken.authoring.output import OutputType, SchemaOutput
-from awaken.contracts.backends.backend import ExecutionBackend, ExecutionBackendFactory
+from awaken.contracts.backends.backend import (
+    FULL_CAPABILITIES,
+    ExecutionBackend,
+    ExecutionBackendFactory,
+)
 from awaken.contracts.backends.errors import InvalidBackendConfig
 from awaken.contracts.errors import (
     DuplicateRegistration,
@@ -62,21 +66,20 @@ class ResolvedAgent:
     output: OutputType | None = None
     diagnostics: tuple[str, ...] = ()
     """Oddities that are not errors, such as a pattern that matches nothing."""
+    is_local: bool = field(init=False)
+    """Whether its runs execute here, in the agent loop."""
+    upstream_model: str = field(init=False)
+    """The first model's name at its provider; blank without a model."""
+    is_limited: bool = field(init=False)
+    """Whether its backend may be unable to serve some request."""
 
-    @property
-    def is_local(self) -> bool:
-        """Whether its runs execute here, in the agent loop."""
-        return self.spec.endpoint is None
-
-    @property
-    def client(self) -> ModelClient:
-        """The client of the first model."""
-        return self.models[0].client
-
-    @property
-    def upstream_model(self) -> str:
-        """The first model's name at its provider."""
-        return self.models[0].spec.upstream_model
+    def __post_init__(self) -> None:
+        """Compute once per agent what every turn asks for."""
+        object.__setattr__(self, "is_local", self.spec.endpoint is None)
+        name = self.models[0].spec.upstream_model if self.models else ""
+        object.__setattr__(self, "upstream_model", name)
+        is_full = self.is_local and self.backend.capabilities() == FULL_CAPABILITIES
+        object.__setattr__(self, "is_limited", not is_full)
 
     def with_clients(self, change: Callable[[ModelClient], ModelClient]) -> "ResolvedAgent":
         """Return the agent with every client of its models replaced."""
@@ -107,9 +110,9 @@ class ResolvedAgent:
             self, tools=tools, model_tools=_model_tools(tools), tool_ids=tuple(sorted(tools))
         )
 
-    def with_output(self, schema: dict[str, Any] | None) -> "ResolvedAgent":
-        """Return the agent with the output that a request wants, if it wants one."""
-        return self if schema is None else replace(self, output=check_output(schema))
+    def with_output(self, schema: dict[str, Any]) -> "ResolvedAgent":
+        """Return the agent with the output that a request wants."""
+        return replace(self, output=check_output(schema))
 
 
 def check_output(schema: dict[str, Any]) -> SchemaOutput:
@@ -233,9 +236,9 @@ def _check_sections(registries: RegistrySet, spec: AgentSpec, plugins: Iterable[
         if violations:
             problem = "; ".join(violations)
             raise InvalidPluginConfig(section=name, agent_id=spec.id, problem=problem)
-        for field in declared[name].agent_fields:
+        for agent_field in declared[name].agent_fields:
             owner = f"Section '{name}' of agent '{spec.id}'"
-            _check_agents(registries, owner, config.get(field) or ())
+            _check_agents(registries, owner, config.get(agent_field) or ())
 
 
 def _check_agents(registries: RegistrySet, owner: str, agents: Iterable[str]) -> None:
@@ -259,9 +262,9 @@ def unknown_agents(registries: RegistrySet, agent_id: str) -> tuple[str, ...]:
     for plugin in _plugins(registries, source):
         for section in plugin.config_sections():
             config = source.spec.sections.get(section.name, {})
-            for field in section.agent_fields:
+            for agent_field in section.agent_fields:
                 # What does not fit the section's schema is refused when the agent is resolved.
-                found = config.get(field)
+                found = config.get(agent_field)
                 named += filter(_is_text, found) if isinstance(found, list | tuple) else ()
     return tuple(name for name in dict.fromkeys(named) if not registries.knows(name))
 

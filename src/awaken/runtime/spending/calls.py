@@ -113,7 +113,7 @@ async def settle(
     """Charge what a call has used, and give back the rest of its reservation.
 
     A call that was broken off before it reported its usage is charged with its prompt and with
-    what was heard. Usage has to be `priced`. Neither a cancellation nor a store that fails loses
+    what was heard. Usage has to have its price. Neither a cancellation nor a store that fails loses
     what was spent.
     """
     if held is None and not is_charged(run):
@@ -144,15 +144,6 @@ def most_nanos(run: Run, request: InferenceRequest, model: ModelSpec) -> int | N
     """What a call costs at most, as far as can be told before it; None without a price."""
     ask = asked(run, request, model)
     return None if ask.output_nanos is None else ask.most(ask.wanted).nanos
-
-
-def priced(run: Run, usage: TokenUsage, model: ModelSpec) -> TokenUsage:
-    """Return the usage with its cost, if the model's price is known and the cost is not."""
-    if usage.cost_nanos is not None and usage.cost_nanos >= 0:
-        return usage
-    # Negative counts add nothing.
-    nanos = run.services.prices.nanos(model, TokenUsage().plus(usage))
-    return usage if nanos is None else msgspec.structs.replace(usage, cost_nanos=nanos)
 
 
 async def _hold(

@@ -53,9 +53,9 @@ class StateStore:
         "_keys",
         "_plugins",
         "_stored",
-        "_values",
         "changed",
         "revision",
+        "values",
         "written",
     )
 
@@ -66,24 +66,25 @@ class StateStore:
         self.changed: dict[StateKey[Any, Any], StoredValue | None] = {}
         """Persistent keys written since the caller last took them, ready to be stored."""
         self._keys: dict[str, StateKey[Any, Any]] = {key.name: key for key in keys}
-        self._values: Mapping[str, Any] = {}
+        self.values: Mapping[str, Any] = {}
+        """The decoded values by key name; the loop reads its own keys here."""
         self._stored: Mapping[str, StoredValue] = {}
         self._plugins: dict[str, dict[str, bool]] = {}
         self._hooks: list[CommitHook] = []
 
     def snapshot(self) -> Snapshot:
         """Return an immutable view."""
-        return Snapshot(self.revision, self._values, self._stored)
+        return Snapshot(self.revision, self.values, self._stored)
 
     def get(self, key: StateKey[V, Any]) -> V:
         """Return the key's current value, or its default."""
         if key.name in self._stored:
             return self.snapshot().get(key)
-        return self._values.get(key.name, key.default)  # type: ignore[no-any-return]
+        return self.values.get(key.name, key.default)  # type: ignore[no-any-return]
 
     def has(self, key: StateKey[Any, Any]) -> bool:
         """Whether the key has a value."""
-        return key.name in self._values or key.name in self._stored
+        return key.name in self.values or key.name in self._stored
 
     def find_key(self, name: str) -> StateKey[Any, Any] | None:
         """The key that is registered under a name, or None."""
@@ -124,7 +125,7 @@ class StateStore:
         decoded = {n: key.decode(stored[n]) for n, key in fresh.items() if n in stored}
         self._keys.update(fresh)
         if decoded:
-            self._values = {**self._values, **decoded}
+            self.values = {**self.values, **decoded}
             self._stored = {name: kept for name, kept in stored.items() if name not in decoded}
 
     def install(self, plugin: str, keys: Mapping[StateKey[Any, Any], bool]) -> None:
@@ -152,9 +153,7 @@ class StateStore:
             raise PluginNotInstalled(name=plugin)
         owned = self._plugins.pop(plugin)
         doomed = [
-            self._keys[name]
-            for name, retain in owned.items()
-            if not retain and name in self._values
+            self._keys[name] for name, retain in owned.items() if not retain and name in self.values
         ]
         self.commit(MutationBatch(ops=tuple(Clear(key=key) for key in doomed)))
         for name in owned:
@@ -170,20 +169,20 @@ class StateStore:
         Raises:
             KeyCodecError: A value does not fit its key; nothing was restored.
         """
-        values, later = dict(self._values), dict(self._stored)
+        values, later = dict(self.values), dict(self._stored)
         for name, value in stored.items():
             key = self._keys.get(name)
             if key is None:
                 later[name] = value
             else:
                 values[name] = key.decode(value)
-        self._values, self._stored = values, later
+        self.values, self._stored = values, later
 
     def export(self, scope: StateScope | None = None) -> PersistedState:
         """Encode the persistent values, optionally of one scope only."""
         extensions = {
             name: key.encode(value)
-            for name, value in self._values.items()
+            for name, value in self.values.items()
             if (key := self._keys.get(name)) is not None
             and key.persistent
             and (scope is None or key.scope is scope)
@@ -194,7 +193,7 @@ class StateStore:
         """The persistent values, and those of the keys given, as plain JSON for readers."""
         values = {
             name: msgspec.to_builtins(value)
-            for name, value in self._values.items()
+            for name, value in self.values.items()
             if (key := self._keys.get(name)) is not None
             and (key.persistent or key in more)
             and not key.private
@@ -212,17 +211,22 @@ class StateStore:
         return thread, run
 
     def _apply_all(self, ops: Sequence[StateOp]) -> None:
-        keys = self._keys
+        values, changed = dict(self.values), {}
         for op in ops:
-            if keys.get(op.key.name) is not op.key:
-                raise UnknownKey(key=op.key.name)
-        values = dict(self._values)
-        for op in ops:
-            _apply(values, op)
+            key = op.key
+            if self._keys.get(key.name) is not key:
+                raise UnknownKey(key=key.name)
+            if isinstance(op, Update):
+                value = values.get(key.name, key.default)
+                values[key.name] = key.applied(value, op.update)
+            else:
+                values.pop(key.name, None)
         # Encoded here, so that a value that cannot be stored is refused while nothing has changed.
-        changed = {op.key: _encoded(op.key, values) for op in ops if op.key.persistent}
+        for op in ops:
+            if op.key.persistent:
+                changed[op.key] = _encode_value(op.key, values)
         self.changed.update(changed)
-        self._values = values
+        self.values = values
         self.revision += 1
         for op in ops:
             self.written[op.key.name] = self.revision
@@ -240,13 +244,5 @@ class StateStore:
             hook(notice)
 
 
-def _apply(values: dict[str, Any], op: Update | Clear) -> None:
-    key = op.key
-    if isinstance(op, Update):
-        values[key.name] = key.applied(values.get(key.name, key.default), op.update)
-    else:
-        values.pop(key.name, None)
-
-
-def _encoded(key: StateKey[Any, Any], values: Mapping[str, Any]) -> StoredValue | None:
+def _encode_value(key: StateKey[Any, Any], values: Mapping[str, Any]) -> StoredValue | None:
     return key.encode(values[key.name]) if key.name in values else None

@@ -36,7 +36,7 @@ from awaken.runtime.journal.bookmark import Bookmark, read_bookmark
 from awaken.runtime.journal.known_messages import unheard_messages, with_free_ids
 from awaken.runtime.outbox import orders_at_end
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT
-from awaken.runtime.tools.results import shown_text
+from awaken.runtime.tools.execution import shown_text
 from awaken.runtime.tools.settle import CANCELLED, INTERRUPTED
 
 from .recovery import latest_turn

@@ -12,7 +12,7 @@ from awaken.contracts.messages.message import Message, MessageMetadata, Role, To
 from awaken.contracts.phases import Phase
 from awaken.contracts.storage.store import StreamCheckpoint, ToolRecord
 from awaken.runtime.journal.bookmark import Answered, Bookmark
-from awaken.runtime.run import Run
+from awaken.runtime.run import Recovery, Run, Step
 
 _BEFORE_CALLS = frozenset(
     {Phase.RUN_START, Phase.STEP_START, Phase.BEFORE_INFERENCE, Phase.AFTER_INFERENCE}
@@ -40,50 +40,45 @@ def restore(
     checkpoint: StreamCheckpoint | None,
 ) -> None:
     """Put a run that was assembled from its record to where it stopped."""
-    mark = bookmark or _guessed(run)
-    run.is_recovered = True
-    run.step = max(mark.step, run.record.steps)
-    run.is_step_open = mark.is_step_open
-    run.step_message_id = mark.message_id
-    index = run.step - 1 if run.step else None
-    run.metadata = MessageMetadata(run_id=run.identity.run_id, step_index=index)
-    _restore_answer(run, mark)
-    _restore_progress(run, mark)
-    run.lost = {
-        it.call_id: it for it in records if it.step == run.step and it.call_id in run.open_calls
-    }
-    unanswered = run.step if mark.is_step_open and mark.answer is None else run.step + 1
-    if checkpoint is not None and checkpoint.step == unanswered:
-        run.heard = checkpoint
-
-
-def _restore_answer(run: Run, mark: Bookmark) -> None:
-    run.answer = mark.answer
-    run.step_calls = ()
+    mark = bookmark or _guess_bookmark(run)
+    number = max(mark.step, run.record.steps)
+    index = number - 1 if number else None
+    step = run.step = Step(
+        number=number,
+        metadata=MessageMetadata(run_id=run.identity.run_id, step_index=index),
+        message_id=mark.message_id,
+        failures=mark.failures,
+        is_open=mark.is_step_open,
+        is_over=mark.is_over,
+        answer=mark.answer,
+        ending=mark.verdict,
+        passed=mark.passed,
+        hooked=mark.hooked,
+        pending_after_hook=mark.owed,
+    )
+    known = [it for it in records if it.step == number and it.call_id in run.open_calls]
+    recovery = run.recovery = Recovery(
+        lost={it.call_id: it for it in known}, ending=mark.termination
+    )
     for message in _own_messages(run):
         if message.role is Role.ASSISTANT:
             run.response = message.text
-            if _step_of(message) == run.step:
-                run.step_calls = message.tool_calls or ()
-                run.answered = message.content
-            return
-
-
-def _restore_progress(run: Run, mark: Bookmark) -> None:
-    run.is_step_over = mark.is_over
-    run.step_failures = mark.failures
+            if _step_of(message) == number:
+                step.calls, recovery.answered = message.tool_calls or (), message.content
+            break
     run.output_retries = mark.output_retries
-    run.passed, run.hooked, run.owed = mark.passed, mark.hooked, mark.owed
-    run.verdict, run.ended_before = mark.verdict, mark.termination
     run.remote_end = mark.remote_end
     if mark.written:
         # Newer than the state that the lost calls ran on, older than any they are run on again.
-        run.batch_base = 0
+        step.batch_base = 0
         run.state.revision = max(run.state.revision, 1)
         run.state.written.update(dict.fromkeys(mark.written, 1))
+    unanswered = number if mark.is_step_open and mark.answer is None else number + 1
+    if checkpoint is not None and checkpoint.step == unanswered:
+        recovery.streamed = checkpoint
 
 
-def _guessed(run: Run) -> Bookmark:
+def _guess_bookmark(run: Run) -> Bookmark:
     """A run that kept no bookmark: an answer beyond the finished steps begins one more."""
     for message in _own_messages(run):
         if message.role is Role.ASSISTANT and _step_of(message) > run.record.steps:

@@ -146,9 +146,9 @@ def accept_decided(run: Run, stored: Iterable[Ticket]) -> None:
 def _accept(run: Run, decided: Ticket) -> None:
     run.tickets[decided.call_id] = decided
     # The call is executed once more, and so are the hooks before it.
-    run.hooked = run.hooked - {decided.call_id}
+    run.step.hooked = run.step.hooked - {decided.call_id}
     run.state.update(TOOL_CALL_STATES, (ToolCallState.of(decided),))
-    run.inbox.bell.ring()
+    run.inbox.signal.ring()
 
 
 def undecided(

@@ -1,11 +1,11 @@
 """Ends that nobody executes: of runs that were given up or cancelled, written to the store."""
 
 from awaken.contracts.errors import VersionConflict
-from awaken.contracts.lifecycle import Cancelled, Termination
+from awaken.contracts.lifecycle import Cancelled, Failed, Termination
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.storage.dispatch import Release, RunDispatch
 from awaken.contracts.storage.store import CancelWanted, Store
-from awaken.runtime.journal.run_log import log_end
+from awaken.runtime.journal.run_log import log_failure
 from awaken.runtime.run import Services
 
 from .dispatch_plan import EndRun
@@ -57,7 +57,8 @@ class Endings:
                 termination = Cancelled(cause=wanted.cause)
                 continue
             assert commit.run is not None
-            log_end(commit.run, termination)
+            if isinstance(termination, Failed):
+                log_failure(commit.run, termination)
             return commit.run
 
     async def end_dispatch(self, dispatch: RunDispatch, end: EndRun) -> RunRecord:
@@ -78,7 +79,9 @@ class Endings:
             commit = never_begun(checkout, dispatch, self._ending(cancelled, token, release))
             await self._store.commit(commit)
         assert commit.run is not None
-        log_end(commit.run, commit.run.termination or end.termination)
+        termination = commit.run.termination or end.termination
+        if isinstance(termination, Failed):
+            log_failure(commit.run, termination)
         return commit.run
 
     def _ending(

@@ -12,7 +12,6 @@ from functools import partial
 from awaken.contracts.lifecycle import Blocked, ToolCallStatus
 from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins.loop_state import RUN_LIFECYCLE, End
 from awaken.contracts.plugins.plugin import (
     BeforeToolExecuteContext,
     Block,
@@ -22,10 +21,11 @@ from awaken.contracts.plugins.plugin import (
 )
 from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.contracts.tool_results import ToolResult, ToolStatus
+from awaken.contracts.tools.context import ToolState
 from awaken.contracts.tools.tool import ToolError, ToolOutput
 from awaken.runtime.journal.outcomes import CONTINUE, SUSPEND, Finish, StepOutcome
 from awaken.runtime.phases.contexts import tool_phase_context
-from awaken.runtime.phases.runner import has_work, run_phase
+from awaken.runtime.phases.runner import run_phase
 from awaken.runtime.primitives.task_groups import Siblings
 from awaken.runtime.run import Run
 from awaken.runtime.spending.questions import question
@@ -35,14 +35,13 @@ from .execution import (
     failed,
     finished,
     intent,
+    kept,
     perform,
     prepared,
     timed_out,
-    timeout_of,
 )
 from .gate import ask_gates
-from .recalled import recalled
-from .results import kept
+from .recalled import recall
 from .settle import (
     CANCELLED,
     INTERRUPTED,
@@ -64,16 +63,16 @@ async def run_calls(
     Side by side, all calls that pass the gate run together. One after another, each is gated
     when those before it are settled, and the first that is suspended ends the row.
     """
-    is_parallel = run.agent.spec.parallel_tools
+    is_parallel, recovery = run.agent.spec.parallel_tools, run.recovery
     passed: list[ToolExecution] = []
     for index, call in enumerate(calls):
         resume = resumes.get(call.id)
-        attempt = await recalled(run, call, resume) if run.lost else None
+        attempt = await recall(run, recovery, call, resume) if recovery is not None else None
         if attempt is None:
-            decision = await _gated(run, call, resume, passed)
+            decision = await _gated(run, call, resume, passed) if run.agent.env.gates else None
             if isinstance(decision, Block):
                 return await _refuse(run, call, decision, calls[index + 1 :], resume)
-            if not isinstance(decision, Suspend):
+            if run.has_budgets and not isinstance(decision, Suspend):
                 decision = await question(run, call, resume) or decision
             if decision is not None:
                 await settle(run, call, _answer(run, call, decision), resume, is_gated=True)
@@ -82,11 +81,13 @@ async def run_calls(
         passed.append(attempt)
         if not is_parallel:
             await _execute(run, passed)
+            passed.clear()
             if call.id in run.tickets:
-                # Decided ones are left for the next round: somebody has approved them.
+                # Decided ones are left for the next round: they were approved.
                 interrupt(run, tuple(it for it in calls[index + 1 :] if it.id not in resumes))
                 break
-    await _execute(run, passed)
+    if passed:
+        await _execute(run, passed)
     return SUSPEND if run.tickets else CONTINUE
 
 
@@ -94,13 +95,12 @@ async def _gated(
     run: Run, call: ToolCall, resume: ToolCallResume | None, passed: list[ToolExecution]
 ) -> GateDecision | None:
     """Ask the gates; before one stops the call, those that passed are run and it is asked again."""
-    if not run.agent.env.gates:
-        return None
     decision = await ask_gates(run, call, resume)
     if decision is None or not passed:
         return decision
     # The calls before may change what the gate looks at.
     await _execute(run, passed)
+    passed.clear()
     return await ask_gates(run, call, resume)
 
 
@@ -113,10 +113,10 @@ async def _refuse(
 ) -> StepOutcome:
     """Answer a call that a gate blocked; it ends the run, and the calls behind it never run."""
     result = ToolResult.error(call.name, decision.reason, code="blocked")
-    run.verdict = Blocked(reason=decision.reason)
+    run.step.ending = Blocked(reason=decision.reason)
     await settle(run, call, ToolOutput(result=result), resume)
     interrupt(run, tuple(rest))
-    return Finish(termination=run.verdict)
+    return Finish(termination=run.step.ending)
 
 
 def _answer(run: Run, call: ToolCall, decision: GateDecision) -> ToolOutput:
@@ -126,35 +126,33 @@ def _answer(run: Run, call: ToolCall, decision: GateDecision) -> ToolOutput:
     return ToolOutput(result=ToolResult.suspended(call.name, decision.ticket))
 
 
-async def _execute(run: Run, passed: list[ToolExecution]) -> None:
-    """Run the attempts that passed the gate, and take them off the list."""
-    if passed:
-        attempts = passed.copy()
-        passed.clear()
-        await _execute_group(run, attempts)
-
-
-async def _execute_group(run: Run, attempts: Sequence[ToolExecution]) -> None:
+async def _execute(run: Run, attempts: Sequence[ToolExecution]) -> None:
     """Run attempts side by side, and settle each as soon as those before it are settled."""
-    await _before(run, attempts)
+    await _prepare(run, attempts)
     if run.ending is not None:
         # Gates and hooks are foreign code: what they swallowed or decided counts before tools run.
         interrupt(run, tuple(attempt.call for attempt in attempts))
         return
-    running = [attempt for attempt in attempts if attempt.output is None]
-    is_recalled = run.is_recovered and any(it.context is not None for it in attempts)
-    run.batch_base = 0 if is_recalled else run.state.revision
-    siblings = _started(run, running)
+    running, is_recalled = [], False
+    for attempt in attempts:
+        if attempt.output is None:
+            running.append(attempt)
+        is_recalled = is_recalled or attempt.context is not None
+    run.step.batch_base = 0 if is_recalled and run.recovery is not None else run.state.revision
+    siblings = _start(run, running)
     settled = 0
     try:
         while True:
-            while settled < len(attempts) and attempts[settled].output is not None:
-                await _settle(run, attempts[settled])
+            while settled < len(attempts) and (output := attempts[settled].output) is not None:
+                attempt = attempts[settled]
+                if attempt.context is not None and _is_stale(run, attempt.context.state):
+                    output = await _again(run, attempt)
+                await settle(run, attempt.call, output, attempt.resume)
                 settled += 1
             if settled == len(attempts):
-                run.batch_base = None
+                run.step.batch_base = None
                 return
-            if run.journal.tool_records or run.journal.has_announcements:
+            if run.journal.tool_records or run.journal.announced:
                 # What is known becomes durable and visible before slower calls are waited for.
                 await run.flush()
             await _collect(run, siblings, running)
@@ -168,42 +166,53 @@ async def _execute_group(run: Run, attempts: Sequence[ToolExecution]) -> None:
         raise
 
 
-async def _before(run: Run, attempts: Sequence[ToolExecution]) -> None:
+async def _prepare(run: Run, attempts: Sequence[ToolExecution]) -> None:
     """Run the hooks before execution, then make the intents durable."""
-    hooked = has_work(run, Phase.BEFORE_TOOL_EXECUTE)
+    env, starting = run.agent.env, []
+    is_hooked = run.has_work(Phase.BEFORE_TOOL_EXECUTE)
     for attempt in attempts:
-        if attempt.output is None and hooked and attempt.call.id not in run.hooked:
+        if attempt.output is not None:
+            continue
+        if is_hooked and attempt.call.id not in run.step.hooked:
             context = tool_phase_context(
                 run, BeforeToolExecuteContext, attempt.call, attempt.resume
             )
             await run_phase(run, Phase.BEFORE_TOOL_EXECUTE, context)
-        if attempt.needs_intent:
+        if attempt.is_journalled:
             run.journal.tool_records.append(intent(run, attempt))
-    starting = [attempt.call for attempt in attempts if attempt.output is None]
-    put_states(run, starting, ToolCallStatus.RUNNING)
+        starting.append(attempt.call)
+    if env.has_behaviour:
+        put_states(run, starting, ToolCallStatus.RUNNING)
     if run.journal.tool_records:
         await run.flush()
 
 
-def _started(run: Run, attempts: Sequence[ToolExecution]) -> Siblings[ToolOutput]:
+def _start(run: Run, attempts: Sequence[ToolExecution]) -> Siblings[ToolOutput]:
     """Start attempts side by side on one frozen snapshot."""
-    snapshot = run.state.snapshot()
-    now = asyncio.get_running_loop().time()
+    snapshot, works = run.state.snapshot(), []
+    now, limits = run.loop.time(), run.services.limits
     for attempt in attempts:
-        attempt.deadline = now + timeout_of(run, attempt) / 1000
+        assert attempt.tool is not None
+        timeout_ms = attempt.tool.descriptor.timeout_ms or limits.tool_timeout_ms
+        attempt.deadline = now + timeout_ms / 1000
         attempt.is_late = False
-    return Siblings([partial(perform, run, attempt, snapshot) for attempt in attempts])
+        works.append(partial(perform, run, attempt, snapshot))
+    return Siblings(works)
 
 
 async def _collect(
     run: Run, siblings: Siblings[ToolOutput], running: Sequence[ToolExecution]
 ) -> None:
     """Wait for results and note them in the journal, in the order they arrive."""
-    first = min(attempt.deadline for attempt in running if attempt.output is None)
-    finished_now = await siblings.finished_before(first, run.alarm)
+    first = min([attempt.deadline for attempt in running if attempt.output is None])
+    finished_now = await siblings.next_finished(first, run.alarm)
     for index in finished_now:
-        if running[index].output is None:
-            _take_output(run, running[index], siblings.tasks[index])
+        attempt, task = running[index], siblings.tasks[index]
+        if attempt.output is None and task.cancelled():
+            name = attempt.call.name
+            _note_output(run, attempt, failed(name, ToolError("the tool cancelled itself")))
+        elif attempt.output is None:
+            _note_output(run, attempt, task.result())
     if not finished_now:
         _stop_late_ones(run, siblings, running)
 
@@ -225,35 +234,18 @@ def _stop_late_ones(
             siblings.tasks[index].cancel()
 
 
-def _take_output(run: Run, attempt: ToolExecution, task: asyncio.Task[ToolOutput]) -> None:
-    if task.cancelled():
-        output = failed(attempt.call.name, ToolError("the tool cancelled itself"))
-    else:
-        output = task.result()
-    _note_output(run, attempt, output)
-
-
 def _note_output(run: Run, attempt: ToolExecution, output: ToolOutput) -> None:
     attempt.output = output
     if attempt.is_journalled:
         run.journal.tool_records.append(finished(run, attempt))
 
 
-async def _settle(run: Run, attempt: ToolExecution) -> None:
-    output = attempt.output
-    assert output is not None
-    if _is_stale(run, attempt):
-        output = await _again(run, attempt)
-    await settle(run, attempt.call, output, attempt.resume)
-
-
-def _is_stale(run: Run, attempt: ToolExecution) -> bool:
+def _is_stale(run: Run, state: ToolState) -> bool:
     """Whether a call settled since the snapshot changed what this one read or also wrote."""
-    context = attempt.context
-    if context is None:
-        return False
-    state, written = context.state, run.state.written
     base = state.snapshot.revision
+    if run.state.revision == base:
+        return False
+    written = run.state.written
     if any(written.get(name, 0) > base for name in state.reads):
         return True
     return any(written.get(op.key.name, 0) > base and not op.key.is_commutative for op in state.ops)
@@ -266,7 +258,9 @@ async def _again(run: Run, attempt: ToolExecution) -> ToolOutput:
         return ToolOutput(result=attempt.output.result)
     if attempt.tool is None or not attempt.tool.descriptor.is_repeatable:
         return _conflict(attempt)
-    decision = await _gated(run, attempt.call, attempt.resume, [])
+    decision = None
+    if run.agent.env.gates:
+        decision = await ask_gates(run, attempt.call, attempt.resume)
     if decision is not None:
         return _stopped(run, attempt.call, decision)
     attempt.output = None
@@ -275,7 +269,7 @@ async def _again(run: Run, attempt: ToolExecution) -> ToolOutput:
     if attempt.is_journalled:
         run.journal.tool_records.append(intent(run, attempt))
         await run.flush()
-    siblings = _started(run, [attempt])
+    siblings = _start(run, [attempt])
     try:
         while attempt.output is None:
             await _collect(run, siblings, [attempt])
@@ -288,7 +282,7 @@ def _stopped(run: Run, call: ToolCall, decision: GateDecision) -> ToolOutput:
     """What a call comes to that a gate stopped on its second run."""
     if not isinstance(decision, Block):
         return _answer(run, call, decision)
-    run.state.update(RUN_LIFECYCLE, End(termination=Blocked(reason=decision.reason)))
+    run.end(Blocked(reason=decision.reason))
     return ToolOutput(result=ToolResult.error(call.name, decision.reason, code="blocked"))
 
 
@@ -311,7 +305,7 @@ def _note_finished(
         is_over = task.done() and not task.cancelled() and task.exception() is None
         if is_over and not attempt.is_again and attempt.output is None:
             attempt.output = task.result()
-            if run.stopped_by is not None and attempt.is_journalled:
+            if run.journal.closed_by is not None and attempt.is_journalled:
                 # Whoever goes on with the run must not do it again.
                 run.journal.tool_records.append(finished(run, attempt))
 
@@ -322,7 +316,7 @@ def _answer_rest(run: Run, unsettled: Sequence[ToolExecution], text: str) -> Non
         output = attempt.output
         if attempt.call.id not in run.open_calls:
             continue
-        is_stale = _is_stale(run, attempt)
+        is_stale = attempt.context is not None and _is_stale(run, attempt.context.state)
         is_void = is_stale and attempt.tool is not None and attempt.tool.descriptor.is_repeatable
         if output is None or is_void or output.result.status is ToolStatus.PENDING:
             interrupt(run, (attempt.call,), text)

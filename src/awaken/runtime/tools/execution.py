@@ -12,6 +12,7 @@ import weakref
 import msgspec
 
 from awaken.authoring.frontend import FrontEndTool
+from awaken.authoring.results import json_form
 from awaken.contracts.errors import AwakenError, Misuse
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages.content import encodable
@@ -39,9 +40,8 @@ from awaken.runtime.inference.screening import screened_event, screened_result
 from awaken.runtime.phases.instruments import watched
 from awaken.runtime.run import Run
 
-from .results import kept
-
 logger = logging.getLogger(__name__)
+_encode = msgspec.json.Encoder().encode
 
 DECLINED = "The call was declined."
 
@@ -54,7 +54,7 @@ class ToolExecution:
 
     __slots__ = (
         "__weakref__", "arguments", "arguments_hash", "call", "context", "deadline", "is_again",
-        "is_late", "number", "output", "resume", "tool", "updates",
+        "is_journalled", "is_late", "number", "output", "resume", "tool", "updates",
     )  # fmt: skip
 
     def __init__(self, run: Run, call: ToolCall, resume: ToolCallResume | None) -> None:
@@ -66,22 +66,14 @@ class ToolExecution:
         self.context: ToolContext | None = None
         self.output: ToolOutput | None = None
         self.updates: tuple[tuple[str, str, object], ...] = ()
-        self.number = run.attempts.get(call.id, 0) + 1 if run.attempts else 1
+        self.number = 1 if run.recovery is None else run.recovery.attempts.get(call.id, 0) + 1
         self.deadline = 0.0
         """When the tool must be over, in the loop's time; once late, when it is given up."""
         self.is_late = False
         self.is_again = False
         """Whether the call was run once more, on fresh state."""
-
-    @property
-    def is_journalled(self) -> bool:
+        self.is_journalled = False
         """Whether the call's intent and its result are written down on their own."""
-        return self.tool is not None and self.tool.descriptor.effect is not ToolEffect.NONE
-
-    @property
-    def needs_intent(self) -> bool:
-        """Whether an intent must be durable before the tool's code runs."""
-        return self.output is None and self.is_journalled
 
 
 class _Channel:
@@ -98,7 +90,7 @@ class _Channel:
     @property
     def is_cancelled(self) -> bool:
         """Whether the run was cancelled."""
-        return self._run.is_cancelled
+        return self._run.token.cause is not None
 
     @property
     def sub_runs(self) -> SubRuns:
@@ -136,9 +128,18 @@ def prepared(run: Run, call: ToolCall, resume: ToolCallResume | None = None) -> 
         attempt.output = decided(run, call, resume)
         if attempt.output is not None:
             return attempt
+    tool = attempt.tool = run.agent.tools.get(call.name)
+    if tool is None:
+        attempt.output = failed(call.name, ToolNotFound(f"tool '{call.name}' not found"))
+        return attempt
+    attempt.is_journalled = tool.descriptor.effect is not ToolEffect.NONE
     try:
-        tool = attempt.tool = _known_tool(run, call)
-        data = _checked_json(run, call)
+        data = msgspec.json.encode(call.arguments, order="sorted")
+        limit = run.services.limits.argument_bytes
+        if len(data) > limit:
+            problem = f"{len(data)} bytes, the limit is {limit}"
+            attempt.output = failed(call.name, InvalidArguments(problem))
+            return attempt
         if attempt.is_journalled:
             attempt.arguments_hash = hashlib.blake2b(data, digest_size=16).hexdigest()
         attempt.arguments = tool.validate(call.arguments)
@@ -157,7 +158,7 @@ def intent(run: Run, attempt: ToolExecution) -> ToolRecord:
     return ToolRecord(
         run_id=run.identity.run_id,
         call_id=attempt.call.id,
-        step=run.step,
+        step=run.step.number,
         tool_name=attempt.call.name,
         attempt=attempt.number,
         arguments_hash=attempt.arguments_hash,
@@ -180,11 +181,11 @@ def finished(run: Run, attempt: ToolExecution) -> ToolRecord:
 async def perform(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
     """Run the tool on a snapshot; what a late one returns or raises is ignored."""
     if not run.instruments:
-        return await _performed(run, attempt, snapshot)
+        return await _perform_unwatched(run, attempt, snapshot)
     assert attempt.tool is not None
     call, descriptor, number = attempt.call, _measured(run, attempt.tool), attempt.number
     with watched(run, lambda it: it.tool_call(call, descriptor, number)) as watches:
-        output = await _performed(run, attempt, snapshot)
+        output = await _perform_unwatched(run, attempt, snapshot)
         watches.tell(lambda it: it.ended(output.result))
         return output
 
@@ -198,11 +199,20 @@ def _measured(run: Run, tool: Tool) -> ToolDescriptor:
     return msgspec.structs.replace(descriptor, id=UNKNOWN_TOOL)
 
 
-async def _performed(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
-    call = attempt.call
+async def _perform_unwatched(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
+    call, tool = attempt.call, attempt.tool
+    assert tool is not None
     attempt.updates = ()
     try:
-        output = storable(run, attempt, await _executed(run, attempt, snapshot))
+        context = attempt.context = context_of(run, attempt, snapshot)
+        if tool.descriptor.concurrency is None:
+            output = await tool.execute(attempt.arguments, context)
+        else:
+            async with run.services.tool_slots.of(tool):
+                # Waiting for the slot does not use up the tool's time.
+                attempt.deadline = run.loop.time() + timeout_of(run, attempt) / 1000
+                output = await tool.execute(attempt.arguments, context)
+        output = storable(run, attempt, output)
     except ToolError as error:
         output = _screened(run, failed(call.name, error))
     except asyncio.CancelledError:
@@ -225,19 +235,6 @@ async def _performed(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> To
 def _screened(run: Run, output: ToolOutput) -> ToolOutput:
     result = screened_result(run, output.result)
     return output if result is output.result else ToolOutput(result=result)
-
-
-async def _executed(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
-    tool = attempt.tool
-    assert tool is not None
-    context = attempt.context = context_of(run, attempt, snapshot)
-    slot = run.services.tool_slots.of(tool)
-    if slot is None:
-        return await tool.execute(attempt.arguments, context)
-    async with slot:
-        # Waiting for the slot does not use up the tool's time.
-        attempt.deadline = run.loop.time() + timeout_of(run, attempt) / 1000
-        return await tool.execute(attempt.arguments, context)
 
 
 def storable(run: Run, attempt: ToolExecution, output: ToolOutput) -> ToolOutput:
@@ -286,13 +283,6 @@ def failed(tool_name: str, error: ToolError) -> ToolOutput:
     return ToolOutput(result=ToolResult.error(tool_name, text, **metadata))
 
 
-def _known_tool(run: Run, call: ToolCall) -> Tool:
-    tool = run.agent.tools.get(call.name)
-    if tool is None:
-        raise ToolNotFound(f"tool '{call.name}' not found")
-    return tool
-
-
 def decided(run: Run, call: ToolCall, resume: ToolCallResume) -> ToolOutput | None:
     """The output of a call whose decision is its result; its tool is not even looked up."""
     ticket = run.tickets.get(call.id)
@@ -320,7 +310,8 @@ def context_of(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolCont
         channel=_Channel(run, attempt),
     )
     context.profile = run.profile
-    context.prepared = run.agent.env.prepared_for(call.name)
+    if run.agent.env.prepared:
+        context.prepared = run.agent.env.prepared_for(call.name)
     if attempt.resume is not None:
         ticket = run.tickets.get(call.id)
         context.resume = attempt.resume
@@ -335,12 +326,60 @@ def context_of(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolCont
 
 def key_of(run: Run, call: ToolCall) -> str:
     """What stays the same when a call is run again."""
-    return f"{run.identity.run_id}:{run.step}:{call.id}"
+    return f"{run.identity.run_id}:{run.step.number}:{call.id}"
 
 
-def _checked_json(run: Run, call: ToolCall) -> bytes:
-    data = msgspec.json.encode(call.arguments, order="sorted")
-    limit = run.services.limits.argument_bytes
-    if len(data) > limit:
-        raise InvalidArguments(f"{len(data)} bytes, the limit is {limit}")
-    return data
+def kept(run: Run, tool_name: str, result: ToolResult) -> ToolResult:
+    """Return a result from foreign code in the form that is stored, shown and read by the model.
+
+    One that has no JSON form becomes an error.
+    """
+    if run.agent.env.result_screens:
+        result = screened_result(run, result)
+    try:
+        size = len(_encode(result))
+    except (TypeError, ValueError, RecursionError):
+        result = _repaired(tool_name, result)
+        size = len(_encode(result))
+    tool = run.agent.tools.get(tool_name)
+    limit = tool.descriptor.output_limit if tool is not None else None
+    limit = limit or run.services.limits.tool_output_chars
+    # Bytes are never fewer than characters, so that most results need no closer look.
+    return result if size <= limit else _cut(result, limit)
+
+
+def shown_text(result: ToolResult) -> str:
+    """The text that the model reads: the message, else the data as JSON.
+
+    A string has its quotes then, so that it is told from a number.
+    """
+    return _json_text(result.data) if result.message is None else encodable(result.message)
+
+
+def _repaired(tool_name: str, result: ToolResult) -> ToolResult:
+    try:
+        return msgspec.convert(json_form(result), ToolResult)
+    except ToolInternalError as error:
+        return ToolResult.error(tool_name, encodable(without_secrets(str(error))), code=error.code)
+
+
+def _cut(result: ToolResult, limit: int) -> ToolResult:
+    data, message = result.data, shown_text(result)
+    text = data if isinstance(data, str) else _json_text(data)
+    is_told = result.message is not None or len(message) > limit
+    return msgspec.structs.replace(
+        result,
+        data=_shortened(text, limit) if len(text) > limit else data,
+        # What is left of a JSON text is none any more: it is told as it is, not quoted once more.
+        message=_shortened(message, limit) if is_told else None,
+    )
+
+
+def _shortened(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}\n[Output cut: {len(text)} characters, {limit} shown]"
+
+
+def _json_text(data: object) -> str:
+    return _encode(data).decode()

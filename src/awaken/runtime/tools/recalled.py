@@ -29,7 +29,7 @@ from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.tool import Reconcilable, ToolEffect, ToolError, ToolOutput
 from awaken.redaction import loggable_error, without_secrets
-from awaken.runtime.run import Run
+from awaken.runtime.run import Recovery, Run
 
 from .execution import (
     ToolExecution,
@@ -37,10 +37,10 @@ from .execution import (
     decided,
     finished,
     prepared,
+    shown_text,
     storable,
     timeout_of,
 )
-from .results import shown_text
 
 logger = logging.getLogger(__name__)
 
@@ -52,36 +52,39 @@ _UNKNOWN_TEXT = (
 _BEFORE_EVERYTHING = Snapshot(0, {})
 
 
-async def recalled(run: Run, call: ToolCall, resume: ToolCallResume | None) -> ToolExecution | None:
+async def recall(
+    run: Run, recovery: Recovery, call: ToolCall, resume: ToolCallResume | None
+) -> ToolExecution | None:
     """An attempt that needs no execution, from the journal; None when the call must be run."""
-    record = run.lost.get(call.id)
+    record = recovery.lost.pop(call.id, None)
     if record is None:
         return None
-    run.lost = {call_id: it for call_id, it in run.lost.items() if call_id != call.id}
     if resume is not None and decided(run, call, resume) is not None:
         # The decision is the result: whatever the journal knows was before it.
         return None
     attempt = prepared(run, call, resume)
     if record.status is ToolRecordStatus.FINISHED:
-        return _finished_before(run, attempt, record)
+        return _finished_before(run, recovery, attempt, record)
     if record.effect is not ToolEffect.ONCE:
-        _count_attempt(run, record)
+        recovery.count_attempt(record)
         return None
-    return await _reconciled(run, attempt, record)
+    return await _reconcile(run, recovery, attempt, record)
 
 
-def _finished_before(run: Run, attempt: ToolExecution, record: ToolRecord) -> ToolExecution | None:
+def _finished_before(
+    run: Run, recovery: Recovery, attempt: ToolExecution, record: ToolRecord
+) -> ToolExecution | None:
     result = record.result
     ticket = run.tickets.get(attempt.call.id)
     if result is None or (ticket is not None and _is_answered(result, ticket)):
-        _count_attempt(run, record)
+        recovery.count_attempt(record)
         return None
     attempt.number = record.attempt
     try:
         command = _command(run, attempt, record)
     except (StateError, msgspec.ValidationError, ToolError) as error:
         if attempt.tool is not None and attempt.tool.descriptor.is_repeatable:
-            _count_attempt(run, record)
+            recovery.count_attempt(record)
             return None
         attempt.output = ToolOutput(result=_without_updates(attempt.call, result, error))
         return attempt
@@ -91,11 +94,6 @@ def _finished_before(run: Run, attempt: ToolExecution, record: ToolRecord) -> To
     context.state.ops.extend(command.patch.ops)
     context.state.reads.update(record.reads)
     return attempt
-
-
-def _count_attempt(run: Run, record: ToolRecord) -> None:
-    """The call is run again: as one attempt more than the journal knows."""
-    run.attempts = {**run.attempts, record.call_id: record.attempt}
 
 
 def _is_answered(result: ToolResult, ticket: Ticket) -> bool:
@@ -160,7 +158,9 @@ def _without_updates(call: ToolCall, result: ToolResult, error: Exception) -> To
     return ToolResult.error_with_code(call.name, code, problem + shown_text(result))
 
 
-async def _reconciled(run: Run, attempt: ToolExecution, record: ToolRecord) -> ToolExecution | None:
+async def _reconcile(
+    run: Run, recovery: Recovery, attempt: ToolExecution, record: ToolRecord
+) -> ToolExecution | None:
     """Ask the tool what a lost call did; None when it says that the call never took effect."""
     tool, name = attempt.tool, attempt.call.name
     attempt.number = record.attempt
@@ -178,7 +178,7 @@ async def _reconciled(run: Run, attempt: ToolExecution, record: ToolRecord) -> T
             logger.warning("reconcile() of tool %r failed.", name, exc_info=shown)
             attempt.context, attempt.updates = None, ()
     if output is None:
-        _count_attempt(run, record)
+        recovery.count_attempt(record)
         return None
     attempt.output = output
     if attempt.is_journalled:

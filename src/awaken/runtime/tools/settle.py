@@ -12,12 +12,14 @@ import msgspec
 from awaken.contracts.errors import IllegalTransition, StateError
 from awaken.contracts.events import ToolCallDone, ToolCallResumed
 from awaken.contracts.lifecycle import TicketStatus, ToolCallStatus
-from awaken.contracts.messages.message import Message, Role, ToolCall, as_blocks
+from awaken.contracts.messages.content import Text
+from awaken.contracts.messages.message import Message, Role, ToolCall
 from awaken.contracts.models.budgets import Amount
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins.loop_state import TOOL_CALL_STATES
 from awaken.contracts.plugins.plugin import AfterToolExecuteContext
+from awaken.contracts.state.keys import EMPTY_COMMAND
 from awaken.contracts.suspension.tickets import (
     DecisionAction,
     SuspendTicket,
@@ -30,16 +32,16 @@ from awaken.contracts.suspension.tickets import (
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.tool import ToolOutput
 from awaken.redaction import describe_error, loggable_error, without_secrets
-from awaken.runtime.journal.bookmark import Owed
+from awaken.runtime.journal.bookmark import PendingAfterHook
 from awaken.runtime.outbox import delegate_of
 from awaken.runtime.phases.commands import commit_command, dispatch_effects
 from awaken.runtime.phases.contexts import tool_phase_context
-from awaken.runtime.phases.runner import has_work, run_phase
+from awaken.runtime.phases.runner import run_phase
 from awaken.runtime.run import Run
-from awaken.runtime.spending.ledgers import charge, is_charged
+from awaken.runtime.spending.ledgers import charge
 
 from .delegate_tickets import stop_child
-from .results import shown_text
+from .execution import shown_text
 
 logger = logging.getLogger(__name__)
 
@@ -64,22 +66,25 @@ async def settle(
 ) -> None:
     """Apply a call's output, which may be a gate's, and run the hooks that follow it."""
     ticket = run.tickets.get(call.id) if resume is not None else None
-    result = apply_updates(run, call, output)
+    is_plain = output.command is EMPTY_COMMAND
+    result = output.result if is_plain else apply_updates(run, call, output)
     write_result(run, call, result, resume, is_gated=is_gated)
     if output.command.effects and result is output.result:
         # Effects reach outside: what asked for them is durable before they run.
         await run.flush()
         await dispatch_effects(run, output.command)
-    if result.status is ToolStatus.PENDING or not has_work(run, Phase.AFTER_TOOL_EXECUTE):
+    if result.status is ToolStatus.PENDING or not run.has_work(Phase.AFTER_TOOL_EXECUTE):
         return
     # Hooks are foreign code: what the tool did is durable before they run.
     question = None if ticket is None else ticket.question
-    run.owed = Owed(call=call, result=result, resume=resume, question=question)
+    run.step.pending_after_hook = PendingAfterHook(
+        call=call, result=result, resume=resume, question=question
+    )
     await run.flush()
-    await run_hooks_after(run, run.owed)
+    await run_hooks_after(run, run.step.pending_after_hook)
 
 
-async def run_hooks_after(run: Run, owed: Owed) -> None:
+async def run_hooks_after(run: Run, owed: PendingAfterHook) -> None:
     """Run the hooks that follow a call whose result is durable."""
     context = tool_phase_context(
         run, AfterToolExecuteContext, owed.call, owed.resume, owed.question, result=owed.result
@@ -114,13 +119,14 @@ def write_result(
     is_gated: bool = False,
 ) -> None:
     """Write a result: a message that answers the call, or a ticket when it is suspended."""
-    outcome = result.outcome
-    if outcome is ToolCallOutcome.SUSPENDED:
+    if result.status is ToolStatus.PENDING:
         wanted = result.suspension or SuspendTicket()
         announce_ticket(run, result, open_ticket(run, call, wanted, is_gated=is_gated))
         return
-    if outcome is ToolCallOutcome.FAILED:
-        run.step_failures += 1
+    outcome = ToolCallOutcome.SUCCEEDED
+    if result.status is ToolStatus.ERROR:
+        outcome = ToolCallOutcome.FAILED
+        run.step.failures += 1
     if result.usage is not None:
         _add_usage(run, result.usage)
     if (ticket := run.tickets.pop(call.id, None)) is not None:
@@ -130,12 +136,13 @@ def write_result(
         Message(
             role=Role.TOOL,
             id=message_id,
-            content=as_blocks(shown_text(result)),
+            content=(Text(text=shown_text(result)),),
             tool_call_id=call.id,
-            metadata=run.metadata,
+            metadata=run.step.metadata,
         )
     )
-    put_states(run, (call,), _end_status(run, call, outcome))
+    if run.agent.env.has_behaviour:
+        put_states(run, (call,), _end_status(run, call, outcome))
     if resume is None:
         run.journal.announce(
             ToolCallDone(id=call.id, message_id=message_id, result=result, outcome=outcome)
@@ -162,7 +169,7 @@ def _let_delegate_go(run: Run, ticket: Ticket) -> None:
 def _add_usage(run: Run, usage: TokenUsage) -> None:
     """Count what a delegate has used; it is written with the result, so it counts once."""
     run.usage = run.usage.plus(usage)
-    if is_charged(run):
+    if run.has_budgets:
         charge(run, Amount.of(usage))
 
 
@@ -193,9 +200,7 @@ def close_tickets(run: Run, because: str) -> None:
 
 
 def put_states(run: Run, calls: Sequence[ToolCall], status: ToolCallStatus) -> None:
-    """Show where calls stand in the state, if there are plugins to see it."""
-    if not run.agent.env.has_behaviour:
-        return
+    """Show in the state where calls stand, for plugins that act on runs."""
     now = run.services.clock.now_ms()
     states = [
         ToolCallState(

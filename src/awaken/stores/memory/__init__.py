@@ -1,4 +1,4 @@
-"""Everything in this process: the reference semantics of every other store."""
+"""The store in this process's memory: the reference semantics of every other store."""
 
 from .profiles import MemoryProfileStore
 from .store import MemoryStore

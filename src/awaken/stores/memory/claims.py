@@ -1,4 +1,4 @@
-"""Who has claimed which thread, and for how long. Nothing here suspends.
+"""Which worker has claimed which thread, and for how long. Nothing here suspends.
 
 A thread has a lease exactly while it has a claim.
 """
@@ -23,7 +23,7 @@ from .tables import StoredLease, StoredThread, Tables
 
 
 class Claims:
-    """The claims on the threads of a store, and what they make of its queues."""
+    """The claims on the threads of a store, and their effect on its queues."""
 
     __slots__ = ("_clock", "_queues", "_tables")
 
@@ -35,7 +35,7 @@ class Claims:
     def claim_next(
         self, worker_id: str, token: str, lease_ms: int, agents: Collection[str] | None
     ) -> RunDispatch | None:
-        """Claim the first dispatch of the thread whose turn it is; None if nothing is due."""
+        """Claim the first dispatch of the next thread; returns None if nothing is due."""
         while (thread := self._queues.turns.next(self._clock.now_ms(), agents)) is not None:
             first = self._queues.turns.find_first(thread)
             assert first is not None
@@ -53,7 +53,7 @@ class Claims:
         token: str,
         lease_ms: int,
     ) -> RunDispatch:
-        """Claim a queued dispatch of a thread that nobody has."""
+        """Claim a queued dispatch of an unclaimed thread."""
         now = self._clock.now_ms()
         taken = rules.claimed(dispatch, token, worker_id, now)
         thread.claim = rules.held_claim(taken)
@@ -70,10 +70,10 @@ class Claims:
         before: RunRecord | None,
         commit: Commit,
     ) -> None:
-        """Follow a commit to a thread that is or was claimed, or may be claimed from now on."""
+        """Update claim and queue after a commit."""
         if held is None and commit.claim is None:
             if before is not None and before.status is RunStatus.WAITING:
-                # What the run has held may be claimed now.
+                # Dispatches that the waiting run held back may be claimed now.
                 self._queues.turns.offer(thread, self._clock.now_ms())
             return
         run_id = goes_on(before, held, commit)
@@ -96,7 +96,7 @@ class Claims:
         """End the claim of a dispatch, and its delivery.
 
         Raises:
-            IllegalTransition: A claimed dispatch cannot end like this; nothing was changed.
+            IllegalTransition: A claimed dispatch cannot end like this; nothing is changed.
         """
         over = rules.ended(dispatch, release, self._clock.now_ms())
         held = thread.claim or rules.held_claim(dispatch)
@@ -112,9 +112,9 @@ class Claims:
         *,
         attempts: int = 0,
     ) -> RunDispatch | None:
-        """Let go of a thread, and queue again what was executed and what is left to do.
+        """Release a thread, and queue `back` and the follow-up dispatch, if there are any.
 
-        Returns what goes on with the thread's run, or with the claim's dispatch.
+        Returns the dispatch that continues the thread's run or the claim's dispatch.
         """
         if thread.lease is not None:
             self._tables.leases.pop(thread.lease.token, None)
@@ -129,7 +129,7 @@ class Claims:
         return back or made
 
     def held(self, dispatch_id: str, token: str) -> tuple[StoredThread, RunDispatch]:
-        """Return a claimed dispatch with its thread, for whoever has its claim.
+        """Return a claimed dispatch with its thread, if the token is the one of its claim.
 
         Raises:
             RecordNotFound: There is no such dispatch.
@@ -142,19 +142,19 @@ class Claims:
         return self._tables.threads[dispatch.thread_id], dispatch
 
     def put_back(self, thread: StoredThread, dispatch: RunDispatch) -> RunDispatch:
-        """End the claim of a dispatch and queue it again, at its old place."""
+        """End the claim of a dispatch and queue it again at its old place."""
         assert thread.claim is not None
         self._end_claim(thread, thread.claim, dispatch)
         return dispatch
 
     def go_on(self, thread: StoredThread, *, attempts: int) -> RunDispatch | None:
-        """End a claim without a dispatch, and queue one that goes on with the open run."""
+        """End a claim without a dispatch, and queue a dispatch that continues the open run."""
         if thread.claim is None:
             raise LeaseLost(thread_id=thread.shown.id)
         return self._end_claim(thread, thread.claim, attempts=attempts)
 
     def take_back(self, thread: StoredThread) -> RunDispatch | None:
-        """End a claim whose lease has run out; returns what was queued to go on."""
+        """End a claim whose lease has run out; returns the dispatch that was queued to continue."""
         held = thread.claim
         if held is None or held.dispatch_id is None:
             return self.go_on(thread, attempts=1)
@@ -162,7 +162,7 @@ class Claims:
         return self.put_back(thread, rules.reclaimed(dispatch, self._clock.now_ms()))
 
     def want_cancel(self, thread: StoredThread, cause: str, run_id: str | None = None) -> bool:
-        """Tell whoever has the thread to cancel; false when nobody has it, or another run does."""
+        """Request a cancel of the claimed run; False if none or another one is claimed."""
         held = thread.claim
         if held is None:
             return False
@@ -177,7 +177,7 @@ class Claims:
         return True
 
     def interrupt(self, thread: StoredThread, cause: str) -> tuple[RunDispatch, ...]:
-        """Raise the epoch, ask for a cancel, and return what was dropped from the queue."""
+        """Raise the epoch, request a cancel, and return the dispatches that were dropped."""
         thread.epoch += 1
         self.want_cancel(thread, cause)
         now, dropped = self._clock.now_ms(), []
@@ -196,14 +196,17 @@ class Claims:
         self.extend(lease, lease_ms)
 
     def extend(self, lease: StoredLease, lease_ms: int) -> None:
-        """Let a lease last from now; may be called from another thread."""
+        """Extend a lease from now on; another operating-system thread may call this."""
         lease.until = self._clock.monotonic_ms() + lease_ms
         lease.shown_until = self._clock.now_ms() + lease_ms
 
     def expired(self, is_gone: Callable[[str], bool] | None = None) -> list[StoredThread]:
-        """The threads whose lease has run out or whose worker is gone, the oldest lease first."""
+        """List threads whose lease has run out or whose worker is gone, oldest lease first."""
         now = self._clock.monotonic_ms()
-        held = [(it, self._tables.threads[it.thread_id].claim) for it in self._all_leases()]
+        held = [
+            (it, self._tables.threads[it.thread_id].claim)
+            for it in tuple(self._tables.leases.values())
+        ]
         leases = [
             lease
             for lease, claim in held
@@ -213,11 +216,8 @@ class Claims:
         leases.sort(key=lambda lease: lease.until)
         return [self._tables.threads[lease.thread_id] for lease in leases]
 
-    def _all_leases(self) -> tuple[StoredLease, ...]:
-        return tuple(self._tables.leases.values())
-
     def shown(self, dispatch: RunDispatch) -> RunDispatch:
-        """Return a dispatch as readers see it: a claimed one with the end of its lease."""
+        """Return a dispatch as readers see it: if it is claimed, with the end of its lease."""
         lease = self._tables.leases.get(dispatch.claim_token or "")
         if lease is None:
             return dispatch

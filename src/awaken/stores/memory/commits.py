@@ -1,4 +1,4 @@
-"""How one commit is applied: first everything is checked, then nothing can fail any more."""
+"""How one commit is applied: all checks come first, so that no later step can fail."""
 
 from awaken.contracts.lifecycle import TicketStatus
 from awaken.contracts.runs.records import RunRecord, used_run_id
@@ -6,8 +6,8 @@ from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.storage.store import Commit, CommitReceipt
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.stores.rules.commits import advance, check_commit, run_of
-from awaken.stores.rules.lineage import blank_thread, tenant_of
-from awaken.stores.rules.message_ids import foreign_ids
+from awaken.stores.rules.head import blank_thread, tenant_of
+from awaken.stores.rules.transcript import foreign_ids
 
 from .claims import Claims
 from .queues import Queues
@@ -23,7 +23,12 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
         return thread.receipt_again(commit)
     change = check_commit(thread, tables, commit)
     run = commit.run
-    if run is not None and run.run_id not in tables.runs and tables.is_sent_elsewhere(run):
+    if (
+        run is not None
+        and run.run_id not in tables.runs
+        and run.run_id in tables.run_dispatches
+        and tables.is_sent_elsewhere(run)
+    ):
         raise used_run_id(run.run_id)
     if commit.enqueued:
         queues.check_all(commit.enqueued, thread.shown)
@@ -80,7 +85,7 @@ def _apply_run(tables: Tables, thread: StoredThread, run: RunRecord) -> None:
 
 
 def apply_ticket(tables: Tables, thread: StoredThread, ticket: Ticket) -> None:
-    """Write a ticket that was judged."""
+    """Write a checked ticket."""
     ticket_id = ticket.ticket_id
     if ticket_id not in tables.tickets:
         thread.ticket_ids += (ticket_id,)

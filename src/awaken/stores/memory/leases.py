@@ -1,4 +1,4 @@
-"""Extending leases from another thread of this process."""
+"""Extends leases from another operating-system thread of this process."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,8 @@ from .tables import Tables
 class MemoryLeaseKeeper:
     """A `LeaseKeeper` over the store's own tables.
 
-    It changes nothing but the end of a lease, which is one assignment; what it reads beside that
-    may be a moment old. So it needs no lock against the loop that owns the store.
+    It changes only the end of a lease, which is one assignment; everything else that it reads may
+    be slightly stale. So it needs no lock against the event loop that owns the store.
     """
 
     def __init__(self, tables: Tables, queues: Queues, claims: Claims) -> None:
@@ -22,7 +22,7 @@ class MemoryLeaseKeeper:
         self._claims = claims
 
     def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
-        """Extend the leases that are still held, and say what each holder should know."""
+        """Extend the leases that are still held, and report to each holder what has changed."""
         return tuple(self._extend_one(token, lease_ms) for token in claim_tokens)
 
     def close(self) -> None:

@@ -5,7 +5,8 @@ import msgspec
 from awaken.contracts.errors import InvalidRecord, RecordNotFound
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.store import DeleteStrategy
-from awaken.stores.rules.lineage import blank_thread, edited
+from awaken.stores.rules.head import blank_thread
+from awaken.stores.rules.lineage import edited
 
 from .tables import StoredThread, Tables
 

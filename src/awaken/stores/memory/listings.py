@@ -1,4 +1,4 @@
-"""Reading in pages and in order. Nothing here changes anything."""
+"""Listings in pages and in order. Nothing here changes anything."""
 
 from bisect import bisect_left, bisect_right
 from itertools import takewhile
@@ -26,7 +26,7 @@ from .tables import AppliedCommit, StoredThread, Tables
 
 
 def list_threads(tables: Tables, query: ThreadQuery) -> Page[Thread]:
-    """Threads that fit, most recently updated first, ties by id."""
+    """List matching threads, most recently updated first, ties by id."""
     found = [thread for thread in tables.threads.values() if _fits_thread(thread.shown, query)]
     found.sort(key=_recent_first)
     page = found[query.offset : query.offset + query.limit]
@@ -48,7 +48,7 @@ def _recent_first(thread: StoredThread) -> tuple[int, str]:
 
 
 def list_messages(thread: StoredThread, thread_id: str, query: MessageQuery) -> Page[MessageRecord]:
-    """Messages that fit, by their place in the thread."""
+    """List matching messages by their place in the thread."""
     first = max(query.after or 0, 0) + 1
     last = len(thread.messages)
     if query.before is not None:
@@ -68,7 +68,7 @@ def list_messages(thread: StoredThread, thread_id: str, query: MessageQuery) -> 
             thread.messages[seq - 1],
             thread_id=thread_id,
             seq=seq,
-            created_at=_committed_at(history, seq),
+            created_at=history[bisect_left(history, seq, key=_message_count)].committed_at,
         )
         for seq in page
     )
@@ -85,16 +85,12 @@ def _fits_message(thread: StoredThread, seq: int, query: MessageQuery) -> bool:
     return query.run_id is None or produced_by == query.run_id
 
 
-def _committed_at(history: list[AppliedCommit], seq: int) -> int:
-    return history[bisect_left(history, seq, key=_message_count)].committed_at
-
-
 def _message_count(applied: AppliedCommit) -> int:
     return applied.receipt.message_count
 
 
 def list_runs(tables: Tables, query: RunQuery) -> Page[RunRecord]:
-    """Runs that fit, oldest first, ties by id."""
+    """List matching runs, oldest first, ties by id."""
     runs = list(tables.runs.values())
     if query.thread_id is not None:
         thread = tables.threads.get(query.thread_id)
@@ -109,7 +105,7 @@ def list_runs(tables: Tables, query: RunQuery) -> Page[RunRecord]:
 
 
 def list_dispatches(tables: Tables, query: DispatchQuery) -> Page[RunDispatch]:
-    """Dispatches that fit, oldest first, ties by id."""
+    """List matching dispatches, oldest first, ties by id."""
     found = list(tables.dispatches.values())
     if query.thread_id is not None:
         thread = tables.threads.get(query.thread_id)
@@ -125,7 +121,7 @@ def list_dispatches(tables: Tables, query: DispatchQuery) -> Page[RunDispatch]:
 
 
 def list_events(thread: StoredThread, after: int, limit: int) -> tuple[LoggedEvent, ...]:
-    """Events with a sequence number above `after`, at most `limit` of them.
+    """List events with a sequence number above `after`, at most `limit` of them.
 
     Raises:
         CursorExpired: Events after that number were purged.

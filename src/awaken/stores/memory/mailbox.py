@@ -1,4 +1,4 @@
-"""The mailbox of the memory store: one method per promise of the port."""
+"""The mailbox of the memory store: one method for each method of the port."""
 
 from collections.abc import Callable, Collection
 
@@ -61,7 +61,7 @@ class MemoryMailbox:
         limit: int = 1,
         agents: Collection[str] | None = None,
     ) -> tuple[RunDispatch, ...]:
-        """Claim dispatches that are due, at most one of each thread that nobody has claimed."""
+        """Claim dispatches that are due, at most one for each unclaimed thread."""
         claimed: list[RunDispatch] = []
         for token in claim_tokens(claim_token, limit):
             dispatch = self._claims.claim_next(worker_id, token, lease_ms, agents)
@@ -108,7 +108,7 @@ class MemoryMailbox:
         return self._claims.put_back(thread, back)
 
     async def give_up_claim(self, thread_id: str, claim_token: str) -> RunDispatch | None:
-        """Give back a claim that a commit took; what is left to do is queued, not charged."""
+        """Give back a claim that a commit took; the rest is queued, and no attempt is charged."""
         thread = self._tables.threads.get(thread_id)
         check_holder(thread, thread_id, claim_token)
         assert thread is not None
@@ -119,21 +119,21 @@ class MemoryMailbox:
         return self._claims.go_on(thread, attempts=0)
 
     async def cancel_dispatch(self, dispatch_id: str) -> RunDispatch | None:
-        """Cancel a queued dispatch; None when there is none, or it is not queued any more."""
+        """Cancel a queued dispatch; returns None if it does not exist or is no longer queued."""
         dispatch = self._tables.dispatches.get(dispatch_id)
         if dispatch is None or dispatch.status is not DispatchStatus.QUEUED:
             return None
         return self._queues.drop(dispatch, DispatchStatus.CANCELLED)
 
     async def request_cancel(self, thread_id: str, cause: str, run_id: str | None = None) -> bool:
-        """Ask whoever executes a run of the thread to cancel it, now or after a crash."""
+        """Ask the worker that executes a run of the thread to cancel it, now or after a crash."""
         thread = self._tables.threads.get(thread_id)
         return thread is not None and self._claims.want_cancel(thread, cause, run_id)
 
     async def interrupt(
         self, thread_id: str, cause: str, then: RunDispatch | None = None
     ) -> Interruption:
-        """Raise the thread's epoch, drop what is queued, ask for a cancel, and queue `then`."""
+        """Raise the thread's epoch, drop its queue, request a cancel, and queue `then`."""
         if then is not None and then.thread_id != thread_id:
             problem = f"it does not belong to thread '{thread_id}'"
             raise InvalidRecord(what=f"Dispatch '{then.dispatch_id}'", problem=problem)
@@ -142,7 +142,7 @@ class MemoryMailbox:
             self._queues.check_run_id(then)
         tenant_id = None if then is None else then.request.tenant_id
         thread = self._queues.made_thread(thread_id, tenant_id)
-        # Sent again, it has done its work: it would drop what it queued the first time.
+        # A repeated interrupt has had its effect: it would drop what it queued the first time.
         dropped = () if is_again else self._claims.interrupt(thread, cause)
         if then is not None:
             self._queues.add(then)
@@ -190,7 +190,7 @@ class MemoryMailbox:
         return () if thread is None else self._queues.inputs(thread)
 
     async def count_queued(self) -> int:
-        """How many dispatches wait, in all threads."""
+        """Count the queued dispatches of all threads."""
         return self._tables.queued_count
 
     async def revive(self, dispatch_id: str, new_id: str) -> RunDispatch:
@@ -210,9 +210,9 @@ class MemoryMailbox:
         return expired_tickets(self._tables, self.clock.now_ms(), limit)
 
     async def purge(self, before_ms: int, limit: int = 1000) -> Purged:
-        """Remove what ended before a time; see `MailboxStore.purge`."""
+        """Remove records that ended before a time; see `MailboxStore.purge`."""
         return purge(self._tables, before_ms, limit)
 
     def lease_keeper(self) -> LeaseKeeper:
-        """A keeper that may be used in another thread."""
+        """Return a lease keeper that another operating-system thread may use."""
         return MemoryLeaseKeeper(self._tables, self._queues, self._claims)

@@ -1,4 +1,4 @@
-"""The outbox of the memory store: one method per promise of the port."""
+"""The outbox of the memory store: one method for each method of the port."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -10,7 +10,7 @@ from .tables import Tables
 
 
 class MemoryOutbox:
-    """The part of the store that keeps what commits ask for outside of their threads."""
+    """The part of the store that keeps the commands of commits for other threads and systems."""
 
     clock: Clock
     _tables: Tables
@@ -18,7 +18,7 @@ class MemoryOutbox:
     async def list_outbox(
         self, *, limit: int = 100, pause_max_ms: int = NO_PAUSE_MAX
     ) -> tuple[OutboxEntry, ...]:
-        """Return what is due to be sent, in the order it was committed."""
+        """Return the entries that are due, in the order of their commits."""
         now = self.clock.now_ms()
         last = now + pause_max_ms
         waiting = (it for _, it in self._tables.outbox.values() if not it.is_dead)
@@ -27,13 +27,13 @@ class MemoryOutbox:
     async def list_dead_outbox(
         self, thread_id: str | None = None, *, limit: int = 100
     ) -> tuple[OutboxEntry, ...]:
-        """Return what was given up, of one thread or of all, in the order it was committed."""
+        """Return the dead entries of one thread or of all, in the order of their commits."""
         kept = self._tables.outbox.values()
         dead = (it for owner, it in kept if it.is_dead and thread_id in (None, owner))
         return _first(dead, limit)
 
     async def save_outbox(self, entry: OutboxEntry) -> bool:
-        """Keep what became of an attempt; False when the entry is not there any more."""
+        """Store the result of an attempt; returns False if the entry no longer exists."""
         known = self._tables.outbox.get(entry.entry_id)
         if known is None:
             return False
@@ -41,7 +41,7 @@ class MemoryOutbox:
         return True
 
     async def delete_outbox(self, entry_ids: Sequence[str]) -> None:
-        """Forget entries that were sent; unknown ones are ignored."""
+        """Delete entries that were sent; unknown ids are ignored."""
         for entry_id in entry_ids:
             self._tables.outbox.pop(entry_id, None)
 

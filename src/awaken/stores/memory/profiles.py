@@ -1,4 +1,4 @@
-"""Profile entries in this process."""
+"""Profile entries in this process's memory."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +33,7 @@ class MemoryProfileStore:
     async def change_entry(
         self, owner: str, key: str, change: Callable[[Any], Any], *, now: int
     ) -> Any:
-        """Replace a value by what `change` makes of it, and return the new one.
+        """Replace a value by the result of `change`, and return the new value.
 
         Raises:
             InvalidRecord: The owner or the key is blank.

@@ -11,8 +11,8 @@ from awaken.contracts.runs.records import used_run_id
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, Release, RunDispatch
 from awaken.stores.rules import dispatches as rules
+from awaken.stores.rules.head import blank_thread
 from awaken.stores.rules.interrupts import is_stale
-from awaken.stores.rules.lineage import blank_thread
 
 from .tables import StoredThread, Tables
 from .turns import Turns
@@ -21,7 +21,7 @@ INPUT_MODES = (InputMode.STEER, InputMode.RESUME)
 
 
 class Queues:
-    """What is queued, over the tables of a store."""
+    """The queued dispatches in the tables of a store."""
 
     __slots__ = ("_arrived", "_clock", "_tables", "turns")
 
@@ -34,9 +34,9 @@ class Queues:
     # --- into the queue ---
 
     def check_all(self, dispatches: Iterable[RunDispatch], own: Thread) -> None:
-        """Judge what a commit to its `own` thread wants to queue; nothing is changed.
+        """Check the dispatches that a commit to its `own` thread queues; nothing is changed.
 
-        The backlog is not looked at: what a commit queues is owed, not asked for.
+        The backlog limit does not apply: a commit must be able to queue its dispatches.
 
         Raises:
             StorageError: As `MailboxStore.enqueue` lists them.
@@ -46,7 +46,7 @@ class Queues:
         for dispatch in dispatches:
             key = (dispatch.thread_id, dispatch.dedupe_key)
             known = self.known(dispatch)
-            # A thread that the commit makes belongs to whoever comes first.
+            # A thread that the commit creates belongs to the tenant of its first dispatch.
             owner = owners.setdefault(dispatch.thread_id, self._thread_of(dispatch))
             owner.check_tenant(dispatch.request.tenant_id)
             known = known or together.get(dispatch.dispatch_id)
@@ -57,7 +57,7 @@ class Queues:
             together[dispatch.dispatch_id] = together[key] = known or dispatch
 
     def known(self, dispatch: RunDispatch) -> RunDispatch | None:
-        """Return the dispatch that was queued for the same before, or None.
+        """Return the dispatch that was queued for the same request before, or None.
 
         Raises:
             StorageError: As `MailboxStore.enqueue` lists them.
@@ -71,10 +71,10 @@ class Queues:
         return None if known is None else rules.same_again(known, dispatch)
 
     def check_run_id(self, dispatch: RunDispatch) -> None:
-        """Refuse a new dispatch that asks for a run id which is used.
+        """Check that the run id which a new dispatch asks for is unused.
 
         Raises:
-            InvalidResume: A run or another dispatch has it.
+            InvalidResume: A run or another dispatch has the id.
         """
         run_id = dispatch.run_id
         is_used = run_id in self._tables.runs or run_id in self._tables.run_dispatches
@@ -82,7 +82,7 @@ class Queues:
             raise used_run_id(run_id)
 
     def add(self, dispatch: RunDispatch) -> RunDispatch:
-        """Queue a dispatch that was judged, unless it is there; its thread is made if needed."""
+        """Queue a checked dispatch, unless it is queued already; creates its thread if needed."""
         known = self.known(dispatch)
         if known is not None:
             return known
@@ -99,7 +99,7 @@ class Queues:
         return fresh
 
     def made_thread(self, thread_id: str, tenant_id: str | None) -> StoredThread:
-        """Return a thread, which is made if there is none.
+        """Return a thread; creates it if it does not exist.
 
         Raises:
             InvalidRecord: The id is blank.
@@ -111,7 +111,7 @@ class Queues:
         return thread
 
     def _thread_of(self, dispatch: RunDispatch) -> Thread:
-        """The dispatch's thread as it is, or as the dispatch would make it."""
+        """Return the dispatch's thread as it is, or as the dispatch would create it."""
         thread = self._tables.threads.get(dispatch.thread_id)
         if thread is not None:
             return thread.shown
@@ -130,7 +130,7 @@ class Queues:
     # --- out of the queue ---
 
     def pull(self, thread: StoredThread, dispatch: RunDispatch) -> None:
-        """Take a dispatch out of its queue, as what it has become."""
+        """Take a dispatch out of its queue and store it with its new status."""
         dispatch_id = dispatch.dispatch_id
         entry = (dispatch.priority, self._tables.arrivals[dispatch_id], dispatch_id)
         del thread.queue[bisect_left(thread.queue, entry)]
@@ -146,13 +146,13 @@ class Queues:
             self.pull(self._tables.threads[old.thread_id], taken)
 
     def drop(self, dispatch: RunDispatch, status: DispatchStatus) -> RunDispatch:
-        """End a queued dispatch that nobody will execute."""
+        """End a queued dispatch that will not be executed."""
         dropped = rules.ended(dispatch, Release(status=status), self._clock.now_ms())
         self.pull(self._tables.threads[dispatch.thread_id], dropped)
         return dropped
 
     def inputs(self, thread: StoredThread) -> tuple[RunDispatch, ...]:
-        """What a run that executes may take in now; may be asked from another thread."""
+        """List the input that an executing run may take in now; other OS threads may call this."""
         now = self._clock.now_ms()
         found = [self._tables.dispatches.get(entry[2]) for entry in tuple(thread.queue)]
         return tuple(

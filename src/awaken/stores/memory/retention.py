@@ -1,4 +1,4 @@
-"""What is kept how long: tickets with a deadline, and old records that are purged."""
+"""Tickets whose deadline has passed, and the purge of old records."""
 
 from itertools import islice
 
@@ -12,7 +12,7 @@ from .tables import StoredThread, Tables
 
 
 def expired_tickets(tables: Tables, now: int, limit: int) -> tuple[Ticket, ...]:
-    """Open tickets whose deadline has passed, oldest deadline first, ties by id."""
+    """List open tickets whose deadline has passed, oldest deadline first, ties by id."""
     found = [
         (ticket.expires_at, ticket.ticket_id, ticket)
         for ticket in tables.open_tickets.values()
@@ -22,7 +22,7 @@ def expired_tickets(tables: Tables, now: int, limit: int) -> tuple[Ticket, ...]:
 
 
 def purge(tables: Tables, before_ms: int, limit: int) -> Purged:
-    """Remove what ended before a time; see `MailboxStore.purge`."""
+    """Remove records that ended before a time; see `MailboxStore.purge`."""
     return Purged(
         dispatches=_purge_dispatches(tables, before_ms, limit),
         runs=_purge_runs(tables, before_ms, limit),
@@ -74,7 +74,7 @@ def _purge_tickets(tables: Tables, thread: StoredThread, run_ids: set[str]) -> N
 
 
 def _purge_events(tables: Tables, before_ms: int, limit: int) -> int:
-    """Remove from the oldest on, so that what is left has no gap."""
+    """Remove the oldest events first, so that the rest has no gap."""
     removed = 0
     for thread in tables.threads.values():
         if removed >= limit:

@@ -1,9 +1,8 @@
-"""The memory store: one method per promise of the ports, each told in its own module."""
+"""The memory store: one method for each method of the ports; other modules do the work."""
 
 from awaken.contracts.clock import Clock, SystemClock
 from awaken.contracts.events import LoggedEvent
-from awaken.contracts.messages.message import MessageRecord
-from awaken.contracts.messages.transcript import Transcript
+from awaken.contracts.messages.message import MessageRecord, Transcript
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.queries import MessageQuery, Page, RunQuery, ThreadQuery, page_of
@@ -26,11 +25,11 @@ from .ticket_port import MemoryTickets
 
 
 class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets):
-    """A `Store` in this process; what it holds lives as long as this object.
+    """A `Store` in this process's memory; its contents live as long as this object.
 
     Use it from one event loop. No method suspends, so every call is atomic to every other task
-    and a cancelled task never leaves half a write. Values are kept as they are given, not
-    copied: they are frozen, and the JSON inside them must not be changed afterwards.
+    and a cancelled task never leaves half a write. Values are stored without a copy: they are
+    frozen, and the caller must not change the JSON inside them afterwards.
     """
 
     def __init__(
@@ -44,13 +43,13 @@ class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets):
         """Do nothing: the store is always ready."""
 
     async def close(self) -> None:
-        """Do nothing: what was committed stays readable."""
+        """Do nothing: committed data stays readable."""
 
     async def check_writable(self) -> None:
-        """Do nothing: what has a process can write to it."""
+        """Do nothing: memory can always be written."""
 
     async def checkout(self, thread_id: str) -> Checkout | None:
-        """Read everything a run needs in one consistent view; None for an unknown thread."""
+        """Read everything that a run needs in one consistent view; None for an unknown thread."""
         thread = self._tables.threads.get(thread_id)
         if thread is None:
             return None
@@ -68,7 +67,7 @@ class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets):
     async def commit(self, commit: Commit) -> CommitReceipt:
         """Apply a commit whole, or raise and change nothing; see `CommitStore.commit`.
 
-        A retry of any but the thread's last commit is compared by its expected version only.
+        A retry of an older commit than the thread's last is compared by its version only.
         """
         return apply_commit(self._tables, self._queues, self._claims, commit)
 
@@ -80,7 +79,7 @@ class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets):
     async def save_checkpoint(
         self, checkpoint: StreamCheckpoint, fencing_token: str | None = None
     ) -> None:
-        """Keep what was streamed so far; of a run that is not open, nothing is kept."""
+        """Store the answer streamed so far; does nothing if the run is not open."""
         thread = self._tables.threads.get(checkpoint.thread_id)
         check_holder(thread, checkpoint.thread_id, fencing_token)
         open_run = None if thread is None else thread.open_run
@@ -88,7 +87,7 @@ class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets):
             self._tables.checkpoints[checkpoint.run_id] = checkpoint
 
     async def find_checkpoint(self, run_id: str) -> StreamCheckpoint | None:
-        """Return the checkpoint of a turn that was not finished, or None."""
+        """Return the checkpoint of an unfinished turn, or None."""
         return self._tables.checkpoints.get(run_id)
 
     async def list_tool_records(self, run_id: str) -> tuple[ToolRecord, ...]:
@@ -107,7 +106,7 @@ class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets):
     async def delete_thread(
         self, thread_id: str, strategy: DeleteStrategy = DeleteStrategy.DETACH
     ) -> None:
-        """Delete a thread and everything of it."""
+        """Delete a thread and all its records."""
         delete_thread(self._tables, thread_id, strategy)
 
     async def list_threads(self, query: ThreadQuery) -> Page[Thread]:

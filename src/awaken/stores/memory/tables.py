@@ -1,8 +1,8 @@
-"""What the memory store keeps, and nothing about when it may change.
+"""The records of the memory store; the rules for changing them are elsewhere.
 
-Per-commit data is appended, never copied: history that readers want in another form (a `Thread`,
-a `LoggedEvent`, a `MessageRecord`) is built when they ask for it. Few containers per thread hold
-other containers, so that the garbage collector has little to look at in a store of many threads.
+Data of a commit is appended, never copied: another form of it (a `Thread`, a `LoggedEvent`, a
+`MessageRecord`) is built when a reader asks for it. Few containers of a thread hold other
+containers, so that the garbage collector has little to scan in a store of many threads.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,7 +35,7 @@ class AppliedCommit(Record, frozen=True, kw_only=True):
 
 
 class StoredLease:
-    """How long a claim lasts. A keeper may move it from another thread, so it is never copied."""
+    """How long a claim lasts. Another OS thread may extend it, so it is never copied."""
 
     __slots__ = ("shown_until", "thread_id", "token", "until")
 
@@ -45,11 +45,11 @@ class StoredLease:
         self.until = 0
         """When the claim may be taken back, by the monotonic clock."""
         self.shown_until = 0
-        """The same, as people read it, by the wall clock."""
+        """The same by the wall clock, for people to read."""
 
 
 class StoredThread(ThreadHead):
-    """One thread and everything of it."""
+    """One thread with all its records."""
 
     __slots__ = (
         "applied",
@@ -72,7 +72,7 @@ class StoredThread(ThreadHead):
         super().__init__(shown)
         self.messages: list[Message] = []
         self.message_ids: set[str] = set()
-        """The ids that could be sent again; those that runs made are fresh."""
+        """The ids that a client could send again; ids that runs make are always new."""
         self.state: dict[str, StoredValue] = {}
         self.events: list[AgentEvent] = []
         """The events after `purged_seq`."""
@@ -80,18 +80,18 @@ class StoredThread(ThreadHead):
         """Events up to this number were purged."""
         self.run_ids: tuple[str, ...] = ()
         self.run_state: dict[str, StoredValue] = {}
-        """Run-scoped keys of the open run; gone when it ends."""
+        """Run-scoped keys of the open run; cleared when it ends."""
         self.ticket_ids: tuple[str, ...] = ()
         self.applied: dict[str, AppliedCommit] = {}
-        """Every commit by its id, in the order of the versions they made."""
+        """Every commit by its id, in the order of versions."""
         self.last_commit: Commit | None = None
-        """Kept whole, to compare a retry with."""
+        """Kept whole, so that a retry can be compared with it."""
         self.lease: StoredLease | None = None
-        """Of the claim; present exactly while there is one."""
+        """The lease of the claim; None exactly when there is no claim."""
         self.served_at = 0
         """When the thread last had its turn."""
         self.queue: list[tuple[int, int, str]] = []
-        """Its queued dispatches in their order: priority, number of arrival, id."""
+        """The queued dispatches in order: priority, number of arrival, id."""
         self.dispatch_ids: tuple[str, ...] = ()
 
     def receipt(self, commit_id: str) -> CommitReceipt | None:
@@ -100,10 +100,10 @@ class StoredThread(ThreadHead):
         return None if applied is None else applied.receipt
 
     def receipt_again(self, commit: Commit) -> CommitReceipt:
-        """Answer a commit whose id was applied before.
+        """Return the receipt of a commit whose id was applied before.
 
-        The contents of the last commit are compared whole; of an older one only the version it
-        expected is left to compare, so that memory per commit stays small.
+        The last commit is compared as a whole. Of an older commit only the expected version is
+        compared, so that a commit costs little memory.
 
         Raises:
             IdempotencyConflict: The id was used for other contents.
@@ -119,7 +119,7 @@ class StoredThread(ThreadHead):
 
 
 class Tables:
-    """All threads, and what must be found without knowing the thread."""
+    """All threads, and the records that must be found without knowing the thread."""
 
     __slots__ = (
         "arrivals",
@@ -145,11 +145,11 @@ class Tables:
         self.tool_records: dict[str, dict[tuple[int, str], ToolRecord]] = {}
         """By run, then by step and call id: some models use the same call ids in every step."""
         self.outbox: dict[str, tuple[str, OutboxEntry]] = {}
-        """By entry id, with the thread that it came from."""
+        """By entry id, with the thread whose commit wrote it."""
         self.checkpoints: dict[str, StreamCheckpoint] = {}
         self.dispatches: dict[str, RunDispatch] = {}
         self.arrivals: dict[str, int] = {}
-        """The place of each dispatch in the order they came."""
+        """The number of arrival of each dispatch."""
         self.dedupe_keys: dict[tuple[str, str], str] = {}
         """The dispatch of each thread's dedupe key."""
         self.run_dispatches: dict[str, tuple[str, ...]] = {}
@@ -172,20 +172,22 @@ class Tables:
 
     def is_sent_elsewhere(self, run: RunRecord) -> bool:
         """Whether a dispatch on another thread than the run's names the run."""
-        named = self.run_dispatches.get(run.run_id, ())
-        return any(self.dispatches[id_].thread_id != run.thread_id for id_ in named)
+        for dispatch_id in self.run_dispatches.get(run.run_id, ()):
+            if self.dispatches[dispatch_id].thread_id != run.thread_id:
+                return True
+        return False
 
     def parents(self) -> Mapping[str, str | None]:
-        """The parent of each thread."""
+        """Return the parent of each thread."""
         return _Parents(self.threads)
 
     def has_messages(self, thread_id: str, ids: Iterable[str]) -> bool:
-        """Whether the thread has a message of one of these ids."""
+        """Whether the thread has a message with one of these ids."""
         thread = self.threads.get(thread_id)
         return thread is not None and not thread.message_ids.isdisjoint(ids)
 
     def remove(self, thread_id: str) -> None:
-        """Forget a thread and everything of it."""
+        """Remove a thread and all its records."""
         thread = self.threads.pop(thread_id)
         for run_id in thread.run_ids:
             self.runs.pop(run_id, None)
@@ -199,14 +201,14 @@ class Tables:
             self.leases.pop(thread.lease.token, None)
         for dispatch_id in thread.dispatch_ids:
             self.forget_dispatch(self.dispatches[dispatch_id])
-        # What was promised to others and not given up is still sent.
+        # Entries that are still to be sent to others stay.
         owned = [(id_, it) for id_, (owner, it) in self.outbox.items() if owner == thread_id]
         for entry_id, entry in owned:
             if entry.is_dead:
                 del self.outbox[entry_id]
 
     def forget_dispatch(self, dispatch: RunDispatch) -> None:
-        """Forget a dispatch that is in no queue any more; its thread still lists its id."""
+        """Remove a dispatch that is no longer queued; its thread still lists its id."""
         dispatch_id = dispatch.dispatch_id
         del self.dispatches[dispatch_id], self.arrivals[dispatch_id]
         if dispatch.dedupe_key is not None:
@@ -227,7 +229,7 @@ class Tables:
 
 
 class _Parents(Mapping[str, str | None]):
-    """The parents of all threads, read where they are."""
+    """The parents of all threads, read from the threads themselves."""
 
     __slots__ = ("_threads",)
 

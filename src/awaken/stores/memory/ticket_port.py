@@ -1,17 +1,19 @@
-"""The tickets of the memory store: one method per promise of the port."""
+"""The tickets of the memory store: one method for each method of the port."""
 
 from collections.abc import Sequence
 
+from awaken.contracts.errors import UnknownTicket
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
+from awaken.stores.rules.tickets import decided_tickets, live_after
 
-from .decisions import decide
+from .commits import apply_ticket
 from .queues import Queues
-from .tables import Tables
+from .tables import StoredThread, Tables
 
 
 class MemoryTickets:
-    """The part of the store that keeps suspended calls and what was decided on them."""
+    """The part of the store that keeps suspended calls and the decisions on them."""
 
     _tables: Tables
     _queues: Queues
@@ -37,8 +39,19 @@ class MemoryTickets:
         decisions: Sequence[tuple[str, ToolCallResume]],
         then: RunDispatch | None = None,
     ) -> RunDispatch | None:
-        """Write decisions to tickets, all or none; see `RunStore.decide`."""
-        return decide(self._tables, self._queues, (thread_id, run_id), decisions, then)
+        """Write decisions to tickets, all or none; see `RunStore.decide`.
+
+        A decision is written to the ticket itself, whether or not its thread is claimed.
+        """
+        tables, thread = self._tables, self._tables.threads.get(thread_id)
+        if thread is None:
+            raise UnknownTicket(ticket_id=decisions[0][0])
+        sent = _list_sent(tables, thread)
+        decided = decided_tickets(thread, tables.tickets, run_id, decisions, sent)
+        for ticket in decided:
+            apply_ticket(tables, thread, ticket)
+        live_after(thread, decided, thread.open_run)
+        return self._queues.add(then) if decided and then is not None else None
 
     async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
         """Return all tickets of a run, oldest first."""
@@ -47,3 +60,11 @@ class MemoryTickets:
         known = [self._tables.tickets[ticket_id] for ticket_id in ids]
         found = [ticket for ticket in known if ticket.run_id == run_id]
         return tuple(sorted(found, key=lambda ticket: (ticket.created_at, ticket.ticket_id)))
+
+
+def _list_sent(tables: Tables, thread: StoredThread) -> list[RunDispatch]:
+    """List the queued dispatches of a thread and the one that is executed there."""
+    ids = [entry[2] for entry in thread.queue]
+    if thread.claim is not None and thread.claim.dispatch_id is not None:
+        ids.append(thread.claim.dispatch_id)
+    return [tables.dispatches[dispatch_id] for dispatch_id in ids]

@@ -1,4 +1,4 @@
-"""Whose turn it is: the best priority, then the longest wait since being queued or served."""
+"""The order of threads: best priority first, then the longest wait since queued or served."""
 
 from collections.abc import Collection
 from heapq import heappop, heappush
@@ -12,10 +12,9 @@ Entry = tuple[int, int, str]
 
 
 class Turns:
-    """Threads that could be claimed, in order, found without looking at all of them.
+    """Threads that can be claimed, in order, found without a scan of all threads.
 
-    An entry is never changed or removed: one that does not tell how its thread stands any more
-    is passed over when its turn comes.
+    An entry is never changed or removed: an outdated entry is skipped when it is reached.
     """
 
     __slots__ = ("_later", "_ready", "_tables")
@@ -28,7 +27,7 @@ class Turns:
         """By the time when the first dispatch is due."""
 
     def offer(self, thread: StoredThread, now: int) -> None:
-        """Take note of a thread that was queued to, or whose claim ended."""
+        """Add a thread that has a new dispatch, or whose claim has ended."""
         entry = None if thread.claim is not None else self.find_first(thread)
         if entry is None:
             return
@@ -39,25 +38,25 @@ class Turns:
             heappush(self._ready, self._place(thread, entry))
 
     def find_first(self, thread: StoredThread) -> Entry | None:
-        """The place of the dispatch that is first in its thread; what a run holds is passed."""
+        """Return the first dispatch of a thread that its open run does not hold back."""
         for entry in thread.queue:
             if not self._tables.dispatches[entry[2]].is_held_by(thread.open_run):
                 return entry
         return None
 
     def next(self, now: int, agents: Collection[str] | None = None) -> StoredThread | None:
-        """Return the thread whose turn it is, or None if nothing is due for one of the agents."""
+        """Return the next thread, or None if nothing is due for one of the agents."""
         passed: list[StoredThread] = []
-        found = self._due(now)
+        found = self._take_due(now)
         while found is not None and not self._is_for(found, agents):
             passed.append(found)
-            found = self._due(now)
+            found = self._take_due(now)
         for thread in passed:
             self.offer(thread, now)
         return found
 
     def look_again(self, now: int) -> None:
-        """Offer again what waits for its time: the clock may have been set back."""
+        """Offer again all threads that wait for a time: the clock may have been set back."""
         waiting, self._later = self._later, []
         for _, thread_id in waiting:
             thread = self._tables.threads.get(thread_id)
@@ -72,7 +71,7 @@ class Turns:
         wanted = rules.agent_of(thread, self._tables.dispatches[entry[2]])
         return wanted is None or wanted in agents
 
-    def _due(self, now: int) -> StoredThread | None:
+    def _take_due(self, now: int) -> StoredThread | None:
         threads = self._tables.threads
         while self._later and self._later[0][0] <= now:
             thread = threads.get(heappop(self._later)[1])

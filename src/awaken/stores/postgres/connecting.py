@@ -1,4 +1,4 @@
-"""One connection: how it is made, and what is set on it."""
+"""One connection: how it is opened and configured."""
 
 import asyncio
 from typing import TypeAlias
@@ -13,12 +13,12 @@ from .server import PostgresServer
 Connection: TypeAlias = asyncpg.Connection
 
 IDLE_MS = 5_000
-"""How long a process that was stopped inside of a transaction may hold what others wait for."""
+"""How long a process that is stopped inside a transaction may hold its locks."""
 _CLOSE_S = 1.0
 _SLACK_S = 1.0
-"""The server gives up by itself first, so that its answer says why."""
+"""Added to the client's timeout, so that the server gives up first and says why."""
 
-# A server that is told not to wait for its disk would take back what was acknowledged.
+# With asynchronous commits a crash of the server would lose acknowledged data.
 _SETTINGS = """
 SET search_path = {schema};
 SET default_transaction_isolation = 'read committed';
@@ -34,7 +34,7 @@ async def connected(server: PostgresServer) -> Connection:
 
     Raises:
         StoreUnavailable: The server did not answer, or refused.
-        InvalidInput: The URL asks for something that the driver does not know.
+        InvalidInput: The driver cannot read the URL.
     """
     connection: Connection | None = None
     try:
@@ -56,7 +56,7 @@ async def connected(server: PostgresServer) -> Connection:
         if connection is not None:
             connection.terminate()
         if isinstance(error, ValueError | asyncpg.ClientConfigurationError):
-            # Not chained: its text may be a piece of the password.
+            # Not chained: its text may contain a part of the password.
             problem = "the driver cannot read it; encode special characters"
             raise InvalidInput(what=f"the URL of {server.name}", problem=problem) from None
         if isinstance(error, TimeoutError):
@@ -69,7 +69,7 @@ async def connected(server: PostgresServer) -> Connection:
 
 
 async def close(connection: Connection) -> None:
-    """Say goodbye, bounded in time; one that is broken is dropped."""
+    """Close a connection, bounded in time; a broken one is dropped."""
     try:
         await connection.close(timeout=_CLOSE_S)
     except DRIVER_ERRORS:

@@ -1,4 +1,4 @@
-"""The Postgres database: transactions over a pool that outlives restarts of the server."""
+"""The Postgres database: transactions over a pool that survives restarts of the server."""
 
 import asyncio
 import math
@@ -19,7 +19,7 @@ from .session import PostgresSession
 T = TypeVar("T")
 
 ATTEMPTS = 6
-"""How often work is tried that lost against other transactions."""
+"""How often work is tried if it conflicts with other transactions."""
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
@@ -28,8 +28,8 @@ _WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 class PostgresDatabase:
     """A `Database` on a Postgres server.
 
-    A task that is cancelled while it waits gives its connection up: the server undoes what was
-    not committed. A commit whose reply did not come is never sent again.
+    If a task is cancelled while it waits, its connection is dropped and the server rolls back
+    what was not committed. A commit whose reply is missing is never sent again.
     """
 
     def __init__(self, server: PostgresServer, pool_size: int) -> None:
@@ -40,7 +40,7 @@ class PostgresDatabase:
         self._size = pool_size
         self._pool: Pool | None = None
         self._written_at = -math.inf
-        """When the latest write became durable, by the loop's clock."""
+        """When the latest write became durable, by the clock of the event loop."""
         self._opening = asyncio.Lock()
 
     async def open(self) -> None:
@@ -63,7 +63,7 @@ class PostgresDatabase:
             await pool.close()
 
     def since_write_ms(self) -> float:
-        """How long ago the latest write became durable; infinite before the first."""
+        """Return how long ago the latest write became durable; infinite before the first."""
         return (asyncio.get_running_loop().time() - self._written_at) * 1000
 
     async def read(self, work: Work[T]) -> T:
@@ -74,17 +74,17 @@ class PostgresDatabase:
         """Run work and make it durable before returning; an exception undoes all of it.
 
         Raises:
-            StoreUnavailable: The server did not answer. If it happened while it committed, the
-                text says that the outcome is unknown.
+            StoreUnavailable: The server did not answer. If the connection was lost during the
+                commit, the message says that the outcome is unknown.
         """
         return await self._run(work, is_write=True)
 
     def lease_keeper(self) -> LeaseKeeper:
-        """A new keeper with its own connection."""
+        """Return a new lease keeper with its own connection."""
         return PostgresLeaseKeeper(self._server)
 
     async def _run(self, work: Work[T], *, is_write: bool) -> T:
-        """Try work until it does not lose against others; each attempt begins from nothing."""
+        """Run work again if it conflicts with others; each attempt is a new transaction."""
         left = ATTEMPTS
         while True:
             left -= 1
@@ -98,16 +98,16 @@ class PostgresDatabase:
         pool = self._pool
         if pool is None:
             raise StoreUnavailable(store=self.name, problem="it is not open")
-        connection = await self._begun(pool, _WRITE if is_write else _READ)
+        connection = await self._open_transaction(pool, _WRITE if is_write else _READ)
         is_sound = False
         try:
             try:
                 session = PostgresSession(connection)
                 result = await work(session)
             except Exception as error:
-                is_sound = not is_broken(error) and await _rolled_back(connection)
+                is_sound = not is_broken(error) and await _roll_back(connection)
                 if is_read_only(error):
-                    # A server that was the first and is not any more keeps its connections.
+                    # A primary that has become a standby keeps its connections open.
                     is_sound = False
                     pool.discard_idle()
                 raise
@@ -115,21 +115,21 @@ class PostgresDatabase:
                 await self._commit(connection)
                 if session.has_written:
                     self._written_at = asyncio.get_running_loop().time()
-            # What was read is known already, whatever becomes of the connection.
-            is_sound = is_write or await _rolled_back(connection)
+            # The result of a read is complete, whatever happens to the connection now.
+            is_sound = is_write or await _roll_back(connection)
             return result
         finally:
-            # Not sound is also what a cancelled task leaves behind.
+            # A cancelled task also leaves an unsound connection.
             if is_sound:
                 pool.release(connection)
             else:
                 pool.discard(connection)
 
-    async def _begun(self, pool: Pool, begin: str) -> Connection:
-        """A connection inside a new transaction.
+    async def _open_transaction(self, pool: Pool, begin: str) -> Connection:
+        """Take a connection and begin a transaction on it.
 
-        The first one may have died while it was idle. As nothing was done on it, another one is
-        taken; then the rest that is idle has most likely died with it.
+        The first connection may have died while it was idle. Nothing was done on it, so another
+        one is taken; the other idle connections have most likely died too and are dropped.
         """
         connection = await pool.acquire()
         try:
@@ -152,7 +152,7 @@ class PostgresDatabase:
         except DRIVER_ERRORS as error:
             if not is_broken(error):
                 raise
-            problem = "it was lost while it committed; whether that was applied is unknown"
+            problem = "the connection was lost during a commit; whether it was applied is unknown"
             raise StoreUnavailable(store=self.name, problem=problem) from error
         if status != "COMMIT":
             raise StoreUnavailable(store=self.name, problem="it rolled the transaction back")
@@ -170,7 +170,7 @@ class PostgresDatabase:
         pool.release(connection)
 
 
-async def _rolled_back(connection: Connection) -> bool:
+async def _roll_back(connection: Connection) -> bool:
     try:
         await connection.execute("ROLLBACK")
     except DRIVER_ERRORS:

@@ -1,4 +1,4 @@
-"""What the driver's errors mean to whoever uses the store."""
+"""The translation of the driver's errors into storage errors."""
 
 import asyncpg
 
@@ -19,7 +19,7 @@ DRIVER_ERRORS = (
 """Everything that the driver raises; a timeout is an `OSError`."""
 
 _ROLLED_BACK = frozenset({"40001", "40P01", "23505"})
-"""Lost against another transaction: a serialization failure, a deadlock, an id used first."""
+"""Conflicts with another transaction: serialization failure, deadlock, duplicate id."""
 
 _FULL = frozenset({"53100", "53200"})
 _CORRUPT = frozenset({"XX001", "XX002"})
@@ -28,12 +28,12 @@ _UNFIT = frozenset({"22021", "54000"})
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the transaction was rolled back for certain, and may be tried again at once."""
+    """Whether the transaction was certainly rolled back and may be tried again at once."""
     return isinstance(error, asyncpg.InvalidCachedStatementError) or code_of(error) in _ROLLED_BACK
 
 
 def is_broken(error: BaseException) -> bool:
-    """Whether the connection is lost, or in a state that nobody knows."""
+    """Whether the connection is lost or in an unknown state."""
     if isinstance(error, asyncpg.DataError):
         return False
     return isinstance(error, OSError | asyncpg.InterfaceError | asyncpg.InternalClientError) or (
@@ -42,17 +42,17 @@ def is_broken(error: BaseException) -> bool:
 
 
 def is_read_only(error: BaseException) -> bool:
-    """Whether the server lets nobody write over this connection: it may be a standby by now."""
+    """Whether the server refuses writes on this connection: it may be a standby by now."""
     return code_of(error) == "25006"
 
 
 def code_of(error: BaseException) -> str:
-    """The server's code of an error; blank if it was not the server who refused."""
+    """Return the server's code of an error; blank if the error is not from the server."""
     return getattr(error, "sqlstate", None) or ""
 
 
 def named_error(error: BaseException, store: str) -> StorageError:
-    """The error for whoever uses the store; its text never has the password."""
+    """Return the `StorageError` for an error of the driver; it never contains the password."""
     code = code_of(error)
     problem = str(error) or type(error).__name__
     if code in _FULL:

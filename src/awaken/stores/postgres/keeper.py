@@ -1,4 +1,4 @@
-"""Keeps leases alive from a thread of its own, which has an event loop of its own."""
+"""Keeps leases alive from a separate operating-system thread with its own event loop."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from .server import PostgresServer
 from .session import PostgresSession
 
 LOCK_MS = 500
-"""How long a thread that is being written to is waited for."""
+"""How long to wait for a thread whose row another transaction has locked."""
 
 
 class PostgresLeaseKeeper:
-    """A `LeaseKeeper` with its own connection, made when it is first used."""
+    """A `LeaseKeeper` with its own connection, opened on first use."""
 
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
@@ -26,9 +26,9 @@ class PostgresLeaseKeeper:
         self._connection: Connection | None = None
 
     def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
-        """Extend the leases that are still held, and say what each holder should know.
+        """Extend the leases that are still held, and report to each holder what has changed.
 
-        Takes hardly longer than a lease lasts: a later answer is of no use.
+        Takes hardly longer than a lease lasts: a later answer is useless.
         """
         if self._runner is None:
             self._runner = asyncio.Runner()
@@ -52,29 +52,31 @@ class PostgresLeaseKeeper:
         limit_ms = min(server.command_timeout_ms, max(lease_ms, server.connect_timeout_ms))
         async with asyncio.timeout(limit_ms / 1000):
             try:
-                return await self._extended(tokens, lease_ms)
+                return await self._extend_connected(tokens, lease_ms)
             except DRIVER_ERRORS as error:
                 if not is_broken(error):
                     raise
-                # It may have died since the last time, and to extend a lease twice does no harm.
-                return await self._extended(tokens, lease_ms)
+                # It may have died since the last call; extending a lease twice is harmless.
+                return await self._extend_connected(tokens, lease_ms)
 
-    async def _extended(self, tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
+    async def _extend_connected(
+        self, tokens: Sequence[str], lease_ms: int
+    ) -> tuple[LeaseNews, ...]:
         if self._connection is None:
             self._connection = await connected(self._server)
             await self._connection.execute(f"SET lock_timeout = {LOCK_MS}")
         try:
-            return await _extended(self._connection, tokens, lease_ms)
+            return await _extend_each(self._connection, tokens, lease_ms)
         except BaseException:
             self._connection.terminate()
             self._connection = None
             raise
 
 
-async def _extended(
+async def _extend_each(
     connection: Connection, tokens: Sequence[str], lease_ms: int
 ) -> tuple[LeaseNews, ...]:
-    """Extend leases one by one; one whose thread somebody has locked costs no other its lease."""
+    """Extend leases one by one, so that one locked thread does not cost the others theirs."""
     session = PostgresSession(connection)
     now = await session.now()
     news = []
@@ -82,14 +84,14 @@ async def _extended(
         try:
             await session.run("extend_lease", token, now.lease_ms + lease_ms)
         except asyncpg.LockNotAvailableError:
-            # Not known: it is left out, and tried again with the next beat.
+            # Unknown: left out of the answer, and tried again with the next heartbeat.
             continue
-        # Asked afterwards: a lease that is still held now was extended.
-        news.append(await _news(session, token, now))
+        # Read afterwards: a lease that is still held now was extended.
+        news.append(await _read_lease(session, token, now))
     return tuple(news)
 
 
-async def _news(session: PostgresSession, token: str, now: Moment) -> LeaseNews:
+async def _read_lease(session: PostgresSession, token: str, now: Moment) -> LeaseNews:
     row = await session.one("find_lease", token, now.wall_ms)
     if row is None:
         return LeaseNews(claim_token=token, is_held=False)

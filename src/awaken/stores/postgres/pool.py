@@ -1,4 +1,4 @@
-"""A bounded number of connections. One that saw trouble is never used again."""
+"""A bounded pool of connections. A connection is never used again after an error."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from .server import PostgresServer
 
 
 class Pool:
-    """Connections of one event loop; those that were used last are used first."""
+    """The connections of one event loop; the most recently used is taken first."""
 
     def __init__(self, server: PostgresServer, size: int) -> None:
         self._server = server
@@ -19,7 +19,7 @@ class Pool:
         self._is_closed = False
 
     async def acquire(self) -> Connection:
-        """Take a connection, and give it back with `release` or `discard`.
+        """Take a connection; the caller must give it back with `release` or `discard`.
 
         Raises:
             StoreUnavailable: All were busy for too long, or the server cannot be reached.
@@ -37,12 +37,12 @@ class Pool:
         self._slots.release()
 
     def discard(self, connection: Connection) -> None:
-        """Give back a connection that must not be used again; the server undoes what is open."""
+        """Give back a connection that must not be used again; the server rolls it back."""
         connection.terminate()
         self._slots.release()
 
     def discard_idle(self) -> None:
-        """Drop what is idle, because one of them turned out to be broken."""
+        """Drop all idle connections, because one of them turned out to be broken."""
         while self._idle:
             self._idle.pop().terminate()
 

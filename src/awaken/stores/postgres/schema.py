@@ -1,4 +1,4 @@
-"""The schema: numbered migrations, each applied once, however many processes start at a time."""
+"""The schema: numbered migrations, each applied once, however many processes start at once."""
 
 from awaken.contracts.errors import StoreTooNew
 from awaken.stores.sql import tenant_ids
@@ -12,9 +12,9 @@ _VERSION = "schema_version"
 
 
 async def prepare(connection: Connection, server: PostgresServer) -> None:
-    """Bring the schema up to date; nothing is written when it is.
+    """Bring the schema up to date; writes nothing if it is.
 
-    A connection on which this fails must be dropped: it may still have the lock.
+    If this fails the caller must drop the connection: it may still hold the lock.
 
     Raises:
         StoreTooNew: A newer version of awaken wrote the database.
@@ -22,7 +22,7 @@ async def prepare(connection: Connection, server: PostgresServer) -> None:
     found, known = await schema_version(connection, server)
     if found == known:
         return
-    # Taken before the transaction begins, so that it sees everything that others did before.
+    # Taken before the transaction begins, so that it sees the migrations of other processes.
     await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
     await _migrate(connection, server)
     await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
@@ -48,7 +48,7 @@ async def _migrate(connection: Connection, server: PostgresServer) -> None:
 
 
 async def schema_version(connection: Connection, server: PostgresServer) -> tuple[int, int]:
-    """The schema of the database, and the newest that this version knows; 0 is none at all."""
+    """Return the schema of the database, 0 if it has none, and the newest known one."""
     known = len(migrations(__package__))
     if await connection.fetchval("SELECT to_regclass($1)::text", f"{server.schema}.facts") is None:
         return 0, known

@@ -1,4 +1,4 @@
-"""Where a database is, what it is called in errors, and how long it may take to answer."""
+"""The address of a database, its name in errors, and its timeouts."""
 
 import re
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -11,7 +11,7 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 
 class PostgresServer(Record, frozen=True, kw_only=True):
-    """A database server. Its text never shows the password."""
+    """A database server. Its `repr` never shows the password."""
 
     url: str
     name: str
@@ -26,10 +26,10 @@ class PostgresServer(Record, frozen=True, kw_only=True):
 def server_at(
     url: str, schema: str, connect_timeout_ms: int, command_timeout_ms: int
 ) -> PostgresServer:
-    """Check what a store was given.
+    """Check the arguments of a store and return its server.
 
     Raises:
-        InvalidInput: The URL, the schema or a timeout makes no sense.
+        InvalidInput: The URL, the schema or a timeout is invalid.
     """
     name = name_of(url)
     if not _SCHEMA.fullmatch(schema):
@@ -47,16 +47,16 @@ def server_at(
 
 
 def name_of(url: str) -> str:
-    """What a URL points at, without the password and the options: `postgresql://user@host:5432/db`.
+    """Return a URL without the password and the options: `postgresql://user@host:5432/db`.
 
     Raises:
-        InvalidInput: It is no URL of a Postgres database.
+        InvalidInput: It is not the URL of a Postgres database.
     """
     try:
         parts = urlsplit(url)
         port, options = parts.port, parse_qs(parts.query)
     except ValueError:
-        # Not chained: its text may be a piece of the password.
+        # Not chained: its text may contain a part of the password.
         raise _bad_url("its host or port cannot be read; encode special characters") from None
     if parts.scheme not in _SCHEMES:
         raise _bad_url("it must begin with postgresql://")

@@ -1,4 +1,4 @@
-"""Named statements on one connection."""
+"""Named statements on one Postgres connection."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -15,11 +15,11 @@ STATEMENTS = statements(
     skip_locked="FOR UPDATE SKIP LOCKED",
 )
 NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-"""The server's clock in milliseconds: one clock for everybody who shares the database."""
+"""The server's clock in milliseconds: all processes that share the database use it."""
 
 
 class PostgresSession:
-    """A `Session` inside a transaction that somebody else begins and ends."""
+    """A `SqlSession` inside a transaction that the caller begins and ends."""
 
     __slots__ = ("_connection", "_now", "has_written")
 
@@ -56,7 +56,7 @@ class PostgresSession:
         await self._connection.executemany(STATEMENTS[statement], found)
 
     async def now(self) -> Moment:
-        """The server's clock when the transaction first asked for it."""
+        """Return the server's clock as of the transaction's first call."""
         if self._now is None:
             now = await self._connection.fetchval(f"SELECT {NOW}")
             self._now = Moment(wall_ms=now, lease_ms=now)

@@ -9,8 +9,8 @@ from .server import server_at
 class PostgresStore(SqlStore):
     """A store on a Postgres server; any number of processes and machines may use it at once.
 
-    Leases are judged by the server's wall clock, which must not be set while it runs. All tables
-    lie in a schema of their own.
+    Leases are measured by the server's wall clock, which must not be set while it runs. All
+    tables are in their own schema.
     """
 
     def __init__(
@@ -23,7 +23,7 @@ class PostgresStore(SqlStore):
         command_timeout_ms: int = 30_000,
     ) -> None:
         self.url = url
-        """Where the server is, with the password: for a bus on the same server."""
+        """The URL with the password, for a bus on the same server."""
         server = server_at(url, schema, connect_timeout_ms, command_timeout_ms)
         self.database = PostgresDatabase(server, pool_size)
         super().__init__(self.database)

@@ -1,4 +1,4 @@
-"""What every store answers the same way: pure judgements and moves, no storage.
+"""The rules that every store applies in the same way: pure checks and moves, no storage.
 
-A store loads a `ThreadHead`, lets `check_commit` judge, and writes what `advance` made of it.
+A store loads a `ThreadHead`, calls `check_commit`, and writes the head that `advance` returns.
 """

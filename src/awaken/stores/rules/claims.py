@@ -1,4 +1,4 @@
-"""Who may write to a thread that somebody has, and how a claim may end."""
+"""Who may write to a claimed thread, and how a claim may end."""
 
 from collections.abc import Iterator
 
@@ -14,19 +14,19 @@ from .head import HeldClaim, ThreadHead
 
 
 def claim_tokens(claim_token: str, limit: int) -> Iterator[str]:
-    """The tokens of claims that are taken together.
+    """Yield one token for each claim of a batch.
 
-    Each claim has its own, so that it is extended, lost and cancelled by itself.
+    Each claim has its own token, so that it is extended, lost and cancelled independently.
     """
     for place in range(limit):
         yield claim_token if place == 0 else f"{claim_token}:{place}"
 
 
 def check_holder(head: ThreadHead | None, thread_id: str, token: str | None) -> None:
-    """Refuse whoever does not have the thread, and everybody else while somebody has it.
+    """Check that the token is the one of the thread's claim, or that neither exists.
 
     Raises:
-        LeaseLost: The token is stale, or missing.
+        LeaseLost: The token is stale or missing.
     """
     held = None if head is None or head.claim is None else head.claim.token
     if held != token:
@@ -34,7 +34,7 @@ def check_holder(head: ThreadHead | None, thread_id: str, token: str | None) -> 
 
 
 def goes_on(before: RunRecord | None, held: HeldClaim | None, commit: Commit) -> str | None:
-    """The run that takes in the input of the claim's dispatch because it was waiting."""
+    """Return the waiting run that takes in the input of the claim's dispatch, or None."""
     run = commit.run
     if held is None or held.dispatch_id is None or before is None or run is None:
         return None
@@ -43,26 +43,26 @@ def goes_on(before: RunRecord | None, held: HeldClaim | None, commit: Commit) ->
 
 
 def ends_under(held: HeldClaim | None, commit: Commit) -> bool:
-    """Whether a run ends, and the claim goes on with its dispatch, which has its own cause."""
+    """Whether a run ends while the claim continues with its dispatch, which has its own cause."""
     if held is None or held.dispatch_id is None or commit.release is not None:
         return False
     return commit.run is not None and commit.run.status is RunStatus.DONE
 
 
 def cause_after(head: ThreadHead, commit: Commit) -> str | None:
-    """Why the thread's run has to be cancelled after a commit: a run that has ended need not."""
+    """Return why the thread's run must be cancelled after a commit; None once it has ended."""
     run = commit.run
     is_over = run is not None and run.status is RunStatus.DONE and _is_wanted(head, run)
     return None if is_over else head.cancel_cause
 
 
 def check_cancelled(head: ThreadHead, run: RunRecord) -> None:
-    """Refuse that a run ends otherwise after somebody was told that it is cancelled.
+    """Check that a run whose cancellation was acknowledged ends as cancelled.
 
-    What a function comes to is its own business, also when it was cancelled.
+    A background function keeps its own result, even after a cancel.
 
     Raises:
-        CancelWanted: It would.
+        CancelWanted: The run would end in another way.
     """
     is_cancelled = run.status is not RunStatus.DONE or isinstance(run.termination, Cancelled)
     is_function = run.task is not None and run.task.task_type != SUB_AGENT
@@ -76,12 +76,12 @@ def _is_wanted(head: ThreadHead, run: RunRecord) -> bool:
 
 
 def is_asked(head: ThreadHead, dispatch: RunDispatch | None, run_id: str | None) -> bool:
-    """Whether a cancel concerns what executes now, and not only what its claim will begin."""
+    """Whether a cancel concerns the executing run, not only a run that the claim begins later."""
     return run_id is None or head.open_run is None or head.open_run.run_id == run_id
 
 
 def cause_of_claim(head: ThreadHead, dispatch: RunDispatch) -> str | None:
-    """Why what a claimed dispatch executes first has to be cancelled, if it has."""
+    """Return why the run that a claimed dispatch executes first must be cancelled, or None."""
     run = head.open_run
     if run is not None and (head.cancel_cause is not None or not is_of_run(dispatch, run)):
         return head.cancel_cause
@@ -89,16 +89,16 @@ def cause_of_claim(head: ThreadHead, dispatch: RunDispatch) -> str | None:
 
 
 def is_meant(head: ThreadHead, dispatch: RunDispatch | None, run_id: str | None) -> bool:
-    """Whether a run that somebody wants cancelled is the one that is executed."""
+    """Whether the run to cancel is the one that is executed under the claim."""
     if run_id is None or (dispatch is not None and is_of(dispatch, run_id)):
         return True
     return head.open_run is not None and head.open_run.run_id == run_id
 
 
 def check_release(dispatch_id: str | None, release: Release) -> None:
-    """Refuse an end that a claimed dispatch cannot have.
+    """Check that a claimed dispatch can end with the status of the release.
 
     Raises:
-        IllegalTransition: It is no end, or not one of an execution.
+        IllegalTransition: The status is not terminal, or not one that an execution ends with.
     """
     check_end(dispatch_id, DispatchStatus.CLAIMED, release.status)

@@ -1,40 +1,57 @@
-"""How a commit is judged, and what it makes of its thread.
+"""How a commit is checked, and how it changes its thread.
 
-The cost is that of the change: parts that a commit does not have are not looked at, and no part
-looks at the thread's history.
+The cost is proportional to the change: a part that the commit does not have costs nothing, and
+no part reads the thread's history.
 """
 
-from awaken.contracts.errors import InvalidRecord, LeaseLost, ThreadClaimed, VersionConflict
+import msgspec
+
+from awaken.contracts.errors import (
+    InvalidRecord,
+    LeaseLost,
+    ThreadBusy,
+    ThreadClaimed,
+    VersionConflict,
+)
+from awaken.contracts.lifecycle import RUN_TRANSITIONS, RunStatus, check_transition
 from awaken.contracts.record import Record
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.dispatch import DispatchStatus
 from awaken.contracts.storage.store import Commit, CommitReceipt
 from awaken.contracts.suspension.tickets import Ticket
+from awaken.contracts.tenancy import TENANT_MARK
 
-from .claims import cause_after, check_release
+from .claims import cause_after, check_cancelled, check_release
 from .head import Found, HeldClaim, OpenCalls, ThreadHead
-from .lineage import edited
-from .message_ids import foreign_ids
-from .runs import RUNNING, checked_open_run, projected
+from .lineage import check_parent, check_same_tenant, edited
 from .tickets import check_no_open_ticket, checked_tickets, live_after
-from .transcript import NO_CHANGE, CallChange, check_open_calls, checked_calls, open_after
+from .transcript import (
+    NO_CHANGE,
+    CallChange,
+    check_open_calls,
+    checked_calls,
+    foreign_ids,
+    open_after,
+)
+
+RUNNING, WAITING, DONE = RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE
 
 
 class Change(Record, frozen=True, kw_only=True):
-    """What the checks found out, so that nothing is worked out twice."""
+    """The results of the checks, so that nothing is computed twice."""
 
     shown: Thread
     open_run: RunRecord | None
     calls: CallChange
     tickets: tuple[Ticket, ...]
-    """Those to write."""
+    """The tickets to write."""
     open_calls: OpenCalls | None
-    """All open calls after the commit where they had to be worked out; else apply `calls`."""
+    """All open calls after the commit, if they were computed; otherwise apply `calls`."""
 
 
 def check_commit(head: ThreadHead, found: Found, commit: Commit) -> Change:
-    """Judge a commit that was not applied before; nothing is changed.
+    """Check a commit that was not applied before; nothing is changed.
 
     Raises:
         StorageError: As `CommitStore.commit` lists them.
@@ -54,10 +71,10 @@ def check_commit(head: ThreadHead, found: Found, commit: Commit) -> Change:
         shown = edited(found.parents(), shown, commit.thread)
     if run is not None:
         known = found.find_run(run.run_id)
-        open_run = checked_open_run(head, run, known)
-        shown = projected(found, head, shown, run, known)
+        open_run = _check_run(head, run, known)
+        shown = _project_run(found, head, shown, run, known)
     if commit.tickets or commit.tool_records or commit.run_state:
-        tickets = _checked_parts_of_runs(found, commit, open_run)
+        tickets = _check_run_parts(found, commit, open_run)
     if commit.absorbed:
         _check_absorbed(found, commit)
     if head.live_tickets and open_run is None:
@@ -72,7 +89,7 @@ def check_commit(head: ThreadHead, found: Found, commit: Commit) -> Change:
 
 
 def advance(head: ThreadHead, commit: Commit, change: Change) -> CommitReceipt:
-    """Make the head what it is after a commit that was judged."""
+    """Change the head as a checked commit says."""
     head.version += 1
     head.updated_at = commit.committed_at
     head.shown = change.shown
@@ -80,13 +97,22 @@ def advance(head: ThreadHead, commit: Commit, change: Change) -> CommitReceipt:
         head.shown = change.shown.touched(commit.committed_at)
     head.message_count += len(commit.messages)
     head.event_seq += len(commit.events)
-    _advance_calls(head, change)
+    if change.open_calls is not None:
+        head.open_calls = change.open_calls
+    elif change.calls is not NO_CHANGE:
+        for call_id in change.calls.answered:
+            del head.open_calls[call_id]
+        head.open_calls.update(change.calls.opened)
     if change.tickets:
         live_after(head, change.tickets, change.open_run)
     if head.cancel_cause is not None:
         head.cancel_cause = cause_after(head, commit)
     if commit.run is not None:
-        _advance_run(head, commit.run, change)
+        head.open_run = change.open_run
+        if change.open_run is None:
+            head.live_tickets.clear()
+        if change.shown.latest_run_id == commit.run.run_id:
+            head.latest_run = commit.run
     if commit.claim is not None:
         assert commit.fencing_token is not None
         head.claim = HeldClaim(token=commit.fencing_token, worker_id=commit.claim.worker_id)
@@ -101,7 +127,7 @@ def advance(head: ThreadHead, commit: Commit, change: Change) -> CommitReceipt:
 
 
 def run_of(head: ThreadHead, commit: Commit) -> str | None:
-    """The run that an advanced commit's events belong to."""
+    """Return the run that the events of an applied commit belong to."""
     run = commit.run or head.open_run
     return None if run is None else run.run_id
 
@@ -122,21 +148,23 @@ def _check_claim(head: ThreadHead, commit: Commit) -> None:
 
 
 def _check_message_ids(found: Found, commit: Commit) -> None:
-    ids = [message.id for message in commit.messages]
-    if not all(ids):
-        raise InvalidRecord(what=f"Thread '{commit.thread_id}'", problem="a message has no id")
-    named = [id_ for id_ in ids if id_ is not None]
+    named = set()
+    for message in commit.messages:
+        if not message.id:
+            raise InvalidRecord(what=f"Thread '{commit.thread_id}'", problem="a message has no id")
+        named.add(message.id)
     foreign = foreign_ids(commit.messages)
     is_used = bool(foreign) and found.has_messages(commit.thread_id, foreign)
-    if is_used or len(set(named)) < len(named):
-        problem = f"a message id is used twice: {named}"
+    if is_used or len(named) < len(commit.messages):
+        ids = [message.id for message in commit.messages]
+        problem = f"a message id is used twice: {ids}"
         raise InvalidRecord(what=f"Thread '{commit.thread_id}'", problem=problem)
 
 
-def _checked_parts_of_runs(
+def _check_run_parts(
     found: Found, commit: Commit, open_run: RunRecord | None
 ) -> tuple[Ticket, ...]:
-    """Refuse what does not belong to a run of this thread; returns the tickets to write."""
+    """Check that all parts belong to runs of this thread; returns the tickets to write."""
     if commit.run_state and commit.run is None:
         problem = "run state without a run record"
         raise InvalidRecord(what=f"Commit '{commit.commit_id}'", problem=problem)
@@ -163,27 +191,75 @@ def _check_absorbed(found: Found, commit: Commit) -> None:
     for dispatch_id in commit.absorbed:
         dispatch = found.find_dispatch(dispatch_id)
         is_here = dispatch is not None and dispatch.thread_id == commit.thread_id
-        # Taken back meanwhile by whoever sent it: too late, but no reason to stop the run.
+        # The sender withdrew it meanwhile: too late, but no reason to stop the run.
         if dispatch is None or not is_here or dispatch.status not in _ABSORBABLE:
-            problem = "it is not queued on this thread, so that nothing of it can be taken in"
+            problem = "it is not queued on this thread, so its input cannot be taken in"
             raise InvalidRecord(what=f"Dispatch '{dispatch_id}'", problem=problem)
 
 
 _ABSORBABLE = (DispatchStatus.QUEUED, DispatchStatus.CANCELLED, DispatchStatus.SUPERSEDED)
 
 
-def _advance_calls(head: ThreadHead, change: Change) -> None:
-    if change.open_calls is not None:
-        head.open_calls = change.open_calls
-    elif change.calls is not NO_CHANGE:
-        for call_id in change.calls.answered:
-            del head.open_calls[call_id]
-        head.open_calls.update(change.calls.opened)
+def _check_run(thread: ThreadHead, run: RunRecord, known: RunRecord | None) -> RunRecord | None:
+    """Check a run record and return the thread's open run after it.
+
+    Raises:
+        InvalidRecord: It belongs to another thread, or its waiting state contradicts its status.
+        IllegalTransition: The run cannot change its status like this.
+        ThreadBusy: Another run of the thread has not ended.
+        CancelWanted: It ends in another way, although its cancel was acknowledged.
+        UnknownThread: The run is new, and its tenant does not own the thread.
+    """
+    if known is None:
+        if run.tenant_id is not None:
+            thread.shown.check_tenant(run.tenant_id)
+        if not run.run_id.strip():
+            raise InvalidRecord(what="Run", problem="its id is blank")
+        if TENANT_MARK in (run.run_id[0], thread.shown.id[0]):
+            check_same_tenant(thread.shown.id, run.run_id)
+    elif known.status is not run.status:
+        check_transition(RUN_TRANSITIONS, f"Run '{run.run_id}'", known.status, run.status)
+    if (run.waiting is None) is (run.status is WAITING):
+        problem = f"its status is '{run.status}' and its waiting state does not match"
+        raise InvalidRecord(what=f"Run '{run.run_id}'", problem=problem)
+    thread_id, open_run = thread.shown.id, thread.open_run
+    if run.thread_id != thread_id or (known is not None and known.thread_id != thread_id):
+        problem = f"it does not belong to thread '{thread_id}'"
+        raise InvalidRecord(what=f"Run '{run.run_id}'", problem=problem)
+    is_other_open = open_run is not None and open_run.run_id != run.run_id
+    if run.status is DONE:
+        if thread.cancel_cause is not None:
+            check_cancelled(thread, run)
+        return open_run if is_other_open else None
+    if open_run is not None and is_other_open:
+        raise ThreadBusy(thread_id=thread_id, run_id=open_run.run_id)
+    return run
 
 
-def _advance_run(head: ThreadHead, run: RunRecord, change: Change) -> None:
-    head.open_run = change.open_run
-    if change.open_run is None:
-        head.live_tickets.clear()
-    if change.shown.latest_run_id == run.run_id:
-        head.latest_run = run
+def _project_run(
+    found: Found,
+    thread: ThreadHead,
+    shown: Thread,
+    run: RunRecord,
+    known: RunRecord | None,
+) -> Thread:
+    """Return the thread with its pointers updated for the run.
+
+    Only a run's first record can set the thread's parent: if the parent is deleted later, the
+    run continues without one.
+
+    Raises:
+        InvalidRecord: The run's first record names an invalid parent.
+    """
+    latest = thread.latest_run
+    if known is not None and known is latest and known.status is run.status:
+        return shown
+    if latest is not None:
+        shown = msgspec.structs.replace(shown, latest_run_updated_at=latest.updated_at)
+    after = shown.projecting(run)
+    if after.parent_thread_id == shown.parent_thread_id:
+        return after
+    if known is not None:
+        return msgspec.structs.replace(after, parent_thread_id=shown.parent_thread_id)
+    check_parent(found.parents(), shown.id, after.parent_thread_id)
+    return after

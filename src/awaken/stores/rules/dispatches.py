@@ -28,17 +28,17 @@ from .head import HeldClaim, ThreadHead
 from .lineage import check_same_tenant
 
 RETRY_HINT_MS = 1000
-"""After how long a refused submission may be tried again."""
+"""How long the sender of a refused submission should wait before it tries again."""
 
 REVIVED = "revived as "
 LEASE_RAN_OUT = "the worker's lease ran out"
 
 
 def check_new(dispatch: RunDispatch) -> None:
-    """Refuse a dispatch that could not be found or executed later.
+    """Check that a dispatch can be found and executed later.
 
     Raises:
-        InvalidRecord: An id is blank, or the run's is not of the tenant that owns the thread.
+        InvalidRecord: An id is blank, or the run id belongs to another tenant than the thread.
     """
     for name in ("dispatch_id", "thread_id", "run_id"):
         if not getattr(dispatch, name).strip():
@@ -47,13 +47,13 @@ def check_new(dispatch: RunDispatch) -> None:
 
 
 def is_named_by_sender(dispatch: RunDispatch) -> bool:
-    """Whether whoever sent it chose the id of the run that it begins; others are new by nature."""
+    """Whether the sender chose the id of the run that it begins; generated ids are always new."""
     request = dispatch.request
     return request.run_id_hint == dispatch.run_id and request.continue_run_id is None
 
 
 def same_again(known: RunDispatch, dispatch: RunDispatch) -> RunDispatch:
-    """Return the known dispatch when a new one asks for the same.
+    """Return the known dispatch if the new one is the same request.
 
     Raises:
         AlreadyExists: The dispatch id is used for something else.
@@ -65,7 +65,7 @@ def same_again(known: RunDispatch, dispatch: RunDispatch) -> RunDispatch:
         else known.request == dispatch.request
     )
     is_same_id = known.dispatch_id == dispatch.dispatch_id
-    # A hash has the mode in it that was asked for; what it came to may differ by the moment.
+    # The hash covers the requested mode; the mode that was derived from it may differ each time.
     is_hashed = bool(known.request_hash) and not is_same_id
     if is_same_request and (is_hashed or known.mode is dispatch.mode):
         return known
@@ -75,10 +75,10 @@ def same_again(known: RunDispatch, dispatch: RunDispatch) -> RunDispatch:
 
 
 def check_backlog(thread_id: str, queued: int, backlog_max: int) -> None:
-    """Refuse one more dispatch for a thread that has too many.
+    """Check that the thread has room for one more dispatch.
 
     Raises:
-        QueueFull: With a hint when to try again.
+        QueueFull: The thread has too many; the error says when to try again.
     """
     if queued >= backlog_max:
         raise QueueFull(
@@ -106,9 +106,10 @@ def queued(dispatch: RunDispatch, epoch: int, now: int) -> RunDispatch:
 
 
 def due_at(dispatch: RunDispatch) -> int:
-    """When a queued dispatch is due; 0 when it was due as soon as it was queued.
+    """Return when a queued dispatch is due; 0 if it was due as soon as it was queued.
 
-    That needs no clock: one that was set back, or is wrong elsewhere, must not hold it up.
+    With 0 the clock does not matter: a clock that was set back, or that is wrong on another
+    machine, must not delay the dispatch.
     """
     return dispatch.available_at if dispatch.available_at > dispatch.updated_at else 0
 
@@ -116,15 +117,15 @@ def due_at(dispatch: RunDispatch) -> int:
 def is_due(dispatch: RunDispatch, now: int) -> bool:
     """Whether a queued dispatch may be executed now.
 
-    One that pauses between two attempts is due as well when the clock has been set back since:
-    the pause was meant to be short. What its sender has delayed keeps its time.
+    A dispatch between two attempts is also due if the clock has been set back since: its pause
+    was meant to be short. A delay that the sender asked for is always kept.
     """
     is_pausing = dispatch.updated_at != dispatch.created_at
     return due_at(dispatch) <= now or (is_pausing and now < dispatch.updated_at)
 
 
 def claimed(dispatch: RunDispatch, token: str, worker_id: str, now: int) -> RunDispatch:
-    """Return a queued dispatch as its claimer gets it; the attempt is counted now."""
+    """Return a queued dispatch as claimed by a worker; the attempt is counted now."""
     _check_move(dispatch, DispatchStatus.CLAIMED)
     return msgspec.structs.replace(
         dispatch,
@@ -137,7 +138,7 @@ def claimed(dispatch: RunDispatch, token: str, worker_id: str, now: int) -> RunD
 
 
 def held_claim(dispatch: RunDispatch) -> HeldClaim:
-    """The claim on the thread of a dispatch that was just claimed."""
+    """Return the claim that a claimed dispatch has on its thread."""
     assert dispatch.claim_token is not None
     return HeldClaim(
         token=dispatch.claim_token,
@@ -147,7 +148,7 @@ def held_claim(dispatch: RunDispatch) -> HeldClaim:
 
 
 def check_token(dispatch: RunDispatch, claim_token: str) -> None:
-    """Refuse whoever does not hold the dispatch's claim any more.
+    """Check that the caller still holds the claim of the dispatch.
 
     Raises:
         LeaseLost: The token is stale.
@@ -157,10 +158,10 @@ def check_token(dispatch: RunDispatch, claim_token: str) -> None:
 
 
 def ended(dispatch: RunDispatch, release: Release, now: int) -> RunDispatch:
-    """Return a dispatch after its delivery is over.
+    """Return a dispatch whose delivery is over.
 
     Raises:
-        IllegalTransition: It cannot end like this.
+        IllegalTransition: A dispatch in this status cannot end like this.
     """
     check_end(dispatch.dispatch_id, dispatch.status, release.status)
     return msgspec.structs.replace(
@@ -177,18 +178,18 @@ def ended(dispatch: RunDispatch, release: Release, now: int) -> RunDispatch:
 
 
 def absorbed(dispatch: RunDispatch, run_id: str | None, now: int) -> RunDispatch:
-    """Return a queued dispatch whose input a run has taken in."""
+    """Return a queued dispatch as ended, because a run has taken in its input."""
     return taken_in(ended(dispatch, Release(), now), run_id)
 
 
 def taken_in(dispatch: RunDispatch, run_id: str | None) -> RunDispatch:
-    """Return a dispatch whose input went into a run."""
+    """Return a dispatch that names the run which has taken in its input."""
     other = None if run_id == dispatch.run_id else run_id
     return msgspec.structs.replace(dispatch, taken_by=other)
 
 
 def agent_of(head: ThreadHead, dispatch: RunDispatch) -> str | None:
-    """The agent that will execute a dispatch, as far as it is known now."""
+    """Return the agent that will execute a dispatch, or None if it is not known yet."""
     named = dispatch.request.agent_id
     run = head.open_run or head.latest_run
     if named or run is None:
@@ -197,12 +198,12 @@ def agent_of(head: ThreadHead, dispatch: RunDispatch) -> str | None:
 
 
 def is_of(dispatch: RunDispatch, run_id: str) -> bool:
-    """Whether the dispatch has to do with a run."""
+    """Whether the dispatch starts, continues or was taken in by a run."""
     return run_id in (dispatch.run_id, dispatch.taken_by, dispatch.request.continue_run_id)
 
 
 def is_of_run(dispatch: RunDispatch, run: RunRecord) -> bool:
-    """Whether the dispatch has begun a run, or goes on with it."""
+    """Whether the dispatch has begun a run or continues it."""
     return is_of(dispatch, run.run_id) or run.dispatch_id == dispatch.dispatch_id
 
 
@@ -225,23 +226,23 @@ def requeued(
 
 
 def reclaimed(dispatch: RunDispatch, now: int) -> RunDispatch:
-    """Return a claimed dispatch whose worker gave no sign of life; the attempt counts."""
+    """Return a claimed dispatch as queued again after its lease ran out; the attempt counts."""
     return requeued(dispatch, now, delay_ms=0, error=LEASE_RAN_OUT, is_charged=True)
 
 
 def cancel_wanted(dispatch: RunDispatch, cause: str) -> RunDispatch:
-    """Return a dispatch whose run somebody wants cancelled; the first cause stays."""
+    """Return a dispatch whose run is to be cancelled; the first cause stays."""
     return msgspec.structs.replace(dispatch, cancel_cause=dispatch.cancel_cause or cause)
 
 
 def left_to_do(
     head: ThreadHead, claim: HeldClaim, back: RunDispatch | None = None, *, attempts: int = 0
 ) -> RunDispatch | None:
-    """Make the dispatch that the end of a claim leaves to do; `back` was queued again.
+    """Make the dispatch that must follow the end of a claim; `back` was queued again.
 
-    It goes on with a run that executed without a dispatch, or ends one that is to be cancelled,
-    wherever that stands: a wanted cancel is over with its run, not with a claim. None when there
-    is no such run, or `back` does it.
+    It continues a run that executed without a dispatch, or ends a run that is to be cancelled,
+    whatever its status: a requested cancel lasts until its run has ended, not until its claim
+    has. Returns None if there is no such run, or if `back` belongs to it.
     """
     run = head.open_run
     if run is None or (back is not None and is_of_run(back, run)):
@@ -249,10 +250,12 @@ def left_to_do(
     is_left = run.waiting is None and claim.dispatch_id is None
     if not is_left and head.cancel_cause is None:
         return None
-    return _going_on(run, claim, attempts, head.cancel_cause)
+    return _make_continuation(run, claim, attempts, head.cancel_cause)
 
 
-def _going_on(run: RunRecord, claim: HeldClaim, attempts: int, cause: str | None) -> RunDispatch:
+def _make_continuation(
+    run: RunRecord, claim: HeldClaim, attempts: int, cause: str | None
+) -> RunDispatch:
     return RunDispatch(
         dispatch_id=f"{RECOVERY}{claim.token}",
         thread_id=run.thread_id,
@@ -265,7 +268,7 @@ def _going_on(run: RunRecord, claim: HeldClaim, attempts: int, cause: str | None
             session_id=run.session_id,
             transport_request_id=run.transport_request_id,
         ),
-        # Before what is queued: the thread has to come to an end with this run first.
+        # Before all other dispatches: the thread must finish this run first.
         priority=0,
         attempt_count=attempts,
         cancel_cause=cause,
@@ -273,10 +276,10 @@ def _going_on(run: RunRecord, claim: HeldClaim, attempts: int, cause: str | None
 
 
 def revived(dispatch: RunDispatch, new_id: str, now: int) -> tuple[RunDispatch, RunDispatch]:
-    """Return a dead letter marked as revived, and the new dispatch that takes its place.
+    """Return a dead letter marked as revived, and the new dispatch that replaces it.
 
     Raises:
-        IllegalTransition: It is not a dead letter, or it was revived before.
+        IllegalTransition: The dispatch is not a dead letter, or it was revived before.
     """
     is_dead = dispatch.status is DispatchStatus.DEAD_LETTER
     if not is_dead or (dispatch.last_error or "").startswith(REVIVED):
@@ -299,10 +302,10 @@ def revived(dispatch: RunDispatch, new_id: str, now: int) -> tuple[RunDispatch, 
 
 
 def check_end(dispatch_id: str | None, old: DispatchStatus, new: DispatchStatus) -> None:
-    """Refuse an end that a dispatch cannot have.
+    """Check that a dispatch can end with a status.
 
     Raises:
-        IllegalTransition: The table does not have the move, or it is no end.
+        IllegalTransition: The table does not have the move, or the status is not terminal.
     """
     thing = f"Dispatch '{dispatch_id}'"
     check_transition(DISPATCH_TRANSITIONS, thing, old, new)

@@ -1,29 +1,33 @@
-"""The head of a thread: what must be known to judge a commit, however long the thread is."""
+"""The head of a thread: all that is needed to check a commit, however long the thread is."""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+from awaken.contracts.errors import InvalidRecord
+from awaken.contracts.identity import present
 from awaken.contracts.record import Record
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import Thread, ThreadMetadata
 from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.store import Commit
 from awaken.contracts.suspension.tickets import Ticket
+from awaken.contracts.tenancy import TENANT_MARK, tenant_in
 
 OpenCalls = dict[str, tuple[str, ...]]
 """Calls without a result, each with the open or decided tickets that it waits on."""
 
 
 class HeldClaim(Record, frozen=True, kw_only=True):
-    """Who has the thread; when the lease ends is the store's own business."""
+    """Which worker has claimed the thread; the store itself keeps the end of the lease."""
 
     token: str
     worker_id: str
     dispatch_id: str | None = None
-    """What is executed under the claim; absent for a run that took the thread by itself."""
+    """The dispatch that is executed; None for a run that claimed the thread with a commit."""
 
 
 class ThreadHead:
-    """One thread as a commit finds it."""
+    """One thread as it is before a commit."""
 
     __slots__ = (
         "cancel_cause",
@@ -42,7 +46,7 @@ class ThreadHead:
 
     def __init__(self, shown: Thread) -> None:
         self.shown = shown
-        """Lineage, metadata and pointers; `view` adds what every commit changes."""
+        """Lineage, metadata and pointers; `view` adds the fields that every commit changes."""
         self.version = 0
         self.updated_at = shown.metadata.updated_at
         self.message_count = 0
@@ -52,11 +56,11 @@ class ThreadHead:
         self.latest_run: RunRecord | None = None
         self.open_run: RunRecord | None = None
         self.live_tickets: dict[str, Ticket] = {}
-        """Open and decided tickets of the open run; gone when it ends."""
+        """Open and decided tickets of the open run; cleared when it ends."""
         self.claim: HeldClaim | None = None
         self.cancel_cause: str | None = None
-        """Whoever has the open run ends it, however often the thread changes hands until then;
-        without an open run, what is executed under the claim is meant."""
+        """The worker that holds the open run must end it, however often another worker claims the
+        thread until then. Without an open run, the cause applies to the claim's dispatch."""
         self.epoch = 0
 
     def view(self) -> Thread:
@@ -86,7 +90,7 @@ class ThreadHead:
 
 
 class Found(Protocol):
-    """What a commit may refer to besides its own thread."""
+    """The records that a commit may refer to besides its own thread."""
 
     def find_run(self, run_id: str) -> RunRecord | None:
         """Return a run of any thread."""
@@ -101,9 +105,32 @@ class Found(Protocol):
         ...
 
     def parents(self) -> Mapping[str, str | None]:
-        """The parent of each thread; a thread that is not in it does not exist."""
+        """Return the parent of each thread; a thread that is not a key does not exist."""
         ...
 
     def has_messages(self, thread_id: str, ids: Iterable[str]) -> bool:
-        """Whether the thread has a message of one of these ids."""
+        """Whether the thread has a message with one of these ids."""
         ...
+
+
+def tenant_of(commit: Commit) -> str | None:
+    """Return the tenant that owns the thread if the commit creates it."""
+    if commit.thread is not None and (named := present(commit.thread.tenant_id)) is not None:
+        return named
+    return None if commit.run is None else commit.run.tenant_id
+
+
+def blank_thread(thread_id: str, tenant_id: str | None = None) -> Thread:
+    """Return a new, empty thread; it belongs to the tenant that its id names.
+
+    Raises:
+        InvalidRecord: The id is blank.
+        UnknownThread: The id belongs to another tenant.
+    """
+    if not thread_id.strip():
+        raise InvalidRecord(what="Thread", problem="its id is blank")
+    owner = tenant_in(thread_id) if thread_id[0] == TENANT_MARK else None
+    thread = Thread(id=thread_id, tenant_id=owner)
+    if tenant_id is not None:
+        thread.check_tenant(tenant_id)
+    return thread

@@ -1,4 +1,4 @@
-"""What an interrupt makes of a thread's dispatches. It drops input, never a run that is open."""
+"""What an interrupt does to a thread's dispatches. It drops input, never an open run."""
 
 import msgspec
 
@@ -12,10 +12,11 @@ RUNNING = RunStatus.RUNNING
 
 
 def is_stale(head: ThreadHead, dispatch: RunDispatch) -> bool:
-    """Whether a queued dispatch was dropped by an interrupt that came while it was claimed.
+    """Whether an interrupt dropped a queued dispatch while that dispatch was claimed.
 
-    One whose run is open is not: whoever claims it next ends that run, as the interrupt asked.
-    News from tasks and other agents is not either: it was promised to be told.
+    A dispatch of the open run is never stale: the worker that claims it next ends that run, as
+    the interrupt asked. A message from a task or another agent is never stale either: its
+    delivery is guaranteed.
     """
     if dispatch.is_news:
         return False
@@ -24,10 +25,11 @@ def is_stale(head: ThreadHead, dispatch: RunDispatch) -> bool:
 
 
 def interrupted(head: ThreadHead, dispatch: RunDispatch, cause: str, now: int) -> RunDispatch:
-    """Return what an interrupt makes of a queued dispatch: it is dropped.
+    """Return a queued dispatch as it is after an interrupt: dropped.
 
-    One that is to go on with a run between two attempts is due at once instead, and whoever
-    claims it ends that run: dropped, it would leave the run open for ever. News is left alone.
+    A dispatch that continues a run between two attempts becomes due at once instead, and the
+    worker that claims it ends that run. If it were dropped, the run would stay open for ever.
+    Messages from tasks and other agents stay queued.
     """
     run = None if head.claim is not None else head.open_run
     is_of_run = run is not None and run.run_id == dispatch.run_id

@@ -1,24 +1,22 @@
-"""Which thread belongs under which, and the edits that people make to a thread."""
+"""The parents of threads, and the edits that people make to a thread."""
 
 from collections.abc import Mapping
 
 import msgspec
 
 from awaken.contracts.errors import InvalidRecord
-from awaken.contracts.identity import present
 from awaken.contracts.runs.threads import NewestBranch, Thread, ThreadMetadata
-from awaken.contracts.storage.store import Commit
-from awaken.contracts.tenancy import have_same_tenant, tenant_in
+from awaken.contracts.tenancy import have_same_tenant
 
 Parents = Mapping[str, str | None]
 """The parent of each thread; a thread that is not in it does not exist."""
 
 
 def check_parent(parents: Parents, thread_id: str, parent_id: str | None) -> None:
-    """Follow the parents upwards.
+    """Check all ancestors of a thread.
 
     Raises:
-        InvalidRecord: One of them does not exist, or is the thread itself.
+        InvalidRecord: An ancestor does not exist, or is the thread itself.
     """
     ancestor_id = parent_id
     while ancestor_id is not None:
@@ -34,8 +32,8 @@ def edited(parents: Parents, old: Thread, new: Thread) -> Thread:
     """Return `old` with the lineage and metadata of `new`; the rest stays as it was.
 
     Raises:
-        UnknownThread: The edit is another tenant's.
-        InvalidRecord: It is another thread, or the lineage is broken.
+        UnknownThread: The edit comes from another tenant.
+        InvalidRecord: The edit is for another thread, or its parent is invalid.
     """
     if new.id != old.id:
         raise InvalidRecord(what=f"Thread '{old.id}'", problem=f"the edit is for '{new.id}'")
@@ -49,7 +47,7 @@ def edited(parents: Parents, old: Thread, new: Thread) -> Thread:
         resource_id=new.resource_id,
         parent_thread_id=new.parent_thread_id,
         forked_from=new.forked_from if created_at is None else old.forked_from,
-        newest_branch=_newest(old.newest_branch, new.newest_branch),
+        newest_branch=_pick_newest(old.newest_branch, new.newest_branch),
         metadata=ThreadMetadata(
             created_at=new.metadata.created_at if created_at is None else created_at,
             updated_at=new.metadata.updated_at,
@@ -59,41 +57,21 @@ def edited(parents: Parents, old: Thread, new: Thread) -> Thread:
     )
 
 
-def _newest(old: NewestBranch | None, new: NewestBranch | None) -> NewestBranch | None:
-    """The branch with the higher number; of two that came at once always the same one.
+def _pick_newest(old: NewestBranch | None, new: NewestBranch | None) -> NewestBranch | None:
+    """Return the branch with the higher number; between equal numbers, always the same one.
 
-    An edit that was made from a stale copy of the thread changes nothing.
+    An edit made from a stale copy of the thread therefore changes nothing.
     """
     if old is None or new is None:
         return old or new
     return max(old, new, key=lambda it: (it.number, it.thread_id))
 
 
-def tenant_of(commit: Commit) -> str | None:
-    """The tenant that owns the thread if the commit creates it."""
-    named = None if commit.thread is None else present(commit.thread.tenant_id)
-    return named or (None if commit.run is None else commit.run.tenant_id)
-
-
-def blank_thread(thread_id: str, tenant_id: str | None = None) -> Thread:
-    """Return a thread that nobody has written to; it belongs to the tenant that its id names.
-
-    Raises:
-        InvalidRecord: The id is blank.
-        UnknownThread: The id is not one of the tenant's.
-    """
-    if not thread_id.strip():
-        raise InvalidRecord(what="Thread", problem="its id is blank")
-    thread = Thread(id=thread_id, tenant_id=tenant_in(thread_id))
-    thread.check_tenant(tenant_id)
-    return thread
-
-
 def check_same_tenant(thread_id: str, run_id: str) -> None:
-    """Refuse a new run whose id is not of the tenant that its thread belongs to.
+    """Check that the id of a new run belongs to the tenant of its thread.
 
     Raises:
-        InvalidRecord: It is another one's, or no tenant's.
+        InvalidRecord: It belongs to another tenant, or to none.
     """
     if not have_same_tenant(run_id, thread_id):
         problem = f"its id is not one of the tenant that owns thread '{thread_id}'"

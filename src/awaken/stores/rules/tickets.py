@@ -1,4 +1,4 @@
-"""What a ticket may say, and where it is kept."""
+"""Which tickets a commit may write, and which tickets the thread head keeps."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -17,16 +17,17 @@ Decision = tuple[str, ToolCallResume]
 
 
 def checked_tickets(found: Found, commit: Commit, open_run: RunRecord | None) -> tuple[Ticket, ...]:
-    """Check the tickets of a commit and return those to write; `open_run` is the one after it.
+    """Check the tickets of a commit and return those to write.
 
-    A ticket that was decided while its run executed stays as it was decided, also when the run
-    ends without having heard of it.
+    `open_run` is the open run after the commit. A ticket that was decided while its run executed
+    keeps its decision, even if the run ends without having seen it.
 
     Raises:
-        DecidedMeanwhile: A message would take the place of a decision that was taken meanwhile.
-        InvalidRecord: A ticket belongs elsewhere, is open without an open run, or comes twice.
-        IllegalTransition: A ticket cannot make this move.
-        AlreadyDecided: A ticket would get another decision.
+        DecidedMeanwhile: A message would replace a decision that was taken meanwhile.
+        InvalidRecord: A ticket belongs to another thread, is open without an open run, or occurs
+            twice.
+        IllegalTransition: A ticket cannot change its status like this.
+        AlreadyDecided: A ticket would get a second decision.
     """
     seen: set[str] = set()
     kept: list[Ticket] = []
@@ -54,7 +55,7 @@ def _check_decision(ticket: Ticket) -> None:
 
 
 def _is_decided(old: Ticket, new: Ticket) -> bool:
-    """Whether a ticket was decided meanwhile, as the commit says or before its run ends."""
+    """Whether the stored ticket was decided, so that the commit's version must not replace it."""
     if (old.thread_id, old.run_id, old.call_id) != (new.thread_id, new.run_id, new.call_id):
         raise _invalid(new, "it belongs to another call")
     if old.decision is not None and new.status is TicketStatus.CLOSED:
@@ -76,13 +77,13 @@ def decided_tickets(
     decisions: Sequence[Decision],
     queued: Iterable[RunDispatch],
 ) -> tuple[Ticket, ...]:
-    """Return tickets of the open run as decisions make them, without those taken before.
+    """Return the tickets that the decisions change; repeated decisions change nothing.
 
-    Decisions that earlier versions have queued count as taken, although their tickets are open.
+    A decision that an earlier version queued counts as taken, although its ticket is open.
 
     Raises:
-        UnknownTicket: A ticket is not one of the run's.
-        AlreadyDecided: A ticket was decided otherwise or closed, or its run is to be cancelled.
+        UnknownTicket: A ticket does not belong to the run.
+        AlreadyDecided: A ticket has another decision or is closed, or its run is being cancelled.
     """
     sent = {ticket_id: given for it in queued for ticket_id, given in it.request.decisions}
     decided: dict[str, Ticket] = {}
@@ -106,7 +107,7 @@ def decided_tickets(
 
 
 def check_no_open_ticket(head: ThreadHead, tickets: Iterable[Ticket]) -> None:
-    """Check that the end of the thread's run leaves nobody a ticket to decide in vain.
+    """Check that no ticket of the thread's run stays open when the run ends.
 
     Raises:
         InvalidRecord: A ticket of the run stays open.

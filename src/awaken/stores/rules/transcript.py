@@ -1,11 +1,12 @@
-"""The rule that keeps a transcript valid, checked on the change alone and never on the history.
+"""The rule that keeps a transcript valid. It looks at the change alone, never at the history.
 
-Given the calls that are open before a commit, it says which calls are open after it.
+From the calls that are open before a commit it derives the calls that are open after it.
 """
 
 from collections.abc import Iterable
 
 from awaken.contracts.errors import InvalidTranscript
+from awaken.contracts.identity import GENERATED_ID
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.messages.message import Message, Role
 from awaken.contracts.record import Record
@@ -14,7 +15,10 @@ from awaken.contracts.suspension.tickets import Ticket
 
 from .head import OpenCalls
 
-_TOOL = Role.TOOL  # Bound once: Python 3.11 reads a member through its class slowly.
+_ASSISTANT, _TOOL = (
+    Role.ASSISTANT,
+    Role.TOOL,
+)  # Bound once: Python 3.11 reads a member through its class slowly.
 
 
 class CallChange(Record, frozen=True, kw_only=True):
@@ -23,62 +27,69 @@ class CallChange(Record, frozen=True, kw_only=True):
     opened: OpenCalls
     """Calls that the messages ask for and do not answer."""
     answered: set[str]
-    """Calls that were open before and have their result now."""
+    """Calls that were open before the commit and have their result now."""
 
 
 NO_CHANGE = CallChange(opened={}, answered=set())
 
 
+def is_own_id(message: Message) -> bool:
+    """Whether the runtime itself made the id, so that it cannot have been used before.
+
+    Only runs write answers and results, under fresh ids that begin with the time. A client can
+    send any other message twice. `check_chosen_ids` in `runtime/admission/admission.py` makes sure
+    that no client chooses the id of an answer.
+    """
+    return (
+        message.role in (_ASSISTANT, _TOOL) and GENERATED_ID.fullmatch(message.id or "") is not None
+    )
+
+
+def foreign_ids(messages: Iterable[Message]) -> list[str]:
+    """Return the ids that may have been used before."""
+    found = []
+    for message in messages:
+        is_run_written = message.role is _ASSISTANT or message.role is _TOOL
+        if not is_run_written or GENERATED_ID.fullmatch(message.id or "") is None:
+            found.append(message.id or "")
+    return found
+
+
 def checked_calls(
     thread_id: str, open_calls: OpenCalls, messages: tuple[Message, ...]
 ) -> CallChange:
-    """Follow the messages through the open calls.
+    """Work out which calls the messages open and answer.
 
     Raises:
-        InvalidTranscript: A result without an open call, or a message before the results.
+        InvalidTranscript: A result has no open call, or another message comes before a result.
     """
     opened: OpenCalls = {}
     answered: set[str] = set()
     for message in messages:
+        calls = message.tool_calls
         if message.role is _TOOL:
-            _answer(thread_id, message, opened, open_calls, answered)
+            call_id = message.tool_call_id or ""
+            if calls:
+                raise _invalid(thread_id, f"the result of call '{call_id}' asks for calls")
+            if call_id in opened:
+                del opened[call_id]
+            elif call_id in open_calls and call_id not in answered:
+                answered.add(call_id)
+            else:
+                raise _invalid(thread_id, f"a result for call '{call_id}', which is not open")
             continue
         if opened or len(answered) < len(open_calls):
             waiting = [*opened, *(call for call in open_calls if call not in answered)]
             raise _invalid(thread_id, f"a message follows calls without a result: {waiting}")
-        if message.tool_calls:
-            opened = _asked(thread_id, message)
+        for call in calls or ():
+            if message.role is not _ASSISTANT:
+                raise _invalid(thread_id, f"a {message.role} message asks for calls")
+            if not call.id or call.id in opened:
+                raise _invalid(thread_id, "a call id is blank or comes twice in one message")
+            opened[call.id] = ()
     if not (opened or answered):
         return NO_CHANGE
     return CallChange(opened=opened, answered=answered)
-
-
-def _answer(
-    thread_id: str,
-    message: Message,
-    opened: OpenCalls,
-    open_calls: OpenCalls,
-    answered: set[str],
-) -> None:
-    call_id = message.tool_call_id or ""
-    if message.tool_calls:
-        raise _invalid(thread_id, f"the result of call '{call_id}' asks for calls")
-    if call_id in opened:
-        del opened[call_id]
-    elif call_id in open_calls and call_id not in answered:
-        answered.add(call_id)
-    else:
-        raise _invalid(thread_id, f"a result for call '{call_id}', which is not open")
-
-
-def _asked(thread_id: str, message: Message) -> OpenCalls:
-    calls = message.tool_calls or ()
-    asked: OpenCalls = {call.id: () for call in calls}
-    if message.role is not Role.ASSISTANT:
-        raise _invalid(thread_id, f"a {message.role} message asks for calls")
-    if len(asked) < len(calls) or "" in asked:
-        raise _invalid(thread_id, "a call id is blank or comes twice in one message")
-    return asked
 
 
 def open_after(
@@ -89,8 +100,8 @@ def open_after(
 ) -> OpenCalls:
     """Return the open calls after a commit, each with the tickets that it waits on.
 
-    A ticket covers its call only when it is of the open run and written while the call is open,
-    so an old ticket never covers a later call that has the same id.
+    A ticket covers its call only if it belongs to the open run and was written while the call was
+    open, so an old ticket never covers a later call with the same id.
     """
     calls = {call: held for call, held in open_calls.items() if call not in change.answered}
     calls.update(change.opened)
@@ -104,19 +115,19 @@ def open_after(
 
 
 def check_open_calls(thread_id: str, calls: OpenCalls, run: RunRecord | None) -> None:
-    """Refuse open calls that nobody works on; `run` is the open run after the commit.
+    """Check that a run works on the open calls; `run` is the open run after the commit.
 
     Raises:
-        InvalidTranscript: No run is at work, or it waits and a call has no ticket.
+        InvalidTranscript: No run works on the thread, or it waits and a call has no ticket.
     """
     if not calls:
         return
     if run is None or run.status is RunStatus.CREATED:
-        raise _invalid(thread_id, f"calls without a result and no run at work: {list(calls)}")
+        raise _invalid(thread_id, f"no run works on the calls without a result: {list(calls)}")
     if run.status is RunStatus.WAITING:
         bare = [call for call, held in calls.items() if not held]
         if bare:
-            raise _invalid(thread_id, f"run '{run.run_id}' waits, but no ticket for calls {bare}")
+            raise _invalid(thread_id, f"run '{run.run_id}' waits without a ticket for calls {bare}")
 
 
 def _invalid(thread_id: str, problem: str) -> InvalidTranscript:

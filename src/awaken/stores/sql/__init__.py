@@ -1,5 +1,5 @@
-"""The store over any SQL database: one set of statements, one meaning, two thin adapters.
+"""The store for any SQL database: one set of statements, one meaning, two thin adapters.
 
-Everything here is written against `Session`. SQLite drives it inside its writer thread, where no
-await ever suspends; Postgres drives it on the event loop.
+Everything here is written against `SqlSession`. SQLite runs it in its own threads, where no
+await ever suspends; Postgres runs it on the event loop.
 """

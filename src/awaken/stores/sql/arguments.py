@@ -1,4 +1,4 @@
-"""What a statement may be given: the same for every database, whatever its own limits are."""
+"""Which arguments a statement accepts: the same for every database, whatever its own limits."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,18 +9,18 @@ _FIRST, _END = -(1 << 63), 1 << 63
 
 
 def check_arguments(args: Iterable[Any]) -> None:
-    """Refuse text and numbers that not every database can keep.
+    """Check that every database can store the arguments.
 
     Raises:
-        InvalidRecord: Text has U+0000 or half of a surrogate pair; a number is not whole, or has
-            over 64 bits.
+        InvalidRecord: Text has U+0000 or half of a surrogate pair; a number is not an integer, or
+            needs more than 64 bits.
     """
     for value in args:
         kind = type(value)
         if kind is bytes or value is None:
             continue
         if kind is float:
-            raise InvalidRecord(what=f"Number {value}", problem="it is no whole number")
+            raise InvalidRecord(what=f"Number {value}", problem="it is not a whole number")
         if isinstance(value, str):
             if "\0" in value or not (value.isascii() or _is_whole(value)):
                 problem = "it has U+0000 or half of a surrogate pair, which no column can keep"

@@ -1,9 +1,9 @@
-"""Bytes as a database keeps them: a format, the data, a checksum.
+"""Bytes as a database stores them: a format, the data, a checksum.
 
 Small records repeat the same names again and again, so they are compressed against a dictionary
-of these names; what a commit writes shrinks to about a half. The first byte names the format, so
-that whatever a released version wrote can be read by every later one: a dictionary is never
-changed, only followed by a new one.
+of these names; this halves what a commit writes. The first byte names the format, so that every
+later version can read what an earlier one wrote: a dictionary is never changed, a new one is
+added.
 """
 
 import zlib
@@ -55,7 +55,7 @@ _SMALL_PACKER = zlib.compressobj(1, zlib.DEFLATED, -12, 4, zlib.Z_DEFAULT_STRATE
 
 
 def sealed(data: bytes) -> bytes:
-    """Pack data and put its checksum behind it."""
+    """Compress data and append a checksum."""
     size = len(data)
     if size < _SHORT_BYTES:
         blob = _PLAIN + data
@@ -63,7 +63,7 @@ def sealed(data: bytes) -> bytes:
         packer = _SMALL_PACKER.copy()
         blob = _SMALL + packer.compress(data) + packer.flush()
     elif size > _SAMPLED_MIN and len(zlib.compress(data[:_SAMPLE], 1)) > _SAMPLE * 0.6:
-        # Files in base64: to shrink them by a quarter takes longer than everything else.
+        # Probably files in base64: compression saves a quarter and takes longer than all the rest.
         blob = _PLAIN + data
     else:
         blob = _LARGE + zlib.compress(data, 1)
@@ -71,20 +71,20 @@ def sealed(data: bytes) -> bytes:
 
 
 def tied(blob: bytes, *beside: int | str | None) -> bytes:
-    """Let a sealed blob's checksum cover the columns beside it as well."""
+    """Extend the checksum of a sealed blob over the columns beside it."""
     body = blob[:-_CHECKSUM_BYTES]
     return body + zlib.crc32(body, _seed(beside)).to_bytes(_CHECKSUM_BYTES, "big")
 
 
 def unsealed(blob: bytes, what: str, *beside: int | str | None) -> bytes:
-    """Check and unpack what `sealed` made; `beside` are the columns that it was tied to.
+    """Verify and decompress a sealed blob; `beside` are the columns that it is bound to.
 
     Raises:
-        CorruptRecord: It is damaged, or of a format that this version does not know.
+        CorruptRecord: The blob is damaged, or this version does not know its format.
     """
     body, checksum = blob[:-_CHECKSUM_BYTES], blob[-_CHECKSUM_BYTES:]
     if zlib.crc32(body, _seed(beside)).to_bytes(_CHECKSUM_BYTES, "big") != checksum:
-        raise CorruptRecord(what=what, problem="its checksum does not fit")
+        raise CorruptRecord(what=what, problem="its checksum does not match")
     match body[:1]:
         case b"0":
             return body[1:]

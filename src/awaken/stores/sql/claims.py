@@ -1,4 +1,4 @@
-"""Claims: who has a thread. Its row is locked before anything of it is touched."""
+"""Claims on threads. A thread's row is locked before any of its records is changed."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -29,12 +29,12 @@ from .session import Moment, SqlSession
 logger = logging.getLogger(__name__)
 
 DAMAGED_MS = 600_000
-"""After how long the claim on a thread that cannot be read is looked at again."""
+"""How long a claim on an unreadable thread is postponed before it is tried again."""
 SUPERSEDED = Release(status=DispatchStatus.SUPERSEDED)
 
 
 async def has_due(session: SqlSession, agents: Collection[str] | None) -> bool:
-    """Whether a thread has something to claim."""
+    """Whether a dispatch can be claimed."""
     now = await session.now()
     known = None if agents is None else "|".join(["", *agents, ""])
     return await session.one("find_due", now.wall_ms, known) is not None
@@ -48,7 +48,7 @@ async def claim(
     limit: int,
     agents: Collection[str] | None,
 ) -> tuple[RunDispatch, ...]:
-    """Claim the first dispatch of threads whose turn it is; see `MailboxStore.claim`."""
+    """Claim the first dispatch of the next threads; see `MailboxStore.claim`."""
     now = await session.now()
     tokens = claim_tokens(claim_token, limit)
     taken: list[RunDispatch] = []
@@ -58,20 +58,20 @@ async def claim(
         is_more_likely = False
         for row in await session.all("list_due", now.wall_ms, limit - len(taken), known):
             if agents is not None and row[1] is not None and row[1] not in agents:
-                # The database compares roughly: an id may have characters that stand for others.
+                # The database compares by pattern: an id may contain wildcard characters.
                 continue
             try:
                 head = await locked_head(session, row[0])
-                first = None if head is None else await _claimable(session, head, now)
+                first = None if head is None else await _find_claimable(session, head, now)
             except CorruptRecord:
                 logger.exception("Thread '%s' is damaged; its queue is left alone.", row[0])
                 await session.run("park_queue", row[0])
                 continue
             if head is not None and first is not None:
                 claimed = rules.claimed(first, next(tokens), worker_id, now.wall_ms)
-                taken.append(await _take(session, head, claimed, lease_ms, now))
+                taken.append(await _take_claim(session, head, claimed, lease_ms, now))
             else:
-                # What it had was stale and is gone: another thread has its turn.
+                # Its dispatches were stale and are dropped: another thread may be next.
                 is_more_likely = head is not None
     return tuple(taken)
 
@@ -92,17 +92,17 @@ async def claim_dispatch(
         await refresh(session, head)
         return None
     claimed = rules.claimed(dispatch, claim_token, worker_id, now.wall_ms)
-    return await _take(session, head, claimed, lease_ms, now)
+    return await _take_claim(session, head, claimed, lease_ms, now)
 
 
 async def release(
     session: SqlSession, dispatch_id: str, claim_token: str, how: Release
 ) -> RunDispatch:
     """End a claim outside of a commit; see `MailboxStore.release`."""
-    head, dispatch = await _held(session, dispatch_id, claim_token)
+    head, dispatch = await _lock_held(session, dispatch_id, claim_token)
     now = await session.now()
     over = await save(session, rules.ended(dispatch, how, now.wall_ms))
-    await _drop(session, head, rules.held_claim(dispatch))
+    await _end_claim(session, head, rules.held_claim(dispatch))
     return over
 
 
@@ -116,7 +116,7 @@ async def requeue(
     is_charged: bool,
 ) -> RunDispatch:
     """Give a claimed dispatch back; see `MailboxStore.requeue`."""
-    head, dispatch = await _held(session, dispatch_id, claim_token)
+    head, dispatch = await _lock_held(session, dispatch_id, claim_token)
     now = await session.now()
     back = rules.requeued(
         dispatch, now.wall_ms, delay_ms=delay_ms, error=error, is_charged=is_charged
@@ -141,7 +141,7 @@ async def give_up_claim(
             error=None,
             is_charged=False,
         )
-    return await _drop(session, head, head.claim)
+    return await _end_claim(session, head, head.claim)
 
 
 async def reclaim(
@@ -176,7 +176,7 @@ async def reclaim(
 async def want_cancel(
     session: SqlSession, head: StoredHead | None, cause: str, run_id: str | None = None
 ) -> bool:
-    """Tell whoever has the thread to cancel; false when nobody has it, or another run does."""
+    """Request a cancel of the claimed run; returns False if none or another one is claimed."""
     if head is None or head.claim is None:
         return False
     executed = head.claim.dispatch_id
@@ -198,7 +198,7 @@ async def settle(
     before: RunRecord | None,
     commit: Commit,
 ) -> None:
-    """Follow a commit to a thread that somebody had, or has taken with it."""
+    """Update the claim after a commit to a claimed thread, or one that takes a claim."""
     now = await session.now()
     if held is None:
         if head.claim is not None and commit.claim is not None:
@@ -207,11 +207,11 @@ async def settle(
         return
     run_id = goes_on(before, held, commit)
     if run_id is not None or ends_under(held, commit):
-        await _follow(session, head, held, run_id)
+        await _update_executed(session, head, held, run_id)
     if commit.release is None:
         return
     if held.dispatch_id is not None:
-        dispatch = await _executed(session, held.dispatch_id)
+        dispatch = await _load_executed(session, held.dispatch_id)
         await save(session, rules.ended(dispatch, commit.release, now.wall_ms))
     await session.run("drop_claim", head.no, head.cancel_cause)
     if (rest := rules.left_to_do(head, held)) is not None:
@@ -220,13 +220,13 @@ async def settle(
         await refresh(session, head)
 
 
-async def _follow(
+async def _update_executed(
     session: SqlSession, head: StoredHead, held: HeldClaim, run_id: str | None
 ) -> None:
-    """Write down whose input it was, or that the dispatch's own turn has come."""
+    """Store which run took in the input, or apply the cancel cause of the dispatch itself."""
     if held.dispatch_id is None:
         return
-    dispatch = await _executed(session, held.dispatch_id)
+    dispatch = await _load_executed(session, held.dispatch_id)
     if run_id is not None:
         await save(session, rules.taken_in(dispatch, run_id))
     else:
@@ -234,25 +234,27 @@ async def _follow(
         await session.run("set_cancel", head.no, head.cancel_cause)
 
 
-async def _executed(session: SqlSession, dispatch_id: str) -> RunDispatch:
+async def _load_executed(session: SqlSession, dispatch_id: str) -> RunDispatch:
     dispatch = await find(session, dispatch_id)
     assert dispatch is not None
     return dispatch
 
 
-async def _claimable(session: SqlSession, head: StoredHead, now: Moment) -> RunDispatch | None:
-    """The dispatch of a thread that can be claimed now, or None."""
+async def _find_claimable(session: SqlSession, head: StoredHead, now: Moment) -> RunDispatch | None:
+    """Return the dispatch of a thread that can be claimed now, or None."""
     if head.claim is not None:
         return None
-    first = await _first_current(session, head, now)
+    first = await _find_first_current(session, head, now)
     if first is not None and rules.is_due(first, now.wall_ms):
         return first
     await refresh(session, head)
     return None
 
 
-async def _first_current(session: SqlSession, head: StoredHead, now: Moment) -> RunDispatch | None:
-    """The first queued dispatch that no interrupt has dropped; others are dropped on the way."""
+async def _find_first_current(
+    session: SqlSession, head: StoredHead, now: Moment
+) -> RunDispatch | None:
+    """Return the first dispatch that is not stale; stale ones before it are dropped."""
     while (first := await first_queued(session, head)) is not None:
         if not is_stale(head, first):
             return first
@@ -260,7 +262,7 @@ async def _first_current(session: SqlSession, head: StoredHead, now: Moment) -> 
     return None
 
 
-async def _take(
+async def _take_claim(
     session: SqlSession, head: StoredHead, claimed: RunDispatch, lease_ms: int, now: Moment
 ) -> RunDispatch:
     claimed = msgspec.structs.replace(claimed, lease_until=now.wall_ms + lease_ms)
@@ -287,7 +289,7 @@ async def _write_claim(
     )
 
 
-async def _drop(
+async def _end_claim(
     session: SqlSession,
     head: StoredHead,
     held: HeldClaim,
@@ -295,9 +297,9 @@ async def _drop(
     *,
     attempts: int = 0,
 ) -> RunDispatch | None:
-    """Let go of a thread and queue what is left to do; `back` is queued again already.
+    """Release a thread and queue the follow-up dispatch; `back` is queued again already.
 
-    Returns what goes on with the thread's run, or with the claim's dispatch.
+    Returns the dispatch that continues the thread's run or the claim's dispatch.
     """
     head.claim = None
     if head.open_run is None:
@@ -315,7 +317,7 @@ async def _put_back(
     session: SqlSession, head: StoredHead, held: HeldClaim, back: RunDispatch
 ) -> RunDispatch:
     await save(session, back)
-    await _drop(session, head, held, back)
+    await _end_claim(session, head, held, back)
     return back
 
 
@@ -324,12 +326,12 @@ async def _take_back(session: SqlSession, head: StoredHead, now: Moment) -> RunD
     if claim is None:
         return None
     if claim.dispatch_id is None:
-        return await _drop(session, head, claim, attempts=1)
-    dispatch = await _executed(session, claim.dispatch_id)
+        return await _end_claim(session, head, claim, attempts=1)
+    dispatch = await _load_executed(session, claim.dispatch_id)
     return await _put_back(session, head, claim, rules.reclaimed(dispatch, now.wall_ms))
 
 
-async def _held(
+async def _lock_held(
     session: SqlSession, dispatch_id: str, claim_token: str
 ) -> tuple[StoredHead, RunDispatch]:
     found = await locked(session, dispatch_id)

@@ -1,4 +1,4 @@
-"""One commit as one transaction: load the head, judge, advance, write the change."""
+"""One commit as one transaction: load the head, check, advance, write the change."""
 
 from collections.abc import Iterable, Mapping
 
@@ -11,8 +11,8 @@ from awaken.contracts.storage.store import Commit, CommitReceipt, StreamCheckpoi
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.stores.rules.claims import check_holder
 from awaken.stores.rules.commits import advance, check_commit, run_of
-from awaken.stores.rules.lineage import tenant_of
-from awaken.stores.rules.message_ids import foreign_ids, is_own_id
+from awaken.stores.rules.head import tenant_of
+from awaken.stores.rules.transcript import foreign_ids, is_own_id
 
 from . import claims, rows
 from .blobs import tied
@@ -25,9 +25,9 @@ from .session import Row, SqlSession
 
 THREAD_STATE, RUN_STATE = 0, 1
 LOOK_BACK = 4
-"""Among how many latest commits an id is looked for that could be used a second time."""
+"""How many of the latest commits are searched for an id that may be used a second time."""
 LOOK_BACK_REFUSED = 256
-"""The same for a commit that is refused anyway; what is found only tells why."""
+"""The same for a commit that is refused anyway; the search only explains the refusal."""
 
 
 async def apply_commit(
@@ -40,10 +40,11 @@ async def apply_commit(
     commit = encoded.commit
     head = await made_head(session, commit.thread_id, tenant_of(commit))
     if head.version:
-        receipt = await _applied_before(session, head, encoded)
+        receipt = await _find_applied(session, head, encoded)
         if receipt is not None:
             return head.no, receipt
-    found = await _found(session, head, commit)
+    found = _Known()
+    await found.read(session, head, commit)
     change = check_commit(head, found, commit)
     held, before, cause = head.claim, head.open_run, head.cancel_cause
     receipt = advance(head, commit, change)
@@ -59,7 +60,7 @@ async def apply_commit(
     if held is not None or commit.claim is not None:
         await claims.settle(session, head, held, before, commit)
     elif head.queued and before is not None and before.status is RunStatus.WAITING:
-        # What the run has held, if it waited, may be claimed now.
+        # Dispatches that the waiting run held back may be claimed now.
         await refresh(session, head)
     if commit.absorbed:
         await absorb(session, head, commit.absorbed, run_of(head, commit))
@@ -71,23 +72,23 @@ async def apply_commit(
 async def find_commit(
     session: SqlSession, head: StoredHead, commit_id: str
 ) -> CommitReceipt | None:
-    """Return the receipt of an applied commit, or None; looks at the newest commits first."""
+    """Return the receipt of an applied commit, or None; searches the newest commits first."""
     row = await session.one("find_commit", commit_id, *rows.all_places(head.no))
-    return None if row is None else _receipt(commit_id, row)
+    return None if row is None else _make_receipt(commit_id, row)
 
 
-async def _applied_before(
+async def _find_applied(
     session: SqlSession, head: StoredHead, encoded: rows.EncodedCommit
 ) -> CommitReceipt | None:
-    """The receipt of a commit that comes again.
+    """Return the receipt of a commit that is sent again, or None.
 
-    It can only be where the version it expects puts it. The same id for another version is looked
-    for among the latest commits: that is where a writer who retries blindly would put it.
+    A repeated commit can only be at the version that it expects. The same id at another version
+    is searched for among the latest commits, where a blind retry of a writer would have put it.
     """
     commit = encoded.commit
     is_next = commit.expected_version == head.version
     if is_next and commit.commit_id.endswith(f":{head.version + 1}"):
-        # An id that names its version, as those of runs do, cannot have been another one's.
+        # An id that contains its version, as the ids of runs do, cannot be one of another commit.
         return None
     back = head.version - (LOOK_BACK if is_next else LOOK_BACK_REFUSED)
     first = min(commit.expected_version + 1, back)
@@ -97,10 +98,10 @@ async def _applied_before(
         return None
     if row[1] != encoded.digest:
         raise IdempotencyConflict(commit_id=commit.commit_id)
-    return _receipt(commit.commit_id, row)
+    return _make_receipt(commit.commit_id, row)
 
 
-def _receipt(commit_id: str, row: Row) -> CommitReceipt:
+def _make_receipt(commit_id: str, row: Row) -> CommitReceipt:
     return CommitReceipt(
         commit_id=commit_id,
         version=rows.number_at(row[0]),
@@ -112,12 +113,12 @@ def _receipt(commit_id: str, row: Row) -> CommitReceipt:
 async def save_checkpoint(
     session: SqlSession, checkpoint: StreamCheckpoint, fencing_token: str | None
 ) -> None:
-    """Keep what was streamed so far; see `CommitStore.save_checkpoint`."""
+    """Store the answer streamed so far; see `CommitStore.save_checkpoint`."""
     head = await locked_head(session, checkpoint.thread_id)
     check_holder(head, checkpoint.thread_id, fencing_token)
     open_run = None if head is None else head.open_run
     if head is None or open_run is None or open_run.run_id != checkpoint.run_id:
-        # The run is over: no commit would ever remove it.
+        # The run is over: no commit would ever remove the checkpoint.
         return
     await session.run("save_checkpoint", checkpoint.run_id, head.no, rows.packed(checkpoint))
     if not head.has_checkpoint:
@@ -126,7 +127,7 @@ async def save_checkpoint(
 
 
 class _Known:
-    """What a commit refers to, read before it is judged."""
+    """The records that a commit refers to, read before it is checked."""
 
     __slots__ = ("_dispatches", "_has_messages", "_parents", "_runs", "_tickets")
 
@@ -201,7 +202,7 @@ async def _has_message(session: SqlSession, head: StoredHead, message_id: str) -
 
 
 async def parents_of(session: SqlSession, thread_id: str) -> dict[str, str | None]:
-    """The parents of a thread and of everything above it; until the end nobody changes them."""
+    """Read the parents of a thread and of all its ancestors, locked for this transaction."""
     parents: dict[str, str | None] = {}
     above: str | None = thread_id
     while above is not None and above not in parents:
@@ -211,12 +212,6 @@ async def parents_of(session: SqlSession, thread_id: str) -> dict[str, str | Non
         parents[above] = row[0]
         above = row[0]
     return parents
-
-
-async def _found(session: SqlSession, head: StoredHead, commit: Commit) -> _Known:
-    found = _Known()
-    await found.read(session, head, commit)
-    return found
 
 
 async def _write_history(
@@ -256,12 +251,12 @@ async def _write_run(
     run = encoded.commit.run
     assert run is not None
     if known is not None and known.status is run.status:
-        # Its columns stay as they are: writing them would write their index as well.
+        # The columns are unchanged: writing them would write their index as well.
         await session.run("save_same_run", run.run_id, encoded.run)
         return
     if known is not None:
         status = run.status.value
-        await session.run("save_run", run.run_id, status, _ended_at(run), encoded.run)
+        await session.run("save_run", run.run_id, status, _end_time(run), encoded.run)
         return
     head.run_count += 1
     is_added = await session.run(
@@ -271,7 +266,7 @@ async def _write_run(
         head.no,
         run.status.value,
         run.created_at,
-        _ended_at(run),
+        _end_time(run),
         head.version,
         encoded.run,
     )
@@ -279,7 +274,7 @@ async def _write_run(
         raise used_run_id(run.run_id)
 
 
-def _ended_at(run: RunRecord) -> int | None:
+def _end_time(run: RunRecord) -> int | None:
     if run.status is not RunStatus.DONE:
         return None
     return run.updated_at if run.finished_at is None else run.finished_at

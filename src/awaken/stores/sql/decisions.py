@@ -1,4 +1,4 @@
-"""Tickets and the decisions on them: written where the ticket is, whoever has its thread."""
+"""Decisions on tickets: written to the ticket itself, whether or not its thread is claimed."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ async def decide(
     head = await locked_head(session, thread_id)
     if head is None:
         raise UnknownTicket(ticket_id=decisions[0][0])
-    tickets, sent = await _named(session, head, decisions), await _sent(session, head)
+    tickets, sent = await _load_named(session, head, decisions), await _list_sent(session, head)
     decided = decided_tickets(head, tickets, run_id, decisions, sent)
     for ticket in decided:
         await save_ticket(session, head, ticket)
@@ -32,7 +32,7 @@ async def decide(
 
 
 async def save_ticket(session: SqlSession, head: StoredHead, ticket: Ticket) -> None:
-    """Write a ticket that was judged.
+    """Write a checked ticket.
 
     Raises:
         InvalidRecord: Another thread has used its id meanwhile.
@@ -52,8 +52,8 @@ async def save_ticket(session: SqlSession, head: StoredHead, ticket: Ticket) -> 
         raise InvalidRecord(what=f"Ticket '{ticket.ticket_id}'", problem=problem)
 
 
-async def _sent(session: SqlSession, head: StoredHead) -> list[RunDispatch]:
-    """What is queued on a thread, and what is executed there."""
+async def _list_sent(session: SqlSession, head: StoredHead) -> list[RunDispatch]:
+    """List the queued dispatches of a thread and the one that is executed there."""
     sent = await all_queued(session, head)
     if head.claim is not None and head.claim.dispatch_id is not None:
         executed = await find(session, head.claim.dispatch_id)
@@ -61,10 +61,10 @@ async def _sent(session: SqlSession, head: StoredHead) -> list[RunDispatch]:
     return sent
 
 
-async def _named(
+async def _load_named(
     session: SqlSession, head: StoredHead, decisions: Sequence[Decision]
 ) -> dict[str, Ticket]:
-    """The tickets that decisions name, also those of runs that are over."""
+    """Read the tickets that the decisions name, including those of runs that have ended."""
     tickets = dict(head.live_tickets)
     for ticket_id in {ticket_id for ticket_id, _ in decisions} - tickets.keys():
         row = await session.one("find_ticket", ticket_id)

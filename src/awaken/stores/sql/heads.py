@@ -1,4 +1,4 @@
-"""Thread heads from and to their rows."""
+"""Thread heads: read from their rows and written to them."""
 
 from typing import Any
 
@@ -6,8 +6,7 @@ import msgspec
 
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import ForkPoint, NewestBranch, Thread, ThreadMetadata
-from awaken.stores.rules.head import HeldClaim, OpenCalls, ThreadHead
-from awaken.stores.rules.lineage import blank_thread
+from awaken.stores.rules.head import HeldClaim, OpenCalls, ThreadHead, blank_thread
 
 from . import rows
 from .blobs import tied
@@ -15,14 +14,14 @@ from .session import Row, SqlSession
 
 
 class _Branching(msgspec.Struct, array_like=True, frozen=True, kw_only=False, gc=False):
-    """Where a thread comes from, and where it goes on; most threads have none of it."""
+    """The fork point and the newest branch of a thread; most threads have neither."""
 
     forked_from: ForkPoint | None
     newest_branch: NewestBranch | None
 
 
 class _Shown(msgspec.Struct, array_like=True, frozen=True, kw_only=False, gc=False):
-    """What a thread shows and no query filters by, as short as possible: every commit writes it."""
+    """Fields that no query filters by, as short as possible: every commit writes them."""
 
     created_at: int | None = None
     title: str | None = None
@@ -40,7 +39,7 @@ _SHOWN = msgspec.json.Decoder(_Shown)
 
 
 class StoredHead(ThreadHead):
-    """A thread's head with what only a SQL store has to know."""
+    """A thread's head with the fields that only a SQL store needs."""
 
     __slots__ = (
         "has_checkpoint",
@@ -53,8 +52,9 @@ class StoredHead(ThreadHead):
     )
 
     def __init__(self, row: Row) -> None:
-        shown = _shown(row)
-        super().__init__(_thread(row, shown))
+        beside = (row[16], row[1], row[2], row[3], row[5], row[17])
+        shown = rows.unpacked(row[8], _SHOWN, f"Thread '{row[16]}'", *beside)
+        super().__init__(_make_thread(row, shown))
         self.no: int = row[0]
         self.version = row[1]
         self.message_count = row[2]
@@ -64,7 +64,7 @@ class StoredHead(ThreadHead):
         self.open_calls = shown.open_calls
         self.run_count = shown.run_count
         self.has_checkpoint = shown.has_checkpoint
-        """Whether a turn was being streamed, so that the next commit has something to remove."""
+        """Whether the thread has a stream checkpoint, which the next commit must remove."""
         self.ticket_ids = shown.live_tickets
         if row[9] is not None:
             self.claim = HeldClaim(token=row[9], worker_id=row[10], dispatch_id=row[11])
@@ -75,11 +75,11 @@ class StoredHead(ThreadHead):
 
     @property
     def sort_at(self) -> int:
-        """Where the thread stands among those that changed lately."""
+        """The time by which threads are sorted."""
         return self.updated_at or self.shown.metadata.created_at or 0
 
     def packed(self) -> bytes:
-        """What the head's row keeps of it besides columns."""
+        """Return the part of the head that its row stores beside the columns."""
         shown = self.shown
         kept = _Shown(
             shown.metadata.created_at,
@@ -91,7 +91,7 @@ class StoredHead(ThreadHead):
             tuple(self.live_tickets),
             self.run_count,
             self.has_checkpoint,
-            _branching(shown),
+            _make_branching(shown),
         )
         counts = (self.version, self.message_count, self.event_seq)
         return tied(rows.packed(kept), shown.id, *counts, self.updated_at, shown.latest_run_id)
@@ -100,37 +100,37 @@ class StoredHead(ThreadHead):
 async def find_head(session: SqlSession, thread_id: str) -> StoredHead | None:
     """Read a thread's head with its runs and live tickets."""
     row = await session.one("find_thread", thread_id)
-    return None if row is None else await _completed(session, StoredHead(row))
+    return None if row is None else await _load_parts(session, StoredHead(row))
 
 
 async def locked_head(session: SqlSession, thread_id: str) -> StoredHead | None:
-    """Read a thread's head; until the transaction ends nobody else writes to the thread."""
+    """Read and lock a thread's head; no other transaction can write until this one ends."""
     row = await session.one("lock_thread", thread_id)
-    return None if row is None else await _completed(session, StoredHead(row))
+    return None if row is None else await _load_parts(session, StoredHead(row))
 
 
 async def made_head(
     session: SqlSession, thread_id: str, tenant_id: str | None = None
 ) -> StoredHead:
-    """Read a thread's head for writing; a thread that does not exist is made, for the tenant.
+    """Read and lock a thread's head; creates the thread for the tenant if it does not exist.
 
     Raises:
         InvalidRecord: The id is blank.
     """
     while (head := await locked_head(session, thread_id)) is None:
         made = blank_thread(thread_id, tenant_id)
-        # Changes nothing if somebody else made it first; another one may even have deleted it.
-        await session.run("add_thread", thread_id, _blank(thread_id), made.tenant_id)
+        # Changes nothing if another process created it first; a third may even have deleted it.
+        await session.run("add_thread", thread_id, _pack_blank(thread_id), made.tenant_id)
     return head
 
 
 async def settled_head(session: SqlSession, thread_id: str) -> StoredHead | None:
-    """Read a thread's head once nobody else writes to it; None if there is no such thread."""
+    """Wait until no other transaction writes to a thread, then read its head, or None."""
     head = await locked_head(session, thread_id)
     if head is not None:
         return head
-    # One that is just being made cannot be locked yet; to make it as well waits for that.
-    if not await session.run("add_thread", thread_id, _blank(thread_id), None):
+    # A thread that another transaction is creating cannot be locked yet; an insert waits for it.
+    if not await session.run("add_thread", thread_id, _pack_blank(thread_id), None):
         return await locked_head(session, thread_id)
     made = await locked_head(session, thread_id)
     assert made is not None
@@ -139,7 +139,7 @@ async def settled_head(session: SqlSession, thread_id: str) -> StoredHead | None
 
 
 async def save_head(session: SqlSession, head: StoredHead) -> None:
-    """Write what a commit changes in a thread's row."""
+    """Write the columns of a thread's row that a commit changes."""
     shown = head.shown
     await session.run(
         "save_commit_head",
@@ -157,7 +157,7 @@ async def save_head(session: SqlSession, head: StoredHead) -> None:
 
 
 def view_of(row: Row, latest: RunRecord | None) -> Thread:
-    """A thread as readers see it, from its row and its latest run."""
+    """Return a thread as readers see it, from its row and its latest run."""
     head = StoredHead(row)
     head.latest_run = latest
     return head.view()
@@ -171,7 +171,7 @@ async def run_with(session: SqlSession, run_id: str | None) -> RunRecord | None:
     return None if row is None else rows.unpacked(row[0], rows.RUN, f"Run '{run_id}'")
 
 
-async def _completed(session: SqlSession, head: StoredHead) -> StoredHead:
+async def _load_parts(session: SqlSession, head: StoredHead) -> StoredHead:
     shown = head.shown
     head.latest_run = await run_with(session, shown.latest_run_id)
     if shown.open_run_id is not None:
@@ -184,22 +184,17 @@ async def _completed(session: SqlSession, head: StoredHead) -> StoredHead:
     return head
 
 
-def _shown(row: Row) -> _Shown:
-    beside = (row[16], row[1], row[2], row[3], row[5], row[17])
-    return rows.unpacked(row[8], _SHOWN, f"Thread '{row[16]}'", *beside)
-
-
-def _branching(thread: Thread) -> _Branching | None:
+def _make_branching(thread: Thread) -> _Branching | None:
     if thread.forked_from is None and thread.newest_branch is None:
         return None
     return _Branching(thread.forked_from, thread.newest_branch)
 
 
-def _blank(thread_id: str) -> bytes:
+def _pack_blank(thread_id: str) -> bytes:
     return tied(rows.packed(_Shown()), thread_id, 0, 0, 0, None, None)
 
 
-def _thread(row: Row, shown: _Shown) -> Thread:
+def _make_thread(row: Row, shown: _Shown) -> Thread:
     branching = shown.branching
     return Thread(
         id=row[16],

@@ -1,4 +1,4 @@
-"""What people and other processes do to a thread's queue."""
+"""How clients and other processes change a thread's queue."""
 
 from awaken.contracts.errors import AlreadyExists, InvalidRecord, RecordNotFound
 from awaken.contracts.storage.dispatch import DispatchStatus, Interruption, Release, RunDispatch
@@ -44,21 +44,21 @@ async def cancel_dispatch(session: SqlSession, dispatch_id: str) -> RunDispatch 
 async def request_cancel(
     session: SqlSession, thread_id: str, cause: str, run_id: str | None
 ) -> bool:
-    """Ask whoever executes a run of the thread to cancel it; see `MailboxStore.request_cancel`."""
+    """Ask the executing worker to cancel a run; see `MailboxStore.request_cancel`."""
     return await want_cancel(session, await locked_head(session, thread_id), cause, run_id)
 
 
 async def interrupt(
     session: SqlSession, thread_id: str, cause: str, then: RunDispatch | None
 ) -> Interruption:
-    """Drop what is queued and ask for a cancel; see `MailboxStore.interrupt`."""
+    """Drop queued dispatches and request a cancel; see `MailboxStore.interrupt`."""
     if then is not None and then.thread_id != thread_id:
         problem = f"it does not belong to thread '{thread_id}'"
         raise InvalidRecord(what=f"Dispatch '{then.dispatch_id}'", problem=problem)
     tenant_id = None if then is None else then.request.tenant_id
     head = await made_head(session, thread_id, tenant_id)
     if then is not None and await same_before(session, head, then) is not None:
-        # Sent again, it has done its work: it would drop what it queued the first time.
+        # A repeated interrupt has had its effect: it would drop what it queued the first time.
         return Interruption(epoch=head.epoch, has_claim=head.claim is not None)
     if then is not None:
         await check_run_id(session, then)

@@ -1,4 +1,4 @@
-"""The mailbox of the SQL store: one method per promise of the port."""
+"""The mailbox of a SQL store: one method for each method of the port."""
 
 from collections.abc import Callable, Collection
 from functools import partial
@@ -43,8 +43,8 @@ class SqlMailbox:
         limit: int = 1,
         agents: Collection[str] | None = None,
     ) -> tuple[RunDispatch, ...]:
-        """Claim dispatches that are due, at most one of each thread that nobody has claimed."""
-        # Most claims find nothing: looking costs no transaction that others would wait for.
+        """Claim dispatches that are due, at most one for each unclaimed thread."""
+        # Most claims find nothing: a read costs no transaction that other writers wait for.
         if not await self._database.read(partial(claims.has_due, agents=agents)):
             return ()
         return await self._database.write(
@@ -107,17 +107,17 @@ class SqlMailbox:
         )
 
     async def give_up_claim(self, thread_id: str, claim_token: str) -> RunDispatch | None:
-        """Give back a claim that a commit took; what is left to do is queued, not charged."""
+        """Give back a claim that a commit took; the rest is queued, and no attempt is charged."""
         return await self._database.write(
             partial(claims.give_up_claim, thread_id=thread_id, claim_token=claim_token)
         )
 
     async def cancel_dispatch(self, dispatch_id: str) -> RunDispatch | None:
-        """Cancel a queued dispatch; None when it is not queued any more."""
+        """Cancel a queued dispatch; returns None if it is no longer queued."""
         return await self._database.write(partial(mailbox.cancel_dispatch, dispatch_id=dispatch_id))
 
     async def request_cancel(self, thread_id: str, cause: str, run_id: str | None = None) -> bool:
-        """Ask whoever executes a run of the thread to cancel it, now or after a crash."""
+        """Ask the worker that executes a run of the thread to cancel it, now or after a crash."""
         return await self._database.write(
             partial(mailbox.request_cancel, thread_id=thread_id, cause=cause, run_id=run_id)
         )
@@ -125,7 +125,7 @@ class SqlMailbox:
     async def interrupt(
         self, thread_id: str, cause: str, then: RunDispatch | None = None
     ) -> Interruption:
-        """Raise the thread's epoch, drop what is queued, ask for a cancel, and queue `then`."""
+        """Raise the thread's epoch, drop its queue, request a cancel, and queue `then`."""
         return await self._database.write(
             partial(mailbox.interrupt, thread_id=thread_id, cause=cause, then=then)
         )
@@ -153,7 +153,7 @@ class SqlMailbox:
         return await self._database.read(partial(queues.list_inputs, thread_id=thread_id))
 
     async def count_queued(self) -> int:
-        """How many dispatches wait, in all threads."""
+        """Count the queued dispatches of all threads."""
 
         async def work(session: SqlSession) -> int:
             row = await session.one("count_queued")
@@ -178,11 +178,11 @@ class SqlMailbox:
         return await self._database.read(work)
 
     async def purge(self, before_ms: int, limit: int = 1000) -> Purged:
-        """Remove what ended before a time: dispatches, runs with their journal, events."""
+        """Remove records that ended before a time: dispatches, runs with their journal, events."""
         return await self._database.write(
             partial(retention.purge, before_ms=before_ms, limit=limit)
         )
 
     def lease_keeper(self) -> LeaseKeeper:
-        """A new keeper with its own connection; to be used and closed in one thread."""
+        """Return a new lease keeper with its own connection; use and close it in one thread."""
         return self._database.lease_keeper()

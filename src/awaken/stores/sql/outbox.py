@@ -1,4 +1,4 @@
-"""The outbox in a SQL database: one method per promise of the port."""
+"""The outbox of a SQL store: one method for each method of the port."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,9 +9,9 @@ from .session import Database, Row, SqlSession
 
 
 class SqlOutbox:
-    """The part of the store that keeps what commits ask for outside of their threads.
+    """The part of the store that keeps the commands of commits for other threads and systems.
 
-    Its columns only find entries; what is true of one is in its record.
+    Columns only serve to find entries; the record of an entry is authoritative.
     """
 
     def __init__(self, database: Database) -> None:
@@ -20,7 +20,7 @@ class SqlOutbox:
     async def list_outbox(
         self, *, limit: int = 100, pause_max_ms: int = NO_PAUSE_MAX
     ) -> tuple[OutboxEntry, ...]:
-        """Return what is due to be sent, in the order it was committed."""
+        """Return the entries that are due, in the order of their commits."""
 
         async def work(session: SqlSession) -> tuple[OutboxEntry, ...]:
             now = (await session.now()).wall_ms
@@ -32,7 +32,7 @@ class SqlOutbox:
     async def list_dead_outbox(
         self, thread_id: str | None = None, *, limit: int = 100
     ) -> tuple[OutboxEntry, ...]:
-        """Return what was given up, of one thread or of all, in the order it was committed."""
+        """Return the dead entries of one thread or of all, in the order of their commits."""
 
         async def work(session: SqlSession) -> tuple[OutboxEntry, ...]:
             return _entries(await session.all("list_dead_outbox", thread_id, max(limit, 0)))
@@ -40,7 +40,7 @@ class SqlOutbox:
         return await self._database.read(work)
 
     async def save_outbox(self, entry: OutboxEntry) -> bool:
-        """Keep what became of an attempt; False when the entry is not there any more."""
+        """Store the result of an attempt; returns False if the entry no longer exists."""
         kept = (entry.due_at, int(entry.is_dead), rows.packed(entry))
 
         async def work(session: SqlSession) -> bool:
@@ -49,7 +49,7 @@ class SqlOutbox:
         return await self._database.write(work)
 
     async def delete_outbox(self, entry_ids: Sequence[str]) -> None:
-        """Forget entries that were sent; unknown ones are ignored."""
+        """Delete entries that were sent; unknown ids are ignored."""
 
         async def work(session: SqlSession) -> None:
             await session.run_many("delete_outbox", [(entry_id,) for entry_id in entry_ids])
@@ -58,12 +58,12 @@ class SqlOutbox:
 
 
 async def add_outbox(session: SqlSession, thread_no: int, entries: Iterable[OutboxEntry]) -> None:
-    """Keep what a commit asks for; an entry that is there already is left as it is."""
+    """Add the outbox entries of a commit; an entry that exists is not changed."""
     for entry in entries:
         kept = (entry.due_at, int(entry.is_dead), rows.packed(entry))
         await session.run("add_outbox", entry.entry_id, thread_no, *kept)
 
 
 def _entries(found: Iterable[Row]) -> tuple[OutboxEntry, ...]:
-    # Named, so that a damaged one can be deleted: nothing is passed over in silence.
+    # The error names a damaged entry, so that an operator can delete it; none is skipped silently.
     return tuple(rows.unpacked(row[0], rows.OUTBOX, f"Outbox entry '{row[1]}'") for row in found)

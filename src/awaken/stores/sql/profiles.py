@@ -1,4 +1,4 @@
-"""Profile entries in the same database."""
+"""Profile entries in the database of the store."""
 
 from collections.abc import Callable
 from typing import Any
@@ -42,7 +42,7 @@ class SqlProfiles:
     async def change_entry(
         self, owner: str, key: str, change: Callable[[Any], Any], *, now: int
     ) -> Any:
-        """Replace a value by what `change` makes of it, in one transaction.
+        """Replace a value by the result of `change`, in one transaction.
 
         Raises:
             InvalidRecord: The owner or the key is blank.

@@ -1,7 +1,7 @@
-"""Dispatch rows, and what a claimer looks for in a thread's row.
+"""Dispatch rows, and the columns of a thread's row by which a worker finds work.
 
-`threads` keeps the first queued dispatch and whose turn it is, so that claiming never walks over
-queues; `refresh` is the only place that writes it.
+`threads` keeps the first queued dispatch and the thread's place in line, so that a claim never
+scans queues; `refresh` is the only function that writes these columns.
 """
 
 from awaken.contracts.runs.records import used_run_id
@@ -19,7 +19,7 @@ INPUT_MODES = (InputMode.STEER, InputMode.RESUME)
 async def enqueue(
     session: SqlSession, head: StoredHead, dispatch: RunDispatch, backlog_max: int | None = None
 ) -> RunDispatch:
-    """Queue a dispatch on a locked thread, or return the one that asked for the same before.
+    """Queue a dispatch on a locked thread, or return the earlier one with the same request.
 
     Raises:
         StorageError: As `MailboxStore.enqueue` lists them.
@@ -36,7 +36,7 @@ async def enqueue(
 async def enqueue_all(
     session: SqlSession, head: StoredHead, dispatches: tuple[RunDispatch, ...]
 ) -> None:
-    """Queue what a commit owes, on its own thread or on others."""
+    """Queue the dispatches of a commit, on its own thread or on others."""
     for dispatch in dispatches:
         rules.check_new(dispatch)
         thread_id, tenant_id = dispatch.thread_id, dispatch.request.tenant_id
@@ -48,7 +48,7 @@ async def enqueue_all(
 async def same_before(
     session: SqlSession, head: StoredHead, dispatch: RunDispatch
 ) -> RunDispatch | None:
-    """The dispatch that asked for the same before, found by its id or its dedupe key.
+    """Return an earlier dispatch with the same request, found by its id or its dedupe key.
 
     Raises:
         StorageError: As `MailboxStore.enqueue` lists them.
@@ -63,10 +63,10 @@ async def same_before(
 
 
 async def check_run_id(session: SqlSession, dispatch: RunDispatch) -> None:
-    """Refuse a new dispatch that asks for a run id which is used.
+    """Check that the run id which a new dispatch asks for is unused.
 
     Raises:
-        InvalidResume: A run or another dispatch has it.
+        InvalidResume: A run or another dispatch has the id.
     """
     if not rules.is_named_by_sender(dispatch):
         return
@@ -76,7 +76,7 @@ async def check_run_id(session: SqlSession, dispatch: RunDispatch) -> None:
 
 
 async def add(session: SqlSession, head: StoredHead, dispatch: RunDispatch) -> RunDispatch:
-    """Queue a dispatch that nobody has queued before."""
+    """Queue a new dispatch."""
     fresh = rules.queued(dispatch, head.epoch, (await session.now()).wall_ms)
     await session.run(
         "add_dispatch",
@@ -97,7 +97,7 @@ async def add(session: SqlSession, head: StoredHead, dispatch: RunDispatch) -> R
 
 
 async def save(session: SqlSession, dispatch: RunDispatch) -> RunDispatch:
-    """Write a dispatch over what it was; `refresh` follows when its status changed."""
+    """Overwrite a dispatch; the caller must call `refresh` if its status changed."""
     await session.run(
         "save_dispatch",
         dispatch.dispatch_id,
@@ -113,7 +113,7 @@ async def save(session: SqlSession, dispatch: RunDispatch) -> RunDispatch:
 async def absorb(
     session: SqlSession, head: StoredHead, dispatch_ids: tuple[str, ...], run_id: str | None
 ) -> None:
-    """Ack queued dispatches whose input a commit has taken in."""
+    """End queued dispatches whose input a commit has taken in."""
     now = await session.now()
     for dispatch_id in dispatch_ids:
         dispatch = await find(session, dispatch_id)
@@ -135,7 +135,7 @@ async def find_of_run(session: SqlSession, run_id: str) -> RunDispatch | None:
 
 
 async def locked(session: SqlSession, dispatch_id: str) -> tuple[StoredHead, RunDispatch] | None:
-    """A dispatch as it stands once its thread is locked."""
+    """Lock the thread of a dispatch and return both as they are then."""
     dispatch = await find(session, dispatch_id)
     head = None if dispatch is None else await locked_head(session, dispatch.thread_id)
     dispatch = None if head is None else await find(session, dispatch_id)
@@ -143,7 +143,7 @@ async def locked(session: SqlSession, dispatch_id: str) -> tuple[StoredHead, Run
 
 
 async def first_queued(session: SqlSession, head: StoredHead) -> RunDispatch | None:
-    """The dispatch that is first in its thread, or None; what a waiting run holds is passed."""
+    """Return the first dispatch of a thread that its waiting run does not hold back."""
     found = await _find_first(session, head)
     return None if found is None else found[0]
 
@@ -159,7 +159,7 @@ async def _find_first(session: SqlSession, head: StoredHead) -> tuple[RunDispatc
 
 
 async def all_queued(session: SqlSession, head: StoredHead) -> list[RunDispatch]:
-    """What is queued on a thread, in order."""
+    """List the queued dispatches of a thread, in order."""
     return [decoded(row) for row in await session.all("list_queued", head.no)]
 
 
@@ -179,7 +179,7 @@ async def list_inputs(session: SqlSession, thread_id: str) -> tuple[RunDispatch,
 
 
 async def refresh(session: SqlSession, head: StoredHead) -> None:
-    """Write what a claimer looks for: how much is queued, what is first, whose turn it is."""
+    """Write the columns by which a worker finds work: queue length, first dispatch, place."""
     counted = await session.one("count_queued_of", head.no)
     assert counted is not None
     head.queued = counted[0]

@@ -1,4 +1,4 @@
-"""Reading: checkouts, threads, messages, runs, tickets, events. Nothing here changes anything."""
+"""Queries: checkouts, threads, messages, runs, tickets, events. Nothing here changes anything."""
 
 from collections.abc import AsyncIterator, Callable
 
@@ -36,7 +36,7 @@ STEP = 1000
 
 
 class LoadedThread(Record, frozen=True, kw_only=True):
-    """A thread as it was read: its head, its state, and the messages that were not known."""
+    """A thread as it was read: its head, its state, and the messages that were not cached."""
 
     head: StoredHead
     known: int
@@ -48,11 +48,11 @@ class LoadedThread(Record, frozen=True, kw_only=True):
 async def load_thread(
     session: SqlSession, thread_id: str, known: Callable[[int], int]
 ) -> LoadedThread | None:
-    """Read a thread whole, except for the first messages, of which the caller has `known(no)`."""
+    """Read a thread without its first messages, of which the caller has `known(no)`."""
     head = await find_head(session, thread_id)
     if head is None:
         return None
-    # The caller may have more than this view shows.
+    # The caller may have more messages than this view of the database.
     count = min(known(head.no), head.message_count)
     fresh: list[Message] = []
     if count < head.message_count:
@@ -75,7 +75,7 @@ async def load_thread(
 
 
 async def list_threads(session: SqlSession, query: ThreadQuery) -> Page[Thread]:
-    """Threads that fit, most recently updated first, ties by id."""
+    """List matching threads, most recently updated first, ties by id."""
     fits = (query.resource_id, query.parent_id, int(query.roots_only))
     owner = () if query.tenant_id is None else (query.tenant_id,)
     kind = "tenant_threads" if owner else "threads"
@@ -90,7 +90,7 @@ async def list_threads(session: SqlSession, query: ThreadQuery) -> Page[Thread]:
 async def list_messages(
     session: SqlSession, thread_id: str, query: MessageQuery
 ) -> Page[MessageRecord]:
-    """Messages that fit, by their place in the thread."""
+    """List matching messages by their place in the thread."""
     row = await session.one("find_thread", thread_id)
     if row is None:
         return page_of((), 0, query)
@@ -118,7 +118,7 @@ async def list_messages(
 
 
 async def list_runs(session: SqlSession, query: RunQuery) -> Page[RunRecord]:
-    """Runs that fit, oldest first, ties by id."""
+    """List matching runs, oldest first, ties by id."""
     status, tenant = query.status.value if query.status is not None else None, query.tenant_id
     if query.thread_id is None:
         kind, fits = ("runs", (status,)) if tenant is None else ("tenant_runs", (tenant, status))
@@ -136,7 +136,7 @@ async def list_runs(session: SqlSession, query: RunQuery) -> Page[RunRecord]:
 
 
 async def list_dispatches(session: SqlSession, query: DispatchQuery) -> Page[RunDispatch]:
-    """Dispatches that fit, oldest first, ties by id."""
+    """List matching dispatches, oldest first, ties by id."""
     if query.dedupe_key is not None:
         return await _list_keyed(session, query, query.dedupe_key)
     fits = (query.thread_id, query.status.value if query.status is not None else None)
@@ -146,7 +146,7 @@ async def list_dispatches(session: SqlSession, query: DispatchQuery) -> Page[Run
 
 
 async def _list_keyed(session: SqlSession, query: DispatchQuery, key: str) -> Page[RunDispatch]:
-    """The dispatch of a key, if there is one and it fits; found by an index."""
+    """List the dispatch with a dedupe key, if it exists and matches; found by an index."""
     head = None if query.thread_id is None else await find_head(session, query.thread_id)
     row = None if head is None else await session.one("find_dedupe", head.no, key)
     items = () if row is None else (rows.unpacked(row[0], rows.DISPATCH, "A dispatch"),)
@@ -155,7 +155,7 @@ async def _list_keyed(session: SqlSession, query: DispatchQuery, key: str) -> Pa
 
 
 async def list_tickets(session: SqlSession, statement: str, *args: object) -> tuple[Ticket, ...]:
-    """Tickets that a statement finds, in its order."""
+    """List the tickets that a statement returns, in its order."""
     found = await session.all(statement, *args)
     return tuple(rows.unpacked(row[0], rows.TICKET, "A ticket") for row in found)
 
@@ -163,7 +163,7 @@ async def list_tickets(session: SqlSession, statement: str, *args: object) -> tu
 async def list_events(
     session: SqlSession, thread_id: str, after: int, limit: int
 ) -> tuple[LoggedEvent, ...]:
-    """Events with a sequence number above `after`, at most `limit` of them.
+    """List events with a sequence number above `after`, at most `limit` of them.
 
     Raises:
         CursorExpired: Events after that number were purged.
@@ -194,7 +194,7 @@ async def list_events(
 
 
 async def _check_end(session: SqlSession, thread_id: str, seen: int, head: Row) -> None:
-    """Refuse a log that ends before its thread says, unless it was purged meanwhile."""
+    """Check that the log is as long as its thread says, unless it was purged meanwhile."""
     latest, purged = head[3], head[4]
     if seen >= latest or purged >= latest:
         return
@@ -205,7 +205,7 @@ async def _check_end(session: SqlSession, thread_id: str, seen: int, head: Row) 
 
 
 async def list_tool_records(session: SqlSession, run_id: str) -> tuple[ToolRecord, ...]:
-    """The newest journal entry of each call of a run, in the order they first came."""
+    """List the newest journal entry of each call of a run, in the order of the calls."""
     row = await session.one("find_run", run_id)
     if row is None:
         return ()
@@ -222,7 +222,7 @@ async def list_tool_records(session: SqlSession, run_id: str) -> tuple[ToolRecor
 async def _records(
     session: SqlSession, thread_id: str, thread_no: int, first: int, last: int, order: Order
 ) -> AsyncIterator[MessageRecord]:
-    """The messages between two numbers, of which only a few are held at once."""
+    """Yield the messages between two numbers; only a few are in memory at once."""
     starts = range(first, last + 1, MESSAGE_STEP)
     for start in starts if order is Order.ASC else reversed(starts):
         end = min(start + MESSAGE_STEP - 1, last)
@@ -240,7 +240,7 @@ async def _records(
 
 
 def _window(query: MessageQuery, first: int, last: int) -> tuple[int, int]:
-    """The first and the last number of a page that nothing is filtered from."""
+    """Return the first and the last number of a page without a filter."""
     if query.order is Order.DESC:
         high = last - query.offset
         return max(first, high - query.limit + 1), high

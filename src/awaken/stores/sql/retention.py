@@ -1,4 +1,4 @@
-"""Deleting threads, and purging what has ended long ago."""
+"""Deletion of threads, and the purge of old records."""
 
 import logging
 
@@ -17,7 +17,7 @@ THREADS_AT_ONCE = 100
 
 
 async def delete_thread(session: SqlSession, thread_id: str, strategy: DeleteStrategy) -> None:
-    """Delete a thread and everything of it; see `ThreadStore.delete_thread`."""
+    """Delete a thread and all its records; see `ThreadStore.delete_thread`."""
     head = await locked_head(session, thread_id)
     if head is None:
         raise RecordNotFound(kind="Thread", record_id=thread_id)
@@ -33,7 +33,7 @@ async def _delete(session: SqlSession, head: StoredHead, strategy: DeleteStrateg
     if strategy is DeleteStrategy.CASCADE:
         for child_id in children:
             child = await locked_head(session, child_id)
-            # Meanwhile somebody may have deleted it or put it elsewhere.
+            # Meanwhile another process may have deleted it or changed its parent.
             if child is not None and child.shown.parent_thread_id == thread_id:
                 await _delete(session, child, strategy)
     else:
@@ -57,7 +57,7 @@ async def _delete_all_of(session: SqlSession, head: StoredHead) -> None:
 
 
 async def purge(session: SqlSession, before_ms: int, limit: int) -> Purged:
-    """Remove what ended before a time; see `MailboxStore.purge`."""
+    """Remove records that ended before a time; see `MailboxStore.purge`."""
     dispatches = [row[0] for row in await session.all("list_old_dispatches", before_ms, limit)]
     for dispatch_id in dispatches:
         await session.run("delete_dispatch", dispatch_id)
@@ -74,7 +74,7 @@ async def purge(session: SqlSession, before_ms: int, limit: int) -> Purged:
 
 
 async def _purge_logs(session: SqlSession, before_ms: int, limit: int) -> int:
-    """Go through the threads until enough was removed; one that has nothing to give is passed."""
+    """Purge the logs of threads until the limit is reached."""
     events = after = 0
     while found := await session.all("list_old_logs", before_ms, after, THREADS_AT_ONCE):
         for thread_id, number in map(tuple, found):
@@ -89,9 +89,9 @@ async def _purge_logs(session: SqlSession, before_ms: int, limit: int) -> int:
 
 
 async def _purge_log(session: SqlSession, thread_id: str, before_ms: int, limit: int) -> int:
-    """Remove a thread's oldest commits with their events; those of an open run stay.
+    """Remove a thread's oldest commits with their events, except those of an open run.
 
-    A commit goes whole, so that the first one may have more events than the limit.
+    A commit is removed as a whole, so that the first one may exceed the limit of events.
     """
     head = await locked_head(session, thread_id)
     if head is None:

@@ -1,6 +1,6 @@
 """Records as rows: JSON in a sealed blob, and keys made of two numbers.
 
-A flipped bit is found when the record is read; no default ever takes the place of a damaged one.
+A flipped bit is found when the record is read; a damaged record is never replaced by a default.
 """
 
 import hashlib
@@ -35,26 +35,26 @@ ANY = msgspec.json.Decoder(Any)
 RAW = msgspec.json.Decoder(msgspec.Raw)
 
 PLACES = 1 << 32
-"""How many places one thread has in a table."""
+"""How many rows one thread can have in a table."""
 
 
 def place(thread_no: int, number: int) -> int:
-    """The key of a row: a thread's rows lie together, in order, and need no second index."""
+    """Return the key of a row: a thread's rows are adjacent and ordered without a second index."""
     return thread_no * PLACES + number
 
 
 def number_at(key: int) -> int:
-    """The number inside its thread that a key was made of."""
+    """Return the number inside its thread that a key was made of."""
     return key % PLACES
 
 
 def all_places(thread_no: int) -> tuple[int, int]:
-    """The first and the last key of a thread."""
+    """Return the first and the last key of a thread."""
     return place(thread_no, 0), place(thread_no, PLACES - 1)
 
 
 def id_key(thread_no: int, message_id: str) -> int:
-    """A short key for a message id; two ids may share one, so that the id itself is compared."""
+    """Return a short key for a message id; ids may share a key, so the id is compared as well."""
     return place(thread_no, zlib.crc32(message_id.encode("utf-8", "surrogatepass")))
 
 
@@ -82,10 +82,10 @@ def encoded(value: Any) -> bytes:
 def unpacked(
     blob: bytes, decoder: "msgspec.json.Decoder[T]", what: str, *beside: int | str | None
 ) -> T:
-    """Check and decode what `packed` made; `beside` are the columns that it was tied to.
+    """Verify and decode a sealed record; `beside` are the columns that it is bound to.
 
     Raises:
-        CorruptRecord: It is damaged, or of a shape that this version does not know.
+        CorruptRecord: The record is damaged, or this version does not know its shape.
     """
     try:
         return decoder.decode(unsealed(blob, what, *beside))
@@ -94,7 +94,7 @@ def unpacked(
 
 
 class EncodedCommit:
-    """The parts of a commit that become rows, and one digest over all of it."""
+    """The parts of a commit that become rows, and a digest of the whole commit."""
 
     __slots__ = ("commit", "digest", "events", "messages", "run", "tools")
 

@@ -1,4 +1,4 @@
-"""What the SQL store asks of a database: sessions that run named statements, in transactions."""
+"""The ports of a database: sessions that run named statements in transactions."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
@@ -12,14 +12,17 @@ Row = Sequence[Any]
 
 
 class Moment(Record, frozen=True, kw_only=True):
-    """Now, twice: for people, and for leases, which no change of the wall clock may touch."""
+    """The current time by two clocks: the wall clock, and the clock of leases.
+
+    A change of the wall clock must not affect leases.
+    """
 
     wall_ms: int
     lease_ms: int
 
 
 class SqlSession(Protocol):
-    """One transaction. Statements are known by their names in `statements.sql`."""
+    """One transaction. A statement is called by its name in `statements.sql`."""
 
     async def all(self, statement: str, *args: Any) -> Sequence[Row]:
         """Run a query and return every row."""
@@ -38,7 +41,7 @@ class SqlSession(Protocol):
         ...
 
     async def now(self) -> Moment:
-        """The database's clock."""
+        """Return the time of the database's clock."""
         ...
 
 
@@ -46,12 +49,12 @@ Work = Callable[[SqlSession], Awaitable[T]]
 
 
 class Database(Protocol):
-    """Runs work in transactions, whole or not at all."""
+    """Runs work in transactions, completely or not at all."""
 
     name: str
 
     def since_write_ms(self) -> float:
-        """How long ago the latest write became durable; infinite before the first."""
+        """Return how long ago the latest write became durable; infinite before the first."""
         ...
 
     async def open(self) -> None:
@@ -71,5 +74,5 @@ class Database(Protocol):
         ...
 
     def lease_keeper(self) -> LeaseKeeper:
-        """A new keeper with its own connection."""
+        """Return a new lease keeper with its own connection."""
         ...

@@ -16,12 +16,12 @@ def _texts() -> Mapping[str, str]:
 
 
 def statements(**words: str) -> dict[str, str]:
-    """Every statement by its name, with the database's own words in the places for them."""
+    """Return every statement by its name, with the database's own keywords filled in."""
     return {name: text.format(**words).strip() for name, text in _texts().items()}
 
 
 def migrations(package: str) -> list[str]:
-    """The migrations of an adapter in order: `migrations/0001_first.sql`, `0002_…`."""
+    """Return the migrations of an adapter in order: `migrations/0001_first.sql`, `0002_…`."""
     folder = files(package).joinpath("migrations")
     named = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
     return [entry.read_text("utf-8") for _, entry in named]

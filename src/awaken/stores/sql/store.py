@@ -1,4 +1,4 @@
-"""The SQL store: one method per promise of the ports, each told in its own module."""
+"""The SQL store: one method for each method of the ports; other modules do the work."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,8 +6,7 @@ from functools import partial
 
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages.message import Message, MessageRecord
-from awaken.contracts.messages.transcript import Transcript
+from awaken.contracts.messages.message import Message, MessageRecord, Transcript
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.queries import MessageQuery, Page, RunQuery, ThreadQuery
@@ -19,9 +18,10 @@ from awaken.contracts.storage.store import (
     StreamCheckpoint,
     ToolRecord,
 )
+from awaken.stores.rules.lineage import edited
 
-from . import commits, edits, reading, retention, rows
-from .heads import find_head, run_with, settled_head
+from . import commits, reading, retention, rows
+from .heads import find_head, made_head, run_with, settled_head
 from .mailbox_port import SqlMailbox
 from .outbox import SqlOutbox
 from .profiles import SqlProfiles
@@ -30,16 +30,16 @@ from .ticket_port import SqlTickets
 from .transcripts import TranscriptCache
 
 RECENT_MS = 1_000
-"""How long a commit shows that the store can be written to."""
+"""How long after a write the store counts as writable without a probe."""
 PROBE = "write_probe"
-"""The fact that is written to see whether it can; its value is when that was."""
+"""The fact that a probe writes; its value is the time of the probe."""
 
 
 class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
     """A `Store` and a `ProfileStore` in a SQL database.
 
-    What a method returned is durable. A task cancelled while it waits leaves its write applied
-    or absent, never half.
+    Everything is durable when a method returns. A task cancelled while it waits leaves its write
+    applied or absent, never half.
     """
 
     is_shared = True
@@ -62,13 +62,13 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
         await self._database.close()
 
     async def check_writable(self) -> None:
-        """Write one small row and make it durable; nothing is done shortly after a commit."""
+        """Write one small row and make it durable; does nothing shortly after a write."""
         if self._database.since_write_ms() < RECENT_MS:
             return
         if self._probe is None or self._probe.done():
             self._probe = asyncio.create_task(self._write_probe(), name="write probe")
-            self._probe.add_done_callback(_heed)
-        # One that hangs is waited for: whoever asks again does not queue up another one.
+            self._probe.add_done_callback(_retrieve_error)
+        # All callers wait for the same probe: if it hangs, they do not queue up more of them.
         await asyncio.shield(self._probe)
 
     async def _write_probe(self) -> None:
@@ -78,18 +78,18 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
         await self._database.write(work)
 
     async def checkout(self, thread_id: str) -> Checkout | None:
-        """Read everything a run needs in one consistent view; None for an unknown thread."""
+        """Read everything that a run needs in one consistent view; None for an unknown thread."""
         cache = self._transcripts
         base: Sequence[Message] = ()
 
-        def known(thread_no: int) -> int:
-            # Held from here on: others may append to the list or drop it from the cache.
+        def count_known(thread_no: int) -> int:
+            # Keep a reference: others may append to the list or drop it from the cache.
             nonlocal base
             base = cache.known(thread_no)
             return len(base)
 
         loaded = await self._database.read(
-            partial(reading.load_thread, thread_id=thread_id, known=known)
+            partial(reading.load_thread, thread_id=thread_id, known=count_known)
         )
         if loaded is None:
             return None
@@ -97,7 +97,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
         cache.extend(head.no, loaded.known, loaded.fresh)
         messages: Sequence[Message] = cache.known(head.no)
         if len(messages) != head.message_count:
-            # Too large to be kept, or written to meanwhile: this view is the one that counts.
+            # Too large for the cache, or changed meanwhile: this view is authoritative.
             messages = [*base[: loaded.known], *loaded.fresh]
         return Checkout(
             thread=head.view(),
@@ -115,7 +115,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
         encoded = rows.EncodedCommit(commit)
         no, receipt = await self._database.write(partial(commits.apply_commit, encoded=encoded))
         if commit.run is not None and commit.run.status is RunStatus.WAITING:
-            # Nobody knows for how long; what waits holds no memory.
+            # A run may wait for days: meanwhile its thread uses no memory.
             self._transcripts.drop(no)
         elif encoded.messages:
             before = receipt.message_count - len(encoded.messages)
@@ -123,25 +123,25 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
         return receipt
 
     async def find_commit(self, commit_id: str, thread_id: str) -> CommitReceipt | None:
-        """Return the receipt of an applied commit, or None if it never was and never will be."""
+        """Return the receipt of a commit, or None if it was not and will not be applied."""
 
         async def work(session: SqlSession) -> CommitReceipt | None:
             head = await settled_head(session, thread_id)
             return None if head is None else await commits.find_commit(session, head, commit_id)
 
-        # A commit whose reply was lost may still be under way: only a writer waits for its end.
+        # A commit whose reply was lost may still be in progress: only a write waits for its end.
         return await self._database.write(work)
 
     async def save_checkpoint(
         self, checkpoint: StreamCheckpoint, fencing_token: str | None = None
     ) -> None:
-        """Keep what was streamed so far, instead of the run's checkpoint before."""
+        """Store the answer streamed so far; replaces the run's earlier checkpoint."""
         await self._database.write(
             partial(commits.save_checkpoint, checkpoint=checkpoint, fencing_token=fencing_token)
         )
 
     async def find_checkpoint(self, run_id: str) -> StreamCheckpoint | None:
-        """Return the checkpoint of a turn that was not finished, or None."""
+        """Return the checkpoint of an unfinished turn, or None."""
 
         async def work(session: SqlSession) -> StreamCheckpoint | None:
             row = await session.one("find_checkpoint", run_id)
@@ -165,12 +165,12 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
 
     async def save_thread(self, thread: Thread) -> Thread:
         """Create a thread, or change its lineage and metadata; pointers and version stay."""
-        return await self._database.write(partial(edits.save_thread, thread=thread))
+        return await self._database.write(partial(_save_thread, thread=thread))
 
     async def delete_thread(
         self, thread_id: str, strategy: DeleteStrategy = DeleteStrategy.DETACH
     ) -> None:
-        """Delete a thread and everything of it."""
+        """Delete a thread and all its records."""
         await self._database.write(
             partial(retention.delete_thread, thread_id=thread_id, strategy=strategy)
         )
@@ -202,7 +202,28 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
         )
 
 
-def _heed(probe: asyncio.Task[None]) -> None:
-    """Take note of how a probe ended: nobody may be left who waits for it."""
+async def _save_thread(session: SqlSession, thread: Thread) -> Thread:
+    """Create a thread, or edit one; see `ThreadStore.save_thread`."""
+    head = await made_head(session, thread.id, thread.tenant_id)
+    wanted = thread.normalized().parent_thread_id
+    parents = {} if wanted is None else await commits.parents_of(session, wanted)
+    head.shown = edited(parents, head.shown, thread)
+    if head.shown.metadata.updated_at is not None:
+        head.updated_at = head.shown.metadata.updated_at
+    shown = head.shown
+    await session.run(
+        "save_edit",
+        head.no,
+        head.updated_at,
+        head.sort_at,
+        shown.resource_id,
+        shown.parent_thread_id,
+        head.packed(),
+    )
+    return head.view()
+
+
+def _retrieve_error(probe: asyncio.Task[None]) -> None:
+    """Retrieve the error of a probe: there may be no caller left that waits for it."""
     if not probe.cancelled():
         probe.exception()

@@ -1,7 +1,7 @@
-"""Migration 4: what belongs to a tenant gets ids that begin with the tenant, in rows and records.
+"""Migration 4: ids of a tenant's threads and runs begin with the tenant, in rows and records.
 
-Everything of a tenant's threads is renamed in one transaction: `t1` of `ann` becomes `@ann:t1`.
-What people and models have said is left as it is.
+One transaction renames everything: `t1` of tenant `ann` becomes `@ann:t1`. The text of people,
+models and tools is not changed.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,17 +29,17 @@ _RUNS = frozenset(
     }
 )  # fmt: skip
 _SAID = frozenset({"content", "tool_calls", "arguments", "result", "parameters", "custom"})
-"""What the words of people, models and tools are in."""
+"""Fields that hold the text of people, models and tools."""
 _DELEGATE = "delegate_run:"
 _HEAD = msgspec.json.Decoder(list[Any])
 _BRANCHING = 9
-"""Where in a thread's head it says which threads it comes from, and goes on with."""
+"""The position in a thread's head of its fork point and its newest branch."""
 _HASHED = "permission."
-"""State whose records are known by a digest of themselves."""
+"""State whose records are found by a digest of their own contents."""
 
 
 async def rename_tenant_ids(query: Query) -> None:
-    """Give the threads and runs of tenants their new ids, wherever these are written."""
+    """Rename the threads and runs of tenants wherever their ids are stored."""
     found = await query("SELECT no, id, tenant_id FROM threads WHERE tenant_id IS NOT NULL")
     names = _Names()
     for no, thread_id, tenant_id in found:
@@ -52,7 +52,7 @@ async def rename_tenant_ids(query: Query) -> None:
         await _rename_thread(query, names, no, thread_id)
         await _rename_records(query, names, no)
         await _rename_log(query, names, no)
-    # Threads of nobody may be above those of tenants, or have sent them something.
+    # Entries that belong to no single thread may name threads and runs of tenants as well.
     await _rename_profiles(query, names)
 
 
@@ -75,24 +75,26 @@ class _Names:
     def run(self, old: str | None) -> str | None:
         return None if old is None else self.runs.get(old, old)
 
-    def within(self, value: Any) -> Any:
-        """A decoded record with the new ids."""
+    def rename_in(self, value: Any) -> Any:
+        """Return a decoded record with the new ids."""
         if isinstance(value, list):
-            return [self.within(item) for item in value]
+            return [self.rename_in(item) for item in value]
         if not isinstance(value, dict):
             return value
-        return {self._key(key, item): self._item(key, item) for key, item in value.items()}
+        return {
+            self._rename_key(key, item): self._rename_item(key, item) for key, item in value.items()
+        }
 
-    def _key(self, key: str, item: Any) -> str:
-        """A key may be the id of a task or of a run below, whose record is beside it."""
+    def _rename_key(self, key: str, item: Any) -> str:
+        """Rename a key that is the id of a task or a run: its value is then such a record."""
         is_record = isinstance(item, dict) and ("task_id" in item or "run_id" in item)
         return self.runs.get(key, key) if is_record else key
 
-    def _item(self, key: str, item: Any) -> Any:
+    def _rename_item(self, key: str, item: Any) -> Any:
         if key in _SAID:
             return item
         if not isinstance(item, str):
-            return self.within(item)
+            return self.rename_in(item)
         if key in _THREADS:
             return self.threads.get(item, item)
         if key in _RUNS:
@@ -101,9 +103,9 @@ class _Names:
             return _DELEGATE + self.runs.get(item[len(_DELEGATE) :], item[len(_DELEGATE) :])
         return item
 
-    def repacked(self, blob: bytes, what: str, *beside: Any, now: tuple[Any, ...] = ()) -> bytes:
-        """A sealed record with the new ids, tied to the columns that are beside it now."""
-        value = self.within(rows.unpacked(bytes(blob), rows.ANY, what, *beside))
+    def repack(self, blob: bytes, what: str, *beside: Any, now: tuple[Any, ...] = ()) -> bytes:
+        """Return a sealed record with the new ids, bound to the new values of its columns."""
+        value = self.rename_in(rows.unpacked(bytes(blob), rows.ANY, what, *beside))
         again = rows.packed(value)
         columns = now or beside
         return tied(again, *columns) if columns else again
@@ -121,7 +123,7 @@ async def _rename_thread(query: Query, names: _Names, no: int, thread_id: str) -
         if len(shown) > place:
             shown[place] = names.run(shown[place])
     if len(shown) > _BRANCHING:
-        shown[_BRANCHING] = names.within(shown[_BRANCHING])
+        shown[_BRANCHING] = names.rename_in(shown[_BRANCHING])
     new_id, new_latest = names.threads[thread_id], names.run(latest)
     packed = tied(rows.packed(shown), new_id, *counts, new_latest)
     await query(
@@ -146,7 +148,7 @@ async def _rename_records(query: Query, names: _Names, no: int) -> None:
         run = "run_id" if has_run else "NULL"
         text = f"SELECT {key}, {run}, record FROM {table} WHERE thread_no = $1"
         for name, run_id, record in await query(text, no):
-            packed = names.repacked(record, f"A record of '{table}'")
+            packed = names.repack(record, f"A record of '{table}'")
             if has_run:
                 change = f"UPDATE {table} SET record = $2, run_id = $3 WHERE {key} = $1"
                 await query(change, name, packed, names.run(run_id))
@@ -155,7 +157,7 @@ async def _rename_records(query: Query, names: _Names, no: int) -> None:
     found = await query("SELECT scope, name, version, data FROM state WHERE thread_no = $1", no)
     for scope, name, version, data in found:
         if not name.startswith(_HASHED):
-            packed = names.repacked(data, f"State '{name}'", name, version)
+            packed = names.repack(data, f"State '{name}'", name, version)
             text = "UPDATE state SET data = $4 WHERE thread_no = $1 AND scope = $2 AND name = $3"
             await query(text, no, scope, name, packed)
 
@@ -169,17 +171,17 @@ async def _rename_log(query: Query, names: _Names, no: int) -> None:
     )
     for place, run_id, seq, at, events, tools in found:
         new_run = names.run(run_id)
-        packed = events and names.repacked(events, "A log", seq, run_id, at, now=(seq, new_run, at))
+        packed = events and names.repack(events, "A log", seq, run_id, at, now=(seq, new_run, at))
         text = "UPDATE commits SET run_id = $2, events = $3, tools = $4 WHERE place = $1"
-        await query(text, place, new_run, packed, tools and names.repacked(tools, "A journal"))
+        await query(text, place, new_run, packed, tools and names.repack(tools, "A journal"))
     text = "SELECT place, created_at, body FROM messages WHERE place BETWEEN $1 AND $2"
     for place, at, body in await query(text, *places):
-        packed = names.repacked(body, "A message", at)
+        packed = names.repack(body, "A message", at)
         await query("UPDATE messages SET body = $2 WHERE place = $1", place, packed)
 
 
 async def _rename_profiles(query: Query, names: _Names) -> None:
-    """What is kept beside threads and tasks: answers that were taken back, push targets."""
+    """Rename owners and names of profile entries: withdrawn answers, push targets."""
     text = (
         "SELECT owner, name, value FROM profiles"
         " WHERE owner LIKE 'thread::%' OR owner LIKE 'a2a.push%'"
@@ -194,7 +196,7 @@ async def _rename_profiles(query: Query, names: _Names) -> None:
         )
         if new == (owner, name):
             continue
-        packed = names.repacked(value, f"Profile entry '{name}'")
+        packed = names.repack(value, f"Profile entry '{name}'")
         change = (
             "UPDATE profiles SET owner = $3, name = $4, value = $5 WHERE owner = $1 AND name = $2"
         )

@@ -1,4 +1,4 @@
-"""The tickets of a SQL store: one method per promise of the port."""
+"""The tickets of a SQL store: one method for each method of the port."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -12,7 +12,7 @@ from .session import Database, SqlSession
 
 
 class SqlTickets:
-    """The part of the store that keeps suspended calls and what was decided on them."""
+    """The part of the store that keeps suspended calls and the decisions on them."""
 
     _database: Database
 

@@ -1,7 +1,7 @@
-"""Messages that were read or written lately, so that a thread's next turn does not read them again.
+"""A cache of recent messages, so that a thread's next turn does not read them again.
 
-Messages are only ever appended, and a thread's number is never used again, so what is kept can
-be short but never wrong.
+Messages are only ever appended, and a thread's number is never used again, so the cache may lack
+messages but is never wrong.
 """
 
 from collections import OrderedDict
@@ -12,9 +12,9 @@ from awaken.contracts.messages.message import Message
 from awaken.contracts.messages.sizes import message_bytes
 
 CACHE_BYTES = 16 * 1024 * 1024
-"""How much may be kept, measured as it is held; a thread that alone is larger is not kept."""
+"""How much memory the cache may use; a thread that alone is larger is not cached."""
 CACHE_THREADS = 1024
-"""How many threads may be kept: of short ones each costs far more than it is long."""
+"""How many threads may be cached: a short thread costs far more than its messages."""
 
 
 class _Kept:
@@ -26,7 +26,7 @@ class _Kept:
 
 
 class TranscriptCache:
-    """The first messages of threads, by thread number; the longest unused go first."""
+    """The first messages of threads, by thread number; evicts the least recently used."""
 
     __slots__ = ("_kept", "_limit", "_size")
 
@@ -36,17 +36,17 @@ class TranscriptCache:
         self._size = 0
 
     def known(self, thread_no: int) -> list[Message]:
-        """The messages that are kept of a thread, from its first on; never change the list."""
+        """Return the cached messages of a thread from its first on; never change the list."""
         kept = self._kept.get(thread_no)
         if kept is None:
             return []
         with suppress(KeyError):
-            # It may be dropped meanwhile: reader threads ask as well.
+            # Another reader thread may drop the entry meanwhile.
             self._kept.move_to_end(thread_no)
         return kept.messages
 
     def extend(self, thread_no: int, after: int, messages: Sequence[Message]) -> None:
-        """Keep messages that come after the first `after`; of no use, they are left out."""
+        """Cache the messages that follow the first `after`; ignored if they leave a gap."""
         kept = self._kept.get(thread_no)
         if kept is None:
             if after:

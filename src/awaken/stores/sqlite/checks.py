@@ -1,6 +1,6 @@
-"""Looking for damage: the file's own structure, then every record with its checksum.
+"""The search for damage: first the file's structure, then every record with its checksum.
 
-Nothing is changed, and one damaged record does not hide the next.
+The file is not changed, and one damaged record does not hide the next.
 """
 
 import sqlite3
@@ -37,23 +37,23 @@ _NAMED: tuple[tuple[str, str, "msgspec.json.Decoder[Any]", str], ...] = (
         "Profile entry '{}' of '{}'",
     ),
 )
-"""Kinds of records: what lists them, what reads them, and how one is named."""
+"""Kinds of records: the query, the decoder, and how an error names a record."""
 
 
 def versions_of(path: Path, store: str) -> tuple[int, int]:
-    """The file's schema, and the newest that this version knows.
+    """Return the schema of the file, and the newest that this version knows.
 
     Raises:
-        StoreUnavailable: There is no such file, or it cannot be opened.
-        StoreCorrupt: It is no SQLite file.
+        StoreUnavailable: The file does not exist or cannot be opened.
+        StoreCorrupt: It is not a SQLite file.
     """
-    with _looking_at(path, store) as connection:
+    with _open_file(path, store) as connection:
         return schema_version(connection)
 
 
 def checked(path: Path, store: str) -> StoreCheck:
-    """Look at everything in a file; see `CheckableStore.check`."""
-    with _looking_at(path, store) as connection:
+    """Check everything in a file; see `CheckableStore.check`."""
+    with _open_file(path, store) as connection:
         found, known = schema_version(connection)
         if found == 0:
             raise StoreUnavailable(store=store, problem="it has no tables of awaken")
@@ -65,23 +65,23 @@ def checked(path: Path, store: str) -> StoreCheck:
             )
             raise StoreUnavailable(store=store, problem=problem)
         connection.execute("BEGIN")
-        look = _Look(connection)
-        look.at_structure()
+        inspection = _Inspection(connection)
+        inspection.check_structure()
         for kind, statement, decoder, name in _NAMED:
-            look.at_records(kind, statement, decoder, name)
-        look.at_state()
-        look.at_threads()
+            inspection.read_records(kind, statement, decoder, name)
+        inspection.read_state()
+        inspection.read_threads()
     return StoreCheck(
         store=store,
         schema_version=found,
-        records=dict(look.counts),
-        problems=tuple(look.problems),
+        records=dict(inspection.counts),
+        problems=tuple(inspection.problems),
     )
 
 
 @contextmanager
-def _looking_at(path: Path, store: str) -> Iterator[sqlite3.Connection]:
-    # Opening would make a file where there is none.
+def _open_file(path: Path, store: str) -> Iterator[sqlite3.Connection]:
+    # SQLite would create a file that does not exist.
     if not path.is_file():
         raise StoreUnavailable(store=store, problem="there is no such file; check its path")
     with closing(connected(path, store, is_writer=False)) as connection:
@@ -91,52 +91,52 @@ def _looking_at(path: Path, store: str) -> Iterator[sqlite3.Connection]:
             raise named_error(error, store) from error
 
 
-class _Look:
-    """One look at a file: what could be read, and what could not."""
+class _Inspection:
+    """One check of a file: the counts of readable records, and the problems."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self.counts: Counter[str] = Counter()
         self.problems: list[str] = []
 
-    def at_structure(self) -> None:
-        """Have SQLite verify its pages and indexes."""
-        for (line,) in self._rows("file", "PRAGMA integrity_check"):
+    def check_structure(self) -> None:
+        """Let SQLite verify its pages and indexes."""
+        for (line,) in self._select("file", "PRAGMA integrity_check"):
             if line != "ok":
                 self.problems.append(f"The file: {line}")
 
-    def at_records(
+    def read_records(
         self, kind: str, statement: str, decoder: "msgspec.json.Decoder[Any]", name: str
     ) -> None:
         """Read every record of one kind."""
         self.counts[kind] = 0
-        for blob, *names in self._rows(kind, statement):
+        for blob, *names in self._select(kind, statement):
             self._read(kind, blob, decoder, name.format(*names))
 
-    def at_state(self) -> None:
+    def read_state(self) -> None:
         """Read every state value."""
         self.counts["state"] = 0
         statement = (
             "SELECT data, name, state.version, id FROM state LEFT JOIN threads ON no = thread_no"
         )
-        for data, name, version, thread_id in self._rows("state", statement):
+        for data, name, version, thread_id in self._select("state", statement):
             what = f"State '{name}' of thread '{thread_id}'"
             self._read("state", data, rows.RAW, what, beside=(name, version))
 
-    def at_threads(self) -> None:
+    def read_threads(self) -> None:
         """Read every thread with its messages, events and tool journal."""
         self.counts.update(threads=0, messages=0, events=0, tool_records=0)
-        threads = list(self._rows("threads", "SELECT no, id FROM threads ORDER BY no"))
+        threads = list(self._select("threads", "SELECT no, id FROM threads ORDER BY no"))
         for thread_no, thread_id in threads:
-            self._thread(thread_no, thread_id)
+            self._read_thread(thread_no, thread_id)
 
-    def _thread(self, thread_no: int, thread_id: str) -> None:
+    def _read_thread(self, thread_no: int, thread_id: str) -> None:
         before = len(self.problems)
         head = None
-        for row in self._rows("threads", STATEMENTS["find_thread"], thread_id):
-            head = self._head(row)
-        messages = self._messages(thread_no, thread_id)
-        events = self._commits(thread_no, thread_id)
+        for row in self._select("threads", STATEMENTS["find_thread"], thread_id):
+            head = self._read_head(row)
+        messages = self._read_messages(thread_no, thread_id)
+        events = self._read_commits(thread_no, thread_id)
         if head is None or len(self.problems) > before:
             return
         kept = head.event_seq - head.purged_seq
@@ -147,7 +147,7 @@ class _Look:
             if found != expected:
                 self.problems.append(f"Thread '{thread_id}': it has {found} of {expected} {what}")
 
-    def _head(self, row: Any) -> StoredHead | None:
+    def _read_head(self, row: Any) -> StoredHead | None:
         try:
             head = StoredHead(row)
         except CorruptRecord as error:
@@ -156,22 +156,22 @@ class _Look:
         self.counts["threads"] += 1
         return head
 
-    def _messages(self, thread_no: int, thread_id: str) -> int:
+    def _read_messages(self, thread_no: int, thread_id: str) -> int:
         found = 0
         places = rows.all_places(thread_no)
-        for place, at, body in self._rows("messages", STATEMENTS["list_messages"], *places):
+        for place, at, body in self._select("messages", STATEMENTS["list_messages"], *places):
             what = f"Message {rows.number_at(place)} of thread '{thread_id}'"
             found += self._read("messages", body, rows.MESSAGE, what, beside=(at,)) is not None
         return found
 
-    def _commits(self, thread_no: int, thread_id: str) -> int:
+    def _read_commits(self, thread_no: int, thread_id: str) -> int:
         statement = (
             "SELECT place, events, tools, event_seq, run_id, committed_at"
             " FROM commits WHERE place BETWEEN ? AND ?"
         )
         found = 0
         places = rows.all_places(thread_no)
-        for place, events, tools, *beside in self._rows("commits", statement, *places):
+        for place, events, tools, *beside in self._select("commits", statement, *places):
             where = f"of commit {rows.number_at(place)} of thread '{thread_id}'"
             if events is not None:
                 logged = self._read(
@@ -202,7 +202,7 @@ class _Look:
         self.counts[kind] += len(value) if many else 1
         return value
 
-    def _rows(self, kind: str, statement: str, *args: Any) -> Iterator[Any]:
+    def _select(self, kind: str, statement: str, *args: Any) -> Iterator[Any]:
         try:
             yield from self._connection.execute(statement, args)
         except sqlite3.DatabaseError as error:

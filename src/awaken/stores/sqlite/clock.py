@@ -1,7 +1,7 @@
-"""The clock of leases: it runs while the machine runs, and nobody can set it.
+"""The clock of leases: it runs while the machine runs and cannot be set.
 
-Processes that share a file share the machine, so this clock means the same to all of them. It
-begins anew when the machine does, which `boot_id` tells.
+Processes that share a file share the machine, so they all see the same clock. It starts again
+when the machine does; `boot_id` then changes.
 """
 
 import time
@@ -13,7 +13,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """What tells one start of the machine from another; blank where nothing does."""
+    """Return an id of this start of the machine; blank if the system has none."""
     return _BOOT_ID.read_text("utf-8").strip() if _BOOT_ID.exists() else ""
 
 
@@ -21,7 +21,7 @@ _HAS_BOOT_CLOCK = bool(boot_id()) and hasattr(time, "CLOCK_BOOTTIME")
 
 
 def moment() -> Moment:
-    """Now, by the machine's clocks."""
+    """Return the time of the machine's clocks."""
     wall_ms = time.time_ns() // 1_000_000
     if not _HAS_BOOT_CLOCK:
         return Moment(wall_ms=wall_ms, lease_ms=wall_ms)

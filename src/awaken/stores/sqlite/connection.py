@@ -1,4 +1,4 @@
-"""Connections: how a file is opened, and what its errors mean."""
+"""Connections: how a file is opened, and how errors of SQLite are translated."""
 
 import os
 import sqlite3
@@ -24,7 +24,7 @@ from .clock import boot_id, moment
 from .jobs import driven
 
 FAULTS = (sqlite3.Error, UnicodeDecodeError)
-"""What SQLite raises; the second when its own message quotes damaged bytes of the file."""
+"""Errors of SQLite; the second one if its message quotes damaged bytes of the file."""
 
 BUSY_MS = 30_000
 """How long a writer waits for writers of other processes."""
@@ -35,9 +35,9 @@ _HEADER_BYTES = 100
 SWITCH_PAUSE_MS = 10
 PAGE_BYTES = 512
 CHECKED_PAGES = 16 * 1024
-"""A file up to this size (8 MiB) is looked through when it is opened; `check` takes any."""
+"""A file up to this size (8 MiB) is verified when it is opened; `check` verifies any size."""
 CHECKPOINT_PAGES = 8192
-"""How long the log grows before its pages are moved into the file; 4 MiB."""
+"""How far the log grows (4 MiB) before its pages are moved into the file."""
 
 _ARGUMENT = "$"
 STATEMENTS = {
@@ -49,10 +49,10 @@ STATEMENTS = {
 def connected(
     path: Path, store: str, *, is_writer: bool, busy_ms: int = BUSY_MS
 ) -> sqlite3.Connection:
-    """Open the file; a writer waits for others, a reader never has to.
+    """Open the file; a writer waits for other writers, a reader never waits.
 
     Raises:
-        StorageError: Naming the store and what is wrong with it.
+        StorageError: The file cannot be opened; names the store and the problem.
     """
     _check_size(path, store)
     if is_writer:
@@ -70,8 +70,8 @@ def connected(
     try:
         if is_writer:
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-            _use_log(connection, busy_ms)
-        # Without this a power cut could take back what was acknowledged.
+            _enable_wal(connection, busy_ms)
+        # Without this a power cut could lose commits that were acknowledged.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute("PRAGMA cache_size = -2048")
@@ -84,14 +84,14 @@ def connected(
 
 
 def _keep_private(path: Path) -> None:
-    """Let nobody but the owner read the file: it holds what people said, and secrets.
+    """Make the file readable by its owner only: it holds conversations and secrets.
 
-    SQLite gives its log the same rights. A file of another user is left as that user has it. One
-    that is there is never opened: closing it would end the locks that connections of this process
-    have on it, and another process would take the log away from under them.
+    SQLite gives its log the same permissions. A file of another user is not changed. An existing
+    file is never opened here: closing it would release the locks that connections of this process
+    hold on it, and another process could then remove the log that they still use.
     """
     with suppress(OSError):
-        # Whatever is wrong with the place, SQLite says it better.
+        # SQLite reports a problem with the path in better words.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, PRIVATE))
     for part in (path, *(path.with_name(path.name + tail) for tail in ("-wal", "-shm"))):
         with suppress(OSError):
@@ -99,10 +99,10 @@ def _keep_private(path: Path) -> None:
                 part.chmod(mode & 0o700)
 
 
-def _use_log(connection: sqlite3.Connection, busy_ms: int) -> None:
-    """Switch to the write-ahead log, whoever else does so to a new file at the same moment.
+def _enable_wal(connection: sqlite3.Connection, busy_ms: int) -> None:
+    """Switch to the write-ahead log; several processes may do so to a new file at once.
 
-    SQLite does not wait for others by itself here.
+    SQLite does not wait for other processes by itself here.
     """
     for _ in range(busy_ms // SWITCH_PAUSE_MS):
         try:
@@ -117,15 +117,15 @@ def _use_log(connection: sqlite3.Connection, busy_ms: int) -> None:
 
 
 def prepare(connection: sqlite3.Connection, store: str) -> None:
-    """Bring the schema up to date, whoever else does so at the same time.
+    """Bring the schema up to date; several processes may do so at the same time.
 
     Raises:
         StoreTooNew: A newer version of awaken wrote the file.
-        StoreCorrupt: The file is damaged, or no SQLite file.
+        StoreCorrupt: The file is damaged, or not a SQLite file.
     """
     scripts = migrations(__package__)
     try:
-        # Before others have to wait for this one.
+        # Before the transaction begins, for which other processes have to wait.
         _check_structure(connection, store)
         connection.execute("BEGIN IMMEDIATE")
         found = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -136,7 +136,7 @@ def prepare(connection: sqlite3.Connection, store: str) -> None:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number}")
         if 0 < found < tenant_ids.VERSION:
-            driven(tenant_ids.rename_tenant_ids(_query_on(connection)))
+            driven(tenant_ids.rename_tenant_ids(_make_query(connection)))
         _forget_old_leases(connection)
         connection.execute("COMMIT")
     except FAULTS as error:
@@ -147,7 +147,7 @@ def prepare(connection: sqlite3.Connection, store: str) -> None:
         raise
 
 
-def _query_on(connection: sqlite3.Connection) -> tenant_ids.Query:
+def _make_query(connection: sqlite3.Connection) -> tenant_ids.Query:
     async def query(text: str, *args: Any) -> Sequence[Row]:
         return connection.execute(text.replace(_ARGUMENT, "?"), args).fetchall()
 
@@ -155,15 +155,15 @@ def _query_on(connection: sqlite3.Connection) -> tenant_ids.Query:
 
 
 def schema_version(connection: sqlite3.Connection) -> tuple[int, int]:
-    """The schema of the file, and the newest that this version knows."""
+    """Return the schema of the file, and the newest that this version knows."""
     found: int = connection.execute("PRAGMA user_version").fetchone()[0]
     return found, len(migrations(__package__))
 
 
 def named_error(error: sqlite3.Error | UnicodeDecodeError, store: str) -> StorageError:
-    """What an error of SQLite means to whoever uses the store."""
+    """Return the `StorageError` for an error of SQLite."""
     if isinstance(error, UnicodeDecodeError) or "decode to UTF-8" in str(error):
-        # Text that is none, in a row or in what SQLite says about a damaged schema.
+        # Invalid text, in a row or in the message of SQLite about a damaged schema.
         return StoreCorrupt(store=store, problem="it holds text that is not UTF-8")
     code = getattr(error, "sqlite_errorcode", None)
     primary = None if code is None else code & 0xFF
@@ -180,7 +180,7 @@ def named_error(error: sqlite3.Error | UnicodeDecodeError, store: str) -> Storag
 
 
 class SqliteSession:
-    """A `Session` over one connection; it never suspends."""
+    """A `SqlSession` over one connection; it never suspends."""
 
     __slots__ = ("_connection", "_now")
 
@@ -212,14 +212,14 @@ class SqliteSession:
         self._connection.executemany(STATEMENTS[statement], found)
 
     async def now(self) -> Moment:
-        """The machine's clocks."""
+        """Return the time of the machine's clocks."""
         return self._now()
 
 
 def _check_size(path: Path, store: str) -> None:
-    """Refuse a file that lost its end: SQLite would take it for a new one, or read zeros.
+    """Refuse a truncated file: SQLite would treat it as a new one, or read zeros.
 
-    While a log is there the file may be shorter than it says; then SQLite repairs it.
+    While a log exists the file may be shorter than its header says; then SQLite repairs it.
     """
     log = path.with_name(path.name + "-wal")
     if not path.is_file() or log.exists():
@@ -234,7 +234,7 @@ def _check_size(path: Path, store: str) -> None:
 
 
 def _check_structure(connection: sqlite3.Connection, store: str) -> None:
-    """Let SQLite compare tables and indexes: through a damaged index a thread could vanish."""
+    """Let SQLite compare tables and indexes: a damaged index could hide a thread."""
     if connection.execute("PRAGMA page_count").fetchone()[0] > CHECKED_PAGES:
         return
     found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
@@ -243,7 +243,7 @@ def _check_structure(connection: sqlite3.Connection, store: str) -> None:
 
 
 def _forget_old_leases(connection: sqlite3.Connection) -> None:
-    """After a restart of the machine no lease means anything: its clock began anew."""
+    """Expire all leases after a restart of the machine: the clock of leases began anew."""
     row = connection.execute("SELECT value FROM facts WHERE name = 'boot_id'").fetchone()
     if row is None or row[0] != boot_id():
         connection.execute("UPDATE threads SET lease_until = 0 WHERE lease_until IS NOT NULL")

@@ -1,4 +1,4 @@
-"""The SQLite database: one writer thread, and readers that never wait for it."""
+"""The SQLite database: one writer thread, and reader threads that never wait for it."""
 
 import asyncio
 import math
@@ -33,7 +33,7 @@ class SqliteDatabase:
         self._readers: Readers | None = None
 
     def since_write_ms(self) -> float:
-        """How long ago the latest write became durable; infinite before the first."""
+        """Return how long ago the latest write became durable; infinite before the first."""
         return math.inf if self._writer is None else self._now().lease_ms - self._writer.written_at
 
     async def open(self) -> None:
@@ -41,7 +41,7 @@ class SqliteDatabase:
 
         Raises:
             StoreTooNew: A newer version of awaken wrote the file.
-            StoreCorrupt: The file is damaged, or no SQLite file.
+            StoreCorrupt: The file is damaged, or not a SQLite file.
             StoreUnavailable: The file cannot be opened.
         """
         if self._writer is not None:
@@ -49,17 +49,17 @@ class SqliteDatabase:
         self._writer = SqliteWriter(self._path, self.name, self._now)
         self._readers = Readers(self._path, self.name, self._now, READERS)
         try:
-            # Nothing to do but to open the file, which tells whether it is good.
-            await self.write(_nothing)
+            # An empty job opens the file, which fails if the file is unusable.
+            await self.write(_do_nothing)
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
-        """Finish what was handed over, then close every connection; the file is whole afterwards.
+        """Finish all queued jobs, then close every connection; the log is merged into the file.
 
-        The writer goes last and alone: SQLite moves its log into the file only for a last
-        connection, and two that close at the same moment each see the other.
+        The writer closes last and alone: SQLite moves its log into the file only when the last
+        connection closes, and of two that close at the same moment neither is the last.
         """
         writer, self._writer = self._writer, None
         readers, self._readers = self._readers, None
@@ -81,9 +81,9 @@ class SqliteDatabase:
         return await self._writer.submit(work)
 
     def lease_keeper(self) -> LeaseKeeper:
-        """A new keeper with its own connection."""
+        """Return a new lease keeper with its own connection."""
         return SqliteLeaseKeeper(self._path, self.name, self._now)
 
 
-async def _nothing(_session: object) -> None:
+async def _do_nothing(_session: object) -> None:
     return None

@@ -1,4 +1,4 @@
-"""Work that is handed to another thread, and told back to the event loop that waits for it."""
+"""Work that runs in another thread, and whose result goes back to the waiting event loop."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Job:
-    """One transaction that somebody waits for."""
+    """One transaction and the future of the task that waits for it."""
 
     __slots__ = ("error", "future", "loop", "result", "work")
 
@@ -25,7 +25,7 @@ class Job:
         self.error: BaseException | None = None
 
     def settle(self) -> None:
-        """Tell whoever waits; somebody who gave up waiting is not told."""
+        """Set the result of the future, unless the waiting task gave up."""
         if self.future.done():
             return
         if self.error is not None:
@@ -35,23 +35,23 @@ class Job:
 
 
 def driven(work: Awaitable[T]) -> T:
-    """Run a coroutine that never suspends."""
+    """Run an awaitable that never suspends, and return its result."""
     steps = work.__await__()
     try:
         next(steps)
     except StopIteration as ended:
         result: T = ended.value
         return result
-    message = "the work waits for something outside of its transaction"
+    message = "the work awaits something outside of its transaction"
     raise RuntimeError(message)
 
 
 def settle(batch: list[Job]) -> None:
-    """Wake each event loop once."""
+    """Wake each waiting event loop once."""
     for loop in {job.loop for job in batch}:
         jobs = [job for job in batch if job.loop is loop]
         with suppress(RuntimeError):
-            # A loop that was closed has nobody who waits.
+            # In a closed loop no task waits.
             loop.call_soon_threadsafe(_settle_all, jobs)
 
 

@@ -1,4 +1,4 @@
-"""Keeps leases alive from a thread of its own."""
+"""Keeps leases alive from a separate operating-system thread."""
 
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from .connection import FAULTS, STATEMENTS, connected, named_error
 
 
 class SqliteLeaseKeeper:
-    """A `LeaseKeeper` with its own connection, opened when it is first used."""
+    """A `LeaseKeeper` with its own connection, opened on first use."""
 
     def __init__(self, path: Path, store: str, now: Callable[[], Moment]) -> None:
         self._path = path
@@ -20,12 +20,14 @@ class SqliteLeaseKeeper:
         self._connection: sqlite3.Connection | None = None
 
     def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
-        """Extend the leases that are still held, and say what each holder should know."""
+        """Extend the leases that are still held, and report to each holder what has changed."""
         try:
-            connection = self._opened()
+            if self._connection is None:
+                self._connection = connected(self._path, self._store, is_writer=True)
+            connection = self._connection
             connection.execute("BEGIN IMMEDIATE")
             now = self._now()
-            news = tuple(_extended(connection, token, now, lease_ms) for token in claim_tokens)
+            news = tuple(_extend(connection, token, now, lease_ms) for token in claim_tokens)
             connection.execute("COMMIT")
         except FAULTS as error:
             self.close()
@@ -38,13 +40,8 @@ class SqliteLeaseKeeper:
         if connection is not None:
             connection.close()
 
-    def _opened(self) -> sqlite3.Connection:
-        if self._connection is None:
-            self._connection = connected(self._path, self._store, is_writer=True)
-        return self._connection
 
-
-def _extended(connection: sqlite3.Connection, token: str, now: Moment, lease_ms: int) -> LeaseNews:
+def _extend(connection: sqlite3.Connection, token: str, now: Moment, lease_ms: int) -> LeaseNews:
     row = connection.execute(STATEMENTS["find_lease"], (token, now.wall_ms)).fetchone()
     if row is None:
         return LeaseNews(claim_token=token, is_held=False)

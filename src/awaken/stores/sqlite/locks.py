@@ -1,7 +1,7 @@
-"""Saying that a file is locked while others write to it, and by whom, instead of waiting silently.
+"""A log line that says which process has locked the file, instead of a silent wait.
 
-Several processes may share a file; each writes for a moment. Who takes longer than that is worth a
-line in the log.
+Several processes may share a file; each writes for a moment. A process that takes longer is worth
+a line in the log.
 """
 
 import logging
@@ -13,20 +13,20 @@ from pathlib import Path
 logger = logging.getLogger("awaken.store")
 
 NOTICE_MS = 1_000
-"""How long others may keep the file before it is said."""
+"""How long another process may lock the file before it is logged."""
 
 _LOCKS = Path("/proc/locks")
 _FIELDS_MIN = 6
 
 
 def is_locked(error: BaseException | None) -> bool:
-    """Whether SQLite refused because somebody else has the file."""
+    """Whether SQLite refused because another process has locked the file."""
     code = getattr(error, "sqlite_errorcode", None)
     return code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def tell_locked(path: Path, store: str, wait_ms: int) -> None:
-    """Say that a file is locked, by whom if that is known, and how long it is waited for."""
+    """Log that the file is locked, by which process if known, and how long the store waits."""
     logger.warning(
         "Store '%s' is locked by %s; waiting for up to %d s.",
         store,
@@ -37,17 +37,17 @@ def tell_locked(path: Path, store: str, wait_ms: int) -> None:
 
 
 def describe_holders(path: Path) -> str:
-    """The processes of this machine that hold a lock on a file or on what lies beside it."""
-    found = [f"process {pid} ({_command(pid)})" for pid in _holders(path)]
+    """Name the processes of this machine that hold a lock on the file or on its log."""
+    found = [f"process {pid} ({_read_command(pid)})" for pid in _find_holders(path)]
     return ", ".join(found) or "another process"
 
 
-def _holders(path: Path) -> list[int]:
+def _find_holders(path: Path) -> list[int]:
     inodes = {str(it) for it in _inodes(path)}
     try:
         lines = _LOCKS.read_text("utf-8").splitlines()
     except OSError:
-        # Only Linux tells.
+        # Only Linux has this file.
         return []
     held = (line.replace("->", "").split() for line in lines)
     pids = {
@@ -66,7 +66,7 @@ def _inodes(path: Path) -> Iterator[int]:
             continue
 
 
-def _command(pid: int) -> str:
+def _read_command(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/comm").read_text("utf-8").strip()
     except OSError:

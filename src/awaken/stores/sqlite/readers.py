@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 
 class Readers:
-    """Runs work on consistent views. A connection that has seen an error is not used again."""
+    """Runs work on consistent views. A connection is not used again after an error."""
 
     def __init__(self, path: Path, store: str, now: Callable[[], Moment], count: int) -> None:
         self._path = path
         self._store = store
         self._now = now
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        """What waits; None is the last thing that ever comes."""
+        """Waiting jobs; None marks the end."""
         self._threads = [
             threading.Thread(target=self._serve, name=f"awaken reader {store}", daemon=True)
             for _ in range(count)
@@ -33,13 +33,13 @@ class Readers:
             thread.start()
 
     def submit(self, work: Callable[[SqlSession], Awaitable[T]]) -> "asyncio.Future[T]":
-        """Hand over a job."""
+        """Queue a job and return the future of its result."""
         job = Job(work, asyncio.get_running_loop())
         self._jobs.put(job)
         return job.future
 
     def close(self) -> None:
-        """Finish what was handed over, then end the threads. Blocks."""
+        """Finish all queued jobs, then end the threads. Blocks."""
         self._jobs.put(None)
         for thread in self._threads:
             thread.join()
@@ -49,13 +49,13 @@ class Readers:
         while (job := self._jobs.get()) is not None:
             connection = self._read(connection, job)
             settle([job])
-        # For the next thread.
+        # Pass the end mark on to the next thread.
         self._jobs.put(None)
         if connection is not None:
             connection.close()
 
     def _read(self, connection: sqlite3.Connection | None, job: Job) -> sqlite3.Connection | None:
-        """Run a job; returns the connection to use next time, none after an error of its own."""
+        """Run a job; returns the connection for the next job, or None if it failed."""
         try:
             if connection is None:
                 connection = connected(self._path, self._store, is_writer=False)
@@ -69,6 +69,6 @@ class Readers:
             if connection is not None:
                 connection.close()
             return None
-        except BaseException as error:  # noqa: BLE001 - whoever waits must be told
+        except BaseException as error:  # noqa: BLE001 - passed to the waiting task
             job.error = error
         return connection

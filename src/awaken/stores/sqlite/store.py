@@ -22,9 +22,9 @@ class SqliteStore(SqlStore):
         self._path = Path(path)
 
     async def schema_versions(self) -> tuple[int, int]:
-        """The file's schema, and the newest that this version knows; the file is not changed."""
+        """Return the file's schema and the newest known one; the file is not changed."""
         return await asyncio.to_thread(versions_of, self._path, self.name)
 
     async def check(self) -> StoreCheck:
-        """Read every record and verify its checksum; damage is named and does not stop the look."""
+        """Read every record and verify its checksum; lists all damage that it finds."""
         return await asyncio.to_thread(checked, self._path, self.name)

@@ -1,4 +1,4 @@
-"""The writer thread: takes jobs as they come and lets those that wait together share one fsync."""
+"""The writer thread: runs jobs as they come; jobs that wait together share one fsync."""
 
 import asyncio
 import math
@@ -27,14 +27,14 @@ OWN_FAULTS = (
     sqlite3.ProgrammingError,
     sqlite3.InterfaceError,
 )
-"""Errors of what one job wants to write; the file and the other jobs of its batch are fine."""
+"""Errors that one job causes; the file and the other jobs of its batch are not affected."""
 
 
 class SqliteWriter:
     """Owns the only connection of this process that writes.
 
-    A connection on which an I/O error happened is never used again: what the operating system
-    did with its pages is unknown. The next batch opens a new one.
+    A connection is never used again after an I/O error: what the operating system did with its
+    pages is unknown. The next batch opens a new connection.
     """
 
     def __init__(self, path: Path, store: str, now: Callable[[], Moment] = moment) -> None:
@@ -42,7 +42,7 @@ class SqliteWriter:
         self._store = store
         self._now = now
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        """What waits; None is the last thing that ever comes."""
+        """Waiting jobs; None marks the end."""
         self._is_closing = False
         self.written_at = -math.inf
         """When the latest batch became durable, by the clock of leases."""
@@ -53,7 +53,7 @@ class SqliteWriter:
         self._thread.start()
 
     def submit(self, work: Callable[[SqlSession], Awaitable[T]]) -> "asyncio.Future[T]":
-        """Hand over a job.
+        """Queue a job and return the future of its result.
 
         Raises:
             StoreUnavailable: The store is closed.
@@ -65,7 +65,7 @@ class SqliteWriter:
         return job.future
 
     def close(self) -> None:
-        """Finish what was handed over, then end the thread. Blocks."""
+        """Finish all queued jobs, then end the thread. Blocks."""
         self._is_closing = True
         self._jobs.put(None)
         self._thread.join()
@@ -74,14 +74,14 @@ class SqliteWriter:
         while batch := self._next_batch():
             try:
                 self._write(batch)
-            except BaseException as error:  # noqa: BLE001 - whoever waits must be told
+            except BaseException as error:  # noqa: BLE001 - passed to the waiting tasks
                 for job in batch:
                     job.error = job.error or error
             settle(batch)
         self._drop_connection()
 
     def _next_batch(self) -> list[Job]:
-        """Wait for a job and take along what has come meanwhile; empty means the end."""
+        """Wait for a job and take all others that wait too; an empty batch means the end."""
         batch: list[Job] = []
         job = self._jobs.get()
         while job is not None:
@@ -97,9 +97,9 @@ class SqliteWriter:
         return batch
 
     def _write(self, batch: list[Job]) -> None:
-        """Run a batch in one transaction; a job that fails is undone alone."""
+        """Run a batch in one transaction; only a job that fails is rolled back."""
         try:
-            connection = self._opened()
+            connection = self._ensure_connection()
             session = SqliteSession(connection, self._now)
             self._begin(connection)
             changes = connection.total_changes
@@ -111,7 +111,7 @@ class SqliteWriter:
                     self.written_at = self._now().lease_ms
         except FAULTS as error:
             self._drop_connection()
-            failure = self._named(error)
+            failure = self._translate(error)
             for job in batch:
                 job.error = failure
         except StorageError as error:
@@ -119,7 +119,7 @@ class SqliteWriter:
                 job.error = error
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        """Begin to write; whoever keeps this one waiting for long is named in the log."""
+        """Begin a transaction; logs which process holds the lock if it takes long."""
         try:
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
@@ -130,32 +130,32 @@ class SqliteWriter:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(f"PRAGMA busy_timeout = {NOTICE_MS}")
 
-    def _named(self, error: sqlite3.Error | UnicodeDecodeError) -> StorageError:
+    def _translate(self, error: sqlite3.Error | UnicodeDecodeError) -> StorageError:
         if not is_locked(error):
             return named_error(error, self._store)
         problem = f"it is locked by {describe_holders(self._path)}"
         return StoreUnavailable(store=self._store, problem=problem)
 
-    def _opened(self) -> sqlite3.Connection:
+    def _ensure_connection(self) -> sqlite3.Connection:
         if self._connection is None:
             try:
-                self._connection = self._connected(NOTICE_MS)
+                self._connection = self._connect(NOTICE_MS)
             except StorageError as error:
                 if not is_locked(error.__cause__):
                     raise
                 tell_locked(self._path, self._store, BUSY_MS)
-                self._connection = self._connected_at_last()
+                self._connection = self._connect_waiting()
         return self._connection
 
-    def _connected_at_last(self) -> sqlite3.Connection:
+    def _connect_waiting(self) -> sqlite3.Connection:
         try:
-            return self._connected(BUSY_MS)
+            return self._connect(BUSY_MS)
         except StorageError as error:
             if isinstance(error.__cause__, sqlite3.Error) and is_locked(error.__cause__):
-                raise self._named(error.__cause__) from error
+                raise self._translate(error.__cause__) from error
             raise
 
-    def _connected(self, busy_ms: int) -> sqlite3.Connection:
+    def _connect(self, busy_ms: int) -> sqlite3.Connection:
         connection = connected(self._path, self._store, is_writer=True, busy_ms=busy_ms)
         try:
             prepare(connection, self._store)
@@ -172,16 +172,16 @@ class SqliteWriter:
 
 
 def _run(connection: sqlite3.Connection, session: SqlSession, job: Job, *, is_alone: bool) -> None:
-    """Run a job; one that fails is undone, together with the transaction if that is all its own."""
+    """Run a job; if it fails it is rolled back, with the whole transaction if it is alone."""
     if not is_alone:
         connection.execute("SAVEPOINT job")
     try:
         job.result = driven(job.work(session))
     except OWN_FAULTS as error:
-        job.error = InvalidRecord(what="What was to be written", problem=str(error))
+        job.error = InvalidRecord(what="A record", problem=str(error))
     except FAULTS:
         raise
-    except BaseException as error:  # noqa: BLE001 - it belongs to the job, not to the batch
+    except BaseException as error:  # noqa: BLE001 - the error of the job, not of the batch
         job.error = error
     if job.error is not None:
         connection.execute("ROLLBACK" if is_alone else "ROLLBACK TO job")

@@ -55,7 +55,7 @@ def test_a_blank_target_is_none() -> None:
         ({"auth": {"type": "bearer"}}, "token"),
         ({"auth": {"type": "bearer", "token": " "}}, "token"),
         ({"auth": {"type": "bearer", "token": 7}}, "token"),
-        ({"auth": {"type": "bearer", "token": "a\nb"}}, "no header can carry"),
+        ({"auth": {"type": "bearer", "token": "a\nb"}}, "a header cannot contain"),
         ({"auth": {"type": "bearer", "token": "x", "scope": "y"}}, "unknown fields: scope"),
         ({"options": {"pol_interval_ms": 1}}, "pol_interval_ms"),
         ({"options": {"poll_interval_ms": 0}}, "poll_interval_ms"),

@@ -40,9 +40,9 @@ def run(
 ) -> None:
     """Talk to an agent in the terminal."""
     try:
-        place, rest = _divided(words or [], app_place)
+        place, rest = _split_words(words or [], app_place)
         runtime = _runtime_of(place)
-        agent_id, text = _asked(runtime, rest)
+        agent_id, text = _choose_agent(runtime, rest)
         worked = asyncio.run(_talk(runtime, agent_id, text))
     except AwakenError as error:
         tell_error(error)
@@ -51,8 +51,8 @@ def run(
         raise typer.Exit(REFUSED)
 
 
-def _divided(words: Sequence[str], app_place: str | None) -> tuple[str | None, list[str]]:
-    """The app among the words of a person, if it is there, and the rest."""
+def _split_words(words: Sequence[str], app_place: str | None) -> tuple[str | None, list[str]]:
+    """Split the words into the app, if the first one is an app, and the rest."""
     rest = list(words)
     if app_place is None and rest and is_place(rest[0]):
         app_place = rest.pop(0)
@@ -69,8 +69,8 @@ def _runtime_of(place: str | None) -> AgentRuntime:
     return app.runtime or AgentRuntime(app.agents)
 
 
-def _asked(runtime: AgentRuntime, words: Sequence[str]) -> tuple[str, str | None]:
-    """Which agent is asked what; one word that is a sentence and no agent is the text."""
+def _choose_agent(runtime: AgentRuntime, words: Sequence[str]) -> tuple[str, str | None]:
+    """Read the agent and the text; a single word with spaces that is no agent is the text."""
     known = runtime.registry.snapshot().registries.agents
     first = next(iter(known), DEFAULT_AGENT)
     if not words:
@@ -81,9 +81,9 @@ def _asked(runtime: AgentRuntime, words: Sequence[str]) -> tuple[str, str | None
 
 
 async def _talk(runtime: AgentRuntime, agent_id: str, text: str | None) -> bool:
-    """Talk, and return whether it worked; in a conversation people see for themselves."""
+    """Run the agent, and return whether it succeeded; a conversation always does."""
     async with runtime:
-        # Before the greeting: it would promise an agent that is not there.
+        # Before the greeting, which names the agent.
         await runtime.registry.resolve(agent_id)
         if text is None:
             await converse(runtime, agent_id)

@@ -1,4 +1,4 @@
-"""`awaken decide`: answers to tickets."""
+"""`awaken decide`: decides on a ticket."""
 
 from typing import Annotated, Any
 
@@ -20,18 +20,19 @@ app = new_app()
 @app.command()
 @at_desk()
 async def decide(  # noqa: PLR0913 - typer makes an option of each parameter
-    desk: CommandContext,
+    context: CommandContext,
     ticket: Annotated[str, typer.Argument(help="The ticket's id.")],
     *,
     goes_on: Annotated[
-        bool, typer.Option("--resume/--cancel", help="Go on with the call, or give it up.")
+        bool, typer.Option("--resume/--cancel", help="Resume the call, or cancel it.")
     ] = True,
     result: Annotated[str | None, typer.Option("--result", help="The answer, as JSON.")] = None,
     arguments: Annotated[
-        str | None, typer.Option("--arguments", help="Other arguments for the call, as JSON.")
+        str | None, typer.Option("--arguments", help="Edited arguments of the call, as JSON.")
     ] = None,
     reason: Annotated[
-        str | None, typer.Option("--reason", help="Why; a model whose call is given up sees it.")
+        str | None,
+        typer.Option("--reason", help="The reason; the model of a cancelled call sees it."),
     ] = None,
     by: Annotated[str | None, typer.Option("--by", help="Who decides.")] = None,
     remember: Annotated[
@@ -39,12 +40,12 @@ async def decide(  # noqa: PLR0913 - typer makes an option of each parameter
         typer.Option("--remember", help="Decide later calls too: run, thread, project or user."),
     ] = None,
 ) -> None:
-    """Decide on a ticket; its run goes on when no ticket of it is open."""
+    """Decide on a ticket; its run resumes when it has no open ticket."""
     options: DecisionOptions = {}
     if result is not None:
-        options["result"] = _decoded("--result", result)
+        options["result"] = _decode_option("--result", result)
     if arguments is not None:
-        options["arguments"] = _decoded("--arguments", arguments)
+        options["arguments"] = _decode_option("--arguments", arguments)
     if reason is not None:
         options["reason"] = reason
     if by is not None:
@@ -52,23 +53,23 @@ async def decide(  # noqa: PLR0913 - typer makes an option of each parameter
     if (held := remember_of(remember)) is not None:
         options["remember"] = held
     action = DecisionAction.RESUME if goes_on else DecisionAction.CANCEL
-    decision = decision_on(ticket, action, options, await desk.store.now_ms())
+    decision = decision_on(ticket, action, options, await context.store.now_ms())
     try:
-        (receipt,) = await desk.mailbox.decide([(ticket, decision)])
+        (receipt,) = await context.mailbox.decide([(ticket, decision)])
     except UnknownTicket as error:
         remedy = "`awaken tickets list` shows the open ones"
         raise UnknownTicket(ticket_id=ticket, remedy=remedy) from error
-    decided = await desk.store.find_ticket(ticket)
+    decided = await context.store.find_ticket(ticket)
     # A result that says no declines as well.
     taken = decided.decision.action if decided is not None and decided.decision else action
-    done = "goes on" if taken is DecisionAction.RESUME else "is given up"
+    done = "resumes" if taken is DecisionAction.RESUME else "is cancelled"
     text = (
         f"Decided: the call of ticket '{plain(ticket)}' {done}, in run '{plain(receipt.run_id)}'."
     )
-    desk.show(receipt, text)
+    context.show(receipt, text)
 
 
-def _decoded(option: str, text: str) -> Any:
+def _decode_option(option: str, text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:

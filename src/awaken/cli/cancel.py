@@ -1,4 +1,4 @@
-"""`awaken cancel`: what is queued, executes or waits."""
+"""`awaken cancel`: cancels what is queued, executes or waits."""
 
 from typing import Annotated
 
@@ -25,10 +25,10 @@ class NothingToCancel(RecordNotFound):
 @app.command()
 @at_desk()
 async def cancel(
-    desk: CommandContext,
+    context: CommandContext,
     id_: Annotated[str, typer.Argument(metavar="ID", help="A dispatch's, run's or thread's id.")],
 ) -> None:
-    """Cancel a dispatch, a run, or what a thread does; wherever it is executed."""
-    if not await desk.mailbox.cancel(id_):
+    """Cancel a dispatch, a run, or the run of a thread, in whichever process it executes."""
+    if not await context.mailbox.cancel(id_):
         raise NothingToCancel(kind="Dispatch, run or thread", record_id=id_)
-    desk.show({"id": id_, "is_cancelled": True}, f"Cancelled '{plain(id_)}'.")
+    context.show({"id": id_, "is_cancelled": True}, f"Cancelled '{plain(id_)}'.")

@@ -1,4 +1,4 @@
-"""`awaken submit` and `awaken steer`: input for threads."""
+"""`awaken submit` and `awaken steer`: send input to threads."""
 
 from typing import Annotated
 
@@ -21,7 +21,7 @@ Text = Annotated[str, typer.Argument(help="What to say.")]
 @app.command()
 @at_desk(may_create=True)
 async def submit(  # noqa: PLR0913 - typer makes an option of each parameter
-    desk: CommandContext,
+    context: CommandContext,
     agent: Annotated[str, typer.Argument(help="The agent's id.")],
     text: Text,
     thread: Annotated[
@@ -37,33 +37,33 @@ async def submit(  # noqa: PLR0913 - typer makes an option of each parameter
         int, typer.Option("--priority", min=0, max=255, help="0 goes first.")
     ] = 128,
     delay_ms: Annotated[
-        int, typer.Option("--delay-ms", min=0, help="Not before so many milliseconds.")
+        int, typer.Option("--delay-ms", min=0, help="How many milliseconds to wait at least.")
     ] = 0,
 ) -> None:
     """Send input to a thread; a worker executes it."""
-    receipt = await desk.mailbox.submit(
+    receipt = await context.mailbox.submit(
         run_request(agent, text, thread, {}),
         mode=mode,
         dedupe_key=dedupe_key,
         priority=priority,
         delay_ms=delay_ms,
     )
-    desk.show(receipt, _text(receipt))
+    context.show(receipt, _text(receipt))
 
 
 @app.command()
 @at_desk()
 async def steer(
-    desk: CommandContext,
+    context: CommandContext,
     thread: Annotated[str, typer.Argument(help="The thread's id.")],
     text: Text,
 ) -> None:
-    """Send a message into the run that executes on a thread; without one it starts a run."""
-    if await desk.store.load_thread(thread) is None:
+    """Send a message into a thread's running run; starts a run if there is none."""
+    if await context.store.load_thread(thread) is None:
         raise missing("Thread", thread, "threads list")
     request = run_request(None, text, thread, {})
-    receipt = await desk.mailbox.submit(request, mode=InputMode.STEER)
-    desk.show(receipt, _text(receipt))
+    receipt = await context.mailbox.submit(request, mode=InputMode.STEER)
+    context.show(receipt, _text(receipt))
 
 
 def _text(receipt: SubmitReceipt) -> str:

@@ -1,6 +1,6 @@
-"""What rests in an SQLite store, as whoever opens the file can read it.
+"""The content of an SQLite store as a reader of the file sees it.
 
-Its records are packed: what is looked for in the bytes of the file alone is never found.
+Records are packed, so a search in the raw bytes of the file alone would miss their text.
 """
 
 import sqlite3
@@ -12,18 +12,18 @@ from awaken.contracts.errors import CorruptRecord
 from awaken.stores.sql.blobs import tied, unsealed
 
 
-def resting(path: Path) -> bytes:
+def dump_sqlite(path: Path) -> bytes:
     """Everything in the file and in those beside it: its bytes, and each record unpacked."""
     found = [it.read_bytes() for it in path.parent.glob(f"{path.name}*")]
     with closing(sqlite3.connect(path)) as file:
         tables = file.execute("select name from sqlite_master where type = 'table'").fetchall()
         for (table,) in tables:
             for row in file.execute(f'select * from "{table}"'):
-                found += [_unpacked(it) for it in row if isinstance(it, bytes)]
+                found += [_unpack(it) for it in row if isinstance(it, bytes)]
     return b"\n".join(found)
 
 
-def _unpacked(value: bytes) -> bytes:
+def _unpack(value: bytes) -> bytes:
     try:
         return unsealed(tied(value), "a value")
     except (CorruptRecord, zlib.error):

@@ -1,0 +1,81 @@
+"""What people, models and tools say: messages, the blocks they are made of, and context messages.
+
+`user("…")`, `assistant("…")` and `tool_answer(…)` make a message. `system_context(…)` and
+`suffix_context(…)` make text that a plugin adds to requests but not to the transcript.
+"""
+
+from awaken.contracts.messages.content import (
+    Audio,
+    Base64Source,
+    ContentBlock,
+    Document,
+    Image,
+    Source,
+    Text,
+    Thinking,
+    ToolResultContent,
+    ToolUse,
+    UrlSource,
+    Video,
+    text_of,
+)
+from awaken.contracts.messages.context_messages import (
+    ContextMessage,
+    ContextTarget,
+    conversation_context,
+    emit_once,
+    session_context,
+    suffix_context,
+    system_context,
+)
+from awaken.contracts.messages.message import (
+    Content,
+    Message,
+    MessageMetadata,
+    Provenance,
+    Role,
+    Sender,
+    SenderKind,
+    ToolCall,
+    Visibility,
+    assistant,
+    system,
+    tool_answer,
+    user,
+)
+
+__all__ = [
+    "Audio",
+    "Base64Source",
+    "Content",
+    "ContentBlock",
+    "ContextMessage",
+    "ContextTarget",
+    "Document",
+    "Image",
+    "Message",
+    "MessageMetadata",
+    "Provenance",
+    "Role",
+    "Sender",
+    "SenderKind",
+    "Source",
+    "Text",
+    "Thinking",
+    "ToolCall",
+    "ToolResultContent",
+    "ToolUse",
+    "UrlSource",
+    "Video",
+    "Visibility",
+    "assistant",
+    "conversation_context",
+    "emit_once",
+    "session_context",
+    "suffix_context",
+    "system",
+    "system_context",
+    "text_of",
+    "tool_answer",
+    "user",
+]
