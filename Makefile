@@ -13,19 +13,27 @@ COMPILE_LIST := uv pip compile --quiet --universal --generate-hashes --no-header
 # keep it.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: serve test check interop torture bench bench-durable bench-http bench-server bench-extensions bench-stalls bench-peers constraints clean
+.PHONY: serve test check lint types pytest interop torture bench bench-durable bench-http bench-server bench-extensions bench-stalls bench-peers constraints clean
 
 serve: $(VENV)/serving
 	$(BIN)/awaken serve $(ARGS)
 
-test: check
-	$(BIN)/python -m pytest -n auto --dist worksteal
+# Types are checked beside the tests, many of which wait for others.
+test: lint
+	$(MAKE) --no-print-directory -j 2 types pytest
 
-check: $(VENV)/ready
+check: lint types
+
+lint: $(VENV)/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+types: $(VENV)/ready
+	$(BIN)/mypy
+
+pytest: $(VENV)/ready
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # The other side's own clients against our server: npm packages on the Node that comes as a wheel,
 # and Python packages in an environment of their own.
@@ -33,7 +41,7 @@ interop: $(VENV)/ready $(CLIENTS)/ready
 	cd tests/interop && PATH="$(CURDIR)/$(BIN):$$PATH" npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error
 	AWAKEN_INTEROP=1 $(BIN)/python -m pytest tests/interop
 
-# Crashes, kills, power loss and hostile schedules; FULL=1 for the long lane.
+# Crashes, kills, power loss, hostile schedules, and all cases of what `make test` samples; FULL=1 for the long lane.
 torture: $(VENV)/ready
 	$(BIN)/python -m tests.torture $(if $(FULL),--full)
 

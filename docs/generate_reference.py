@@ -52,6 +52,7 @@ from awaken import (
     SubmitReceipt,
     TextDelta,
     ToolContext,
+    tool,
 )
 from awaken.bootstrap.decisions import DecisionOptions
 from awaken.bootstrap.known_providers import ADAPTERS, KNOWN_PROVIDERS
@@ -75,6 +76,7 @@ from awaken.extensions.mcp import (
     Stdio,
 )
 from awaken.extensions.observability import ObservabilityConfig
+from awaken.extensions.observability.statistics import RuntimeStatistics
 from awaken.extensions.permission import PermissionConfig, RuleConfig
 from awaken.extensions.reminder import (
     FieldMatch,
@@ -99,6 +101,7 @@ from awaken.providers.gemini.codec import GeminiOptions
 from awaken.providers.openai_chat.encode import ChatOptions
 from awaken.providers.openai_responses.encode import ResponsesOptions
 from awaken.runtime.model_health.breaker import BreakerPolicy
+from awaken.runtime.primitives.system import SystemClock
 from awaken.server import (
     JwtConfig,
     RateLimit,
@@ -108,8 +111,7 @@ from awaken.server import (
     TokenSpec,
 )
 from awaken.server.auth import LOCAL
-from awaken.server.observations import Observations
-from awaken.server.tool_labels import ToolLabels
+from awaken.server.observations import Observations, ToolLabels
 from awaken.stores import RunDispatch
 from awaken.tools import ToolCallResume, ToolDescriptor, ToolOptions, ToolState
 from awaken.transport.problems import _STATUSES as STATUSES
@@ -144,67 +146,51 @@ UNLOGGED = (*LIVE_EVENTS, ErrorEvent, StateDelta, MessagesSnapshot)
 
 MEANINGS: dict[str, dict[str, str]] = {
     "AgentSpec": {
-        "id": "The agent's name. Runs and handoffs use it.",
+        "id": "The agent's name. Runs, delegation and handoffs use it.",
         "model_id": "`provider:model`, the id of a `ModelSpec` or a pool, or a provider alone.",
         "system_prompt": "Instructions, sent before the conversation.",
-        "description": "What the agent is for; what agents are told that may ask it.",
+        "description": "What the agent is for. Agents that may delegate to it read it.",
         "max_rounds": "At most this many inferences in a run. 0 means no limit.",
         "max_continuation_retries": "How often an answer cut off at the output limit is continued.",
         "context_policy": "How much history a request may carry; see below.",
         "reasoning_effort": "`none`, `low`, `medium`, `high`, `max`, or a budget of tokens.",
-        "plugin_ids": "The agent's plugins, in the order in which their hooks act.",
+        "plugin_ids": "The agent's plugins, in the order of their hooks.",
         "stop_conditions": "Checked between steps, in order.",
         "endpoint": "Where a remote agent runs. Needs a backend of that name.",
         "delegates": DELEGATES,
         "registry": "The remote registry that it was found in; the runtime fills it in.",
-    },
-    "Agent": {
-        "id": "The agent's name. Runs and handoffs use it.",
-        "instructions": "Becomes `system_prompt`.",
-        "tools": "Tools and plain functions that this agent alone has.",
-        "plugins": "Plugins that this agent alone has. Their names become `plugin_ids`.",
-        "description": "What the agent is for; what agents are told that may ask it.",
-        "max_rounds": "At most this many inferences in a run. 0 means no limit.",
-        "stop": "Becomes `stop_conditions`.",
-        "parallel_tools": "Run the calls of one step side by side.",
-        "allowed_tools": "Ids or glob patterns. Absent allows all.",
-        "excluded_tools": "Ids or glob patterns. Exclusion wins.",
-        "delegates": DELEGATES,
-        "reasoning_effort": "`none`, `low`, `medium`, `high`, `max`, or a budget of tokens.",
-        "context_policy": "How much history a request may carry; see below.",
-        "max_continuation_retries": "How often an answer cut off at the output limit is continued.",
     },
     "ModelSpec": {
         "id": "The name that agents use.",
         "provider_id": "A known provider, a key of `AgentRuntime(providers=…)`, or `scripted`.",
         "upstream_model": "The model's name at the provider.",
         "context_window": "Tokens of request and answer. A context policy stays within it.",
-        "max_output_tokens": "Sent as the limit of every answer; nothing may ask for more.",
-        "modalities": "What the model reads and writes. For people; nothing is refused by it.",
+        "max_output_tokens": "Sent as the limit of every answer; no override exceeds it.",
+        "modalities": "What the model reads and writes. For people; it is not enforced.",
         "knowledge_cutoff": "`YYYY-MM` or `YYYY-MM-DD`. For people.",
-        "prices": "What its tokens cost; see below. They win over the extra `pricing`.",
+        "prices": "What its tokens cost; see below. They override the extra `pricing`.",
     },
     "ModelPrices": {
         "input": "Tokens of the request.",
-        "output": "Tokens of the answer, reasoning among them.",
+        "output": "Tokens of the answer, including reasoning.",
         "cache_read": "Tokens of the request that the vendor had in its cache.",
         "cache_write": "Tokens of the request that the vendor put into its cache.",
     },
     "ModelPool": {
         "id": "The name that agents use.",
-        "members": "The models, in the order in which `failover_only` ones stand in.",
+        "members": "The models; `failover_only` ones are asked in this order.",
         "routing": "`sticky`: a thread keeps its model. `round_robin`: they take turns.",
     },
     "PoolMember": {
         "model_id": "`provider:model` or the id of a `ModelSpec`; not a pool.",
-        "weight": "How often it is the first, compared with the others.",
+        "weight": "How often it is asked first, compared with the others.",
         "role": "`member`, or `failover_only`: asked after all members.",
     },
     "ProviderSpec": {
         "id": "The key under which it is passed: `providers={id: spec}`.",
         "adapter": "The wire format; see below.",
         "api_key": "A `RedactedString`. Absent: looked up in the environment for every call.",
-        "base_url": "Where it answers. Absent: the vendor's own address.",
+        "base_url": "The address of the server. Absent: the vendor's own.",
         "timeout_ms": "How long the connection may be silent.",
         "adapter_options": "What the server does differently; see below.",
     },
@@ -214,16 +200,16 @@ MEANINGS: dict[str, dict[str, str]] = {
         "backoff_cap_ms": "The longest pause, without its jitter of up to a quarter.",
     },
     "BreakerPolicy": {
-        "cooldown_ms": "How long an open breaker lets nobody ask.",
+        "cooldown_ms": "How long an open breaker refuses every call.",
     },
     "CompactionConfig": {
-        "system_prompt": "What the summarising model is told.",
+        "system_prompt": "The instructions of the model that writes the summary.",
         "summary_max_tokens": "How long a summary may be.",
         "timeout_ms": "How long a summary may take.",
     },
     "Budget": {
-        "scope": "`run`, `thread` or `tenant`: whose spending is added up.",
-        "cost_usd": "US dollars. Every model that is asked must have a price.",
+        "scope": "`run`, `thread` or `tenant`: which spending is added up.",
+        "cost_usd": "US dollars. Every model of the run must have a price.",
         "soft": "Ask a person, with a ticket, instead of stopping the run.",
     },
     "TokenUsage": {
@@ -245,7 +231,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "api_version": "The first part of the path, `v1` or `v1beta`.",
     },
     "RemoteEndpoint": {
-        "base_url": "Where the agent answers.",
+        "base_url": "The address of the remote server.",
         "backend": "The backend that speaks to it: a key of `AgentRuntime(backends=…)`.",
         "auth": "For the backend.",
         "target": "For the backend.",
@@ -255,42 +241,34 @@ MEANINGS: dict[str, dict[str, str]] = {
     "ToolDescriptor": {
         "id": "What the model calls the tool.",
         "name": "A name for people.",
-        "description": "What the model is told.",
+        "description": "What the model reads about the tool.",
         "parameters": "The JSON Schema of the arguments.",
         "category": "For people and policies.",
-        "kind": "`execute`, `read`, `edit`, `search` or `other`. Gates see it; absent is guessed.",
-        "effect": "`none`, `idempotent` or `once`: what may be run again.",
+        "kind": "`execute`, `read`, `edit`, `search` or `other`. Gates see it; inferred if absent.",
+        "effect": "`none`, `idempotent` or `once`: whether a call may run again.",
         "timeout_ms": "How long one call may take. Absent uses the runtime's limit.",
-        "metadata": "Yours. Never shown to the model.",
-    },
-    "ToolOptions": {
-        "effect": "`none`, `idempotent` or `once`. `once` unless given.",
-        "output_limit": "Characters of output kept.",
-        "concurrency": "How many calls of this tool may run at once in one runtime.",
-        "kind": "`execute`, `read`, `edit`, `search` or `other`.",
-        "category": "For people and policies.",
-        "metadata": "Yours. Never shown to the model.",
+        "metadata": "Data of your own. Never shown to the model.",
     },
     "SubmitReceipt": {
         "dispatch_id": "Names this delivery; `awaken dispatches show` finds it.",
         "thread_id": "The thread that it goes to.",
-        "status": "How the delivery stood when the receipt was made.",
+        "status": "The status of the delivery when the receipt was made.",
         "mode": "`queue`, `steer`, `interrupt` or `resume`.",
         "is_duplicate": "Whether the same request was submitted before under the same dedupe key.",
     },
     "RunDispatch": {
         "dispatch_id": "Names the delivery.",
         "thread_id": "The thread that it goes to.",
-        "request": "What is asked for.",
+        "request": "The request of the run.",
         "mode": "`queue`, `steer`, `interrupt` or `resume`.",
         "status": "`queued`, `claimed`, `acked`, `cancelled`, `superseded` or `dead_letter`.",
         "available_at": "When it is due.",
         "max_attempts": "How often it is executed before it becomes a dead letter.",
-        "last_error": "Why the last attempt failed, or why it was given up.",
+        "last_error": "Why the last attempt failed, or why it is a dead letter.",
         "claim_token": "The claim under which it is executed.",
-        "claimed_by": "The worker that has it.",
-        "lease_until": "Until when the claim lasts without a sign of life, as of the claim.",
-        "completed_at": "When the delivery was over.",
+        "claimed_by": "The worker that claimed it.",
+        "lease_until": "When the claim expires without a heartbeat, as of the claim.",
+        "completed_at": "When the delivery ended.",
         "created_at": "When it was queued.",
         "updated_at": "When it last changed.",
     },
@@ -299,16 +277,16 @@ MEANINGS: dict[str, dict[str, str]] = {
         "tool_output_chars": "Characters of a result that the model sees, unless the tool says.",
         "tool_timeout_ms": "How long one call may take, unless the tool says.",
         "phase_rounds": "Rounds of scheduled actions in one phase.",
-        "inbox_messages": "Messages that wait for a running run. More are refused.",
+        "inbox_messages": "Messages that wait for an active run. More are refused.",
     },
     "ContextWindowPolicy": {
         "max_context_tokens": "Request and answer together. Never more than the model's window.",
-        "max_output_tokens": "What is left free for the answer. Not sent as a limit.",
-        "min_recent_messages": "So many of the newest messages are always sent.",
-        "enable_prompt_cache": "Marks for the vendor what to cache, where it wants marks.",
-        "autocompact_threshold": "From so many tokens on, a summary is written. Absent: never.",
+        "max_output_tokens": "Tokens reserved for the answer. Not sent as a limit.",
+        "min_recent_messages": "How many of the newest messages are always sent.",
+        "enable_prompt_cache": "Sets cache marks for vendors that need them.",
+        "autocompact_threshold": "From this many tokens on, a summary is written. Absent: never.",
         "compaction_mode": "`keep_recent_raw_suffix`, or `compact_to_safe_frontier`: up to now.",
-        "compaction_raw_suffix_messages": "So many of the newest messages are not summarised.",
+        "compaction_raw_suffix_messages": "How many of the newest messages are not summarised.",
     },
     "InferenceOverride": {
         "upstream_model": "Another model of the same provider.",
@@ -318,16 +296,16 @@ MEANINGS: dict[str, dict[str, str]] = {
         "reasoning_effort": "`none`, `low`, `medium`, `high`, `max`, or a budget of tokens.",
     },
     "RunRequest": {
-        "messages": "What is said.",
+        "messages": "The input of the run.",
         "overrides": "Inference parameters for this run.",
         "frontend_tools": "Tools that the caller executes: a call waits for a decision.",
-        "origin": "Who asked: `user`, `subagent`, `internal` or `mcp`.",
-        "run_mode": "How the run came to be executed.",
+        "origin": "The kind of caller: `user`, `subagent`, `internal` or `mcp`.",
+        "run_mode": "How the run is executed: for a caller, from a queue, and so on.",
         "adapter": "The protocol the request came through.",
-        "parent_run_id": "The run that asked for this one.",
-        "parent_thread_id": "The thread that asked for this one.",
-        "parent_tool_call_id": "The call of that run that asked for it.",
-        "continue_run_id": "A run of this thread that has not ended, to go on with.",
+        "parent_run_id": "The run that started this one.",
+        "parent_thread_id": "The thread of the run that started this one.",
+        "parent_tool_call_id": "The call of that run that started this one.",
+        "continue_run_id": "A run of this thread that has not ended, to continue.",
         "run_id_hint": "The id of the new run.",
         "dispatch_id_hint": "Also an id for the new run, from a queue.",
         "dispatch_id": "Kept in the record.",
@@ -344,34 +322,34 @@ MEANINGS: dict[str, dict[str, str]] = {
         "usage": "Tokens used and what they cost, in the whole run.",
     },
     "AgentRuntime": {
-        "registry": "What can be named: agents, tools, models, providers, plugins, backends.",
+        "registry": "Everything that can be named: agents, tools, models, providers, plugins.",
         "store": "Where threads, runs, messages, tickets and events are kept.",
-        "remembered": "What people have decided for later calls as well; see `RememberedAnswers`.",
+        "remembered": "Decisions that also hold for later calls; see `RememberedAnswers`.",
     },
     "ToolContext": {
         "run": "The ids of the run: `run_id`, `thread_id`, `agent_id` and more.",
-        "agent": "The `AgentSpec` of the agent that asked.",
+        "agent": "The `AgentSpec` of the agent that made the call.",
         "call_id": "The id of this call.",
         "tool_name": "The id of the tool.",
         "idempotency_key": "The same each time this call is run.",
         "state": "Typed state; see `ToolState`.",
         "profile": "Values shared between threads and agents.",
-        "resume": "The decision, when the call was suspended and goes on.",
+        "resume": "The decision, when a suspended call continues.",
         "suspension_id": "The id of the suspension that was decided.",
         "suspension_reason": "The action of the suspension that was decided.",
         "prepared": "What the plugin that offers the tool has prepared for the agent.",
     },
     "ToolCallResume": {
-        "decision_id": "Taking the same decision twice is harmless. Derived unless given.",
+        "decision_id": "The same decision twice counts once. Derived unless given.",
         "action": "`resume` or `cancel`.",
-        "result": "What the person answered. What it means depends on the ticket's mode.",
+        "result": "The answer of the person. Its meaning depends on the ticket's mode.",
         "reason": "Shown to the model when the call is declined without a result.",
         "decided_by": "Checked against the ticket's `deciders`.",
         "updated_at": "When the decision was made, in milliseconds.",
     },
     "ServerConfig": {
-        "limits": "How much at once, and how often; see below.",
-        "tokens": "Bearer tokens; see below. With one of them, every caller needs one.",
+        "limits": "Limits of concurrency, rate and size; see below.",
+        "tokens": "Bearer tokens; see below. If there are any, every caller needs one.",
         "jwt": "Signed tokens; see below. Needs the extra `jwt`.",
     },
     "ServerLimits": {
@@ -387,7 +365,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "per_s": "How many in a second, in the long run.",
     },
     "TokenSpec": {
-        "id": "Whose it is; decisions are signed with it.",
+        "id": "The name of the caller; decisions record it.",
         "access": "The scopes: `read`, `invoke`, `decide`, `admin`.",
         "token": "The token itself.",
     },
@@ -395,7 +373,7 @@ MEANINGS: dict[str, dict[str, str]] = {
         "issuer": "The claim `iss`.",
         "audience": "The claim `aud`.",
         "algorithms": "All of public keys, or all HMAC.",
-        "principal_claim": "Who calls.",
+        "principal_claim": "The claim that names the caller.",
         "scope_claim": "The scopes: words in a text, or a list. Unknown words are ignored.",
     },
     "NewMessage": {
@@ -404,18 +382,18 @@ MEANINGS: dict[str, dict[str, str]] = {
         "id": "Under which id it is stored. Absent: a new one.",
     },
     "StartRun": {
-        "agent_id": "Who answers.",
-        "thread_id": "Absent: a new thread. One that does not exist is made.",
+        "agent_id": "The agent that answers.",
+        "thread_id": "Absent: a new thread. A thread that does not exist is created.",
         "messages": "At least one.",
     },
     "NewInput": {
         "messages": "At least one.",
         "mode": "How they reach the thread; see below.",
-        "agent_id": "Absent: whoever spoke last, else the agent `default`.",
+        "agent_id": "Absent: the agent that spoke last, else `default`.",
     },
     "RunInputs": {
         "messages": "At least one.",
-        "mode": "How they reach the run's thread. `queue` becomes `resume` for a run that waits.",
+        "mode": "How they reach the run's thread. `queue` becomes `resume` for a suspended run.",
     },
     "MailboxItem": {
         "payload": "A text, an object with `text`, or anything else, which is sent as JSON.",
@@ -424,36 +402,30 @@ MEANINGS: dict[str, dict[str, str]] = {
         "action": "`resume` or `cancel`.",
         "tool_call_id": "The call. One of the two ids is needed.",
         "ticket_id": "The ticket, or the id of its suspension.",
-        "reason": "Why; a model whose call is given up sees it.",
-    },
-    "RuntimeOptions": {
-        "limits": "Bounds for all runs.",
-        "clock": "Where time comes from.",
-        "ids": "Where ids come from.",
-        "profile": "Where profile entries are kept.",
+        "reason": "Why; the model reads it if the call is declined.",
     },
 }
 
 KEY_MEANINGS: dict[str, str] = {
-    "TOOL_GRANTS": "Calls that something, such as a skill, allows for the rest of the run.",
-    "WANTED_TOOLS": "Tools that the run needs in full; read by whoever defers tools.",
-    "STEP_ANSWER": "What the next step is answered with, in the place of the model; used up by it.",
+    "TOOL_GRANTS": "Calls that a plugin, such as skills, allows for the rest of the run.",
+    "WANTED_TOOLS": "Tools that the run needs in full; the plugin that defers tools reads it.",
+    "STEP_ANSWER": "The answer of the next step, instead of one of the model; used once.",
     "RUN_LIFECYCLE": "Where the run is. A plugin ends the run by updating it with `End`.",
-    "ACTIVE_AGENT": "Who speaks on this thread. Setting it hands the run over at its next step.",
-    "REQUEST_OPTIONS": "The run's overrides, frontend tools and budgets, for when it goes on.",
+    "ACTIVE_AGENT": "The active agent of the thread. Setting it hands over at the next step.",
+    "REQUEST_OPTIONS": "The run's overrides, frontend tools and budgets, for when it continues.",
     "PENDING_ACTIONS": "Scheduled actions that wait for their phase.",
     "FAILED_ACTIONS": "Scheduled actions that failed.",
     "CONTEXT_THROTTLE": "When a context message was last injected.",
     "CONTEXT_MESSAGES": "Context messages for the coming request, and those that stay.",
     "TOOL_FILTER": "Hides tools from the coming request: `excluded`, or all but `include_only`.",
     "STEP_OVERRIDE": "Inference parameters for this step.",
-    "STOP_STATS": "What stop conditions look at.",
-    "CONTEXT_STATE": "What is not sent of a thread's history, and the summary in its place.",
+    "STOP_STATS": "The counters that stop conditions check.",
+    "CONTEXT_STATE": "The part of a thread's history that is not sent, and its summary.",
     "RUN_LEDGER": "What the run has spent besides its usage, for budgets.",
     "THREAD_LEDGER": "What the runs of a thread have spent, for budgets.",
-    "BACKGROUND_TASKS": "The background tasks of a thread whose end it has not heard of.",
-    "REMOTE_TARGETS": "What is known of the work at remote backends: tasks, contexts, states.",
-    "BACKEND_OUTPUT": "What the latest run at a remote backend gave back.",
+    "BACKGROUND_TASKS": "The background tasks of a thread whose result was not delivered yet.",
+    "REMOTE_TARGETS": "The work at remote backends: tasks, contexts, states.",
+    "BACKEND_OUTPUT": "The output of the latest run at a remote backend.",
 }
 
 ACTION_MEANINGS: dict[str, str] = {
@@ -462,7 +434,7 @@ ACTION_MEANINGS: dict[str, str] = {
 }
 
 VARIABLES: dict[str, str] = {
-    "A2A_BEARER_TOKEN": "Demo: what the agent `a2a` shows the server where it executes.",
+    "A2A_BEARER_TOKEN": "Demo: the token that the agent `a2a` sends to its server.",
     "A2A_REMOTE_URL": "Demo: adds an agent `a2a` that executes at this A2A server.",
     "AWAKEN_LOG_FORMAT": "`json` writes one JSON object a line, with run and thread ids.",
     "MCP_SERVER_CMD": "Demo: a program whose MCP tools the first agent gets.",
@@ -474,14 +446,14 @@ VARIABLES: dict[str, str] = {
     "AWAKEN_ADMIN_CORS_ALLOWED_ORIGINS": "`cors_origins` as a comma list; replaces them.",
     "AWAKEN_TOKENS_FILE": "A JSON file with a list of tokens, added to those of the code.",
     "AWAKEN_JWT_FILE": "A JSON file with the `jwt` settings; replaces those of the code.",
-    "AWAKEN_HTTP_ADDR": "Where `awaken serve` listens, as `HOST:PORT`; its options win.",
+    "AWAKEN_HTTP_ADDR": "The address of `awaken serve`, as `HOST:PORT`; its options override it.",
     "AWAKEN_STORE": "The store's URL, where `--store` is absent.",
     "AWAKEN_STORAGE_DIR": "The folder of `awaken.db`, where no store is named.",
     "AWAKEN_SEED_PROFILE": "`minimal`: the demo has only its first agent. `demo`: all of them.",
     "AGENT_ID": "The id of the demo's first agent; `default` unless given.",
     "AGENT_MODEL": "Its model, as `provider:model`, or a model of OpenAI.",
     "AGENT_MAX_ROUNDS": "How many inferences a run of it may make; 8 unless given.",
-    "AGENT_SYSTEM_PROMPT": "What it is told.",
+    "AGENT_SYSTEM_PROMPT": "Its instructions.",
     "AGENT_REASONING_EFFORT": "`none`, `low`, `medium`, `high` or `max`.",
     "OPENAI_API_KEY": "With it, the demo asks a model of OpenAI instead of the scripted one.",
     "OPENAI_BASE_URL": "Another server that speaks OpenAI's format, for the demo.",
@@ -493,15 +465,15 @@ _VARIABLE = re.compile(r"(AWAKEN|AGENT|OPENAI)_[A-Z_]+")
 
 REFUSALS: dict[str, str] = {
     "body_too_large": "The body is longer than `body_bytes`, or has over `body_values` values.",
-    "memory_used_up": "Requests that are under way hold `held_bytes` together; come again later.",
-    "body_too_slow": "The body did not come within `body_ms`.",
-    "cancel_pending": "The run is told to stop and has not stopped yet; look again.",
+    "memory_used_up": "Active requests hold `held_bytes` together; retry later.",
+    "body_too_slow": "The body did not arrive within `body_ms`.",
+    "cancel_pending": "The run has the cancel and has not stopped yet; ask again.",
     "cancelled": "OpenAI's routes: the run of a chat completion was cancelled.",
-    "disconnected": "The client went away before its body was there.",
+    "disconnected": "The client disconnected before its body was complete.",
     "forbidden": "The caller's scopes do not allow it.",
     "forbidden_host": "An open server was called by a name that is not its own.",
     "forbidden_origin": "A page of an origin that is not listed called.",
-    "given_twice": "A field is there in both spellings.",
+    "given_twice": "A field is given in both spellings.",
     "has_children": "The thread has child threads; choose `detach` or `cascade`.",
     "headers_too_large": "The headers are too many or too long.",
     "internal_error": "A bug, or something unexpected; the log has more, under the request's id.",
@@ -509,34 +481,34 @@ REFUSALS: dict[str, str] = {
     "invalid_body": "The body is JSON and does not fit.",
     "invalid_file": "A picture, sound, film or document in a message is malformed or too large.",
     "invalid_part": "A part of an A2A message has none or several of text, raw, url and data.",
-    "invalid_input": "Something in the request makes no sense; the text says what.",
+    "invalid_input": "A value in the request is invalid; the text says which.",
     "invalid_json": "A part of the body that should be JSON is not.",
     "invalid_path": "An id in the path is too long or cannot be printed.",
     "invalid_query": "The query does not fit.",
     "invalid_role": "Only messages of `user` and `system` are input.",
-    "invalid_value": "OpenAI's routes: the request makes no sense.",
-    "malformed_json": "The body is no JSON, or nested more than 100 deep.",
+    "invalid_value": "OpenAI's routes: a value in the request is invalid.",
+    "malformed_json": "The body is not JSON, or nested more than 100 deep.",
     "method_not_allowed": "The path exists, the method does not.",
     "missing_extra": "MCP without `awaken[mcp]`.",
     "missing_output": "OpenAI's routes: an answer to a call that the run waits for is missing.",
     "model_not_found": "OpenAI's routes: there is no such agent.",
-    "not_deletable": "A response goes with its thread.",
+    "not_deletable": "A response is deleted with its thread.",
     "not_found": "There is nothing at this path.",
     "nothing_new": "The chat has no new message and no answer.",
     "nothing_to_cancel": "Nothing executes, waits or is queued there.",
     "nothing_to_interrupt": "The same, for an interrupt.",
-    "other_branch": "The cursor is of a branch that the chat does not go on with any more.",
-    "overloaded": "The server has as much to do as it takes; `Retry-After` says when to come.",
+    "other_branch": "The cursor belongs to a branch that is not the chat's newest.",
+    "overloaded": "The server is at its limit; `Retry-After` says when to retry.",
     "previous_response_in_progress": "OpenAI's routes: a response is continued once it has ended.",
     "response_not_found": "OpenAI's routes: there is no such response.",
     "server_stopping": "The server drains; another one, or this one later, will answer.",
-    "too_many_requests": "The caller has too many requests or streams, or asks too often.",
-    "too_many_sessions": "MCP has as many sessions as it takes.",
-    "unauthorized": "Who calls is unknown.",
-    "unknown_answer": "No such answer is remembered there, or it is somebody else's.",
+    "too_many_requests": "The caller has too many requests or streams, or sends too often.",
+    "too_many_sessions": "MCP has reached its limit of sessions.",
+    "unauthorized": "The caller is not authenticated.",
+    "unknown_answer": "No such answer is remembered there, or it belongs to another caller.",
     "unknown_field": "The native API has no such field; the text names the nearest known one.",
     "unknown_run": "There is none, or it is another tenant's.",
-    "unknown_session": "MCP: the session has ended, or is somebody else's.",
+    "unknown_session": "MCP: the session has ended, or belongs to another caller.",
     "unknown_ticket": "There is none, or it is another run's.",
     "unsupported_media_type": "Send `application/json`.",
 }
@@ -641,8 +613,8 @@ def agent_table() -> str:
     return table(("argument", "type", "default", "meaning"), rows)
 
 
-def options_table(kind: type, *, described_by: type | None = None) -> str:
-    """What a function takes by keyword; a contract may describe it."""
+def options_table(kind: type, *, described_by: Any = None) -> str:
+    """What a function takes by keyword; a contract or the function may describe it."""
     rows = [
         (f"`{name}`", _type(type_), meaning(described_by or kind, name))
         for name, type_ in kind.__annotations__.items()
@@ -721,7 +693,8 @@ def metric_table() -> str:
 
 
 def _families() -> list[Any]:
-    return list(Observations(ToolLabels(AgentRuntime().registry)).families())
+    statistics = RuntimeStatistics(SystemClock())
+    return list(Observations(ToolLabels(AgentRuntime().registry), statistics).families())
 
 
 def _shown_labels(name: str, text: str) -> str:
@@ -915,19 +888,39 @@ def _yields(node: ast.AST) -> bool:
 
 
 def _prose(text: str | None, what: str) -> str:
-    """A docstring as Markdown; what it raises becomes a list."""
+    """A docstring as Markdown; its arguments and what it raises become lists."""
     body, _, raised = (text or "").partition("Raises:\n")
+    body = body.partition("Args:\n")[0]
     _required(body, what)
+    arguments = [f"- `{name}`: {about}" for name, about in argument_texts(text).items()]
     errors = [
         line if line.startswith(" ") else f"- raises `{line}".replace(":", "`:", 1)
         for line in textwrap.dedent(raised).splitlines()
     ]
-    return "\n".join([body.rstrip(), "", *errors]).rstrip()
+    lists = [*arguments, *(["", *errors] if arguments and errors else errors)]
+    return "\n".join([body.rstrip(), "", *lists]).rstrip()
 
 
-def meaning(kind: type, name: str) -> str:
-    """What a field means: from the list above, else from the text below its declaration."""
-    text = MEANINGS.get(kind.__name__, {}).get(name) or attribute_texts(kind).get(name, "")
+def argument_texts(text: str | None) -> dict[str, str]:
+    """The arguments that a docstring explains; an argument that only names options is left out."""
+    section = (text or "").partition("Args:\n")[2].partition("\n\n")[0]
+    found: dict[str, str] = {}
+    for line in textwrap.dedent(section).splitlines():
+        name, colon, about = line.partition(": ")
+        if colon and not line.startswith(" "):
+            found[name] = about
+        elif found:
+            found[list(found)[-1]] += f" {line.strip()}"
+    return {name: about for name, about in found.items() if not about.endswith(":")}
+
+
+def meaning(kind: Any, name: str) -> str:
+    """What a field means: from the list above, else from its own text or its docstring."""
+    text = (
+        MEANINGS.get(kind.__name__, {}).get(name)
+        or attribute_texts(kind).get(name)
+        or argument_texts(inspect.getdoc(kind)).get(name, "")
+    )
     return _required(text, f"{kind.__name__}.{name}")
 
 
@@ -1039,7 +1032,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "budget": lambda: struct_table(Budget),
     "token-usage": lambda: struct_table(TokenUsage),
     "remote-endpoint": lambda: struct_table(RemoteEndpoint),
-    "tool-options": lambda: options_table(ToolOptions),
+    "tool-options": lambda: options_table(ToolOptions, described_by=tool),
     "tool-descriptor": lambda: struct_table(ToolDescriptor),
     "limits": lambda: struct_table(Limits),
     "mailbox-config": lambda: struct_table(MailboxConfig),
@@ -1051,7 +1044,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "inference-override": lambda: struct_table(InferenceOverride),
     "run-options": lambda: options_table(RunOptions, described_by=RunRequest),
     "decision-options": lambda: options_table(DecisionOptions, described_by=ToolCallResume),
-    "runtime-options": lambda: options_table(RuntimeOptions),
+    "runtime-options": lambda: options_table(RuntimeOptions, described_by=AgentRuntime),
     "agent-runtime": lambda: constructor(AgentRuntime),
     "agent-runtime-attributes": lambda: attribute_table(AgentRuntime),
     "agent-runtime-members": lambda: members(AgentRuntime),

@@ -21,13 +21,11 @@ if TYPE_CHECKING:
         AgentResolver,
         ListingResolver,
     )
-    from awaken.bootstrap.agent_runtime import (
-        AgentRuntime,
-        RuntimeOptions,
-    )
+    from awaken.bootstrap.agent_runtime import AgentRuntime
     from awaken.bootstrap.requests import (
         RunOptions,
     )
+    from awaken.bootstrap.runtime_options import RuntimeOptions
     from awaken.contracts.clock import (
         Clock,
         IdSource,
@@ -301,7 +299,7 @@ _HOMES = {
     "RunResult": "awaken.contracts.runs.records",
     "RunStart": "awaken.contracts.events",
     "RunStatus": "awaken.contracts.lifecycle",
-    "RuntimeOptions": "awaken.bootstrap.agent_runtime",
+    "RuntimeOptions": "awaken.bootstrap.runtime_options",
     "StateCommand": "awaken.contracts.state.keys",
     "StateKey": "awaken.contracts.state.keys",
     "SteerReceipt": "awaken.contracts.runs.records",

@@ -4,9 +4,11 @@ A plugin is a `Plugin`: it has a `name`, and `register(registrar)` declares what
 constants in capitals are the loop's own state keys and actions.
 """
 
+from awaken.contracts.backends.requests import REMOTE_TARGETS
 from awaken.contracts.identity import (
     RunIdentity,
 )
+from awaken.contracts.models.budgets import RUN_LEDGER, THREAD_LEDGER, Ledger
 from awaken.contracts.phases import (
     Phase,
 )
@@ -95,6 +97,7 @@ from awaken.contracts.record import (
     Record,
     StrictRecord,
 )
+from awaken.contracts.state.context_state import CONTEXT_STATE, ContextState
 from awaken.contracts.state.keys import (
     EMPTY_COMMAND,
     EffectSpec,
@@ -118,13 +121,17 @@ from awaken.contracts.state.profile import (
     parent_thread_scope,
     thread_scope,
 )
+from awaken.contracts.suspension.permissions import TOOL_GRANTS, WANTED_TOOLS, ToolGrant
+from awaken.contracts.tasks import BACKGROUND_TASKS
 
 __all__ = [
     "ACTIVE_AGENT",
     "ADD_CONTEXT_MESSAGE",
     "ANSWER_STEP",
     "BACKEND_OUTPUT",
+    "BACKGROUND_TASKS",
     "CONTEXT_MESSAGES",
+    "CONTEXT_STATE",
     "CONTEXT_THROTTLE",
     "EMPTY_COMMAND",
     "FAILED_ACTIONS",
@@ -133,14 +140,19 @@ __all__ = [
     "PENDING_ACTIONS",
     "PENDING_MESSAGES",
     "PENDING_WORK",
+    "REMOTE_TARGETS",
     "REQUEST_OPTIONS",
+    "RUN_LEDGER",
     "RUN_LIFECYCLE",
     "SET_INFERENCE_OVERRIDE",
     "STEP_ANSWER",
     "STEP_OVERRIDE",
     "STOP_STATS",
+    "THREAD_LEDGER",
     "TOOL_CALL_STATES",
     "TOOL_FILTER",
+    "TOOL_GRANTS",
+    "WANTED_TOOLS",
     "ActionHandler",
     "AfterInferenceContext",
     "AfterToolExecuteContext",
@@ -153,6 +165,7 @@ __all__ = [
     "BlockedInput",
     "CompleteStep",
     "ConfigSection",
+    "ContextState",
     "EffectHandler",
     "EffectSpec",
     "End",
@@ -160,6 +173,7 @@ __all__ = [
     "GateDecision",
     "Instrument",
     "InstrumentMaker",
+    "Ledger",
     "MergeStrategy",
     "MessageScreen",
     "ModelCall",
@@ -205,6 +219,7 @@ __all__ = [
     "ToolFilter",
     "ToolGate",
     "ToolGateContext",
+    "ToolGrant",
     "ToolPhaseContext",
     "ToolWatch",
     "TypedEffect",

@@ -15,24 +15,24 @@ import pytest
 import typer.main
 
 import awaken
+import awaken.plugins
 import awaken.testing
 from awaken import (
+    Agent,
     AgentEvent,
     AgentRuntime,
     AgentSpec,
     AwakenError,
+    Limits,
+    RunHandle,
     RunRequest,
     RunResult,
     ToolContext,
 )
-from awaken.authoring.agents import Agent
 from awaken.cli.main import app
-from awaken.contracts.events import decode_event, encode_event
-from awaken.contracts.plugins.loop_state import LOOP_KEYS
-from awaken.contracts.tools.context import ToolState
-from awaken.contracts.tools.tool import ToolDescriptor
-from awaken.runtime.admission.handles import RunHandle
-from awaken.runtime.limits import Limits
+from awaken.events import decode_event, encode_event
+from awaken.plugins import LOOP_KEYS
+from awaken.tools import ToolDescriptor, ToolState
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -209,6 +209,13 @@ def test_every_argument_of_an_agent_is_listed() -> None:
 
 def test_every_built_in_state_key_is_listed() -> None:
     assert {key.name for key in LOOP_KEYS} <= listed("state-keys.md")
+
+
+def test_every_state_key_and_action_of_the_page_is_public() -> None:
+    text = (REFERENCE / "state-keys.md").read_text(encoding="utf-8")
+    constants = re.findall(r"^\| `([A-Z_]+)` \|", text, re.MULTILINE)
+    assert len(constants) > 20
+    assert set(constants) <= set(awaken.plugins.__all__)
 
 
 def test_everything_in_the_test_kit_is_listed() -> None:

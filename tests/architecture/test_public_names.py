@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import awaken
-from awaken.errors import AwakenError
+from awaken import AwakenError
 from awaken.stores import CommitStore, EventStore, MailboxStore, RunStore, ThreadStore
 
 HERE = Path(__file__).parent

@@ -5,13 +5,14 @@ import itertools
 import os
 import re
 import sys
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests.process_watch import bound_memory, list_open_files
 
 from awaken import Agent, AgentRuntime, RedactedString, ToolCallDone, ToolResult
 from awaken.extensions.mcp import (
@@ -123,7 +124,7 @@ async def trials(bad: Sequence[Trial], **options: Any) -> AsyncIterator[Trials]:
     """A runtime with these servers and a good one; it has to close in time, and leave nothing."""
     mark = f"mark-{os.getpid()}-{next(_MARKS)}"
     tasks = asyncio.all_tasks()
-    with nothing_left(mark), bounded_memory():
+    with nothing_left(mark), bound_memory(GROWTH_MAX, 0.01):
         async with AsyncExitStack() as stack:
             elsewhere = await stack.enter_async_context(HostileServer())
             good = await stack.enter_async_context(HostileServer())
@@ -199,22 +200,15 @@ async def until(is_so: Callable[[], bool], within_s: float = SETTLE_S) -> None:
 @contextmanager
 def nothing_left(mark: str) -> Iterator[None]:
     """No file, no socket and no process with the mark is left of what happens here."""
-    before = open_files()
+    before = list_open_files()
     yield
-    assert open_files() == before
+    assert list_open_files() == before
     # A kill has been sent by now; the system carries it out when it comes to it.
     for _ in range(100 * SETTLE_S):
         if not marked(mark):
             return
         time.sleep(0.01)
     assert marked(mark) == []
-
-
-def open_files() -> list[str]:
-    """The files and sockets of this process, where it can be told."""
-    place = Path("/proc/self/fd")
-    links = (it for it in place.iterdir()) if place.exists() else ()
-    return sorted(os.readlink(it) for it in links if it.is_symlink())
 
 
 def marked(mark: str) -> list[str]:
@@ -227,32 +221,6 @@ def marked(mark: str) -> list[str]:
         except (FileNotFoundError, ProcessLookupError):
             continue
     return found
-
-
-@contextmanager
-def bounded_memory() -> Iterator[None]:
-    """The process does not grow much while this happens."""
-    over, most, first = threading.Event(), 0, resident()
-
-    def look() -> None:
-        nonlocal most
-        while not over.wait(0.01):
-            most = max(most, resident())
-
-    watcher = threading.Thread(target=look)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
-    assert most - first < GROWTH_MAX, f"{(most - first) >> 20} MiB"
-
-
-def resident() -> int:
-    """The memory of this process, where it can be told."""
-    place = Path("/proc/self/statm")
-    return int(place.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if place.exists() else 0
 
 
 def changed(server: McpServer, options: dict[str, Any]) -> McpServer:

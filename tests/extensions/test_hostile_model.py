@@ -24,12 +24,12 @@ from awaken import (
     ToolResult,
     tool,
 )
-from awaken.contracts.suspension.permissions import TOOL_GRANTS, ToolGrant
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.mcp import McpPlugin
 from awaken.extensions.permission import PermissionPlugin
 from awaken.extensions.skills import SkillsPlugin
+from awaken.plugins import TOOL_GRANTS, ToolGrant
 from awaken.stores import MessageQuery, SqliteStore, ThreadQuery
 from awaken.testing import Answer, Entry, ScriptedModel, ToolCalls
 from awaken.tools import ToolDescriptor, ToolOutput

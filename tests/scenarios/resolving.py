@@ -11,10 +11,12 @@ from awaken import (
     AgentRuntime,
     Plugin,
     PluginRegistrar,
+    RunResult,
     ToolContext,
     tool,
 )
-from awaken.testing import ScriptedModel
+from awaken.contracts.lifecycle import RunStatus
+from awaken.testing import ScriptedModel, ToolCalls
 
 from .delegating import NO_RETRIES, QUICK
 
@@ -70,6 +72,14 @@ async def confirm(ctx: ToolContext) -> Any:
 
 def careful(*script: Any, **options: Any) -> Agent:
     return agent("careful", *script, tools=[confirm], **options)
+
+
+async def suspend_run(store: Any) -> RunResult:
+    """Run an agent of a resolver until it waits for a person; its process is gone by then."""
+    async with host(store, Book(careful(ToolCalls([("confirm", {})])))) as rt:
+        waiting = await rt.run("careful", "go", thread_id="t")
+    assert waiting.status is RunStatus.WAITING
+    return waiting
 
 
 @dataclass(frozen=True)

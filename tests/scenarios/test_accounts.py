@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, Budget, Cancelled, NaturalEnd, Phase, Suspended
-from awaken.contracts.models.budgets import THREAD_LEDGER, Ledger
 from awaken.errors import RateLimited, StreamInterrupted
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.models import BudgetScope, StopReason, TokenUsage
+from awaken.plugins import THREAD_LEDGER, Ledger
 from awaken.testing import LoopClock, ScriptedModel, Turn
 
 from .asking import another_process, asks_permission, finished, open_tickets

@@ -24,17 +24,11 @@ from awaken import (
     tool,
 )
 from awaken.cli.main import app
-from awaken.contracts.models.budgets import (
-    TENANT_LEDGER,
-    THREAD_LEDGER,
-    Ledger,
-    decoded_ledger,
-    tenant_scope,
-)
+from awaken.contracts.models.budgets import TENANT_LEDGER, decoded_ledger, tenant_scope
 from awaken.errors import RateLimited
 from awaken.events import InferenceComplete, StoppedReason
 from awaken.models import BudgetScope, InferenceRequest, ModelPrices, TokenUsage
-from awaken.plugins import Block, ToolGateContext
+from awaken.plugins import THREAD_LEDGER, Block, Ledger, ToolGateContext
 from awaken.testing import ScriptedModel, Turn
 
 from .asking import another_process, asks_permission, finished, open_tickets, retold, tool_answers

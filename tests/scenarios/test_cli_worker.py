@@ -12,38 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.server.processes import APP
 
 from awaken import NaturalEnd, RunStatus
 from awaken.stores import DispatchStatus, RunDispatch, RunRecord, SqliteStore
 
 WAIT_S = 40
-
-APP = """
-import asyncio
-from pathlib import Path
-
-from awaken import Agent, tool
-from awaken.testing import ScriptedModel, ToolCalls
-
-HERE = Path(__file__).parent
-
-
-@tool(effect="idempotent")
-async def slow() -> str:
-    with (HERE / "begun").open("a") as begun:
-        begun.write("x")
-    while not (HERE / "go").exists():
-        await asyncio.sleep(0.01)
-    return "at last"
-
-
-def first(request):
-    is_answered = any(message.role == "tool" for message in request.messages)
-    return "Done." if is_answered else ToolCalls([("slow", {})])
-
-
-worker = Agent("slow", model=ScriptedModel([first], cycle=True), tools=[slow])
-"""
 
 
 class Shop:

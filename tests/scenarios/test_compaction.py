@@ -27,7 +27,7 @@ from awaken import (
     tool,
     user,
 )
-from awaken.contracts.state.context_state import CONTEXT_STATE, ContextState, HistoryRestored
+from awaken.contracts.state.context_state import HistoryRestored
 from awaken.errors import ContextOverflow, InvalidSpec, Overloaded, ThreadClaimed
 from awaken.messages import Role
 from awaken.models import (
@@ -37,7 +37,7 @@ from awaken.models import (
     StopReason,
     TokenUsage,
 )
-from awaken.plugins import PhaseContext
+from awaken.plugins import CONTEXT_STATE, ContextState, PhaseContext
 from awaken.providers.anthropic.codec import AnthropicCodec
 from awaken.providers.openai_chat.codec import OpenAiChatCodec
 from awaken.runtime.context.estimate import estimate_tokens

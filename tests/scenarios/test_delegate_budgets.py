@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, AwakenError, Budget, Stopped, tool
-from awaken.contracts.models.budgets import THREAD_LEDGER
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.messages import Role
 from awaken.models import BudgetScope
-from awaken.plugins import REQUEST_OPTIONS
+from awaken.plugins import REQUEST_OPTIONS, THREAD_LEDGER
 from awaken.stores import Commit, CommitReceipt, MemoryStore, RunRecord
 from awaken.testing import ScriptedModel, ToolCalls, Turn
 

@@ -18,11 +18,11 @@ from awaken import (
     tool,
     user,
 )
-from awaken.contracts.state.context_state import CONTEXT_STATE, CompactionMark, ContextState, Cut
-from awaken.contracts.tasks import BACKGROUND_TASKS, OwnedTask, TaskStarted
+from awaken.contracts.state.context_state import CompactionMark, Cut
+from awaken.contracts.tasks import OwnedTask, TaskStarted
 from awaken.errors import RecordNotFound
 from awaken.messages import Role
-from awaken.plugins import StateScope
+from awaken.plugins import BACKGROUND_TASKS, CONTEXT_STATE, ContextState, StateScope
 from awaken.runtime.admission.forks import NOT_EXECUTED
 from awaken.stores import Commit, ForkPoint, MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from tests.sampling import choose_cases, sampled
 
 from awaken import (
     BehaviorRequested,
@@ -156,6 +157,8 @@ class Tools:
         return len([entry for entry in self.ledger if entry[0] == name])
 
 
+POINTS = 8
+"""How many moments of a run `make test` lets its process die at."""
 GO = RunRequest(thread_id="t", agent_id="a", messages=(user("go"),), run_id_hint="r")
 TWO_STEPS = [
     ToolCalls(
@@ -216,13 +219,14 @@ async def crashed(
     return await history(store), tools
 
 
+@sampled
 @pytest.mark.parametrize("agent", AGENTS.values(), ids=AGENTS.keys())
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
 def test_a_crash_at_any_commit_leaves_the_same_messages_state_log_and_record(
     script: Sequence[Any], agent: Callable[[], dict[str, Any]]
 ) -> None:
     expected, commits = simulated(lambda: whole(script, agent()))
-    for point in points(commits):
+    for point in choose_cases(list(points(commits)), POINTS):
         found, tools = simulated(lambda point=point: crashed(script, agent, point))
         for part in expected:
             assert found[part] == expected[part], f"{part} after a crash at {point}"
@@ -447,7 +451,7 @@ def test_a_run_that_a_gate_has_blocked_stays_blocked_after_a_crash() -> None:
 
     expected, commits = simulated(lambda: whole(script, agent()))
     assert expected["record"]["termination"] == Blocked(reason="no")
-    for point in points(commits):
+    for point in choose_cases(list(points(commits)), POINTS):
         found, tools = simulated(lambda point=point: crashed(script, agent, point))
         assert found == expected, point
         assert tools.count("pay") == 0
@@ -572,6 +576,7 @@ class Ending(Plugin):
         return StateCommand().update(RUN_LIFECYCLE, End(termination=BehaviorRequested()))
 
 
+@sampled
 @pytest.mark.parametrize(
     "phase", [Phase.STEP_START, Phase.BEFORE_INFERENCE, Phase.AFTER_INFERENCE, Phase.STEP_END]
 )
@@ -581,7 +586,7 @@ def test_a_run_that_a_plugin_has_ended_stays_ended_after_a_crash(phase: Phase) -
 
     expected, commits = simulated(lambda: whole(TWO_STEPS, agent()))
     assert expected["record"]["termination"] == BehaviorRequested()
-    for point in points(commits):
+    for point in choose_cases(list(points(commits)), POINTS):
         found, _ = simulated(lambda point=point: crashed(TWO_STEPS, agent, point))
         assert found == expected, point
 

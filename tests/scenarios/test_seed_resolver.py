@@ -34,7 +34,17 @@ from .delegating import NO_RETRIES, WAIT_MS, Door, asks, ended, nothing_ordered
 from .each_store import NewStore, each_store
 from .mortal import PROMPT, Mortal, dying, on_shared_stores
 from .remoting import FakeBackend, behind, far, said
-from .resolving import WRONG, Book, Counter, Mistaken, agent, careful, host, play
+from .resolving import (
+    WRONG,
+    Book,
+    Counter,
+    Mistaken,
+    agent,
+    careful,
+    host,
+    play,
+    suspend_run,
+)
 from .worlds import simulated
 
 
@@ -92,11 +102,8 @@ def test_a_suspended_run_goes_on_after_a_restart_with_what_the_resolver_says_the
 ) -> None:
     async def scenario() -> None:
         opener = new_store(tmp_path)
-        book = Book(careful(ToolCalls([("confirm", {})])))
-        async with host(opener(), book) as rt:
-            waiting = await rt.run("careful", "go", thread_id="t")
-            assert waiting.status is RunStatus.WAITING
-            ticket = waiting.tickets[0]
+        waiting = await suspend_run(opener())
+        ticket = waiting.tickets[0]
         other = Book(careful("done"))
         async with host(opener(), other) as rt:
             await rt.decide(ticket.ticket_id, result="yes")
@@ -113,9 +120,8 @@ def test_a_suspended_run_whose_agent_the_resolver_cannot_say_waits_until_it_can(
 ) -> None:
     async def scenario() -> None:
         opener = new_store(tmp_path)
-        async with host(opener(), Book(careful(ToolCalls([("confirm", {})])))) as rt:
-            waiting = await rt.run("careful", "go", thread_id="t")
-            ticket = waiting.tickets[0]
+        waiting = await suspend_run(opener())
+        ticket = waiting.tickets[0]
         book = Book()
         book.agents["careful"] = "no agent"
         async with host(opener(), book) as rt:
@@ -136,8 +142,7 @@ def test_a_waiting_run_is_cancelled_though_the_resolver_fails(
 ) -> None:
     async def scenario() -> None:
         opener = new_store(tmp_path)
-        async with host(opener(), Book(careful(ToolCalls([("confirm", {})])))) as rt:
-            waiting = await rt.run("careful", "go", thread_id="t")
+        waiting = await suspend_run(opener())
         book = Book()
         book.agents["careful"] = 7
         async with host(opener(), book) as rt:
@@ -458,8 +463,7 @@ def test_an_upgrade_is_judged_by_what_the_resolver_says(
 ) -> None:
     async def scenario() -> None:
         opener = new_store(tmp_path)
-        async with host(opener(), Book(careful(ToolCalls([("confirm", {})])))) as rt:
-            await rt.run("careful", "go", thread_id="t")
+        await suspend_run(opener())
         store = opener()
         await store.open()
         try:

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from awaken import Cancelled, Limits, NaturalEnd, RunFinish, ToolContext, tool
-from awaken.contracts.tasks import BACKGROUND_TASKS
 from awaken.errors import ParentRunCancelled
 from awaken.messages import SenderKind, Visibility
 from awaken.models import InferenceRequest
+from awaken.plugins import BACKGROUND_TASKS
 from awaken.stores import WaitingReason
 from awaken.tools import TaskInfo
 

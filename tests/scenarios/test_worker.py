@@ -399,7 +399,7 @@ def test_an_unknown_agent_does_not_end_the_run_that_waits_on_the_thread() -> Non
     async def scenario() -> None:
         truth = TruthStore()
         _, agent = asking_agent()
-        async with Node(truth, [agent]) as node:
+        async with Node(truth, [agent], unknown_agent_ms=2_000) as node:
             receipt = await node.submit()
             await open_ticket(truth)
             lost = await node.submit("x", agent_id="nobody")

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import uvicorn
 
-from awaken import AgentRuntime
+from awaken import AgentRuntime, tool
 from awaken.server import ServerConfig
 
 
@@ -84,3 +84,21 @@ async def read_stream(session: aiohttp.ClientSession, url: str, **options: Any) 
         text = await reply.text()
         assert reply.status == 200, text
         return list(frames_of(text))
+
+
+class Gate:
+    """A tool that waits until it is opened."""
+
+    def __init__(self) -> None:
+        self.entered = asyncio.Event()
+        self.opened = asyncio.Event()
+
+    def tool(self) -> Any:
+        @tool(effect="none")
+        async def wait() -> str:
+            """Wait."""
+            self.entered.set()
+            await self.opened.wait()
+            return "waited"
+
+        return wait

@@ -27,29 +27,11 @@ from awaken.server import ServerConfig, TokenSpec
 from awaken.testing import Chunks, ScriptedModel, ToolCalls
 from awaken.tools import ResumeMode
 
-from .serving import Frame, frames_of, serving
+from .serving import Frame, Gate, frames_of, serving
 
 THREAD = "thread-1"
 QUICK = MailboxConfig(poll_ms=20, lease_ms=20_000, renew_ms=200)
 Session = aiohttp.ClientSession
-
-
-class Gate:
-    """A tool that waits until it is opened, and counts how often it was entered."""
-
-    def __init__(self) -> None:
-        self.entered = asyncio.Event()
-        self.opened = asyncio.Event()
-
-    def tool(self) -> Any:
-        @tool(effect="none")
-        async def wait() -> str:
-            """Wait."""
-            self.entered.set()
-            await self.opened.wait()
-            return "waited"
-
-        return wait
 
 
 @tool(effect="none")

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.sampling import choose_cases, sampled
 
 from awaken.cli.asking import read_permission
 from awaken.messages import Role
@@ -39,12 +40,13 @@ def said(way: str, reading: str) -> list[Any]:
     return sample(reading, 90)
 
 
+@sampled
 @pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize("way", WAYS)
 def test_every_wire_reads_the_same(way: str, reading: str) -> None:
     async def scenario() -> None:
         async with deciding() as world:
-            for number, payload in enumerate(said(way, reading)):
+            for number, payload in enumerate(choose_cases(said(way, reading), 16)):
                 await _read(world, way, reading, payload, f"thread-{number}")
 
     asyncio.run(scenario())

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from awaken.transport import documents
-from awaken.transport.documents import DEPTH_MAX, DIGITS_MAX, check_document
+from awaken.transport.json_bodies import DEPTH_MAX, DIGITS_MAX, check_document
 from awaken.transport.problems import HttpError
 
 MANY = 10**9

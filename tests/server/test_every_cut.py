@@ -23,7 +23,7 @@ from awaken.events import LoggedEvent
 from awaken.protocols.a2a.projection import TaskEncoder, TaskProjection
 from awaken.protocols.ag_ui.encoder import AgUiEncoder
 from awaken.protocols.ai_sdk.encoder import AiSdkEncoder
-from awaken.protocols.native.encoder import NativeEncoder
+from awaken.protocols.native.runs import NativeEncoder
 from awaken.protocols.openai.chat_encoder import ChatEncoder
 from awaken.protocols.openai.responses_encoder import ResponsesEncoder
 from awaken.runtime.journal.streams import StreamItem

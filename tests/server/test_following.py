@@ -39,25 +39,9 @@ from awaken.services.following import EventStream
 from awaken.testing import ScriptedModel, ToolCalls
 from awaken.tools import ResumeMode, ToolCallResume
 
+from .serving import Gate
+
 QUICK = MailboxConfig(poll_ms=10, lease_ms=20_000, renew_ms=500)
-
-
-class Gate:
-    """A tool that waits until it is opened."""
-
-    def __init__(self) -> None:
-        self.entered = asyncio.Event()
-        self.opened = asyncio.Event()
-
-    def tool(self) -> Any:
-        @tool(effect="none")
-        async def wait() -> str:
-            """Wait."""
-            self.entered.set()
-            await self.opened.wait()
-            return "waited"
-
-        return wait
 
 
 @tool(effect="none")

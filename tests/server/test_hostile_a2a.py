@@ -4,19 +4,16 @@ The bounds that are waits are shortened, so that the tests are; none is lifted.
 """
 
 import asyncio
-import os
 import re
-import threading
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
 import pytest
+from tests.process_watch import bound_memory, list_open_files
 
 from awaken import (
     Agent,
@@ -157,7 +154,7 @@ def against(peer: HostilePeer, act: Act[T], **options: Any) -> T:
         assert not left
         return done
 
-    with nothing_left(), bounded_memory():
+    with nothing_left(), bound_memory(GROWTH_MAX, 0.005):
         return asyncio.run(scenario())
 
 
@@ -198,7 +195,7 @@ async def told(
 @contextmanager
 def nothing_left() -> Iterator[None]:
     """No file, no socket and no session is left of what happens here."""
-    before, sessions = open_files(), []
+    before, sessions = list_open_files(), []
 
     def made(session: aiohttp.ClientSession, *arguments: Any, **options: Any) -> None:
         sessions.append(session)
@@ -209,41 +206,8 @@ def nothing_left() -> Iterator[None]:
         patch.setattr(aiohttp.ClientSession, "__init__", made)
         yield
     # What tests before this one left may go at any time.
-    assert not open_files() - before
+    assert not list_open_files() - before
     assert all(it.closed for it in sessions)
-
-
-def open_files() -> Counter[str]:
-    """The files and sockets of this process, where it can be told."""
-    place = Path("/proc/self/fd")
-    links = (it for it in place.iterdir()) if place.exists() else ()
-    return Counter(os.readlink(it) for it in links if it.is_symlink())
-
-
-@contextmanager
-def bounded_memory() -> Iterator[None]:
-    """The process does not grow much while this happens."""
-    over, most, first = threading.Event(), 0, resident()
-
-    def look() -> None:
-        nonlocal most
-        while not over.wait(0.005):
-            most = max(most, resident())
-
-    watcher = threading.Thread(target=look)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
-    assert most - first < GROWTH_MAX, f"{(most - first) >> 20} MiB"
-
-
-def resident() -> int:
-    """The memory of this process, where it can be told."""
-    place = Path("/proc/self/statm")
-    return int(place.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if place.exists() else 0
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -31,7 +31,30 @@ _SPEC_NAMES = {
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Agent:
-    """An agent: its identity, its model, its tools and its limits. Checked when it is created.
+    """An agent: its id, its model, its instructions and what it may use. Checked when it is made.
+
+    Args:
+        id: The agent's name. Runs, delegation and handoffs use it.
+        model: `provider:model`, the id of a registered model or pool, a `ModelSpec`, a `ModelPool`,
+            or a `ModelClient` of your own.
+        endpoint: The remote server that executes the agent. Such an agent names no model.
+        instructions: The system prompt, sent before the conversation.
+        tools: Tools and plain functions that only this agent has.
+        plugins: Plugins that only this agent has. Their hooks run in this order.
+        output_type: The type of the final answer. Without one the answer is text.
+        description: What the agent is for. Clients and agents that may delegate to it read it.
+        max_rounds: The largest number of inferences in one run. 0 means no limit.
+        stop: Stop conditions, checked between steps in this order.
+        budgets: What a run, a thread or a tenant may spend with this agent.
+        parallel_tools: Whether the tool calls of one step run side by side.
+        frontend_tools_may_replace: Whether a client's tool replaces an own tool of the same id.
+        allowed_tools: Ids or glob patterns of the tools that it may use. None allows all.
+        excluded_tools: Ids or glob patterns of tools that it may not use. Exclusion wins.
+        delegates: Ids of agents that it may ask. Each becomes a tool `agent_run_<id>`.
+        config: Configuration of plugins by section name: JSON data or a struct.
+        reasoning_effort: `none`, `low`, `medium`, `high`, `max`, or a budget of tokens.
+        context_policy: How much of the history a request carries.
+        max_continuation_retries: How often an answer cut off at the output limit is continued.
 
     Raises:
         InvalidSpec: A value cannot be accepted; names the agent and the field.
@@ -40,27 +63,21 @@ class Agent:
 
     id: str
     model: str | ModelSpec | ModelPool | ModelClient = field(kw_only=True, default="")
-    """`provider:model`, the id of a registered model, a `ModelSpec`, a pool, or a client."""
     endpoint: RemoteEndpoint | None = field(kw_only=True, default=None)
-    """The remote server where the agent executes; then it has no model here."""
     instructions: str = field(kw_only=True, default="")
     tools: Sequence[Tool | Callable[..., Any]] = field(kw_only=True, default=())
     plugins: Sequence[Plugin] = field(kw_only=True, default=())
     output_type: Any = field(kw_only=True, default=None)
-    """The type of the final answer; absent: the answer is text."""
     description: str = field(kw_only=True, default="")
     max_rounds: int = field(kw_only=True, default=16)
     stop: Sequence[StopCondition] = field(kw_only=True, default=())
     budgets: Sequence[Budget] = field(kw_only=True, default=())
-    """What a run, a thread or a tenant may spend with this agent."""
     parallel_tools: bool = field(kw_only=True, default=True)
     frontend_tools_may_replace: bool = field(kw_only=True, default=False)
-    """Whether a client's tool replaces a tool of the agent with the same name."""
     allowed_tools: Sequence[str] | None = field(kw_only=True, default=None)
     excluded_tools: Sequence[str] | None = field(kw_only=True, default=None)
     delegates: Sequence[str] = field(kw_only=True, default=())
     config: Mapping[str, Any] = field(kw_only=True, default_factory=dict)
-    """Per-plugin configuration by section name: JSON data or a struct."""
     reasoning_effort: ReasoningEffort | str | None = field(kw_only=True, default=None)
     context_policy: ContextWindowPolicy | None = field(kw_only=True, default=None)
     max_continuation_retries: int = field(kw_only=True, default=2)

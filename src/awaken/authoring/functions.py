@@ -46,25 +46,19 @@ _ALTERNATIVES = frozenset({"anyOf", "oneOf", "allOf"})
 
 
 class ToolOptions(TypedDict, total=False):
-    """The options of `@tool`; `ToolDescriptor` documents them."""
+    """What `@tool` takes besides the function; `tool` explains each of them."""
 
     id: str
-    """The function's name unless given."""
     description: str
-    """The docstring, without its section on arguments, unless given."""
     effect: ToolEffect | Literal["none", "idempotent", "once"]
     timeout: float | None
-    """Seconds."""
     output_limit: int | None
     concurrency: int | None
     kind: ToolKind | Literal["execute", "read", "edit", "search", "other"] | None
     category: str | None
     metadata: dict[str, Any]
     check: Callable[..., object] | None
-    """Takes arguments by name and raises ValueError to refuse them before the tool runs."""
     reconcile: Callable[..., Any] | None
-    """For `once` tools: takes arguments by name, and a context, and returns what a lost call
-    returned, or None when it never took effect."""
 
 
 @overload
@@ -82,6 +76,24 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
 
     The schema comes from the annotations and the docstring. A parameter annotated with
     `ToolContext` gets the context and is not shown to the model.
+
+    Args:
+        function: The function, when `@tool` is used without options. It may be async or not.
+        **options: See `ToolOptions`:
+        id: What the model calls the tool. The function's name unless given.
+        description: What the model reads about it. Unless given, the docstring without its
+            section on arguments.
+        effect: `none`, `idempotent` or `once`: whether a call may run again after a crash or a
+            conflict. `once` unless given.
+        timeout: Seconds that one call may take. The runtime's limit unless given.
+        output_limit: Characters of output that are kept. Longer output is cut with a marker.
+        concurrency: How many calls of this tool may run at once in one runtime.
+        kind: `execute`, `read`, `edit`, `search` or `other`. Gates and clients see it.
+        category: A label for people and policies.
+        metadata: Data of your own. The model never sees it.
+        check: Takes arguments by name and raises ValueError to refuse them before the call runs.
+        reconcile: For `once` tools: takes arguments by name, and a context, and returns what a
+            lost call returned, or None when it never took effect.
 
     Raises:
         InvalidSpec: The function or an option cannot be accepted; names the function.

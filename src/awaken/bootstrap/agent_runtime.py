@@ -1,41 +1,31 @@
 """`AgentRuntime`: the entry point for developers."""
 
 import importlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from awaken.authoring.agents import Agent
-from awaken.authoring.resolvers import AgentResolver
 from awaken.contracts.backends.backend import ExecutionBackend, ExecutionBackendFactory
-from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.errors import RunFailed, ThreadBusy
 from awaken.contracts.events import AgentEvent
-from awaken.contracts.lifecycle import Failed, RunStatus
-from awaken.contracts.messages.message import MessageRecord
-from awaken.contracts.models.budgets import Budget, PriceList
+from awaken.contracts.lifecycle import Failed
 from awaken.contracts.models.inference import ModelClient
-from awaken.contracts.models.model_specs import ModelPool, ModelSpec, ProviderSpec
+from awaken.contracts.models.model_specs import ProviderSpec
 from awaken.contracts.plugins.plugin import Plugin
 from awaken.contracts.runs.records import (
     DecisionReceipt,
-    RunRecord,
     RunRequest,
     RunResult,
     SteerReceipt,
 )
 from awaken.contracts.specs.agents import AgentSpec
-from awaken.contracts.specs.remote_registries import LOCAL_NAME, RemoteRegistry, RemoteStatus
-from awaken.contracts.state.profile import ProfileStore
-from awaken.contracts.storage.bus import Bus
+from awaken.contracts.specs.remote_registries import LOCAL_NAME, RemoteStatus
 from awaken.contracts.storage.dispatch import InputMode
-from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Page, Q, RunQuery, at_cursor
 from awaken.contracts.storage.store import Store
-from awaken.contracts.suspension.tickets import DecisionAction, Ticket, ToolCallResume
-from awaken.contracts.tasks import TaskRecord
-from awaken.contracts.tools.sub_runs import DurableMessageSink
+from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
 from awaken.contracts.tools.tool import Tool
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.receipts import SubmitReceipt
@@ -50,7 +40,7 @@ from awaken.services.following import Following
 from awaken.services.remembered import RememberedAnswers
 from awaken.services.view import AppServices, TenantView
 
-from .arguments import check_names, check_optional_text, check_text, converted
+from .arguments import check_names, check_text, converted
 from .backends import Backends
 from .decisions import DecisionOptions, NamedDecision, decision_on, named_decisions
 from .host_agents import registry_handle
@@ -69,7 +59,9 @@ from .requests import (
     start_request,
     submission,
 )
+from .run_queries import RunQueries
 from .run_services import build_services
+from .runtime_options import RuntimeOptions
 from .stores import opened_store, profiles_of
 from .thread_calls import ThreadCalls
 
@@ -77,52 +69,42 @@ if TYPE_CHECKING:
     from awaken.server.app import ServerApp
     from awaken.server.config import ServerConfig
 
-T = TypeVar("T")
 
-
-class RuntimeOptions(TypedDict, total=False):
-    """Optional parts of a runtime, and the models that its agents may name."""
-
-    limits: Limits
-    clock: Clock
-    ids: IdSource
-    profile: ProfileStore
-    models: Iterable[ModelSpec | ModelPool]
-    """Models and pools of models that agents may name by their id."""
-    budgets: Iterable[Budget]
-    """Budgets of every run; a budget of a tenant holds for the runs of that tenant."""
-    prices: PriceList
-    """What models cost; absent: their own prices, else those of the extra `pricing`."""
-    mailbox: MailboxConfig
-    """Leases, retries and limits of durable work."""
-    bus: Bus
-    """Carries signals between processes; absent: the bus that fits the store."""
-    everywhere: Iterable[Plugin]
-    """Plugins that every agent has, before its own."""
-    remotes: Iterable[RemoteRegistry]
-    """Servers whose agents can be named as `registry/agent`, once their cards were read."""
-    local_name: str
-    """The registry name of this runtime's own agents; absent: `local`."""
-    resolver: AgentResolver
-    """The host's own code that supplies agents which are not registered."""
-    message_sink: DurableMessageSink
-    """Delivers messages to other threads; absent: the store delivers them, exactly once."""
-    has_worker: bool
-    """Whether to execute queued work; the default is yes for a store that outlives the process."""
-
-
-class AgentRuntime(ThreadCalls):
+class AgentRuntime(ThreadCalls, RunQueries):
     """Runs agents in this process.
 
-    Use it as an async context manager. Without `store` everything is in memory, and leaving the
-    context cancels runs that still execute. With a store that outlives the process, a worker
-    executes queued work and takes over runs of a process that died; leaving the context releases
-    runs for other workers. An agent that is only a spec names its model, plugins and tools, which
-    the runtime must have.
+    Use it as an async context manager. Without `store` everything is kept in memory, and leaving
+    cancels the runs that still execute. With a store that outlives the process, a worker executes
+    queued input and takes over the runs of a process that died; leaving releases the runs that
+    still execute, so that another process continues them.
+
+    Args:
+        agents: The agents. An `AgentSpec` names its model, plugins and tools among the runtime's.
+        tools: Tools and plain functions that agents may name by id.
+        plugins: Plugins that agents may name by id.
+        providers: Model providers by name: a client of your own, or a `ProviderSpec`.
+        backends: Execution backends by name, for agents with an endpoint.
+        store: A store, or its URL: `sqlite:///awaken.db`, `postgresql://…`.
+        **options: See `RuntimeOptions`:
+        limits: Bounds for all runs.
+        clock: The source of time.
+        ids: The source of generated ids.
+        profile: Where profile entries are kept. The store's own place unless given.
+        models: Models and pools of models that agents may name by their id.
+        budgets: Limits of spending for every run. Budgets of a tenant hold for its runs.
+        prices: What models cost. Unless given: their own prices, else those of the extra `pricing`.
+        mailbox: Leases, retries and bounds of durable work.
+        bus: Carries signals between processes. Unless given: the one that fits the store.
+        everywhere: Plugins that every agent has, before its own.
+        remotes: Remote servers whose agents can be named as `registry/agent`.
+        local_name: The registry name of this runtime's own agents. `local` unless given.
+        resolver: Your code that is asked for agents that are not registered.
+        message_sink: Takes messages to other threads. Unless given, the store delivers them once.
+        has_worker: Whether to execute queued input. Unless given, yes if the store is shared.
 
     Raises:
         InvalidInput: An argument is of the wrong type, or there is no such option.
-        InvalidSpec: Some agent cannot be resolved; the message names every problem.
+        InvalidSpec: An agent cannot be resolved; the message names every problem.
         DuplicateRegistration: Two things of one kind have the same id.
     """
 
@@ -246,8 +228,10 @@ class AgentRuntime(ThreadCalls):
     def asgi(self, config: "ServerConfig | None" = None) -> "ServerApp":
         """Build the whole server as an ASGI app, to serve or to mount.
 
-        The app opens the runtime, if it is not open, when the server starts or at the first
-        request.
+        If the runtime is not open yet, the app opens it at startup or with the first request.
+
+        Args:
+            config: Who may call, limits and addresses. None: the defaults of `ServerConfig`.
         """
         # Imported on demand: a program that serves nothing needs no web server.
         serving = importlib.import_module("awaken.bootstrap.serving")
@@ -256,14 +240,21 @@ class AgentRuntime(ThreadCalls):
         return app
 
     def view(self, principal_id: str) -> TenantView:
-        """The view of one caller on all tenants, for protocols that are served over a pipe."""
+        """Return the use cases as one caller sees them, for protocols served over a pipe.
+
+        Args:
+            principal_id: The name of the caller, which logs and records show.
+        """
         return self._desk.view(None, principal_id)
 
     async def drain(self, timeout_ms: int) -> None:
-        """Start nothing new, and wait until the runs of this process end, up to the timeout.
+        """Start no new run, and wait for the runs that execute here.
 
-        Then open streams end with `server_stopping`, and remaining runs are stopped as on leaving
-        the context: released for other workers if the store is shared, else cancelled.
+        Afterwards streams that are still open end with `server_stopping`. Runs that still execute
+        are released to other processes if the store is shared, and cancelled otherwise.
+
+        Args:
+            timeout_ms: How long to wait for the runs, in milliseconds.
         """
         for server in self._servers:
             server.drain()
@@ -284,9 +275,15 @@ class AgentRuntime(ThreadCalls):
         thread_id: str | None = None,
         **options: Unpack[RunOptions],
     ) -> RunResult:
-        """Run an agent to its end, or until it waits for a decision.
+        """Run an agent until it ends or is suspended.
 
         Cancelling the awaiting task cancels the run.
+
+        Args:
+            agent_id: The agent. None: the thread's active or latest agent, else `default`.
+            input: A text, content blocks, or messages.
+            thread_id: The conversation. None starts a new one.
+            **options: Further fields of the request; see `RunOptions`.
 
         Raises:
             RunFailed: The run ended with an error; `error.result` has its partial result.
@@ -310,7 +307,13 @@ class AgentRuntime(ThreadCalls):
     ) -> AsyncGenerator[AgentEvent, None]:
         """Run an agent and yield its events; closing the iterator cancels the run.
 
-        A failed run ends with a `run_finish` event that has the error; nothing is raised for it.
+        A failed run ends with a `RunFinish` event whose termination is `Failed`, not with an error.
+
+        Args:
+            agent_id: The agent. None: the thread's active or latest agent, else `default`.
+            input: A text, content blocks, or messages.
+            thread_id: The conversation. None starts a new one.
+            **options: Further fields of the request; see `RunOptions`.
         """
         request = run_request(agent_id, input, thread_id, options)
         return self._engine.stream(request, partial(self._busy.stream, request))
@@ -323,7 +326,13 @@ class AgentRuntime(ThreadCalls):
         thread_id: str | None = None,
         **options: Unpack[RunOptions],
     ) -> RunHandle:
-        """Start a run in the background; returns once it is durable.
+        """Start a run that executes on its own; returns as soon as it is durable.
+
+        Args:
+            agent_id: The agent as in `run`, or a whole `RunRequest`, alone.
+            input: A text, content blocks, or messages.
+            thread_id: The conversation. None starts a new one.
+            **options: Further fields of the request; see `RunOptions`.
 
         Raises:
             ThreadBusy: The thread is busy with the caller's own run, or `on_busy` is `reject`.
@@ -345,13 +354,20 @@ class AgentRuntime(ThreadCalls):
         mode: InputMode | str = InputMode.QUEUE,
         **options: Unpack[SubmitOptions],
     ) -> SubmitReceipt:
-        """Send input to a thread and return at once; any worker of the store executes it.
+        """Queue input for a thread and return at once; any worker of the store executes it.
 
-        It is durable when this returns. `wait(receipt.run_id)` waits for the result.
+        The input is durable when this returns. `wait(receipt.run_id)` waits for the result.
+
+        Args:
+            agent_id: The agent. None: the thread's active or latest agent, else `default`.
+            input: A text, content blocks, or messages.
+            thread_id: The conversation. None starts a new one.
+            mode: `queue`, `steer`, `interrupt` or `resume`: what happens if a run is active.
+            **options: Further fields of the request and of its delivery.
 
         Raises:
             InvalidInput: An argument is malformed; nothing was written.
-            QueueFull: Too much is queued; the error has a retry time.
+            QueueFull: Too much is queued; the error says when to try again.
             DedupeConflict: The dedupe key was used for another request.
             InvalidResume: With `resume`, no run of the thread waits.
         """
@@ -360,7 +376,11 @@ class AgentRuntime(ThreadCalls):
         return await self._control.submit(request, wanted, delivery)
 
     async def wait(self, run_id: str, *, timeout_ms: int | None = None) -> RunResult:
-        """Wait until a run ends or waits for a decision, wherever it executes.
+        """Wait until a run ends or is suspended, in whichever process it executes.
+
+        Args:
+            run_id: The run.
+            timeout_ms: How long to wait, in milliseconds. None waits without a limit.
 
         Raises:
             UnknownRun: There is no such run.
@@ -370,12 +390,21 @@ class AgentRuntime(ThreadCalls):
         return await self._control.wait(run_id, timeout_ms)
 
     async def cancel(self, id_: str) -> bool:
-        """Cancel by run, thread or dispatch id; False when nothing of that id runs or waits."""
+        """Cancel a run; False when nothing with that id runs or waits.
+
+        Args:
+            id_: The id of the run, of its thread, or of a dispatch.
+        """
         check_text("run or thread id", id_, "run_id")
         return await self._control.cancel(id_)
 
     async def cancel_and_wait(self, id_: str, *, timeout_ms: int = 5_000) -> bool:
-        """Cancel and wait until the thread is free again."""
+        """Cancel a run and wait until its thread is free.
+
+        Args:
+            id_: The id of the run, of its thread, or of a dispatch.
+            timeout_ms: How long to wait, in milliseconds.
+        """
         check_text("run or thread id", id_, "run_id")
         return await self._control.cancel_and_wait(id_, timeout_ms)
 
@@ -385,14 +414,19 @@ class AgentRuntime(ThreadCalls):
         action: DecisionAction | str = DecisionAction.RESUME,
         **decision: Unpack[DecisionOptions],
     ) -> DecisionReceipt:
-        """Decide on a ticket: its call resumes, and its run once it has no open ticket.
+        """Decide on a ticket. The run continues as soon as all of its tickets are decided.
 
-        The same decision again gives the same receipt.
+        The same decision again returns the same receipt.
+
+        Args:
+            ticket_id: The ticket.
+            action: `resume` or `cancel`.
+            **decision: The answer and its conditions; see `ToolCallResume`.
 
         Raises:
-            InvalidInput: The action is unknown, or an option; nothing was decided.
+            InvalidInput: The action or an option is unknown; nothing was decided.
             UnknownTicket: There is no such ticket.
-            AlreadyDecided: It was decided differently, closed, or has expired.
+            AlreadyDecided: The ticket was decided differently, was closed, or has expired.
         """
         given = decision_on(ticket_id, action, decision, self._clock.now_ms())
         return (await self._control.decide([(ticket_id, given)]))[0]
@@ -400,11 +434,19 @@ class AgentRuntime(ThreadCalls):
     async def decide_all(
         self, decisions: Mapping[str, ToolCallResume | NamedDecision]
     ) -> tuple[DecisionReceipt, ...]:
-        """Decide on several tickets of one run, all or none: `{ticket_id: {"result": …}, …}`."""
+        """Decide on several tickets of one run, all or none.
+
+        Args:
+            decisions: A decision for each ticket id: `{ticket_id: {"result": …}, …}`.
+        """
         return await self._control.decide(named_decisions(decisions, self._clock.now_ms()))
 
     async def steer(self, id_: str, input: Input) -> SteerReceipt:
-        """Send a message into a running run, which reads it before its next inference.
+        """Send a message into a run that executes; its model sees it with the next inference.
+
+        Args:
+            id_: The id of the run or of its thread.
+            input: A text, content blocks, or messages.
 
         Raises:
             AmbiguousId: The id is that of a run, and that of a thread with another run.
@@ -412,58 +454,9 @@ class AgentRuntime(ThreadCalls):
         check_text("run or thread id", id_, "run_id")
         return await self._control.steer(id_, messages_of(input))
 
-    async def get_run(self, run_id: str) -> RunRecord:
-        """Return a run's record; for a queued run, the record that it will begin with.
-
-        Raises:
-            UnknownRun: There is no such run.
-        """
-        check_text("run_id", run_id)
-        return await self._control.record(run_id)
-
-    async def list_runs(
-        self, thread_id: str | None = None, status: RunStatus | str | None = None
-    ) -> tuple[RunRecord, ...]:
-        """List runs, oldest first."""
-        check_optional_text("thread_id", thread_id)
-        wanted = None if status is None else converted("status", status, RunStatus)
-        query = RunQuery(thread_id=thread_id, status=wanted, limit=LIMIT_MAX)
-        return await _all_pages(self.store.list_runs, query)
-
-    async def messages(
-        self, thread_id: str, query: MessageQuery | None = None
-    ) -> tuple[MessageRecord, ...]:
-        """List a thread's messages in order; all of them, unless a query selects a page."""
-        check_text("thread_id", thread_id)
-        if query is not None:
-            wanted = converted("query", query, MessageQuery)
-            return (await self.store.list_messages(thread_id, wanted)).items
-        list_messages = partial(self.store.list_messages, thread_id)
-        return await _all_pages(list_messages, MessageQuery(limit=LIMIT_MAX))
-
     def remotes(self) -> tuple[RemoteStatus, ...]:
-        """The status of each remote registry: its agent, the last refresh and the last problem."""
+        """Return the status of each remote registry: its agents, and the latest failure."""
         return self._discovery.status()
-
-    async def tasks(self, thread_id: str) -> tuple[TaskRecord, ...]:
-        """List the background tasks of a thread's runs, newest first."""
-        check_text("thread_id", thread_id)
-        return await self._engine.tasks.tasks_of(thread_id)
-
-    async def tickets(self, thread_id: str | None = None) -> tuple[Ticket, ...]:
-        """List the open tickets, oldest first."""
-        check_optional_text("thread_id", thread_id)
-        return await self.store.list_tickets(thread_id)
-
-
-async def _all_pages(fetch: Callable[[Q], Awaitable[Page[T]]], query: Q) -> tuple[T, ...]:
-    found: list[T] = []
-    while True:
-        page = await fetch(query)
-        found.extend(page.items)
-        if page.next_cursor is None:
-            return tuple(found)
-        query = at_cursor(query, page.next_cursor)
 
 
 def _check_result(result: RunResult) -> RunResult:

@@ -16,14 +16,18 @@ class ThreadCalls:
     async def fork(
         self, thread_id: str, *, at: str | None = None, before: str | None = None
     ) -> Thread:
-        """Make a thread that begins with the messages of another one, up to and including `at`.
+        """Make a new thread that begins with the messages of another thread.
 
-        With `before`, up to the message before that one; without both, with all messages. The
-        other thread does not change. Past values of its state are not stored: a branch has the
-        newest.
+        The other thread does not change. The new thread has the newest state of the other one,
+        because past values of state are not kept.
+
+        Args:
+            thread_id: The thread to copy from.
+            at: The id of the last message to take over. Without `at` and `before`, all of them.
+            before: The id of the first message to leave out.
 
         Raises:
-            InvalidInput: Both were given.
+            InvalidInput: Both `at` and `before` were given.
             UnknownThread: There is no such thread.
             RecordNotFound: It has no such message.
         """
@@ -37,11 +41,14 @@ class ThreadCalls:
         return await fork_thread(engine.store, services.clock, services.ids, thread_id, fork)
 
     async def undo_compaction(self, thread_id: str) -> bool:
-        """Send the whole history of a thread to the model again; returns whether any was left out.
+        """Send the whole history of a thread again, without summaries; False if it always was.
+
+        Args:
+            thread_id: The thread whose summaries and cuts are removed.
 
         Raises:
-            ThreadBusy: A run of the thread executes here.
-            ThreadClaimed: One executes in another process.
+            ThreadBusy: A run of the thread executes in this process.
+            ThreadClaimed: A run of the thread executes in another process.
         """
         check_text("thread_id", thread_id)
         return await self._engine.undo_compaction(thread_id)

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from awaken.contracts.errors import AwakenError
 from awaken.transport.asgi import Bytes, Receive, Scope, Send
@@ -16,13 +17,14 @@ from .endpoint import Endpoint, ServerContext
 from .exchange import HttpExchange, headers_of, request_id_of
 from .openapi import with_document
 from .operations import Operations
-from .table import RouteTable
 
 logger = logging.getLogger(__name__)
 access_logger = logging.getLogger("awaken.access")
 """Logs one line for each request, if its level is INFO."""
 
 T = TypeVar("T")
+_PARAMETER = re.compile(r"\{(\w+)(:path)?\}")
+_REST = (0, "")
 
 
 class ServerApp:
@@ -84,7 +86,7 @@ class ServerApp:
                 stack.callback(watchers.remove, watcher)
 
         watch(services.watchers.commits, observations.committed)
-        watch(services.instruments, observations.instrument, context.statistics.instrument)
+        watch(services.instruments, observations.instrument)
         watch(self._services.control.mailbox_watchers, observations.mailbox)
 
     def drain(self) -> None:
@@ -154,7 +156,8 @@ class ServerApp:
         origin = headers.get("origin")
         if origin is not None and self._origin_check.allows(origin):
             exchange.let_read(origin)
-        found = self._table.find(_path(scope))
+        # The path below the mount point of the app.
+        found = self._table.find(scope["path"].removeprefix(scope.get("root_path", "")))
         if found is None:
             raise HttpError(404, "not_found", "There is nothing at this path; see /openapi.json.")
         endpoints, exchange.path = found
@@ -186,13 +189,6 @@ def _log_access(exchange: HttpExchange, route: str, took_ms: float) -> None:
     )
 
 
-def _path(scope: Scope) -> str:
-    """The path below the mount point of the app."""
-    path: str = scope["path"]
-    root: str = scope.get("root_path", "")
-    return path.removeprefix(root)
-
-
 def _other(method: str, endpoints: Mapping[str, Endpoint]) -> Bytes:
     """Answer CORS preflight requests, and methods that no route of the path has."""
     methods = ", ".join((*endpoints, "OPTIONS")).encode()
@@ -204,3 +200,55 @@ def _other(method: str, endpoints: Mapping[str, Endpoint]) -> Bytes:
     allowed = (b"access-control-allow-methods", methods)
     age = (b"access-control-max-age", b"600")
     return Bytes(204, headers=((b"allow", methods), allowed, names, age))
+
+
+class RouteTable(Generic[T]):
+    """Finds the target of a path; routes with a longer literal part are tried first.
+
+    `{name}` matches a part of one segment, `{name:path}` everything up to the end.
+
+    Raises:
+        ValueError: Two routes are the same.
+    """
+
+    def __init__(self, entries: Iterable[tuple[str, str, T]]) -> None:
+        self._plain: dict[str, dict[str, T]] = {}
+        self._patterns: dict[tuple[int, str], dict[str, tuple[re.Pattern[str], dict[str, T]]]] = {}
+        for method, path, target in sorted(entries, key=lambda it: -len(_literal(it[1]))):
+            if self._targets(path).setdefault(method, target) is not target:
+                raise ValueError(f"There are two routes for {method} {path}")
+
+    def find(self, path: str) -> tuple[dict[str, T], dict[str, str]] | None:
+        """Find the targets of a path by method, and the parameters in the path."""
+        if (plain := self._plain.get(path)) is not None:
+            return plain, {}
+        size, first = _shape(path)
+        for shape in ((size, first), (size, ""), _REST):
+            for pattern, targets in self._patterns.get(shape, {}).values():
+                if match := pattern.fullmatch(path):
+                    return targets, match.groupdict()
+        return None
+
+    def _targets(self, path: str) -> dict[str, T]:
+        if "{" not in path:
+            return self._plain.setdefault(path, {})
+        size, first = _shape(path)
+        shape = _REST if ":path}" in path else (size, "" if "{" in first else first)
+        return self._patterns.setdefault(shape, {}).setdefault(path, (_pattern(path), {}))[1]
+
+
+def _shape(path: str) -> tuple[int, str]:
+    return path.count("/"), path[1:].partition("/")[0]
+
+
+def _literal(path: str) -> str:
+    return _PARAMETER.sub("", path)
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    # Split into literal, name and kind by turns.
+    parts = _PARAMETER.split(path)
+    text = re.escape(parts[0])
+    for name, rest, literal in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+        text += f"(?P<{name}>{'.+' if rest else '[^/]+'}){re.escape(literal)}"
+    return re.compile(text, re.DOTALL)

@@ -12,7 +12,7 @@ from awaken.transport.routes import Access, Principal
 from .addresses import is_loopback
 from .config import ANONYMOUS, ServerConfig, TokenSpec, is_token
 from .json_web_tokens import WebTokens
-from .rates import Rates
+from .quotas import Rates
 
 LOCAL = Principal(id="local", access=frozenset(Access))
 """The caller of a server without authentication."""

@@ -13,8 +13,14 @@ from awaken.contracts.plugins.statistics import StatisticsKeeper
 from awaken.contracts.tracing import trace_of
 from awaken.services.view import AppServices
 from awaken.transport.asgi import Bytes, Receive, Reply, Scope
-from awaken.transport.documents import VALUE_BYTES, check_document
-from awaken.transport.json_bodies import camel_aliases, decoded, misfit, spelled
+from awaken.transport.json_bodies import (
+    VALUE_BYTES,
+    camel_aliases,
+    check_document,
+    decoded,
+    misfit,
+    spelled,
+)
 from awaken.transport.problems import HttpError, problem_of, shown_problem
 from awaken.transport.routes import Access, ApiRoute, Principal, RouteCall
 from awaken.transport.unknown_fields import unknown_field
@@ -22,11 +28,9 @@ from awaken.transport.unknown_fields import unknown_field
 from .auth import LOCAL, Authenticator
 from .config import ServerConfig
 from .exchange import HttpExchange
-from .memory import Holding, MemoryBudget
-from .observations import Observations
-from .rates import Permits, Rates, retry_after
+from .observations import Observations, ToolLabels
+from .quotas import Holding, MemoryBudget, Permits, Rates, retry_after
 from .refusal_log import RefusalLog
-from .tool_labels import ToolLabels
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +56,7 @@ class ServerContext:
         self.desk = services
         self.authenticator = authenticator
         self.config = config
-        self.observations = Observations(ToolLabels(services.engine.registry))
+        self.observations = Observations(ToolLabels(services.engine.registry), statistics)
         self.refusals = RefusalLog(services.clock)
         self.statistics = statistics
         self.requests = Permits("requests", limits.requests, limits.requests_per_caller)
@@ -142,9 +146,29 @@ class Endpoint:
     async def _reply(
         self, principal: Principal, exchange: HttpExchange, receive: Receive, holding: Holding
     ) -> Reply:
-        """The reply of the route, or the error that it raised."""
+        """Decode the request and call the handler; returns its reply, or the error it raised."""
         try:
-            return await self._handle(principal, exchange, receive, holding)
+            route, context, scope = self.route, self._context, exchange.scope
+            for value in exchange.path.values():
+                check_id(value, context.config.limits.id_chars)
+            query = self._query(scope) if route.query is not None else None
+            headers = exchange.headers
+            body = await self._read(headers, receive, holding) if route.body is not None else None
+            trace = None
+            if "traceparent" in headers:
+                trace = trace_of(headers["traceparent"], headers.get("tracestate"))
+            call = RouteCall(
+                view=context.desk.view(principal.tenant_id, principal.id, trace),
+                principal=principal,
+                path=exchange.path,
+                headers=headers,
+                query=query,
+                body=body,
+                base_url=_base_url(scope, headers),
+                scope=scope,
+                run_wait_ms=context.config.limits.run_wait_ms,
+            )
+            return await route.handle(call)
         except HttpError as problem:
             return self._refusal(shown_problem(problem, principal.tenant_id), exchange)
         except AwakenError as error:
@@ -157,37 +181,12 @@ class Endpoint:
             message = "Something went wrong here; the log has more."
             return self._refusal(HttpError(500, "internal_error", message), exchange)
 
-    async def _handle(
-        self, principal: Principal, exchange: HttpExchange, receive: Receive, holding: Holding
-    ) -> Reply:
-        route, context, scope = self.route, self._context, exchange.scope
-        for value in exchange.path.values():
-            check_id(value, context.config.limits.id_chars)
-        query = self._query(scope)
-        headers = exchange.headers
-        body = await self._read(headers, receive, holding) if route.body is not None else None
-        trace = trace_of(headers.get("traceparent"), headers.get("tracestate"))
-        call = RouteCall(
-            view=context.desk.view(principal.tenant_id, principal.id, trace),
-            principal=principal,
-            path=exchange.path,
-            headers=headers,
-            query=query,
-            body=body,
-            base_url=_base_url(scope, headers),
-            scope=scope,
-            run_wait_ms=context.config.limits.run_wait_ms,
-        )
-        return await route.handle(call)
-
     def _refusal(self, problem: HttpError, exchange: HttpExchange) -> Bytes:
         problem.request_id = exchange.request_id
         self._context.refusals.note(problem, self.route.path, exchange.client)
         return self.route.refuse(problem)
 
     def _query(self, scope: Scope) -> Any:
-        if self.route.query is None:
-            return None
         try:
             text = scope["query_string"].decode("ascii")
             given = dict(parse_qsl(text, max_num_fields=100, errors="strict"))
@@ -232,10 +231,9 @@ async def body_of(
     Raises:
         HttpError: It is too long, the memory budget is used up, or the client disconnected.
     """
-    too_long = HttpError(413, "body_too_large", f"The body may have {limit} bytes.")
     declared = headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
-        raise too_long
+        raise _too_long(limit)
     parts, size = [], 0
     while True:
         message = await receive()
@@ -244,10 +242,14 @@ async def body_of(
         parts.append(message.get("body", b""))
         size += len(parts[-1])
         if size > limit:
-            raise too_long
+            raise _too_long(limit)
         holding.take(_COPIES * len(parts[-1]))
         if not message.get("more_body"):
             return b"".join(parts)
+
+
+def _too_long(limit: int) -> HttpError:
+    return HttpError(413, "body_too_large", f"The body may have {limit} bytes.")
 
 
 def check_id(value: str, limit: int) -> None:

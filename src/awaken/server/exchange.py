@@ -35,7 +35,7 @@ class HttpExchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = [*message.get("headers", ()), *self._extra]
-            if not any(name == b"cache-control" for name, _ in headers):
+            if b"cache-control" not in dict(headers):
                 headers.append(_NO_STORE)
             message["headers"] = headers
         await self._send(message)
@@ -64,13 +64,12 @@ def headers_of(scope: Scope, limits: ServerLimits | None = None) -> dict[str, st
     Raises:
         HttpError: There are too many, they are too long, or `Authorization` is repeated.
     """
-    pairs = scope["headers"]
-    if limits is not None and (
-        len(pairs) > limits.header_count
-        or sum(len(name) + len(value) for name, value in pairs) > limits.header_bytes
-    ):
+    pairs, headers, size = scope["headers"], {}, 0
+    for name, value in pairs:
+        size += len(name) + len(value)
+        headers[name.decode("latin-1")] = value.decode("latin-1")
+    if limits is not None and (len(pairs) > limits.header_count or size > limits.header_bytes):
         raise HttpError(431, "headers_too_large", "The headers are too many or too long.")
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in pairs}
     if len(headers) < len(pairs) and sum(name == b"authorization" for name, _ in pairs) > 1:
         challenge = ((b"www-authenticate", b"Bearer"),)
         raise HttpError(401, "unauthorized", "invalid Authorization header", challenge)

@@ -9,7 +9,7 @@ from awaken.contracts.errors import InvalidInput
 from awaken.transport.routes import SCOPES, Access, Principal
 
 from .config import JwtConfig, is_tenant
-from .rates import remember
+from .quotas import remember
 
 _CACHE_MAX = 4096
 _NAME_CHARS = 256

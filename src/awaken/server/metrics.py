@@ -6,13 +6,12 @@ Labels are names from a small set, never ids; a family with too many label sets 
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
 
 SERIES_MAX = 1000
+OTHER = "other"
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 Labels = tuple[str, ...]
-V = TypeVar("V")
 
 
 class Counter:
@@ -28,7 +27,9 @@ class Counter:
 
     def add(self, amount: float, *values: str) -> None:
         """Add to the sum of some labels."""
-        key = _limit_labels(self.series, values)
+        key = values
+        if len(self.series) >= SERIES_MAX and values not in self.series:
+            key = (OTHER,) * len(values)
         self.series[key] = self.series.get(key, 0) + amount
 
     def lines(self) -> Iterator[str]:
@@ -56,7 +57,9 @@ class Histogram:
 
     def observe(self, ms: float, *values: str) -> None:
         """Count a duration."""
-        key = _limit_labels(self.series, values)
+        key = values
+        if len(self.series) >= SERIES_MAX and values not in self.series:
+            key = (OTHER,) * len(values)
         counts = self.series.get(key)
         if counts is None:
             counts = self.series[key] = [0] * (len(SECONDS) + 2)
@@ -91,12 +94,6 @@ def sample(name: str, labels: Iterable[tuple[str, str]], amount: float) -> str:
     """Format one sample."""
     text = ",".join(f'{label}="{_escape(value)}"' for label, value in labels)
     return f"{name}{{{text}}} {amount:.10g}" if text else f"{name} {amount:.10g}"
-
-
-def _limit_labels(series: dict[Labels, V], values: Labels) -> Labels:
-    if len(series) >= SERIES_MAX and values not in series:
-        return ("other",) * len(values)
-    return values
 
 
 def _escape(value: str) -> str:

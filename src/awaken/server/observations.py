@@ -1,18 +1,21 @@
 """The counters of this process: requests as they end, and runs by what they commit and call."""
 
+from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import RunFinish, ToolCallDone
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.lifecycle import Failed, TicketStatus
 from awaken.contracts.plugins.instruments import Instrument
+from awaken.contracts.plugins.statistics import StatisticsKeeper
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.store import Commit
 from awaken.contracts.suspension.tickets import Ticket, ToolCallOutcome
+from awaken.contracts.tools.tool import UNKNOWN_TOOL
+from awaken.runtime.resolution.registry import RegistryHandle, RegistrySnapshot
 
 from .metrics import Counter, Family, Gauge, Histogram
 from .run_meter import RunMeter
-from .tool_labels import ToolLabels
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -20,8 +23,9 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 class Observations:
     """The counters of one server. Nothing here raises, waits, or keeps an id."""
 
-    def __init__(self, tool_labels: ToolLabels) -> None:
+    def __init__(self, tool_labels: "ToolLabels", statistics: StatisticsKeeper) -> None:
         self._tool_labels = tool_labels
+        self._statistics = statistics
         http = ("method", "route", "status")
         self.requests = Counter("awaken_http_requests_total", "Requests answered.", *http)
         self.durations = Histogram("awaken_http_request_duration_seconds", "Requests.", *http)
@@ -58,7 +62,7 @@ class Observations:
 
     def instrument(self, run: RunIdentity, agent: AgentSpec) -> Instrument:
         """Make the instrument that measures a run of this process."""
-        return RunMeter(self)
+        return RunMeter(self, self._statistics, agent)
 
     def answered(self, method: str, route: str, status: int, ms: float) -> None:
         """Count a request that was answered."""
@@ -134,3 +138,41 @@ class MailboxObservations:
         self.claimed.observe(max(0, started_ms - dispatch.updated_at))
         self.whole.observe(max(0, now_ms - dispatch.created_at), outcome)
         self.runtime.observe(max(0, now_ms - started_ms), outcome)
+
+
+_TOOL_ACTION = "tool:"
+
+
+class ToolLabels:
+    """Makes labels from the tools that any agent has registered now."""
+
+    __slots__ = ("_names", "_registry", "_seen")
+
+    def __init__(self, registry: RegistryHandle) -> None:
+        self._registry = registry
+        self._seen: RegistrySnapshot | None = None
+        self._names: frozenset[str] = frozenset()
+
+    def label_tool(self, name: str) -> str:
+        """The name if it is registered, else `unknown`."""
+        snapshot = self._registry.snapshot()
+        if snapshot is not self._seen:
+            self._seen, self._names = snapshot, _list_tool_names(snapshot)
+        return name if name in self._names else UNKNOWN_TOOL
+
+    def label_action(self, action: str) -> str:
+        """The action that a suspended call waits for; a tool in it goes through `label_tool`."""
+        if not action.startswith(_TOOL_ACTION):
+            return action
+        return _TOOL_ACTION + self.label_tool(action.removeprefix(_TOOL_ACTION))
+
+
+def _list_tool_names(snapshot: RegistrySnapshot) -> frozenset[str]:
+    names: set[str] = set()
+    for agent_id in snapshot.registries.agents:
+        try:
+            names.update(snapshot.resolve(agent_id).tools)
+        except AwakenError:
+            # An agent that does not resolve never runs, so none of its tools is called.
+            continue
+    return frozenset(names)

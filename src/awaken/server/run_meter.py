@@ -1,17 +1,16 @@
 """The instrument with which a server measures how long models, tools and runs take."""
 
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from typing import Protocol, Self
 
 from awaken.contracts.errors import AwakenError
-from awaken.contracts.lifecycle import Termination
+from awaken.contracts.lifecycle import Failed, Termination
 from awaken.contracts.messages.message import TokenUsage, ToolCall
 from awaken.contracts.models.inference import StreamResult
-from awaken.contracts.plugins.instruments import ModelCall, ModelWatch, RunWatch, ToolWatch
+from awaken.contracts.plugins.instruments import ModelCall
+from awaken.contracts.plugins.statistics import StatisticsKeeper
 from awaken.contracts.specs.agents import AgentSpec
-from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.tool import ToolDescriptor
 
 from .metrics import Counter, Histogram
@@ -34,102 +33,123 @@ class Counts(Protocol):
 
 
 class RunMeter:
-    """Measures one run."""
+    """Measures one run, for the metrics and for the statistics of the server."""
 
-    __slots__ = ("_counts",)
+    __slots__ = ("_agent_id", "_counts", "_statistics")
 
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, counts: Counts, statistics: StatisticsKeeper, agent: AgentSpec) -> None:
         self._counts = counts
+        self._statistics = statistics
+        self._agent_id = agent.id
 
-    @contextmanager
-    def run(self, *, is_continued: bool) -> Iterator[RunWatch]:
-        """Measure how long the run executes in this process."""
-        started = time.perf_counter()
-        try:
-            yield _UsageWatch()
-        finally:
-            self._counts.sessions.observe(_since(started))
+    def run(self, *, is_continued: bool) -> "MeasuredRun":
+        """Measure how long the run executes here."""
+        return MeasuredRun(self._counts, self._statistics, (self._agent_id,))
 
-    def model_call(self, call: ModelCall) -> AbstractContextManager[ModelWatch]:
-        """Measure a call of a model."""
-        return self._model_call(call)
+    def model_call(self, call: ModelCall) -> "MeasuredModelCall":
+        """Measure a model call."""
+        return MeasuredModelCall(self._counts, self._statistics, (call.model_id, call.provider))
 
-    def tool_call(
-        self, call: ToolCall, tool: ToolDescriptor, attempt: int
-    ) -> AbstractContextManager[ToolWatch]:
-        """Measure a call of a tool."""
-        return self._tool_call(tool)
+    def tool_call(self, call: ToolCall, tool: ToolDescriptor, attempt: int) -> "MeasuredToolCall":
+        """Measure a tool call."""
+        return MeasuredToolCall(self._counts, self._statistics, (tool.id,))
 
     def handed_over(self, agent: AgentSpec) -> None:
-        """Count a change of agent."""
+        """Count a handoff."""
         self._counts.handoffs.add(1)
 
-    @contextmanager
-    def _model_call(self, call: ModelCall) -> Iterator[ModelWatch]:
-        names, status, started = (call.model_id, call.provider), "error", time.perf_counter()
-        counts, watch = self._counts, _UsageWatch()
-        try:
-            yield watch
-            status = "ok"
-        except BaseException as error:
+
+class Measured:
+    """Something that takes time; a subclass says what it counts as."""
+
+    __slots__ = ("_counts", "_is_error", "_names", "_started", "_statistics", "_usage")
+
+    def __init__(
+        self, counts: Counts, statistics: StatisticsKeeper, names: tuple[str, ...]
+    ) -> None:
+        self._counts = counts
+        self._statistics = statistics
+        self._names = names
+        self._is_error = False
+        self._usage: TokenUsage | None = None
+        self._started = time.perf_counter()
+
+    def __enter__(self) -> Self:
+        return self
+
+
+class MeasuredRun(Measured):
+    """A run, up to its end or until it waits."""
+
+    __slots__ = ()
+
+    def ended(self, termination: Termination, usage: TokenUsage) -> None:
+        """Note whether it failed."""
+        self._is_error = isinstance(termination, Failed)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: object
+    ) -> None:
+        ms = (time.perf_counter() - self._started) * 1000
+        self._counts.sessions.observe(ms)
+        is_error = self._is_error or kind is not None
+        self._statistics.record("agents", self._names[0], ms, is_error=is_error)
+
+
+class MeasuredModelCall(Measured):
+    """A model call, up to the end of its answer."""
+
+    __slots__ = ()
+
+    def begun(self) -> None:
+        """Only whole calls are measured."""
+
+    def ended(self, answer: StreamResult, usage: TokenUsage | None) -> None:
+        """Keep what was used."""
+        self._usage = usage
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _trace: object
+    ) -> None:
+        ms = (time.perf_counter() - self._started) * 1000
+        counts, names, status = self._counts, self._names, "ok"
+        if error is not None:
+            status = "error"
             code = error.code if isinstance(error, AwakenError) else type(error).__name__
             counts.turn_errors.add(1, *names, code)
             counts.failed(code)
-            raise
-        finally:
-            counts.turns.add(1, *names, status)
-            counts.turn_durations.observe(_since(started), *names, status)
-            for kind, tokens in _tokens(watch.usage):
-                counts.tokens.add(tokens, *names, kind)
-
-    @contextmanager
-    def _tool_call(self, tool: ToolDescriptor) -> Iterator[ToolWatch]:
-        started, watch = time.perf_counter(), _StatusWatch()
-        try:
-            yield watch
-        finally:
-            self._counts.tool_durations.observe(_since(started), tool.id, watch.status)
+        counts.turns.add(1, *names, status)
+        counts.turn_durations.observe(ms, *names, status)
+        for name, field in _TOKENS if self._usage is not None else ():
+            if (count := getattr(self._usage, field)) is not None:
+                counts.tokens.add(count, *names, name)
+        self._statistics.record("models", names[0], ms, is_error=kind is not None)
 
 
-class _UsageWatch:
-    """Keeps the usage that a run or a model call reports."""
+class MeasuredToolCall(Measured):
+    """A tool call."""
 
-    __slots__ = ("usage",)
-
-    def __init__(self) -> None:
-        self.usage: TokenUsage | None = None
-
-    def begun(self) -> None:
-        """Do nothing: whole calls are measured."""
-
-    def ended(self, _end: Termination | StreamResult, usage: TokenUsage | None) -> None:
-        """Keep the usage."""
-        self.usage = usage
-
-
-class _StatusWatch:
-    __slots__ = ("status",)
-
-    def __init__(self) -> None:
-        self.status = "error"
+    __slots__ = ("_status",)
 
     def ended(self, result: ToolResult) -> None:
-        """Keep the status of the result."""
-        self.status = result.status.value
+        """Note how it ended."""
+        self._status = result.status.value
+        self._is_error = result.status is ToolStatus.ERROR
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: BaseException | None, _trace: object
+    ) -> None:
+        ms = (time.perf_counter() - self._started) * 1000
+        status = getattr(self, "_status", "error")
+        self._counts.tool_durations.observe(ms, self._names[0], status)
+        is_error = self._is_error or kind is not None
+        self._statistics.record("tools", self._names[0], ms, is_error=is_error)
 
 
-def _since(started: float) -> float:
-    return (time.perf_counter() - started) * 1000
-
-
-def _tokens(usage: TokenUsage | None) -> Iterator[tuple[str, int]]:
-    if usage is None:
-        return
-    counts = {
-        "prompt": usage.prompt_tokens,
-        "completion": usage.completion_tokens,
-        "cache_read": usage.cache_read_tokens,
-        "cache_creation": usage.cache_creation_tokens,
-        "thinking": usage.thinking_tokens,
-    }
-    yield from ((kind, count) for kind, count in counts.items() if count is not None)
+_TOKENS = (
+    ("prompt", "prompt_tokens"),
+    ("completion", "completion_tokens"),
+    ("cache_read", "cache_read_tokens"),
+    ("cache_creation", "cache_creation_tokens"),
+    ("thinking", "thinking_tokens"),
+)

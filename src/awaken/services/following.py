@@ -176,12 +176,15 @@ class EventStream:
     @property
     def thread_id(self) -> str:
         """The thread's id as the reader knows it."""
-        return shown_id(self.namespace, self._thread_id)
+        is_shared = not self.namespace
+        return self._thread_id if is_shared else shown_id(self.namespace, self._thread_id)
 
     @property
     def run_id(self) -> str | None:
         """The run that is streamed; None: every run of the thread."""
-        return None if self._run_id is None else shown_id(self.namespace, self._run_id)
+        if self._run_id is None or not self.namespace:
+            return self._run_id
+        return shown_id(self.namespace, self._run_id)
 
     def batches(self) -> AsyncGenerator[Batch, None]:
         """Yield the events in order, with an empty batch after each long silence.

@@ -57,7 +57,7 @@ class ThreadView:
     ) -> None:
         self._screen_history = screen_history
         self.tenant_id = tenant_id
-        self._namespace = namespace_of(tenant_id)
+        self._namespace = "" if tenant_id is None else namespace_of(tenant_id)
         """The prefix of every stored id of the tenant; clients neither send nor see it."""
         self._store = store
         self._clock = clock

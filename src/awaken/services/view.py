@@ -93,7 +93,7 @@ class TenantView(ThreadView):
     """The use cases of one tenant. Objects of other tenants are unknown here."""
 
     __slots__ = (
-        "_control", "_services", "outputs", "principal_id", "remembered", "tell_changed", "trace",
+        "_control", "_services", "principal_id", "tell_changed", "trace",
     )  # fmt: skip
 
     def __init__(
@@ -104,7 +104,11 @@ class TenantView(ThreadView):
         trace: TraceContext | None = None,
     ) -> None:
         super().__init__(
-            services.store, services.clock, services.ids, tenant_id, services.engine.screen_history
+            services.engine.store,
+            services.clock,
+            services.ids,
+            tenant_id,
+            services.engine.screen_history,
         )
         self.principal_id = principal_id
         self.trace = trace
@@ -113,12 +117,17 @@ class TenantView(ThreadView):
         self._control = services.control
         self.tell_changed = services.control.tell_changed
         """Notifies all watchers of a thread, by its stored id, or of another key."""
-        self.remembered = RememberedAnswers(
-            services.store, services.profile, services.clock, tenant_id
-        )
+
+    @property
+    def remembered(self) -> RememberedAnswers:
         """Decisions that hold for later calls as well: to list and to revoke."""
-        self.outputs = AgentOutputs(services.engine.registry)
+        services = self._services
+        return RememberedAnswers(self._store, services.profile, services.clock, self.tenant_id)
+
+    @property
+    def outputs(self) -> AgentOutputs:
         """Decodes answers of agents into JSON of their output types."""
+        return AgentOutputs(self._services.engine.registry)
 
     @property
     def profile(self) -> ProfileStore:
@@ -426,7 +435,9 @@ class TenantView(ThreadView):
         if not agent_id:
             return
         registries = self._services.engine.registry.snapshot().registries
-        found = registries.agents.get(registries.name_of(agent_id))
+        found = registries.agents.get(agent_id)
+        if found is None:
+            found = registries.agents.get(registries.name_of(agent_id))
         if found is not None and found.spec.registry is not None:
             raise self._unknown(agent_id)
 

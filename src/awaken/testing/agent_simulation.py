@@ -112,7 +112,7 @@ def approve_all(ticket: Ticket) -> ToolCallResume:
 
 def _swept(subject: Subject, wanted: _Range) -> AgentReport:
     if wanted.seed is not None or wanted.crash is not None:
-        return _replayed(subject, wanted)
+        return _replay_trial(subject, wanted)
     points, seeds = _points(subject), range(wanted.schedules)
     trials: list[_TrialId] = [(None, ()), *((None, (point,)) for point in points)]
     trials += [(seed, _crashes_of_seed(seed, points)) for seed in seeds]
@@ -125,7 +125,7 @@ def _swept(subject: Subject, wanted: _Range) -> AgentReport:
     )
 
 
-def _replayed(subject: Subject, wanted: _Range) -> AgentReport:
+def _replay_trial(subject: Subject, wanted: _Range) -> AgentReport:
     """One trial: the crashes that are named, or those that the schedule comes with."""
     crashes = crashes_of(wanted.crash)
     if wanted.crash is None and wanted.seed is not None:
@@ -205,14 +205,14 @@ def _subject(
         repeatable_model(agent.id, snapshot.resolve(agent.id).models[0].client)
     story = inputs if callable(inputs) else _sender(known[0].id, _messages(inputs))
 
-    def decided(ticket: Ticket) -> ToolCallResume | None:
+    def decide_ticket(ticket: Ticket) -> ToolCallResume | None:
         given = decide(ticket)
         if isinstance(given, DecisionAction):
             return ToolCallResume(decision_id=f"{given} {ticket.ticket_id}", action=given)
         return given
 
     return Subject(
-        registries=registries, story=story, decide=decided, has_real_tools=has_real_tools
+        registries=registries, story=story, decide=decide_ticket, has_real_tools=has_real_tools
     )
 
 

@@ -19,7 +19,7 @@ _POINT = re.compile(r"(before|after) (commit|tool) ([1-9][0-9]*)")
 
 
 class Dead(BaseException):
-    """The process that hears this is dead."""
+    """The process that gets this is dead."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -48,7 +48,7 @@ class CrashPoint:
 
 
 Crashes = tuple[CrashPoint, ...]
-"""The deaths of one trial; none for a trial in which nobody dies."""
+"""The deaths of one trial; none for a trial without a crash."""
 
 
 def crashes_of(text: str | None) -> Crashes:
@@ -92,7 +92,7 @@ class Lifeline:
     """One process's way to the store, until it dies.
 
     Dying is one moment: every task of the process is stopped at once, and whatever it still does
-    on its way out reaches nobody.
+    on its way out has no effect.
     """
 
     def __init__(self, store: Store, fate: Fate, stop_tasks: Callable[[], None]) -> None:
@@ -131,7 +131,7 @@ class Lifeline:
         return self._fate.begin(place)
 
     async def commit(self, commit: Commit) -> CommitReceipt:
-        """Commit, unless the process dies before; it may die before it hears the answer."""
+        """Commit, unless the process dies before; it may die before it gets the answer."""
         self.check()
         await asyncio.sleep(0)
         self.check()
@@ -155,10 +155,10 @@ class Lifeline:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._store, name)
-        return self._guarded(method) if inspect.iscoroutinefunction(method) else method
+        return self._guard(method) if inspect.iscoroutinefunction(method) else method
 
-    def _guarded(self, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def asked(*arguments: Any, **options: Any) -> Any:
+    def _guard(self, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def call_guarded(*arguments: Any, **options: Any) -> Any:
             self.check()
             await asyncio.sleep(0)
             self.check()
@@ -167,4 +167,4 @@ class Lifeline:
             self.check()
             return answer
 
-        return asked
+        return call_guarded

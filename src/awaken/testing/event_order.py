@@ -43,9 +43,9 @@ def check_events(events: Sequence[AgentEvent | LoggedEvent]) -> list[str]:
     of an activation are replays: their call may have been streamed before the recording began.
     State snapshots are asked for only when there are any, because a log keeps none.
     """
-    told = [item.event if isinstance(item, LoggedEvent) else item for item in events]
-    order = _EventOrder(has_snapshots=any(isinstance(event, StateSnapshot) for event in told))
-    for index, event in enumerate(told):
+    plain = [item.event if isinstance(item, LoggedEvent) else item for item in events]
+    order = _EventOrder(has_snapshots=any(isinstance(event, StateSnapshot) for event in plain))
+    for index, event in enumerate(plain):
         order.see(f"event {index} ({event.__struct_config__.tag})", event)
     if order.run_id is not None or not events:
         order.problems.append("the stream ends without a terminal event")

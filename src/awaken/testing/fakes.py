@@ -13,7 +13,7 @@ DEFAULT_START_MS = 1_700_000_000_000
 
 
 class FakeClock:
-    """A clock that moves only when it is told to; wall and monotonic time move together."""
+    """A clock that moves only when the test moves it; wall and monotonic time move together."""
 
     def __init__(self, start_ms: int = DEFAULT_START_MS) -> None:
         self._start_ms = start_ms

@@ -88,7 +88,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return sorted(map(_describe, asyncio.all_tasks(self) - {asyncio.current_task(self)}))
 
     def unseen_failures(self) -> list[BaseException]:
-        """Return what callbacks and tasks raised and nobody looked at."""
+        """Return what callbacks and tasks raised and no code looked at."""
         failures = map(_unseen_failure, self._ordinals)
         return self._unseen + [failure for failure in failures if failure is not None]
 

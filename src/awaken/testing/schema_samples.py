@@ -12,7 +12,7 @@ _TEXTS = {
     "date": "2024-01-31",
     "date-time": "2024-01-31T12:00:00Z",
     "time": "12:00:00Z",
-    "email": "somebody@example.com",
+    "email": "person@example.com",
     "uri": "https://example.com/",
     "uuid": "00000000-0000-4000-8000-000000000000",
 }
@@ -31,7 +31,7 @@ def _sample(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
     given += [schema[name][0] for name in ("enum", "examples") if schema.get(name)]
     if given:
         return given[0]
-    meant = _meant(schema, root)
+    meant = _resolve_schema(schema, root)
     if meant is not schema:
         return _sample(meant, root, depth + 1)
     kind = _type(schema)
@@ -44,14 +44,14 @@ def _sample(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
     return _SCALARS[kind](schema)
 
 
-def _meant(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
-    """The schema that another one stands for, or itself."""
+def _resolve_schema(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+    """The schema that another one refers to, or itself."""
     if "$ref" in schema:
-        return _resolved(schema["$ref"], root)
+        return _follow_reference(schema["$ref"], root)
     if choices := schema.get("anyOf") or schema.get("oneOf"):
         return _simplest(choices)
     if parts := schema.get("allOf"):
-        return _joined(schema, parts)
+        return _join_parts(schema, parts)
     return schema
 
 
@@ -84,7 +84,7 @@ def _number(schema: Mapping[str, Any], kind: Callable[[Any], Any]) -> Any:
     return kind(number)
 
 
-def _resolved(reference: str, root: Mapping[str, Any]) -> Any:
+def _follow_reference(reference: str, root: Mapping[str, Any]) -> Any:
     found: Any = root
     for part in reference.removeprefix("#/").split("/"):
         found = found.get(part) if isinstance(found, Mapping) else None
@@ -96,7 +96,7 @@ def _simplest(choices: Any) -> Any:
     return next((it for it in choices if it != {"type": "null"}), choices[0])
 
 
-def _joined(schema: Mapping[str, Any], parts: Any) -> dict[str, Any]:
+def _join_parts(schema: Mapping[str, Any], parts: Any) -> dict[str, Any]:
     joined: dict[str, Any] = {name: value for name, value in schema.items() if name != "allOf"}
     for part in parts:
         for name, value in part.items():

@@ -103,7 +103,7 @@ class ScriptExhausted(ModelError):
 
 
 class ScriptedModel:
-    """Answers its n-th call with its n-th entry, whoever calls.
+    """Answers its n-th call with its n-th entry, for every caller.
 
     Failures are raised from the stream, never from `stream` itself. Call ids that an entry does
     not give are "call_1", "call_2", … in the order in which they are streamed. A stream holds
@@ -222,7 +222,7 @@ def plan_of(answer: Answer, usage: TokenUsage | None) -> Plan:
     turn = _turn(answer)
     batch = turn.calls if isinstance(turn.calls, ToolCalls) else ToolCalls(turn.calls)
     text, gap_ms = _texts(turn.text or batch.text)
-    shown = (*_reasoning(turn.reasoning), *(TextDelta(delta=piece) for piece in text))
+    shown = (*_stream_reasoning(turn.reasoning), *(TextDelta(delta=piece) for piece in text))
     first = len(shown) - len(text) + 1 if gap_ms else len(shown)
     used = turn.usage or usage
     reason = turn.stop or (StopReason.TOOL_USE if batch.calls else StopReason.END_TURN)
@@ -284,7 +284,7 @@ def _texts(text: str | Sequence[str] | Chunks) -> tuple[tuple[str, ...], int]:
     return tuple(text), 0
 
 
-def _reasoning(reasoning: str | Reasoning | None) -> tuple[ModelEvent, ...]:
+def _stream_reasoning(reasoning: str | Reasoning | None) -> tuple[ModelEvent, ...]:
     if reasoning is None:
         return ()
     if isinstance(reasoning, str):

@@ -1,7 +1,7 @@
 """Runs a scenario under many seeded schedules, or with an injection at every point of one.
 
 A scenario is a callable that builds a fresh world and returns the coroutine to run in it. It may
-only finish: a failure, a deadlock, a task left behind and an exception nobody saw all fail the
+only finish: a failure, a deadlock, a task left behind and an unseen exception all fail the
 run, and name the seed or the point that replays it. Refuses to know what the scenario tests.
 """
 
@@ -58,7 +58,7 @@ class LeakedTask(SimulationError):
 
 
 class UnseenFailure(LeakedTask):
-    """A task or a callback failed and nobody looked; chained from what it raised."""
+    """A task or a callback failed unobserved; chained from what it raised."""
 
 
 class ScheduleFailed(AssertionError):
@@ -95,7 +95,7 @@ def simulate(
     interleavings: set[int] = set()
     for seed in seeds:
         loop = SimulatedLoop(policy(seed), max_steps=max_steps)
-        with _failing_as(f"replay(scenario, seed={seed})", seed=seed):
+        with _name_failure(f"replay(scenario, seed={seed})", seed=seed):
             run(loop, scenario)
         schedules, steps, seconds = schedules + 1, steps + loop.steps, seconds + loop.time()
         interleavings.add(loop.interleaving)
@@ -123,17 +123,17 @@ def run(
     Failures of the kind `meant` are part of the scenario and need not be looked at.
     """
 
-    async def owning() -> T:
+    async def own_and_run() -> T:
         result = await scenario()
         if leaked := loop.pending():
             raise LeakedTask("still running when the scenario ended", leaked)
         return result
 
     try:
-        result = loop.run_until_complete(loop.create_task(owning(), name="scenario"))
+        result = loop.run_until_complete(loop.create_task(own_and_run(), name="scenario"))
         # Not earlier: a done-callback that looks at the failure may still have been queued.
         if failures := [it for it in loop.unseen_failures() if not isinstance(it, meant)]:
-            raise UnseenFailure("failed and nobody looked", map(repr, failures)) from failures[0]
+            raise UnseenFailure("failed unobserved", map(repr, failures)) from failures[0]
         return result
     finally:
         _abandon(loop)
@@ -153,7 +153,9 @@ def _abandon(loop: SimulatedLoop) -> None:
 
 
 @contextlib.contextmanager
-def _failing_as(again: str, *, seed: int | None = None, point: int | None = None) -> Iterator[None]:
+def _name_failure(
+    again: str, *, seed: int | None = None, point: int | None = None
+) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
@@ -209,14 +211,14 @@ def inject_at(
 ) -> T:
     """Run a scenario once, injecting at one point; return its result or raise its own failure."""
 
-    async def injected() -> T:
+    async def run_injected() -> T:
         result = await scenario(point)
         await point.settle()
         return result
 
     loop = SimulatedLoop(policy())
     loop.before_step = point.reach
-    return run(loop, injected)
+    return run(loop, run_injected)
 
 
 def enumerate_awaits(
@@ -232,7 +234,7 @@ def enumerate_awaits(
     """
     for index in itertools.count():
         point = InjectionPoint(index)
-        with _failing_as(f"inject_at(scenario, InjectionPoint({index}))", point=index):
+        with _name_failure(f"inject_at(scenario, InjectionPoint({index}))", point=index):
             inject_at(scenario, point, policy=policy)
         if not point.fired:
             break
@@ -244,11 +246,11 @@ def enumerate_awaits(
 def cancelling(scenario: Scenario[object]) -> InjectedScenario[None]:
     """Turn a scenario into one whose injection cancels it; it may end so, or finish, or fail."""
 
-    async def cancelled(hook: InjectionPoint) -> None:
+    async def run_and_cancel(hook: InjectionPoint) -> None:
         victim = asyncio.ensure_future(scenario())
         hook.arm(victim.cancel)
         await asyncio.wait({victim})
         if not victim.cancelled():
             victim.result()
 
-    return cancelled
+    return run_and_cancel

@@ -36,7 +36,7 @@ def check_transcript(messages: Transcript, *, open_calls: Iterable[str] = ()) ->
     problems = [f"call {name!r} is not open at the end" for name in sorted(waiting - unanswered)]
     for segment in segments:
         excused = waiting if segment is last else frozenset()
-        problems += _unpaired(segment, segment.answers, excused)
+        problems += _find_unpaired(segment, segment.answers, excused)
         if segment.calls and segment.role is not Role.ASSISTANT:
             problems.append(f"{segment.where}: only an assistant message can have calls")
     return problems
@@ -46,7 +46,7 @@ def openai_problems(messages: Transcript) -> list[str]:
     """Check OpenAI's rules: results directly after their message, every call id answered."""
     problems: list[str] = []
     for segment in _segments(messages):
-        problems += _unpaired(segment, segment.answers)
+        problems += _find_unpaired(segment, segment.answers)
         if segment.role is Role.ASSISTANT and not segment.calls and not segment.has_content:
             problems.append(f"{segment.where}: an assistant message needs content or calls")
     return problems
@@ -59,11 +59,11 @@ def anthropic_problems(messages: Transcript) -> list[str]:
     whole conversation; no text block is empty, and no turn has nothing to say.
     """
     turns = _turns(messages, results_are=Role.USER)
-    problems = _repeated("conversation", [call for turn in turns for call in turn.calls])
+    problems = _find_repeated("conversation", [call for turn in turns for call in turn.calls])
     if turns and turns[0].role is not Role.USER:
         problems.append(f"{turns[0].where}: the first turn must be the user's")
     for turn, following in pairwise([*turns, _Turn(Role.USER, len(messages))]):
-        problems += _unpaired(turn, following.answers)
+        problems += _find_unpaired(turn, following.answers)
     for previous, turn in pairwise([_Turn(Role.USER, 0), *turns]):
         if turn.answers and previous.role is not Role.ASSISTANT:
             problems.append(f"{turn.where}: results without calls in the turn before")
@@ -177,11 +177,11 @@ def _turns(messages: Transcript, *, results_are: Role) -> list[_Turn]:
     return turns
 
 
-def _unpaired(
+def _find_unpaired(
     turn: _Turn, answers: Sequence[Message], excused: frozenset[str] = frozenset()
 ) -> list[str]:
     found = Counter(answer.tool_call_id for answer in answers)
-    problems = _repeated(turn.where, turn.calls)
+    problems = _find_repeated(turn.where, turn.calls)
     for call_id in dict.fromkeys(call.id for call in turn.calls):
         count = found.pop(call_id, 0)
         if count > 1 or (count == 0 and call_id not in excused):
@@ -190,6 +190,6 @@ def _unpaired(
     return problems
 
 
-def _repeated(where: str, calls: Iterable[ToolCall]) -> list[str]:
+def _find_repeated(where: str, calls: Iterable[ToolCall]) -> list[str]:
     counts = Counter(call.id for call in calls)
     return [f"{where}: call id {name!r} is used {n} times" for name, n in counts.items() if n > 1]

@@ -52,12 +52,12 @@ async def _delivery_problems(store: Store) -> list[str]:
     problems += [f"order '{it.entry_id}' was given up: {it.error}" for it in given_up]
     claimed = await store.list_dispatches(DispatchQuery(status=DispatchStatus.CLAIMED))
     problems += [f"dispatch '{it.dispatch_id}' is still claimed" for it in claimed.items]
-    async for dispatch in _acked(store):
-        problems += await _lost_input(store, dispatch)
+    async for dispatch in _list_acked(store):
+        problems += await _find_lost_input(store, dispatch)
     return problems
 
 
-async def _lost_input(store: Store, dispatch: RunDispatch) -> list[str]:
+async def _find_lost_input(store: Store, dispatch: RunDispatch) -> list[str]:
     """Messages that were acknowledged and are in no transcript; a cancelled run took none in."""
     run = await store.load_run(dispatch.run_id)
     checkout = await store.checkout(dispatch.thread_id)
@@ -68,7 +68,7 @@ async def _lost_input(store: Store, dispatch: RunDispatch) -> list[str]:
     return [f"message '{it}' of dispatch '{dispatch.dispatch_id}' is lost" for it in lost]
 
 
-async def _acked(store: Store) -> AsyncIterator[RunDispatch]:
+async def _list_acked(store: Store) -> AsyncIterator[RunDispatch]:
     offset, has_more = 0, True
     while has_more:
         query = DispatchQuery(status=DispatchStatus.ACKED, offset=offset, limit=LIMIT_MAX)

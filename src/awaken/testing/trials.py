@@ -151,14 +151,14 @@ class _Trial:
         self._lives += 1
         life = Lifeline(cast(Store, self._truth), self._fate, self._stop_tasks)
         registry = WatchedRegistry(
-            self._subject.registries, partial(self._watched, life), self._repeatable
+            self._subject.registries, partial(self._watch_tool, life), self._repeatable
         )
         ids = SequentialIds(f"process-{self._lives}")
         node = SimulatedNode(cast(Store, life), self._bus, registry, self._clock, ids)
         node.start()
         return _Process(life, node)
 
-    def _watched(self, life: Lifeline, tool: Tool) -> Tool:
+    def _watch_tool(self, life: Lifeline, tool: Tool) -> Tool:
         kind = ReconcilingWatchedTool if isinstance(tool, Reconcilable) else WatchedTool
         commits = self._truth.commits
         return kind(tool, life, self._log, commits.__len__, is_real=self._subject.has_real_tools)

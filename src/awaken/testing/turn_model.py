@@ -96,14 +96,14 @@ class TurnModel:
         heard, messages = "", request.messages
         if messages and messages[-1].text == INTERRUPTED_PROMPT:
             heard, messages = continued_text(messages) or "", messages[:-2]
-        said = self._said(messages)
-        answer = await _answered(self._due(said), request)
+        said = self._count_own_answers(messages)
+        answer = await _build_answer(self._due(said), request)
         turn = sum(1 for message in messages if message.role is Role.ASSISTANT) + 1
-        played = ScriptedModel([_named_calls(answer, turn)], usage=self._script.usage)
+        played = ScriptedModel([_name_calls(answer, turn)], usage=self._script.usage)
         async with aclosing(played.stream(request)) as events:
             async for event in events:
                 if heard and isinstance(event, TextDelta):
-                    known = _shared(heard, event.delta)
+                    known = _count_shared_chars(heard, event.delta)
                     heard, rest = heard[known:], event.delta[known:]
                     if rest:
                         yield TextDelta(delta=rest)
@@ -119,7 +119,7 @@ class TurnModel:
         self._tries[said] = tries + 1
         return turn[min(tries, len(turn) - 1)]
 
-    def _said(self, messages: Sequence[Message]) -> int:
+    def _count_own_answers(self, messages: Sequence[Message]) -> int:
         """How many of the answers are this model's."""
         said, shown = 0, 0
         for message in messages:
@@ -143,7 +143,7 @@ def _call_every_tool(request: InferenceRequest) -> Answer:
     return ToolCalls(calls) if calls else "I have no tools."
 
 
-def _shared(heard: str, said: str) -> int:
+def _count_shared_chars(heard: str, said: str) -> int:
     """How many characters two texts begin with alike."""
     pairs = zip(heard, said, strict=False)
     return next(
@@ -170,7 +170,7 @@ def _fails(entry: Entry) -> bool:
     return isinstance(entry, BaseException) or is_class
 
 
-async def _answered(entry: Any, request: InferenceRequest) -> Answer:
+async def _build_answer(entry: Any, request: InferenceRequest) -> Answer:
     if not callable(entry) or isinstance(entry, type):
         answer: Answer = entry
         return answer
@@ -179,20 +179,20 @@ async def _answered(entry: Any, request: InferenceRequest) -> Answer:
     return await given if inspect.isawaitable(given) else given
 
 
-def _named_calls(answer: Answer, turn: int) -> Answer:
+def _name_calls(answer: Answer, turn: int) -> Answer:
     """Give calls without an id one that follows from their place."""
     match answer:
         case ToolCalls():
-            return replace(answer, calls=_named(answer.calls, turn))
+            return replace(answer, calls=_name_all(answer.calls, turn))
         case Turn(calls=ToolCalls() as batch):
-            return replace(answer, calls=replace(batch, calls=_named(batch.calls, turn)))
+            return replace(answer, calls=replace(batch, calls=_name_all(batch.calls, turn)))
         case Turn():
             assert not isinstance(answer.calls, ToolCalls)
-            return replace(answer, calls=_named(answer.calls, turn))
+            return replace(answer, calls=_name_all(answer.calls, turn))
     return answer
 
 
-def _named(calls: Sequence[ScriptedCall], turn: int) -> list[ScriptedCall]:
+def _name_all(calls: Sequence[ScriptedCall], turn: int) -> list[ScriptedCall]:
     return [
         call if len(call) > 2 else (call[0], call[1], f"call_{turn}_{number}")
         for number, call in enumerate(calls, 1)

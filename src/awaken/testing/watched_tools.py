@@ -54,13 +54,13 @@ class EffectLog:
         results = _results(commits)
         problems = []
         for key, executions in by_call.items():
-            problems += _repeated_once(executions)
+            problems += _find_repeated_once(executions)
             if (done_by := results.get(key)) is not None:
-                problems += _repeated_after(executions, done_by)
+                problems += _find_repeated_after(executions, done_by)
         return problems
 
 
-def _repeated_once(executions: list[WatchedExecution]) -> list[str]:
+def _find_repeated_once(executions: list[WatchedExecution]) -> list[str]:
     tool = executions[0].tool
     counted = [it for it in executions if not it.is_pending and not it.is_taken_back]
     if tool.effect is not ToolEffect.ONCE or len(counted) <= 1:
@@ -69,7 +69,7 @@ def _repeated_once(executions: list[WatchedExecution]) -> list[str]:
     return [f"tool '{tool.id}' has effect 'once' and ran {len(counted)} times for call {key}"]
 
 
-def _repeated_after(executions: list[WatchedExecution], done_by: int) -> list[str]:
+def _find_repeated_after(executions: list[WatchedExecution], done_by: int) -> list[str]:
     late = [it for it in executions if it.commits_before >= done_by]
     return [
         f"tool '{it.tool.id}' ran for call {it.key} although its result was durable" for it in late

@@ -1,12 +1,10 @@
 """Timing statistics: the figures, and the port of the component that collects them."""
 
-from typing import Protocol
+from typing import Literal, Protocol
 
-from awaken.contracts.identity import RunIdentity
 from awaken.contracts.record import Record
-from awaken.contracts.specs.agents import AgentSpec
 
-from .instruments import Instrument
+Kind = Literal["agents", "models", "tools"]
 
 
 class Timing(Record, frozen=True, kw_only=True, omit_defaults=False):
@@ -32,8 +30,8 @@ class Statistics(Record, frozen=True, kw_only=True, omit_defaults=False):
 class StatisticsKeeper(Protocol):
     """Collects statistics over the runs of one process, in bounded memory."""
 
-    def instrument(self, run: RunIdentity, agent: AgentSpec) -> Instrument:
-        """Watch one run."""
+    def record(self, kind: Kind, name: str, ms: float, *, is_error: bool) -> None:
+        """Count something that is over."""
         ...
 
     def snapshot(self) -> Statistics:

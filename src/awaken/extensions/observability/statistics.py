@@ -16,7 +16,7 @@ from awaken.contracts.lifecycle import Failed, Termination
 from awaken.contracts.messages.message import TokenUsage, ToolCall
 from awaken.contracts.models.inference import StreamResult
 from awaken.contracts.plugins.instruments import Instrument, ModelCall
-from awaken.contracts.plugins.statistics import Statistics, Timing
+from awaken.contracts.plugins.statistics import Kind, Statistics, Timing
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.tool import ToolDescriptor
@@ -83,31 +83,29 @@ class RuntimeStatistics:
     def __init__(self, clock: Clock, seconds: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self.seconds = seconds
-        self.agents: dict[str, Series] = {}
-        self.models: dict[str, Series] = {}
-        self.tools: dict[str, Series] = {}
+        self._series: dict[Kind, dict[str, Series]] = {"agents": {}, "models": {}, "tools": {}}
 
     def instrument(self, run: RunIdentity, agent: AgentSpec) -> Instrument:
         """Make the instrument of one run."""
         return RunCounter(self, agent)
 
-    def add(self, kind: dict[str, Series], name: str, started: float, *, is_error: bool) -> None:
-        """Add the duration of something that has ended."""
-        series = kind.get(name)
+    def record(self, kind: Kind, name: str, ms: float, *, is_error: bool) -> None:
+        """Count something that is over."""
+        known = self._series[kind]
+        series = known.get(name)
         if series is None:
-            name = name if len(kind) < NAMES_MAX else OTHER
-            series = kind.setdefault(name, Series())
-        index = self._clock.now_ms() // BUCKET_MS
-        series.add(index, (self.seconds() - started) * 1000, is_error=is_error)
+            name = name if len(known) < NAMES_MAX else OTHER
+            series = known.setdefault(name, Series())
+        series.add(self._clock.now_ms() // BUCKET_MS, ms, is_error=is_error)
 
     def snapshot(self) -> Statistics:
         """The statistics of the last day."""
         first = self._clock.now_ms() // BUCKET_MS - BUCKETS + 1
         return Statistics(
             window_ms=BUCKETS * BUCKET_MS,
-            agents=_timings(self.agents, first),
-            models=_timings(self.models, first),
-            tools=_timings(self.tools, first),
+            agents=_timings(self._series["agents"], first),
+            models=_timings(self._series["models"], first),
+            tools=_timings(self._series["tools"], first),
         )
 
 
@@ -123,15 +121,15 @@ class RunCounter:
     def run(self, *, is_continued: bool) -> "CountedRun":
         """Measure the run until it ends or waits."""
         statistics = self._statistics
-        return CountedRun(statistics, statistics.agents, self._agent_id)
+        return CountedRun(statistics, "agents", self._agent_id)
 
     def model_call(self, call: ModelCall) -> "CountedModelCall":
         """Measure a model call."""
-        return CountedModelCall(self._statistics, self._statistics.models, call.model_id)
+        return CountedModelCall(self._statistics, "models", call.model_id)
 
     def tool_call(self, call: ToolCall, tool: ToolDescriptor, attempt: int) -> "CountedToolCall":
         """Measure a tool call."""
-        return CountedToolCall(self._statistics, self._statistics.tools, tool.id)
+        return CountedToolCall(self._statistics, "tools", tool.id)
 
     def handed_over(self, agent: AgentSpec) -> None:
         """Do nothing: the run counts for the agent that it began with."""
@@ -142,7 +140,7 @@ class Counted:
 
     __slots__ = ("_is_error", "_kind", "_name", "_started", "_statistics")
 
-    def __init__(self, statistics: RuntimeStatistics, kind: dict[str, Series], name: str) -> None:
+    def __init__(self, statistics: RuntimeStatistics, kind: Kind, name: str) -> None:
         self._statistics = statistics
         self._kind = kind
         self._name = name
@@ -156,7 +154,8 @@ class Counted:
         _trace: TracebackType | None,
     ) -> None:
         is_error = self._is_error or kind is not None
-        self._statistics.add(self._kind, self._name, self._started, is_error=is_error)
+        ms = (self._statistics.seconds() - self._started) * 1000
+        self._statistics.record(self._kind, self._name, ms, is_error=is_error)
 
 
 class CountedRun(Counted):

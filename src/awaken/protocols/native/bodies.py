@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from awaken.contracts.messages.content import ContentBlock
-from awaken.contracts.messages.message import Message, Role, as_blocks
+from awaken.contracts.messages.content import Text
+from awaken.contracts.messages.message import Message, Role
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.runs.records import OnBusy
 from awaken.contracts.storage.dispatch import InputMode
@@ -133,20 +133,15 @@ def messages_of(given: Sequence[NewMessage]) -> tuple[Message, ...]:
     """
     if not given:
         raise HttpError(400, "invalid_input", "at least one message is required")
-    return tuple(
-        Message(role=_role(it.role), content=_blocks(it.content), id=it.id) for it in given
-    )
-
-
-def _blocks(given: str | tuple[Part, ...]) -> tuple[ContentBlock, ...]:
-    return as_blocks(given) if isinstance(given, str) else build_blocks(given)
-
-
-def _role(name: str) -> Role:
-    if name not in ("user", "system"):
-        message = (
-            f"messages of role '{name}' are not accepted as input: send those of 'user' or "
-            "'system'; the runtime itself keeps what assistants and tools said"
-        )
-        raise HttpError(400, "invalid_role", message)
-    return Role(name)
+    messages = []
+    for it in given:
+        content = it.content
+        blocks = (Text(text=content),) if isinstance(content, str) else build_blocks(content)
+        if it.role not in ("user", "system"):
+            message = (
+                f"messages of role '{it.role}' are not accepted as input: send those of 'user' or "
+                "'system'; the runtime itself keeps what assistants and tools said"
+            )
+            raise HttpError(400, "invalid_role", message)
+        messages.append(Message(role=Role(it.role), content=blocks, id=it.id))
+    return tuple(messages)

@@ -9,8 +9,8 @@ from awaken.transport.asgi import Reply, as_json
 from awaken.transport.routes import RouteCall
 from awaken.transport.sse import EventStreamReply
 
-from .encoder import NativeEncoder
 from .paging import LogPaging
+from .runs import NativeEncoder
 from .views import Listed
 
 

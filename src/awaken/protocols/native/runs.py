@@ -1,6 +1,9 @@
 """Starts runs with a stream of their events, lists and gets them."""
 
+from collections.abc import Sequence
+
 from awaken.contracts.errors import ThreadBusy
+from awaken.contracts.events import AgentEvent, encode_event
 from awaken.contracts.runs.records import OnBusy, RunRequest
 from awaken.contracts.storage.dispatch import InputMode
 from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, at_cursor
@@ -12,11 +15,18 @@ from awaken.transport.routes import RouteCall
 from awaken.transport.sse import EventStreamReply
 
 from .bodies import StartRun, messages_of
-from .encoder import NativeEncoder
 from .inputs import IDEMPOTENCY_KEY, check_agent
 from .paging import AnyRunFilter, listed, run_query
 from .views import run_view
 from .whole_results import WholeResultReply, wants_json
+
+
+class NativeEncoder:
+    """Encodes every event in its own JSON form."""
+
+    def encode(self, event: AgentEvent) -> Sequence[bytes]:
+        """Encode an event as one frame."""
+        return (b"data: " + encode_event(event),)
 
 
 async def start_run(call: RouteCall) -> Reply:
@@ -92,7 +102,8 @@ async def _is_known(call: RouteCall, thread_id: str, key: str) -> bool:
 def _reply(call: RouteCall, stream: EventStream) -> Reply:
     run_id, thread_id = stream.run_id or "", stream.thread_id
     headers: list[Header] = [(b"x-run-id", run_id.encode()), (b"x-thread-id", thread_id.encode())]
-    if not wants_json(call.headers.get("accept", "")):
+    accept = call.headers.get("accept", "")
+    if "application/" not in accept.lower() or not wants_json(accept):
         return EventStreamReply(stream, NativeEncoder(), headers)
     stream.close()
     return WholeResultReply(call.view, run_id, thread_id, headers, call.run_wait_ms)

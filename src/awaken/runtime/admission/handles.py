@@ -1,4 +1,4 @@
-"""What a caller holds of a run that was started."""
+"""The handle that a caller gets for a started run."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 
@@ -39,13 +39,16 @@ class RunHandle:
         return self._run.identity.thread_id
 
     async def result(self) -> RunResult:
-        """Wait until the run ends or waits for a decision; its thread is free then."""
+        """Wait until the run ends or is suspended; then its thread is free.
+
+        Unlike `AgentRuntime.run`, it returns the result of a failed run instead of raising.
+        """
         return await self._active.result()
 
     async def events(self) -> AsyncGenerator[AgentEvent, None]:
-        """Yield the run's events from its start: the log first, then what happens now.
+        """Yield the run's events from its start: the log first, then live events.
 
-        A reader that falls far behind is dropped with `ReaderDropped`; the run never waits.
+        The run never waits for a reader. A reader that falls too far behind gets `ReaderDropped`.
         """
         run = self._run
         # Taken together, before anything else can happen: the log up to here, the unfinished
@@ -65,9 +68,9 @@ class RunHandle:
             run.feed.detach(reader)
 
     async def cancel(self) -> bool:
-        """Cancel the run, wherever it executes or waits by now; False when it is over already.
+        """Cancel the run, wherever it executes or waits; False when it has already ended.
 
-        The wish is durable when this returns: it also holds if whoever executes the run dies.
+        The request is durable when this returns: it also holds if the executing process dies.
         """
         return await self._cancel(self.run_id)
 

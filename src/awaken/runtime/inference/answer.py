@@ -276,8 +276,8 @@ class Answer:
                     self._take_renamed(event)
                 elif event.id in self._calls and event.id not in self._refused:
                     self._calls[event.id][1].append(event.args_delta)
-                    if self._run.feed.readers:
-                        self._emit(event)
+                    if self._run.feed.readers and not self._is_held:
+                        self._run.emit(event)
             case ReasoningDelta():
                 if self._text:
                     self._close_block()
@@ -321,8 +321,8 @@ class Answer:
             self._renamed[event.id] = new
             event = msgspec.structs.replace(event, id=new)
         self._calls[event.id] = (event.name, [])
-        if run.feed.readers:
-            self._emit(event)
+        if run.feed.readers and not self._is_held:
+            run.emit(event)
 
     def _take_renamed(self, event: ToolCallDelta) -> None:
         call_id = self._renamed[event.id]

@@ -10,7 +10,7 @@ from awaken.contracts.models.errors import ModelError
 from awaken.contracts.models.inference import Addressed, InferenceRequest, TokenUsage
 from awaken.contracts.models.model_specs import ModelSpec
 from awaken.contracts.plugins.instruments import ModelCall
-from awaken.runtime.phases.instruments import watched
+from awaken.runtime.phases.instruments import Watches
 from awaken.runtime.resolution.models import ModelRoute
 from awaken.runtime.run import Run
 from awaken.runtime.spending.calls import (
@@ -122,7 +122,7 @@ class ModelCalls:
             step=run.step.number,
             server=route.client.server if isinstance(route.client, Addressed) else None,
         )
-        with watched(run, lambda it: it.model_call(seen)) as watches:
+        with Watches(run, lambda it: it.model_call(seen)) as watches:
             answer.on_begun = partial(watches.tell, lambda it: it.begun())
             try:
                 await call

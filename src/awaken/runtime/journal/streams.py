@@ -170,7 +170,7 @@ def _settle(future: "asyncio.Future[None]") -> None:
 
 def _size(item: StreamItem) -> int:
     """About what an event takes; the many small ones are not encoded to find out."""
-    event = plain(item)
+    event = item.event if type(item) is LoggedEvent else item
     if isinstance(event, TextDelta | ReasoningDelta | ToolCallStreamDelta):
         return 64 + len(event.delta)
     if isinstance(event, ToolCallDelta):

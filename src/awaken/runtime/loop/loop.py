@@ -25,7 +25,7 @@ from awaken.contracts.plugins.loop_state import ACTIVE_AGENT
 from awaken.contracts.tracing import CURRENT_RUN, CURRENT_TRACE
 from awaken.redaction import describe_error, loggable_error, without_secrets
 from awaken.runtime.journal.outcomes import CONTINUE, Continue, Finish, StepOutcome, SuspendRun
-from awaken.runtime.phases.instruments import watched
+from awaken.runtime.phases.instruments import Watches
 from awaken.runtime.run import Run
 from awaken.runtime.stop_conditions import count_step
 from awaken.runtime.suspension.resume import has_decided, replay
@@ -84,7 +84,7 @@ async def drive_run(run: Run, body: Body | None = None) -> Termination:
             run.instruments = _make_instruments(run)
         if not run.instruments:
             return await _run_to_end(run, body or _take_steps)
-        with watched(run, lambda it: it.run(is_continued=run.is_continued)) as watches:
+        with Watches(run, lambda it: it.run(is_continued=run.is_continued)) as watches:
             termination = await _run_to_end(run, body or _take_steps)
             watches.tell(lambda it: it.ended(termination, run.usage))
             return termination

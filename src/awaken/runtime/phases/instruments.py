@@ -57,13 +57,6 @@ class Watches(Generic[W]):
                     logger.exception("An instrument failed to end.")
 
 
-def watched(
-    run: Run, begin: Callable[[Instrument], AbstractContextManager[W]]
-) -> AbstractContextManager[Watches[W]]:
-    """Have what happens inside watched by all instruments of a run."""
-    return Watches(run, begin)
-
-
 def tell_handover(run: Run, agent: AgentSpec) -> None:
     """Tell the instruments of a run that another agent speaks from now on."""
     for instrument in run.instruments:

@@ -37,7 +37,7 @@ from awaken.contracts.tools.tool import (
 )
 from awaken.redaction import describe_error, loggable_error, without_secrets
 from awaken.runtime.inference.screening import screened_event, screened_result
-from awaken.runtime.phases.instruments import watched
+from awaken.runtime.phases.instruments import Watches
 from awaken.runtime.run import Run
 
 logger = logging.getLogger(__name__)
@@ -184,7 +184,7 @@ async def perform(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolO
         return await _perform_unwatched(run, attempt, snapshot)
     assert attempt.tool is not None
     call, descriptor, number = attempt.call, _measured(run, attempt.tool), attempt.number
-    with watched(run, lambda it: it.tool_call(call, descriptor, number)) as watches:
+    with Watches(run, lambda it: it.tool_call(call, descriptor, number)) as watches:
         output = await _perform_unwatched(run, attempt, snapshot)
         watches.tell(lambda it: it.ended(output.result))
         return output

@@ -52,7 +52,7 @@ class ModelRequest:
 
 
 def continuing(text: str) -> Callable[[ModelRequest], str]:
-    """Answer with the whole text, or with the rest of it to who says how far it came.
+    """Answer with the whole text, or with the rest of it if the request says how far it came.
 
     The request is taken for a continuation when its last message is the user's and the one
     before is the beginning of the text, said by the assistant.
@@ -124,7 +124,7 @@ class AnswerBlock:
 
 def blocks(deltas: Iterable[ModelEvent]) -> Iterator[AnswerBlock]:
     """Group deltas into the blocks that vendors stream; read each before the next."""
-    for _, numbered in groupby(_numbered(deltas), key=itemgetter(0)):
+    for _, numbered in groupby(_number_blocks(deltas), key=itemgetter(0)):
         events = (event for _, event in numbered)
         first = next(events)
         match first:
@@ -136,7 +136,7 @@ def blocks(deltas: Iterable[ModelEvent]) -> Iterator[AnswerBlock]:
                 yield AnswerBlock("text", chain([first], events))
 
 
-def _numbered(deltas: Iterable[ModelEvent]) -> Iterator[tuple[int, ModelEvent]]:
+def _number_blocks(deltas: Iterable[ModelEvent]) -> Iterator[tuple[int, ModelEvent]]:
     number, before = 0, ""
     for event in deltas:
         match event:

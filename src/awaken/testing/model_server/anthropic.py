@@ -21,7 +21,7 @@ def stream(said: Said, body: Json) -> Iterator[bytes]:
     yield _event("message_start", message=start)
     yield _event("ping")
     for index, block in enumerate(blocks(said.deltas)):
-        yield _event("content_block_start", index=index, content_block=_opening(block))
+        yield _event("content_block_start", index=index, content_block=_open_block(block))
         kind, field = _DELTAS[block.kind]
         for piece in block:
             delta = {"type": kind, field: piece}
@@ -49,7 +49,7 @@ def turns(body: Json) -> list[tuple[str, str]]:
     return [(message["role"], texts(message["content"])) for message in body["messages"]]
 
 
-def _opening(block: AnswerBlock) -> Json:
+def _open_block(block: AnswerBlock) -> Json:
     match block.kind:
         case "text":
             return {"type": "text", "text": ""}

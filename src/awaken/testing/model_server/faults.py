@@ -42,7 +42,7 @@ class Sent:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the client is told about the body."""
+        """What the headers say about the body."""
         return {"content-encoding": "gzip"} if self.is_gzip else {}
 
 

@@ -53,7 +53,7 @@ def _events(said: Said, body: Json) -> Iterator[Json]:
         words = {"code": refusal.openai, "message": refusal.message, "param": None}
         yield {"type": "error", **words}
         return
-    response = _ended(said, body, items)
+    response = _complete_response(said, body, items)
     yield {"type": f"response.{response['status']}", "response": response}
 
 
@@ -66,7 +66,7 @@ def _text(block: AnswerBlock, place: Json) -> Iterator[Json]:
     yield {"type": "response.content_part.done", **at, "part": _part(block.text)}
 
 
-def _reasoning(block: AnswerBlock, place: Json) -> Iterator[Json]:
+def _stream_reasoning(block: AnswerBlock, place: Json) -> Iterator[Json]:
     at, kind = {**place, "summary_index": 0}, "response.reasoning_summary"
     yield {"type": f"{kind}_part.added", **at, "part": {"type": "summary_text", "text": ""}}
     for piece in block:
@@ -83,7 +83,7 @@ def _call(block: AnswerBlock, place: Json) -> Iterator[Json]:
     yield {"type": f"{kind}.done", **place, "arguments": block.text}
 
 
-_PARTS = {"text": _text, "reasoning": _reasoning, "call": _call}
+_PARTS = {"text": _text, "reasoning": _stream_reasoning, "call": _call}
 
 
 def _item(block: AnswerBlock, index: int) -> Json:
@@ -105,7 +105,7 @@ def _part(text: str) -> Json:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _ended(said: Said, body: Json, items: list[Json]) -> Json:
+def _complete_response(said: Said, body: Json, items: list[Json]) -> Json:
     is_cut = said.stop is StopReason.MAX_TOKENS
     response = {**_response(body), "output": items}
     response["status"] = "incomplete" if is_cut else "completed"

@@ -118,7 +118,7 @@ class FakeModelServer:
             case BaseException() | type() as failure:
                 if is_break(failure):
                     connection.reset()
-                await connection.send(_refused(wire, refusal_of(failure)))
+                await connection.send(_build_refusal(wire, refusal_of(failure)))
             case Sent() as sent:
                 await self._send(sent, wire, request, connection)
             case answer:
@@ -130,7 +130,7 @@ class FakeModelServer:
         try:
             entry = next(self._answers)
         except StopIteration:
-            # Not to be retried: the test has to be told, not kept waiting.
+            # Not to be retried: the test must see the error, not wait.
             return InvalidRequest(str(ScriptExhausted.after(len(self.requests) - 1)))
         return entry(request) if callable(entry) and not isinstance(entry, type) else entry
 
@@ -151,7 +151,7 @@ class FakeModelServer:
         await connection.end(ending)
 
 
-def _refused(wire: ServedWire, refusal: ScriptedRefusal) -> HttpAnswer:
+def _build_refusal(wire: ServedWire, refusal: ScriptedRefusal) -> HttpAnswer:
     headers = dict(_JSON)
     if refusal.retry_after_ms is not None:
         headers["retry-after"] = f"{refusal.retry_after_ms / 1000:g}"

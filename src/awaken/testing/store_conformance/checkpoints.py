@@ -42,7 +42,7 @@ async def the_next_commit_of_a_run_removes_its_checkpoint(store: Store) -> None:
 
 
 async def a_refused_commit_leaves_the_checkpoint(store: Store) -> None:
-    """It is needed by whoever goes on."""
+    """The process that goes on needs it."""
     writer = Writer(store)
     await writer.commit(run=run(), **taking())
     await store.save_checkpoint(_checkpoint(), "token-f")
@@ -51,7 +51,7 @@ async def a_refused_commit_leaves_the_checkpoint(store: Store) -> None:
 
 
 async def only_the_holder_of_a_thread_saves_checkpoints(store: Store) -> None:
-    """A stale token, or none while somebody has the thread: refused."""
+    """A stale token, or none while the thread is claimed: refused."""
     await Writer(store).commit(run=run(), **taking())
     await store.save_checkpoint(_checkpoint(), "token-f")
     for token in ("token-x", None):

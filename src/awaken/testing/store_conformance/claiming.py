@@ -170,7 +170,7 @@ async def only_a_queued_dispatch_of_a_free_thread_can_be_claimed(store: Store) -
 
 
 async def many_claimers_share_nothing(store: Store) -> None:
-    """Each thread goes to one of them, whoever asks at once."""
+    """Each thread goes to one of the concurrent claimers."""
     for number in range(THREADS):
         await queue(store, f"d-{number}", f"e-{number}", thread_id=f"thread-{number}")
     claims = (store.claim(f"w-{n}", f"token-{n}", LONG_MS, limit=2) for n in range(WORKERS))
@@ -218,7 +218,7 @@ async def input_that_a_run_can_take_in_is_listed(store: Store) -> None:
 
 
 async def input_to_an_idle_thread_is_claimed_like_anything_else(store: Store) -> None:
-    """Nothing ran there ever, or all of it is over: whoever claims it makes a run of it."""
+    """Nothing ran there ever, or all of it is over: its claimer makes a run of it."""
     await Writer(store, "over").commit(run=run("run-0", DONE, thread_id="over"))
     for thread_id in ("over", "new"):
         steer = dispatch(f"s-{thread_id}", thread_id, mode=InputMode.STEER)

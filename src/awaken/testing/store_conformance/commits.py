@@ -131,7 +131,7 @@ async def the_same_commit_twice_is_applied_once(store: Store) -> None:
     first = await store.commit(commit)
     before = await everything(store)
     assert await store.commit(commit) == first
-    assert await store.commit(_copied(commit)) == first
+    assert await store.commit(_copy_commit(commit)) == first
     assert await everything(store) == before
 
 
@@ -300,7 +300,7 @@ async def what_was_committed_survives_close_and_open(store: Store) -> None:
     assert (await writer.commit(messages=(said("m-2"),), events=(StepEnd(),))).event_seq == 2
 
 
-def _copied(commit: Commit) -> Commit:
+def _copy_commit(commit: Commit) -> Commit:
     """The same contents in other objects, as another process would send them."""
     return msgspec.json.decode(msgspec.json.encode(commit), type=Commit)
 

@@ -1,4 +1,4 @@
-"""A ticket is decided in one place, whoever has its thread and whoever asks."""
+"""A ticket is decided in one place, independent of the holder of its thread and of the asker."""
 
 import asyncio
 from typing import Any
@@ -143,7 +143,7 @@ async def the_holder_of_a_thread_cannot_decide_otherwise(store: Store) -> None:
 
 
 async def a_message_does_not_take_the_place_of_a_decision(store: Store) -> None:
-    """Whoever had not seen the decision has to look again; a run that ends leaves it as it is."""
+    """A writer that had not seen the decision reads again; a run that ends leaves it as it is."""
     writer = await executing(store, "c-1")
     await store.decide(THREAD, RUN, [("ticket-c-1", yes())], then())
     answers = (answered("m-3", "c-1"),)
@@ -160,7 +160,7 @@ async def a_message_does_not_take_the_place_of_a_decision(store: Store) -> None:
 
 
 async def a_run_that_is_to_be_cancelled_takes_no_decisions(store: Store) -> None:
-    """Whoever decides is told so, because the run will never act on it."""
+    """The decider gets an error, because the run will never act on it."""
     await executing(store, "c-1")
     assert await store.request_cancel(THREAD, "user", RUN)
     work = store.decide(THREAD, RUN, [("ticket-c-1", yes())], then())
@@ -181,7 +181,7 @@ async def decisions_that_were_only_queued_count_as_taken(store: Store) -> None:
 
 
 async def a_wanted_cancel_stays_with_a_run_that_waits(store: Store) -> None:
-    """However the claim of another dispatch ends: whoever is next is told, until the run ends."""
+    """However the claim of another dispatch ends, the next claimer gets it, until the run ends."""
     for number, how in enumerate(("reclaim", "requeue", "release", "give up")):
         thread_id, run_id = f"thread-{how}", f"run-{how}"
         writer = Writer(store, thread_id)

@@ -121,14 +121,14 @@ async def a_retried_commit_delivers_once(store: Store) -> None:
 
 
 async def a_retried_claim_is_answered_by_its_receipt(store: Store) -> None:
-    """Whoever took a thread and is unsure sends the commit again."""
+    """A process that took a thread and is unsure sends the commit again."""
     first = Writer(store).next(run=run(), **taking())
     assert await store.commit(first) == await store.commit(first)
     assert (await extend(store, "token-f"))[0].is_held
 
 
 async def input_that_was_taken_in_is_acked(store: Store) -> None:
-    """By the commit that has it; whoever sent it learns which run took it."""
+    """By the commit that has it; its sender learns which run took it."""
     await queue(store, "d-1")
     await claim(store)
     await queue(store, "s-1", "s-2", mode=InputMode.STEER)
@@ -148,7 +148,7 @@ async def input_that_was_taken_in_is_acked(store: Store) -> None:
 
 
 async def a_run_without_a_claim_takes_input_in(store: Store) -> None:
-    """Where nobody else could see a claim, none is held; what is taken in is acked all the same."""
+    """Where no other process could see a claim, none is held; input is acked all the same."""
     writer = Writer(store)
     await writer.commit(run=run())
     await queue(store, "s-1", mode=InputMode.STEER)
@@ -159,7 +159,7 @@ async def a_run_without_a_claim_takes_input_in(store: Store) -> None:
 
 
 async def a_message_that_a_waiting_run_takes_in_names_it(store: Store) -> None:
-    """So that whoever waits for the run it was meant for finds the one that goes on."""
+    """So that a caller who waits for the run it was meant for finds the one that goes on."""
     writer = Writer(store)
     await writer.commit(run=run())
     await writer.commit(run=run(status=WAITING))

@@ -133,13 +133,13 @@ async def folding_the_log_gives_the_projection(store: Store) -> None:
     """At every version the events tell the run pointers and the messages."""
     writer = Writer(store)
     for number in range(3):
-        for commit in _scripted_run(writer, f"run-{number}"):
+        for commit in _script_run(writer, f"run-{number}"):
             writer.version = (await store.commit(commit)).version
             await _check_fold(store)
     assert writer.version == 12
 
 
-def _scripted_run(writer: Writer, run_id: str) -> list[Commit]:
+def _script_run(writer: Writer, run_id: str) -> list[Commit]:
     """A run that asks, suspends, goes on and ends, with the events that it would log."""
     of: dict[str, Any] = {"thread_id": THREAD, "run_id": run_id}
     call, decided = f"{run_id}-c", f"{run_id}-t"
@@ -197,12 +197,12 @@ async def _check_fold(store: Store) -> None:
     listed = (await store.list_messages(THREAD, MessageQuery(limit=200))).items
     assert tuple(record.message for record in listed) == seen.messages
     assert len(listed) == thread.message_count
-    told = {
+    shown = {
         logged.event.message_id
         for logged in await store.list_events(THREAD)
         if isinstance(logged.event, StepStart | ToolCallDone)
     }
-    assert told == {message.id for message in seen.messages if message.role is not Role.USER}
+    assert shown == {message.id for message in seen.messages if message.role is not Role.USER}
 
 
 def _fold(log: tuple[LoggedEvent, ...]) -> tuple[str | None, str | None, str | None]:

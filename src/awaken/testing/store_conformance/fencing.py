@@ -1,4 +1,4 @@
-"""A thread that somebody has is written by nobody else."""
+"""Only the holder of a claimed thread writes to it."""
 
 from awaken.contracts.errors import (
     InvalidRecord,
@@ -23,7 +23,7 @@ from .writing import (
 
 
 async def a_commit_takes_its_thread(store: Store) -> None:
-    """From now on nobody writes without the token; who has it is named."""
+    """From now on a write needs the token; the refusal names the holder."""
     writer = Writer(store)
     await writer.commit(run=run(), **taking())
     assert (await extend(store, "token-f"))[0].is_held
@@ -55,7 +55,7 @@ async def a_claim_needs_a_token(store: Store) -> None:
 
 
 async def a_token_is_nothing_without_a_claim(store: Store) -> None:
-    """Where nobody has the thread, a token is one of a claim that was lost."""
+    """On a thread without a holder, a token belongs to a claim that was lost."""
     writer = Writer(store)
     await writer.expect_refusal(LeaseLost, fencing_token="token-x")
     await writer.commit()

@@ -54,7 +54,7 @@ async def a_cancel_reaches_a_run_that_took_its_thread(store: Store) -> None:
 
 
 async def the_first_cause_of_a_cancel_stays(store: Store) -> None:
-    """Whoever asks later changes nothing."""
+    """A later request changes nothing."""
     await queue(store, "d-1")
     await claim(store)
     assert await store.request_cancel(THREAD, "first")
@@ -64,7 +64,7 @@ async def the_first_cause_of_a_cancel_stays(store: Store) -> None:
 
 
 async def a_wanted_cancel_outlives_its_claim(store: Store) -> None:
-    """Requeued or reclaimed: whoever claims the dispatch next knows."""
+    """Requeued or reclaimed: the next claimer of the dispatch sees the request."""
     await queue(store, "d-1")
     await claim(store)
     await store.request_cancel(THREAD, "user")
@@ -105,7 +105,7 @@ async def a_cancel_concerns_one_thread(store: Store) -> None:
     await claim(store, token="a")
     await claim(store, token="b")
     await store.request_cancel(THREAD, "user")
-    assert [news.cancel_cause for news in await extend(store, "a", "b")] == ["user", None]
+    assert [report.cancel_cause for report in await extend(store, "a", "b")] == ["user", None]
 
 
 async def an_interrupt_drops_what_is_queued(store: Store) -> None:
@@ -123,11 +123,11 @@ async def an_interrupt_drops_what_is_queued(store: Store) -> None:
 
 
 async def an_interrupt_leaves_news_alone(store: Store) -> None:
-    """What a task or another agent says was promised to be told; it is still taken in."""
-    told = msgspec.structs.replace(said("m-1"), sender=Sender(kind=SenderKind.TASK, task_id="t"))
-    news = RunRequest(thread_id=THREAD, messages=(told,))
+    """A message of a task or of another agent was promised delivery; it is still taken in."""
+    update = msgspec.structs.replace(said("m-1"), sender=Sender(kind=SenderKind.TASK, task_id="t"))
+    request = RunRequest(thread_id=THREAD, messages=(update,))
     await queue(store, "d-1")
-    await store.enqueue(dispatch("n-1", mode=InputMode.STEER, request=news, priority=255))
+    await store.enqueue(dispatch("n-1", mode=InputMode.STEER, request=request, priority=255))
     done = await store.interrupt(THREAD, "user", dispatch("d-2"))
     assert [found.dispatch_id for found in done.superseded] == ["d-1"]
     assert (await claim(store)).dispatch_id == "d-2"
@@ -231,7 +231,7 @@ async def what_was_interrupted_cannot_be_claimed_by_its_id(store: Store) -> None
 
 
 async def interrupted_input_is_not_taken_in(store: Store) -> None:
-    """Given back afterwards, it is no input for whoever executes then."""
+    """Given back afterwards, it is no input for the next executor."""
     await queue(store, "s-1", mode=InputMode.STEER)
     await claim(store)
     await store.interrupt(THREAD, "user", dispatch("d-2", priority=0))
@@ -305,7 +305,7 @@ async def a_cancel_of_a_run_that_is_recovered_first_is_not_the_next_ones(store: 
 
 
 async def a_run_that_is_to_be_cancelled_ends_so_or_not_at_all(store: Store) -> None:
-    """Whoever was told that it is cancelled was told the truth."""
+    """A caller that got the answer "cancelled" can rely on it."""
     writer = Writer(store)
     await writer.commit(run=run(), **taking())
     assert await store.request_cancel(THREAD, "user")
@@ -320,7 +320,7 @@ async def a_run_that_is_to_be_cancelled_ends_so_or_not_at_all(store: Store) -> N
 
 
 async def a_cancel_of_what_comes_next_is_not_the_recovered_ones(store: Store) -> None:
-    """It is told when its own turn has come."""
+    """It gets the request when its own turn has come."""
     writer = Writer(store)
     await writer.commit(run=run("run-0"))
     await queue(store, "d-1", run_id="run-1")

@@ -20,9 +20,9 @@ async def an_extended_lease_lasts_longer(store: Store) -> None:
     """From the moment of the extension."""
     await queue(store, "d-1")
     await claim(store, SHORT_MS)
-    (news,) = await extend(store, "token-1")
-    assert (news.claim_token, news.is_held, news.cancel_cause) == ("token-1", True, None)
-    assert not news.has_input
+    (report,) = await extend(store, "token-1")
+    assert (report.claim_token, report.is_held, report.cancel_cause) == ("token-1", True, None)
+    assert not report.has_input
     await elapse(store, SHORT_MS)
     assert await store.reclaim() == ()
     assert (await find(store, "d-1")).claim_token == "token-1"
@@ -31,8 +31,8 @@ async def an_extended_lease_lasts_longer(store: Store) -> None:
 async def a_lease_of_a_commit_can_be_extended(store: Store) -> None:
     """A run that took its thread by itself keeps it the same way."""
     await Writer(store).commit(run=run(), **taking(lease_ms=SHORT_MS))
-    (news,) = await extend(store, "token-f")
-    assert news.is_held
+    (report,) = await extend(store, "token-f")
+    assert report.is_held
     await elapse(store, SHORT_MS)
     assert await store.reclaim() == ()
 
@@ -44,8 +44,8 @@ async def only_held_leases_are_extended(store: Store) -> None:
     await claim(store, token="a")
     await claim(store, token="b")
     await store.release("d-1", "a")
-    news = await extend(store, "a", "b", "nobody")
-    assert [(entry.claim_token, entry.is_held) for entry in news] == [
+    report = await extend(store, "a", "b", "nobody")
+    assert [(entry.claim_token, entry.is_held) for entry in report] == [
         ("a", False),
         ("b", True),
         ("nobody", False),
@@ -58,8 +58,8 @@ async def a_lease_that_ran_out_but_was_not_taken_is_extended(store: Store) -> No
     await queue(store, "d-1")
     await claim(store, SHORT_MS)
     await elapse(store, SHORT_MS)
-    (news,) = await extend(store, "token-1")
-    assert news.is_held
+    (report,) = await extend(store, "token-1")
+    assert report.is_held
     assert await store.reclaim() == ()
 
 
@@ -70,8 +70,8 @@ async def a_lease_that_was_taken_back_is_lost(store: Store) -> None:
     await elapse(store, SHORT_MS)
     await store.reclaim()
     await claim(store, SHORT_MS, token="token-2")
-    (news,) = await extend(store, "token-1")
-    assert not news.is_held
+    (report,) = await extend(store, "token-1")
+    assert not report.is_held
     await elapse(store, SHORT_MS)
     assert len(await store.reclaim()) == 1
 

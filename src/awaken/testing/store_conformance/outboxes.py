@@ -68,7 +68,7 @@ async def an_entry_that_is_there_is_left_as_it_is(store: Store) -> None:
 
 
 async def an_entry_that_was_given_up_stays_so_when_it_is_asked_for_again(store: Store) -> None:
-    """Only whoever saves it brings it back."""
+    """Only a save brings it back."""
     writer = Writer(store)
     await writer.commit(outbox=(_mail("a"),))
     await store.save_outbox(_mail("a", is_dead=True))
@@ -144,7 +144,7 @@ async def what_was_given_up_is_listed_apart(store: Store) -> None:
 
 
 async def what_was_given_up_may_be_tried_again(store: Store) -> None:
-    """Whoever saves it as alive gets it back at its old place."""
+    """Saved as alive, it is back at its old place."""
     await Writer(store).commit(outbox=(_mail("a"), _mail("b")))
     dead = _mail("a", attempts=5, error="gone", is_dead=True)
     await store.save_outbox(dead)
@@ -185,7 +185,7 @@ async def a_deleted_thread_keeps_what_it_promised(store: Store) -> None:
 
 
 async def a_purge_leaves_what_was_not_sent(store: Store) -> None:
-    """Its commit and its run may be gone; the order stands, also one that failed and waits."""
+    """Its commit and its run may be gone; the command stays, also one that failed and waits."""
     writer = Writer(store)
     orders = (_mail("a"), _mail("late", attempts=4, error="gone", due_at=50))
     await writer.commit(run=run("run-0", DONE, finished_at=1), outbox=orders)
@@ -196,7 +196,7 @@ async def a_purge_leaves_what_was_not_sent(store: Store) -> None:
 
 
 async def a_purge_removes_what_was_given_up_before(store: Store) -> None:
-    """Of all threads, oldest commits first, at most so many; what was brought back stands."""
+    """Of all threads, oldest commits first, at most so many; what was brought back stays."""
     first, second = Writer(store), Writer(store, "thread-2")
     await first.commit(outbox=tuple(map(_mail, ("a", "b", "c", "back"))))
     await second.commit(outbox=(_mail("d"), _mail("e")))

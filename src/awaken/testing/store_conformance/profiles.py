@@ -108,7 +108,7 @@ async def a_listing_never_changes_later(store: ProfileStore) -> None:
 
 
 async def a_blank_owner_or_key_is_refused(store: ProfileStore) -> None:
-    """An entry that nobody could find again is not written."""
+    """An entry that no read could find again is not written."""
     for owner, key in (("", "key"), (" ", "key"), (OWNER, ""), (OWNER, " ")):
         await refusal(InvalidRecord, store.save_entry(_entry(key, owner=owner)))
         assert await store.list_entries(owner) == ()
@@ -125,13 +125,13 @@ async def a_change_sees_the_value_that_it_replaces(store: ProfileStore) -> None:
     """None at first, then what is there; what comes back is what was written."""
     seen: list[object] = []
 
-    def grown(value: object) -> object:
+    def grow(value: object) -> object:
         seen.append(value)
         return {"n": 1 if not isinstance(value, dict) else value["n"] + 1}
 
-    assert await store.change_entry(OWNER, "key", grown, now=7) == {"n": 1}
+    assert await store.change_entry(OWNER, "key", grow, now=7) == {"n": 1}
     assert await store.find_entry(OWNER, "key") == _entry("key", {"n": 1}, updated_at=7)
-    assert await store.change_entry(OWNER, "key", grown, now=9) == {"n": 2}
+    assert await store.change_entry(OWNER, "key", grow, now=9) == {"n": 2}
     assert await store.list_entries(OWNER) == (_entry("key", {"n": 2}, updated_at=9),)
     assert (seen[0], seen[-1]) == (None, {"n": 1})
     await store.save_entry(_entry("key", None))
@@ -142,11 +142,11 @@ async def a_change_that_fails_changes_nothing(store: ProfileStore) -> None:
     """Its error reaches the caller; an absent entry stays absent."""
     await store.save_entry(_entry("key", 1))
 
-    def refused(_: object) -> object:
+    def refuse(_: object) -> object:
         raise RefusedChange
 
     for key in ("key", "absent"):
-        await refusal(RefusedChange, store.change_entry(OWNER, key, refused, now=9))
+        await refusal(RefusedChange, store.change_entry(OWNER, key, refuse, now=9))
     assert await store.list_entries(OWNER) == (_entry("key", 1),)
     assert await store.change_entry(OWNER, "absent", lambda value: value is None, now=9) is True
 

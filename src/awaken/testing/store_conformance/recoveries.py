@@ -72,8 +72,8 @@ async def a_worker_that_is_gone_has_its_claims_taken_back_at_once(store: Store) 
     assert {it.attempt_count for it in back} == {1}
     assert set(asked) == {"alive", "gone"}
     assert (await find(store, "d-2")).claimed_by == "alive"
-    (news,) = await extend(store, "a")
-    assert not news.is_held, "whoever comes back has lost it"
+    (report,) = await extend(store, "a")
+    assert not report.is_held, "a process that comes back has lost it"
 
 
 async def a_reclaim_queues_at_most_its_limit(store: Store) -> None:

@@ -47,7 +47,7 @@ async def a_release_can_bury_a_dispatch(store: Store) -> None:
 
 
 async def a_release_can_supersede_a_dispatch(store: Store) -> None:
-    """The claimer found that nobody wants it any more."""
+    """The claimer found that it is not wanted any more."""
     await queue(store, "d-1")
     await claim(store)
     over = await store.release("d-1", "token-1", Release(status=DispatchStatus.SUPERSEDED))
@@ -55,7 +55,7 @@ async def a_release_can_supersede_a_dispatch(store: Store) -> None:
 
 
 async def a_release_can_name_the_run_that_had_the_input(store: Store) -> None:
-    """The same input came twice: whoever waits for the second hears of the run of the first."""
+    """The same input came twice: a caller that waits for the second gets the run of the first."""
     await queue(store, "d-1")
     await claim(store)
     over = await store.release("d-1", "token-1", Release(taken_by="another-run"))

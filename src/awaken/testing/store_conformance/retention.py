@@ -33,17 +33,17 @@ async def a_ticket_expires_at_its_deadline(store: Store) -> None:
     """Open ones, oldest deadline first; not before, and not without a deadline."""
     now = await store.now_ms()
     deadlines = {"t-1": now + 600, "t-2": now - 5, "t-3": None, "t-4": now - 9}
-    await _suspended(store, deadlines)
-    assert await _expired(store) == ["t-4", "t-2"]
-    assert await _expired(store, limit=1) == ["t-4"]
+    await _suspend_run(store, deadlines)
+    assert await _list_expired(store) == ["t-4", "t-2"]
+    assert await _list_expired(store, limit=1) == ["t-4"]
     await elapse(store, 601)
-    assert await _expired(store) == ["t-4", "t-2", "t-1"]
+    assert await _list_expired(store) == ["t-4", "t-2", "t-1"]
 
 
 async def a_decided_ticket_does_not_expire(store: Store) -> None:
     """Nor one that was closed."""
     now = await store.now_ms()
-    writer = await _suspended(store, {"t-1": now, "t-2": now, "t-3": now})
+    writer = await _suspend_run(store, {"t-1": now, "t-2": now, "t-3": now})
     await writer.commit(
         tickets=(
             ticket("t-1", "c-t-1", TicketStatus.DECIDED, expires_at=now),
@@ -51,7 +51,7 @@ async def a_decided_ticket_does_not_expire(store: Store) -> None:
             ticket("u-2", "c-t-2"),
         )
     )
-    assert await _expired(store) == ["t-3"]
+    assert await _list_expired(store) == ["t-3"]
 
 
 async def a_purge_removes_ended_dispatches(store: Store) -> None:
@@ -94,7 +94,7 @@ async def a_purge_removes_old_runs_with_their_journal(store: Store) -> None:
 async def a_purge_leaves_what_has_not_ended(store: Store) -> None:
     """Open runs with all their events, open tickets, queued and claimed dispatches."""
     now = await store.now_ms()
-    await _suspended(store, {"t-1": now})
+    await _suspend_run(store, {"t-1": now})
     await Writer(store, "thread-2").commit(
         run=run("run-2", thread_id="thread-2"), events=(StepStart(),)
     )
@@ -124,7 +124,7 @@ async def a_purge_removes_old_events(store: Store) -> None:
 
 
 async def a_cursor_into_purged_events_has_expired(store: Store) -> None:
-    """A reader is told, instead of missing something; 0 begins with the oldest kept."""
+    """A reader gets an error instead of a gap; 0 begins with the oldest kept."""
     writer = Writer(store)
     for _ in range(3):
         await writer.commit(events=(StepStart(), StepEnd()))
@@ -175,7 +175,7 @@ async def a_purge_removes_at_most_its_limit(store: Store) -> None:
 
 async def a_purged_run_takes_its_tickets_along(store: Store) -> None:
     """They belong to its journal."""
-    writer = await _suspended(store, {"t-1": None})
+    writer = await _suspend_run(store, {"t-1": None})
     closed = ticket("t-1", "c-t-1", TicketStatus.CLOSED)
     answers = (answered("m-3", "c-t-1"),)
     await writer.commit(run=run(status=DONE, finished_at=5), tickets=(closed,), messages=answers)
@@ -185,7 +185,7 @@ async def a_purged_run_takes_its_tickets_along(store: Store) -> None:
     assert await store.find_ticket("t-1") is None
 
 
-async def _suspended(store: Store, deadlines: dict[str, int | None]) -> Writer:
+async def _suspend_run(store: Store, deadlines: dict[str, int | None]) -> Writer:
     """A run that waits on one ticket per deadline."""
     writer = Writer(store)
     calls = [f"c-{name}" for name in deadlines]
@@ -195,7 +195,7 @@ async def _suspended(store: Store, deadlines: dict[str, int | None]) -> Writer:
     return writer
 
 
-async def _expired(store: Store, limit: int = 100) -> list[str]:
+async def _list_expired(store: Store, limit: int = 100) -> list[str]:
     return [found.ticket_id for found in await store.list_expired_tickets(limit)]
 
 

@@ -1,4 +1,4 @@
-"""A run id that somebody chose is given once, whichever thread it is asked for."""
+"""A run id that a sender chose is given once, whichever thread it is asked for."""
 
 from awaken.contracts.errors import InvalidResume
 from awaken.contracts.runs.records import RunRequest
@@ -10,7 +10,7 @@ from .writing import DONE, THREAD, Writer, claim, dispatch, everything, find, re
 OTHER, CHOSEN = "thread-2", "chosen"
 
 
-def _asking(dispatch_id: str, thread_id: str = THREAD, **fields: object) -> RunDispatch:
+def _build_dispatch(dispatch_id: str, thread_id: str = THREAD, **fields: object) -> RunDispatch:
     """A dispatch whose sender chose the id of its run."""
     request = RunRequest(agent_id="agent", messages=(said("m-1"),), run_id_hint=CHOSEN)
     return dispatch(dispatch_id, thread_id, run_id=CHOSEN, request=request, **fields)
@@ -19,10 +19,10 @@ def _asking(dispatch_id: str, thread_id: str = THREAD, **fields: object) -> RunD
 async def _assert_used(store: Store) -> None:
     before = await everything(store)
     for thread_id in (THREAD, OTHER):
-        late = _asking("late", thread_id)
+        late = _build_dispatch("late", thread_id)
         error = await refusal(InvalidResume, store.enqueue(late))
         assert error.run_id == CHOSEN
-        keyed = _asking("late", thread_id, dedupe_key="key")
+        keyed = _build_dispatch("late", thread_id, dedupe_key="key")
         await refusal(InvalidResume, store.enqueue(keyed))
         await refusal(InvalidResume, store.interrupt(thread_id, "user", then=late))
     assert await everything(store) == before, "refused after a change"
@@ -30,7 +30,7 @@ async def _assert_used(store: Store) -> None:
 
 async def a_run_id_that_is_queued_is_not_queued_again(store: Store) -> None:
     """Except for the same dispatch, which is there already; also when it is over."""
-    first = _asking("d-1", dedupe_key="first")
+    first = _build_dispatch("d-1", dedupe_key="first")
     await store.enqueue(first)
     await store.enqueue(dispatch("d-2"))
     await _assert_used(store)
@@ -51,7 +51,7 @@ async def the_id_of_a_run_is_not_queued(store: Store) -> None:
 
 async def a_run_cannot_begin_under_an_id_that_was_sent_elsewhere(store: Store) -> None:
     """What was sent begins under it, and would be lost otherwise."""
-    await store.enqueue(_asking("d-1", OTHER))
+    await store.enqueue(_build_dispatch("d-1", OTHER))
     squatter = Writer(store)
     await squatter.expect_refusal(InvalidResume, run=run(CHOSEN), messages=(said("m-2"),))
     await squatter.commit(run=run("another"))
@@ -66,7 +66,7 @@ async def a_run_cannot_begin_under_an_id_that_was_sent_elsewhere(store: Store) -
 
 async def a_dead_letter_is_revived_under_its_run_id(store: Store) -> None:
     """It is the same input, which has its id already."""
-    await store.enqueue(_asking("d-1"))
+    await store.enqueue(_build_dispatch("d-1"))
     await claim(store)
     await store.release("d-1", "token-1", Release(status=DispatchStatus.DEAD_LETTER))
     assert (await store.revive("d-1", "d-2")).run_id == CHOSEN

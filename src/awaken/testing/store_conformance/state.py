@@ -41,7 +41,7 @@ async def run_state_lives_as_long_as_its_run(store: Store) -> None:
 
 
 async def run_state_needs_its_run(store: Store) -> None:
-    """Run-scoped keys without a run record belong to nobody."""
+    """Run-scoped keys without a run record have no owner."""
     writer = Writer(store)
     await writer.commit(run=run())
     await writer.expect_refusal(InvalidRecord, run_state={"a": value("1")})
@@ -81,13 +81,13 @@ async def a_value_that_cannot_be_decoded_names_its_key(store: Store) -> None:
     assert seen is not None
     assert other is not None
     for key in (newer, misfit):
-        error = await refusal(KeyCodecError, _decoded(key, seen.state[key.name]))
+        error = await refusal(KeyCodecError, _decode_value(key, seen.state[key.name]))
         assert error.key == key.name
-    assert await _decoded(fine, seen.state["fine"]) == 5
-    assert await _decoded(fine, other.state["fine"]) == 6
+    assert await _decode_value(fine, seen.state["fine"]) == 5
+    assert await _decode_value(fine, other.state["fine"]) == 6
 
 
-async def _decoded(key: IntKey, stored: StoredValue) -> int:
+async def _decode_value(key: IntKey, stored: StoredValue) -> int:
     return key.decode(stored)
 
 

@@ -67,7 +67,7 @@ async def a_dispatch_comes_back_as_it_was(store: Store) -> None:
 
 
 async def a_submission_creates_its_thread(store: Store) -> None:
-    """Nobody has to write to a thread before something is queued on it."""
+    """Something can be queued on a thread before the first write to it."""
     await queue(store, "d-1")
     thread = await store.load_thread(THREAD)
     assert thread is not None
@@ -76,7 +76,7 @@ async def a_submission_creates_its_thread(store: Store) -> None:
 
 
 async def the_same_dispatch_again_changes_nothing(store: Store) -> None:
-    """Whoever is unsure sends it again, also when it is claimed or over."""
+    """A sender that is unsure sends it again, also when it is claimed or over."""
     (first,) = await queue(store, "d-1")
     await elapse(store, 2)
     assert await store.enqueue(dispatch("d-1")) == first
@@ -149,28 +149,30 @@ async def a_dedupe_key_outlives_its_delivery(store: Store) -> None:
 
 
 async def a_dispatch_is_found_by_its_dedupe_key(store: Store) -> None:
-    """In its thread only, however its delivery stands; until the thread is deleted."""
+    """In its thread only, whatever the state of its delivery; until the thread is deleted."""
 
-    async def keyed(thread_id: str | None = THREAD, key: str = "key") -> tuple[RunDispatch, ...]:
+    async def find_by_key(
+        thread_id: str | None = THREAD, key: str = "key"
+    ) -> tuple[RunDispatch, ...]:
         query = DispatchQuery(thread_id=thread_id, dedupe_key=key)
         return (await store.list_dispatches(query)).items
 
-    assert await keyed() == ()
+    assert await find_by_key() == ()
     await queue(store, "d-0")
     await store.release("d-0", (await claim(store)).claim_token or "")
     first = await store.enqueue(dispatch("d-1", dedupe_key="key"))
-    assert await keyed() == (first,)
+    assert await find_by_key() == (first,)
     for thread_id, key in ((THREAD, "other"), ("thread-2", "key"), (None, "key")):
-        assert await keyed(thread_id, key) == ()
+        assert await find_by_key(thread_id, key) == ()
     ended = DispatchQuery(thread_id=THREAD, dedupe_key="key", status=DispatchStatus.ACKED)
     assert (await store.list_dispatches(ended)).total == 0
     taken = await claim(store)
-    assert await keyed() == (taken,)
+    assert await find_by_key() == (taken,)
     over = await store.release("d-1", taken.claim_token or "")
-    assert await keyed() == (over,)
+    assert await find_by_key() == (over,)
     assert (await store.list_dispatches(ended)).items == (over,)
     await store.delete_thread(THREAD)
-    assert await keyed() == ()
+    assert await find_by_key() == ()
 
 
 async def the_mode_of_a_hashed_request_may_come_out_otherwise(store: Store) -> None:

@@ -38,7 +38,9 @@ def _request(tenant_id: str | None) -> RunRequest:
     return RunRequest(agent_id="agent", messages=(said("m-1"),), tenant_id=tenant_id)
 
 
-def _sent(dispatch_id: str, thread_id: str, tenant_id: str | None, **fields: Any) -> RunDispatch:
+def _build_dispatch(
+    dispatch_id: str, thread_id: str, tenant_id: str | None, **fields: Any
+) -> RunDispatch:
     run_id = f"{namespace_in(thread_id)}{dispatch_id}-run"
     given = {"run_id": run_id, "request": _request(tenant_id), **fields}
     return dispatch(dispatch_id, thread_id, **given)
@@ -60,11 +62,11 @@ async def whatever_creates_a_thread_names_its_tenant(store: Store) -> None:
     ran = run("@ann:r-1", thread_id="@ann:ran", tenant_id=" ann ")
     await Writer(store, "@ann:ran").commit(run=ran)
     await Writer(store, "@ann:edited").commit(thread=Thread(id="@ann:edited", tenant_id="ann"))
-    await store.enqueue(_sent("d-1", "@ann:queued", " ann "))
-    then = _sent("d-2", "@ann:interrupted", "ann")
+    await store.enqueue(_build_dispatch("d-1", "@ann:queued", " ann "))
+    then = _build_dispatch("d-2", "@ann:interrupted", "ann")
     await store.interrupt("@ann:interrupted", "user", then=then)
-    await Writer(store, "operator").commit(enqueued=(_sent("d-3", "@ann:owed", "ann"),))
-    # Whoever names no tenant makes it for the one that the id names.
+    await Writer(store, "operator").commit(enqueued=(_build_dispatch("d-3", "@ann:owed", "ann"),))
+    # A caller that names no tenant makes it for the one that the id names.
     await store.save_thread(Thread(id="@ann:made"))
     for name in ("saved", "ran", "edited", "queued", "interrupted", "owed", "made"):
         assert await _owner(store, f"@ann:{name}") == "ann", name
@@ -94,7 +96,7 @@ async def tenants_choose_the_same_ids(store: Store) -> None:
         writer = Writer(store, f"{space}t")
         record = run(f"{space}r", DONE, thread_id=f"{space}t", tenant_id=name)
         await writer.commit(commit_id="c", messages=(said("m", f"of {name}"),), run=record)
-        sent = _sent(f"d-{name}", f"{space}t", name, dedupe_key="key")
+        sent = _build_dispatch(f"d-{name}", f"{space}t", name, dedupe_key="key")
         await store.enqueue(sent)
         assert (await store.enqueue(sent)).dispatch_id == f"d-{name}"
     for name in ("ann", "bob", None):
@@ -113,7 +115,7 @@ async def tenants_choose_the_same_ids(store: Store) -> None:
 
 
 async def a_run_has_an_id_of_its_threads_tenant(store: Store) -> None:
-    """Whoever writes it, and also before it has begun."""
+    """For every writer, and also before it has begun."""
     for thread_id, run_id in (("@ann:t", "r"), ("@ann:t", "@bob:r"), ("t", "@ann:r")):
         record = run(run_id, thread_id=thread_id)
         await Writer(store, thread_id).expect_refusal(InvalidRecord, run=record)
@@ -133,8 +135,8 @@ async def a_tenant_stays_whatever_is_written(store: Store) -> None:
     await writer.commit(run=run("@ann:1", DONE, thread_id=MINE, tenant_id="ann"))
     edited = Thread(id=MINE, resource_id="user")
     await writer.commit(thread=edited, run=run("@ann:2", thread_id=MINE))
-    await store.enqueue(_sent("d-1", MINE, None))
-    await store.enqueue(_sent("d-2", MINE, "ann"))
+    await store.enqueue(_build_dispatch("d-1", MINE, None))
+    await store.enqueue(_build_dispatch("d-2", MINE, "ann"))
     await store.interrupt(MINE, "user")
     assert await _owner(store, MINE) == "ann"
     await store.close()
@@ -143,13 +145,13 @@ async def a_tenant_stays_whatever_is_written(store: Store) -> None:
 
 
 async def nothing_of_another_tenant_is_written(store: Store) -> None:
-    """Not to a thread of somebody else, and not to one that belongs to nobody, made or not."""
+    """Not to a thread of another tenant, and not to one without a tenant, made or not."""
     await store.save_thread(Thread(id=MINE, tenant_id="ann"))
     await store.save_thread(Thread(id="nobodys"))
     for thread_id in (MINE, "nobodys", "@ann:none", "none"):
         writer = Writer(store, thread_id)
         foreign = Thread(id=thread_id, tenant_id="bob", metadata=ThreadMetadata(title="taken"))
-        theirs = _sent("d-1", thread_id, "bob")
+        theirs = _build_dispatch("d-1", thread_id, "bob")
         record = run(theirs.run_id, thread_id=thread_id, tenant_id="bob")
         error = await writer.expect_refusal(UnknownThread, run=record)
         assert (error.thread_id, str(error)) == (thread_id, f"thread not found: {thread_id}")
@@ -165,11 +167,13 @@ async def nothing_of_another_tenant_is_written(store: Store) -> None:
 
 async def one_commit_cannot_make_a_thread_for_two(store: Store) -> None:
     """Not its own thread, and not one on which it queues something."""
-    rivals = tuple(_sent(f"d-{name}", "@ann:new", name) for name in ("ann", "bob"))
+    rivals = tuple(_build_dispatch(f"d-{name}", "@ann:new", name) for name in ("ann", "bob"))
     writer = Writer(store, MINE)
     await writer.expect_refusal(UnknownThread, enqueued=rivals)
     mine = run("@ann:1", thread_id=MINE, tenant_id="ann")
-    await writer.expect_refusal(UnknownThread, run=mine, enqueued=(_sent("d-1", MINE, "bob"),))
+    await writer.expect_refusal(
+        UnknownThread, run=mine, enqueued=(_build_dispatch("d-1", MINE, "bob"),)
+    )
     given = Thread(id=MINE, tenant_id="bob")
     await writer.expect_refusal(UnknownThread, run=mine, thread=given)
 
@@ -189,7 +193,7 @@ async def a_thread_is_created_for_one_tenant_only(store: Store) -> None:
         name = f"tenant-{number}"
         try:
             if number % 2:
-                await store.enqueue(_sent(f"d-{number}", "@tenant-7:t", name))
+                await store.enqueue(_build_dispatch(f"d-{number}", "@tenant-7:t", name))
             else:
                 record = run(f"@tenant-7:{number}", DONE, thread_id="@tenant-7:t", tenant_id=name)
                 await Writer(store, "@tenant-7:t").commit(commit_id=name, run=record)
@@ -203,7 +207,7 @@ async def a_thread_is_created_for_one_tenant_only(store: Store) -> None:
 
 
 async def threads_and_runs_are_listed_by_tenant(store: Store) -> None:
-    """With every other filter; runs by the tenant of their thread, whoever began them."""
+    """With every other filter; runs by the tenant of their thread, not of their starter."""
     owners = (("a", "ann"), ("b", "bob"), ("c", "ann"))
     for number, (name, tenant) in enumerate(owners):
         space = namespace_of(tenant)
@@ -242,7 +246,7 @@ async def threads_and_runs_are_listed_by_tenant(store: Store) -> None:
 
 
 async def open_tickets_are_listed_by_tenant(store: Store) -> None:
-    """By the tenant of their thread, oldest first, whoever else waits."""
+    """By the tenant of their thread, oldest first, whatever else waits."""
     owners = (("a", "ann"), ("b", "bob"), ("c", "ann"), ("d", None))
     for number, (name, tenant) in enumerate(owners):
         thread_id, run_id = (f"{namespace_of(tenant)}{it}" for it in (name, f"r-{name}"))

@@ -61,7 +61,7 @@ async def open_tickets_are_listed_oldest_first(store: Store) -> None:
 
 
 async def a_decided_ticket_is_found_but_not_listed(store: Store) -> None:
-    """Nobody is asked twice; the decision can still be read."""
+    """No question is asked twice; the decision can still be read."""
     writer = await suspended(store, "c-1", "c-2")
     decision = ToolCallResume(
         decision_id="d-1", action=DecisionAction.CANCEL, reason="no", arguments={"q": 2}

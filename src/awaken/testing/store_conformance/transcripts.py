@@ -32,7 +32,7 @@ from .writing import (
 )
 
 
-async def _working(store: Store, *call_ids: str) -> Writer:
+async def _leave_at_work(store: Store, *call_ids: str) -> Writer:
     """Leave a run at work on open calls."""
     writer = Writer(store)
     await writer.commit(messages=(said("m-1"), asked("m-2", *call_ids)), run=run())
@@ -41,7 +41,7 @@ async def _working(store: Store, *call_ids: str) -> Writer:
 
 async def results_come_together_or_one_by_one(store: Store) -> None:
     """Any order, any grouping; the run ends when all are there."""
-    writer = await _working(store, "c-1", "c-2", "c-3")
+    writer = await _leave_at_work(store, "c-1", "c-2", "c-3")
     await writer.commit(messages=(answered("m-3", "c-3"),))
     await writer.commit(messages=(answered("m-4", "c-1"), answered("m-5", "c-2"), said("m-6")))
     await writer.commit(run=run(status=DONE))
@@ -62,10 +62,10 @@ async def a_whole_turn_may_share_a_commit(store: Store) -> None:
 
 
 async def a_result_without_a_call_is_refused(store: Store) -> None:
-    """Nobody asked: before any call, for another id, without an id."""
+    """No call asked for it: before any call, for another id, without an id."""
     for call_id in ("c-1", "", None):
         await Writer(store).expect_refusal(InvalidTranscript, messages=(answered("m", call_id),))
-    writer = await _working(store, "c-1")
+    writer = await _leave_at_work(store, "c-1")
     for call_id in ("c-2", "", None):
         error = await writer.expect_refusal(InvalidTranscript, messages=(answered("m", call_id),))
         assert error.thread_id == THREAD
@@ -73,7 +73,7 @@ async def a_result_without_a_call_is_refused(store: Store) -> None:
 
 async def a_second_result_is_refused(store: Store) -> None:
     """In the same commit or a later one."""
-    writer = await _working(store, "c-1", "c-2")
+    writer = await _leave_at_work(store, "c-1", "c-2")
     twice = (answered("m-3", "c-1"), answered("m-4", "c-1"))
     await writer.expect_refusal(InvalidTranscript, messages=twice)
     await writer.commit(messages=(answered("m-3", "c-1"),))
@@ -85,8 +85,8 @@ async def a_second_result_is_refused(store: Store) -> None:
 
 
 async def nothing_but_results_follows_open_calls(store: Store) -> None:
-    """Whoever speaks, and whether the call was opened in this commit or before."""
-    writer = await _working(store, "c-1", "c-2")
+    """For every role, whether the call was opened in this commit or before."""
+    writer = await _leave_at_work(store, "c-1", "c-2")
     early = [
         Message(role=Role.USER, id="m-9"),
         Message(role=Role.SYSTEM, id="m-9"),
@@ -110,7 +110,7 @@ async def call_ids_are_unique_in_their_message(store: Store) -> None:
 
 async def a_call_id_may_come_again_later(store: Store) -> None:
     """Some models count their calls from one in every turn."""
-    writer = await _working(store, "c-1")
+    writer = await _leave_at_work(store, "c-1")
     await writer.commit(messages=(answered("m-3", "c-1"), asked("m-4", "c-1")))
     await writer.expect_refusal(InvalidTranscript, run=run(status=DONE))
     await writer.commit(messages=(answered("m-5", "c-1"),), run=run(status=DONE))
@@ -121,7 +121,7 @@ async def only_assistants_ask(store: Store) -> None:
     for role in (Role.USER, Role.SYSTEM):
         message = asked("m-1", "c-1", role=role)
         await Writer(store).expect_refusal(InvalidTranscript, messages=(message,), run=run())
-    writer = await _working(store, "c-1")
+    writer = await _leave_at_work(store, "c-1")
     calls = (ToolCall(id="c-2", name="search"),)
     result = Message(role=Role.TOOL, id="m-3", tool_call_id="c-1", tool_calls=calls)
     await writer.expect_refusal(InvalidTranscript, messages=(result,))
@@ -131,7 +131,7 @@ async def a_run_does_not_end_on_an_open_call(store: Store) -> None:
     """Whether the call is old or new; its result may come with the end."""
     new = (said("m-1"), asked("m-2", "c-1"))
     await Writer(store).expect_refusal(InvalidTranscript, messages=new, run=run(status=DONE))
-    writer = await _working(store, "c-1", "c-2")
+    writer = await _leave_at_work(store, "c-1", "c-2")
     await writer.expect_refusal(InvalidTranscript, run=run(status=DONE))
     one = (answered("m-3", "c-1"),)
     await writer.expect_refusal(InvalidTranscript, messages=one, run=run(status=DONE))
@@ -177,7 +177,7 @@ async def a_run_waits_on_calls_that_have_tickets(store: Store) -> None:
 
 async def a_run_does_not_wait_on_a_call_without_a_ticket(store: Store) -> None:
     """Each open call needs its own ticket, not a closed one, not another call's."""
-    writer = await _working(store, "c-1", "c-2")
+    writer = await _leave_at_work(store, "c-1", "c-2")
     waiting = run(status=WAITING)
     insufficient = (
         (),
@@ -203,12 +203,12 @@ async def a_new_ticket_may_replace_a_closed_one(store: Store) -> None:
     first, second, third = (ticket(name, "c-1") for name in ("ticket-c-1", "t-2", "t-3"))
     writer = await suspended(store, "c-1")
     await writer.commit(tickets=(second,))
-    await writer.commit(tickets=(_closed(second), third))
-    await writer.commit(tickets=(_closed(third),))
-    await writer.expect_refusal(InvalidTranscript, tickets=(_closed(first),))
+    await writer.commit(tickets=(_close_ticket(second), third))
+    await writer.commit(tickets=(_close_ticket(third),))
+    await writer.expect_refusal(InvalidTranscript, tickets=(_close_ticket(first),))
 
 
-def _closed(old: Ticket) -> Ticket:
+def _close_ticket(old: Ticket) -> Ticket:
     return msgspec.structs.replace(old, status=TicketStatus.CLOSED)
 
 

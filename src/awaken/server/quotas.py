@@ -1,4 +1,4 @@
-"""Limits on how often a caller may do something, and on how many requests run at once."""
+"""What callers may use at once and how often: permits, rates, and the memory of requests."""
 
 from collections.abc import Hashable
 from typing import TypeVar
@@ -93,3 +93,60 @@ def remember(memory: dict[K, V], key: K, value: V, limit: int) -> None:
 def retry_after(wait_ms: float) -> tuple[bytes, bytes]:
     """The Retry-After header, in whole seconds."""
     return (b"retry-after", str(max(1, -(-int(wait_ms) // 1000))).encode())
+
+
+class MemoryBudget:
+    """A limit on the bytes that all requests of a server hold."""
+
+    __slots__ = ("_limit", "used")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.used = 0
+
+    def take(self, size: int) -> None:
+        """Reserve bytes.
+
+        Raises:
+            HttpError: 503 with a retry time; nothing was reserved.
+        """
+        if self.used + size > self._limit:
+            message = (
+                "Requests that are under way hold all the memory that the server gives them; "
+                "try again later, or send less at once."
+            )
+            raise HttpError(503, "memory_used_up", message, (retry_after(1000),))
+        self.used += size
+
+    def take_anyway(self, size: int) -> None:
+        """Count bytes without a limit: the client must learn of what its request changed."""
+        self.used += size
+
+    def give_back(self, size: int) -> None:
+        """Release bytes."""
+        self.used -= size
+
+
+class Holding:
+    """The part of a budget that one request holds, until it is released."""
+
+    __slots__ = ("_budget", "size")
+
+    def __init__(self, budget: MemoryBudget) -> None:
+        self._budget = budget
+        self.size = 0
+
+    def take(self, size: int) -> None:
+        """Reserve more; raises like `MemoryBudget.take`."""
+        self._budget.take(size)
+        self.size += size
+
+    def take_anyway(self, size: int) -> None:
+        """Count more, without a limit."""
+        self._budget.take_anyway(size)
+        self.size += size
+
+    def release(self) -> None:
+        """Release everything; harmless when nothing is held."""
+        self._budget.give_back(self.size)
+        self.size = 0

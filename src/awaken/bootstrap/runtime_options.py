@@ -1,0 +1,36 @@
+"""The replaceable parts of a runtime; `AgentRuntime` explains each of them."""
+
+from collections.abc import Iterable
+from typing import TypedDict
+
+from awaken.authoring.resolvers import AgentResolver
+from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.models.budgets import Budget, PriceList
+from awaken.contracts.models.model_specs import ModelPool, ModelSpec
+from awaken.contracts.plugins.plugin import Plugin
+from awaken.contracts.specs.remote_registries import RemoteRegistry
+from awaken.contracts.state.profile import ProfileStore
+from awaken.contracts.storage.bus import Bus
+from awaken.contracts.tools.sub_runs import DurableMessageSink
+from awaken.mailbox.config import MailboxConfig
+from awaken.runtime.limits import Limits
+
+
+class RuntimeOptions(TypedDict, total=False):
+    """What `AgentRuntime` takes by name besides its parts."""
+
+    limits: Limits
+    clock: Clock
+    ids: IdSource
+    profile: ProfileStore
+    models: Iterable[ModelSpec | ModelPool]
+    budgets: Iterable[Budget]
+    prices: PriceList
+    mailbox: MailboxConfig
+    bus: Bus
+    everywhere: Iterable[Plugin]
+    remotes: Iterable[RemoteRegistry]
+    local_name: str
+    resolver: AgentResolver
+    message_sink: DurableMessageSink
+    has_worker: bool
