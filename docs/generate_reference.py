@@ -76,6 +76,7 @@ from awaken.extensions.mcp import (
     Stdio,
 )
 from awaken.extensions.observability import ObservabilityConfig
+from awaken.extensions.observability.statistics import RuntimeStatistics
 from awaken.extensions.permission import PermissionConfig, RuleConfig
 from awaken.extensions.reminder import (
     FieldMatch,
@@ -100,6 +101,7 @@ from awaken.providers.gemini.codec import GeminiOptions
 from awaken.providers.openai_chat.encode import ChatOptions
 from awaken.providers.openai_responses.encode import ResponsesOptions
 from awaken.runtime.model_health.breaker import BreakerPolicy
+from awaken.runtime.primitives.system import SystemClock
 from awaken.server import (
     JwtConfig,
     RateLimit,
@@ -691,7 +693,8 @@ def metric_table() -> str:
 
 
 def _families() -> list[Any]:
-    return list(Observations(ToolLabels(AgentRuntime().registry)).families())
+    statistics = RuntimeStatistics(SystemClock())
+    return list(Observations(ToolLabels(AgentRuntime().registry), statistics).families())
 
 
 def _shown_labels(name: str, text: str) -> str:

@@ -10,7 +10,6 @@ from awaken import (
     Blocked,
     NaturalEnd,
     Phase,
-    Plugin,
     PluginRegistrar,
     RunMode,
     StateCommand,
@@ -26,12 +25,9 @@ from awaken.messages import system_context
 from awaken.plugins import (
     ADD_CONTEXT_MESSAGE,
     Allow,
-    AuditOnly,
     Block,
-    Deny,
     GateDecision,
     PhaseContext,
-    PolicyDecision,
     SetResult,
     StateScope,
     Suspend,
@@ -304,30 +300,24 @@ def test_the_strictest_gate_wins_and_a_broken_one_blocks(
     ("decision", "expected"),
     [
         (Allow(), NaturalEnd()),
-        (AuditOnly(), NaturalEnd()),
-        (Deny(reason="not from here"), Blocked(reason="not from here")),
+        (None, NaturalEnd()),
+        (Block(reason="not from here"), Blocked(reason="not from here")),
     ],
 )
-def test_a_policy_sees_how_the_run_came_and_denies_or_lets_pass(
-    decision: PolicyDecision, expected: object
+def test_a_gate_sees_how_the_run_came_and_blocks_or_lets_pass(
+    decision: Allow | Block | None, expected: object
 ) -> None:
     seen: list[tuple[object, ...]] = []
 
-    async def policy(context: ToolGateContext) -> PolicyDecision:
+    async def gate(context: ToolGateContext) -> Allow | Block | None:
         run = context.run
         seen.append(
             (run.run_mode, run.adapter, run.thread_id, context.call.name, context.tool_kind)
         )
         return decision
 
-    class Policy(Plugin):
-        name = "policy"
-
-        def register(self, registrar: PluginRegistrar) -> None:
-            registrar.policy(policy)
-
     options = {"run_mode": RunMode.SCHEDULED, "adapter": Adapter.ACP}
-    story = play([calls("guarded"), "ok"], tools=TOOLS, plugins=[Policy()], options=options)
+    story = play([calls("guarded"), "ok"], tools=TOOLS, plugins=[Gate(gate)], options=options)
 
     assert seen == [("scheduled", "acp", "t", "guarded", ToolKind.OTHER)]
     assert story.termination == expected

@@ -107,35 +107,3 @@ class RunIdentity(Record, frozen=True, kw_only=True):
     def speaking_as(self, agent_id: str) -> "RunIdentity":
         """Return the identity after a handoff to `agent_id`."""
         return msgspec.structs.replace(self, active_agent_id=agent_id)
-
-
-class FilterPolicy(Record, frozen=True, kw_only=True):
-    """An allow list and a block list; entries are trimmed and blank ones dropped."""
-
-    allowed: tuple[str, ...] | None = None
-    excluded: tuple[str, ...] | None = None
-
-    def filled(
-        self,
-        *,
-        allowed: tuple[str, ...] | None = None,
-        excluded: tuple[str, ...] | None = None,
-    ) -> "FilterPolicy":
-        """Set each list only where it is absent."""
-        return FilterPolicy(
-            allowed=self.allowed if self.allowed is not None else _entries(allowed),
-            excluded=self.excluded if self.excluded is not None else _entries(excluded),
-        )
-
-
-class RunPolicy(Record, frozen=True, kw_only=True):
-    """Three independent filters that a caller may set for a run."""
-
-    tools: FilterPolicy = FilterPolicy()
-    skills: FilterPolicy = FilterPolicy()
-    agents: FilterPolicy = FilterPolicy()
-
-
-def _entries(values: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    kept = tuple(text for value in values or () if (text := value.strip()))
-    return kept or None

@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 
 from awaken.contracts.identity import (
     Adapter,
-    FilterPolicy,
     RunIdentity,
     RunMode,
     RunOrigin,
-    RunPolicy,
     present,
 )
 from awaken.contracts.lifecycle import RunStatus
@@ -29,24 +27,6 @@ padded = st.builds(lambda a, name, b: a + name + b, blanks, names, blanks)
 def test_a_blank_id_is_absent_and_others_are_trimmed(value: str | None) -> None:
     expected = value.strip() if value else None
     assert present(value) == (expected or None)
-
-
-entries = st.none() | st.lists(blanks | padded, max_size=3).map(tuple)
-
-
-@given(entries, entries, entries)
-def test_a_filter_is_trimmed_set_once_and_empty_means_none(
-    first: tuple[str, ...] | None, second: tuple[str, ...] | None, other: tuple[str, ...] | None
-) -> None:
-    def kept(values: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return tuple(name.strip() for name in values or () if name.strip()) or None
-
-    once = FilterPolicy().filled(allowed=first)
-    twice = once.filled(allowed=second, excluded=other)
-    assert once == FilterPolicy(allowed=kept(first))
-    assert twice == FilterPolicy(allowed=kept(first) or kept(second), excluded=kept(other))
-    policy = RunPolicy(tools=twice)
-    assert (policy.skills, policy.agents) == (FilterPolicy(), FilterPolicy())
 
 
 def test_an_identity_for_a_thread_has_nothing_but_the_thread() -> None:

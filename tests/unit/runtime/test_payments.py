@@ -11,7 +11,7 @@ from awaken.contracts.models.budgets import RUN_LEDGER, THREAD_LEDGER, Amount, B
 from awaken.runtime.run import Run
 from awaken.runtime.spending import ledgers
 from awaken.runtime.spending.calls import release, reserve, settle
-from awaken.runtime.spending.ledgers import close_accounts, note_spent, remaining
+from awaken.runtime.spending.ledgers import allowances, applicable, close_accounts, note_spent
 
 from .test_spending import ASK, FREE, PROMPT, begun, on_run, tenant_ledger, used
 from .worlds import runtime_of
@@ -127,7 +127,7 @@ def test_what_the_store_does_not_take_is_owed_until_it_does(
         Line(run).before = fails_at(2)
         await settle(run, await reserve(run, ASK, FREE), used(20, 10))
         assert (run.unsettled.tokens, (await tenant_ledger(run)).spent.tokens) == (30, 0)
-        assert [it.used.tokens for it in await remaining(run)][1] == 30
+        assert [it.used.tokens for it in await allowances(run, applicable(run))][1] == 30
         held = await reserve(run, ASK, FREE)
         await settle(run, held, used(5, 5))
         ledger = await tenant_ledger(run)

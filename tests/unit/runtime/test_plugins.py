@@ -60,7 +60,6 @@ def everything(name: str) -> Plugin:
         registrar.hook(Phase.STEP_START, nothing)
         registrar.observer(Phase.STEP_END, nothing)
         registrar.gate(nothing)
-        registrar.policy(nothing)
         registrar.tool(a_tool(f"{name}_tool"))
         registrar.transform(unchanged)
 
@@ -98,7 +97,7 @@ def test_the_filter_switches_behaviour_off_but_never_structure_or_the_runtimes_o
     assert behaviour(env) == {
         "hooks": names,
         "observers": names,
-        "gates": [name for name in names for _ in range(2)],
+        "gates": list(names),
         "tools": [f"{name}_tool" for name in names],
         "transforms": len(names),
     }

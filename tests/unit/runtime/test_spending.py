@@ -42,7 +42,7 @@ from awaken.runtime.spending.calls import (
     reserve,
     settle,
 )
-from awaken.runtime.spending.ledgers import charge, note_spent, remaining, time_left_ms
+from awaken.runtime.spending.ledgers import allowances, applicable, charge, note_spent, time_left_ms
 from awaken.runtime.spending.prompt_size import PromptMeter
 from awaken.runtime.spending.quotes import LONGEST_ANSWER, USEFUL_TOKENS
 
@@ -294,7 +294,7 @@ def test_a_call_that_was_broken_off_is_charged_with_its_request() -> None:
         assert (ledger.spent.tokens, ledger.spent.nanos) == (PROMPT, PROMPT * 10**6)
         assert ledger.holds == {}
         assert run.state.get(RUN_LEDGER).spent.tokens == PROMPT
-        assert {it.used.tokens for it in await remaining(run)} == {PROMPT}
+        assert {it.used.tokens for it in await allowances(run, applicable(run))} == {PROMPT}
 
     on_run(use, Budget(tokens=500), Budget(scope=TENANT, tokens=500), tenant="acme")
 
@@ -427,12 +427,12 @@ def test_what_was_spent_outside_of_calls_is_charged_with_the_next_one() -> None:
     async def use(run: Run) -> None:
         run.usage = run.usage.plus(used(150, 50))
         note_spent(run, used(150, 50))
-        assert [it.left("tokens") for it in await remaining(run)] == [700, 600]
+        assert [it.left("tokens") for it in await allowances(run, applicable(run))] == [700, 600]
         assert limit_of(await spend(run, used(90, 10))) == 600 - PROMPT
         assert run.state.get(THREAD_LEDGER).spent.tokens == 300
         assert (await tenant_ledger(run)).spent.tokens == 300
         assert run.state.get(RUN_LEDGER).spent.tokens == 0
-        assert [it.left("tokens") for it in await remaining(run)] == [600, 500]
+        assert [it.left("tokens") for it in await allowances(run, applicable(run))] == [600, 500]
 
     on_run(use, *budgets, tenant="acme")
 

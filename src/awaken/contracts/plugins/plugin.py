@@ -148,18 +148,6 @@ class Allow(Record, frozen=True, kw_only=True, tag_field="type", tag="allow"):
     """
 
 
-class AuditOnly(Record, frozen=True, kw_only=True, tag_field="type", tag="audit_only"):
-    """Let the call pass; the policy only records it."""
-
-
-class Deny(Record, frozen=True, kw_only=True, tag_field="type", tag="deny"):
-    """Refuse the call and end the run."""
-
-    reason: str
-
-
-PolicyDecision = Allow | AuditOnly | Deny | Suspend | SetResult
-
 PHASE_CONTEXTS: Mapping[Phase, type[PhaseContext]] = {
     Phase.RUN_START: RunStartContext,
     Phase.STEP_START: StepStartContext,
@@ -186,9 +174,6 @@ PhaseObserver = ObserverOf[Any]
 
 ToolGate = Callable[[ToolGateContext], Awaitable[GateDecision | Allow | None]]
 """Pure: may be called twice for one call."""
-
-ToolPolicy = Callable[[ToolGateContext], Awaitable[PolicyDecision]]
-"""A gate that returns allow or deny."""
 
 ActionHandler = Callable[[PhaseContext, Any], Awaitable[StateCommand | None]]
 EffectHandler = Callable[[Any, Snapshot], Awaitable[None]]
@@ -258,7 +243,7 @@ class PluginRegistrar(Protocol):
     @overload
     def hook(self, phase: Phase, hook: HookOf[PhaseContext]) -> None: ...
     def hook(self, phase: Phase, hook: PhaseHook) -> None:
-        """Run a pure hook in a phase; the tool gate takes gates and policies instead.
+        """Run a pure hook in a phase; the tool gate takes gates instead.
 
         The hook takes the context of the phase, or a base class of it.
 
@@ -319,10 +304,6 @@ class PluginRegistrar(Protocol):
         Raises:
             InvalidSpec: The gate takes the context of a phase.
         """
-        ...
-
-    def policy(self, policy: ToolPolicy) -> None:
-        """Call this policy for every tool call."""
         ...
 
     def action(self, spec: ScheduledActionSpec[P], handler: ActionHandler) -> None:

@@ -15,22 +15,13 @@ from awaken.contracts.plugins.instruments import InstrumentMaker
 from awaken.contracts.plugins.plugin import (
     PHASE_CONTEXTS,
     ActionHandler,
-    Allow,
-    AuditOnly,
-    Block,
-    Deny,
     EffectHandler,
-    GateDecision,
     PhaseContext,
     PhaseHook,
     PhaseObserver,
     RequestTransform,
-    SetResult,
-    Suspend,
     ToolGate,
-    ToolGateContext,
     ToolPhaseContext,
-    ToolPolicy,
 )
 from awaken.contracts.plugins.screens import AnswerScreen, MessageScreen, StreamScreen, ValueScreen
 from awaken.contracts.state.keys import EffectSpec, ScheduledActionSpec, StateKey
@@ -48,7 +39,7 @@ _CONTEXTS = {it.__name__: it for it in _CONTEXT_TYPES}
 
 
 class WrongAnswer(TypeError):
-    """A gate or a policy answered with something it may not answer with."""
+    """A gate answered with something it may not answer with."""
 
 
 class Registrations:
@@ -95,10 +86,6 @@ class Registrations:
         """Ask this gate about every tool call."""
         self._check_context(Phase.TOOL_GATE, gate)
         self.gates.append(gate)
-
-    def policy(self, policy: ToolPolicy) -> None:
-        """Ask this policy about every tool call."""
-        self.gates.append(_gate_of(policy))
 
     def action(self, spec: ScheduledActionSpec[P], handler: ActionHandler) -> None:
         """Handle one kind of scheduled action."""
@@ -147,7 +134,7 @@ class Registrations:
             problem = f"there is no phase {phase!r}; phases: {', '.join(Phase)}"
             raise InvalidSpec(what=what, problem=problem) from error
         if known is Phase.TOOL_GATE:
-            problem = "no hook runs in tool_gate; use gate() or policy()"
+            problem = "no hook runs in tool_gate; use gate()"
             raise InvalidSpec(what=what, problem=problem)
         self._check_context(known, function)
         return known
@@ -174,21 +161,3 @@ def find_context_type(function: Callable[..., Any]) -> type[PhaseContext] | None
         return _CONTEXTS.get(annotation.rpartition(".")[2])
     is_context = isinstance(annotation, type) and issubclass(annotation, PhaseContext)
     return annotation if is_context else None
-
-
-def _gate_of(policy: ToolPolicy) -> ToolGate:
-    async def gate(context: ToolGateContext) -> GateDecision | Allow | None:
-        decision = await policy(context)
-        match decision:
-            case AuditOnly():
-                return None
-            case Deny(reason=reason):
-                return Block(reason=reason)
-            case Allow() | Suspend() | SetResult():
-                return decision
-        # Whoever forgets to answer has not allowed anything.
-        answer = type(decision).__name__
-        message = f"a policy answered {answer}; return Allow, AuditOnly, Deny, Suspend or SetResult"
-        raise WrongAnswer(message)
-
-    return gate

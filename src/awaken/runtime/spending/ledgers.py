@@ -78,11 +78,6 @@ def time_left_ms(run: Run) -> int | None:
     return min((ms for ms in left if ms is not None), default=None)
 
 
-async def remaining(run: Run) -> tuple[Allowance, ...]:
-    """What is left of every budget that applies; what delegation splits."""
-    return await allowances(run, applicable(run))
-
-
 async def allowances(run: Run, budgets: Sequence[Budget]) -> tuple[Allowance, ...]:
     """Judge budgets by their ledgers."""
     now = run.services.clock.now_ms()
