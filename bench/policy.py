@@ -18,7 +18,7 @@ from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.state.keys import Snapshot
 from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.extensions.permission import PermissionConfig, PermissionPlugin, RuleConfig
-from awaken.extensions.permission.checking import compiled
+from awaken.extensions.permission.checking import compile_rules
 from awaken.extensions.permission.gate import PreparedPolicy, hide_denied_tools
 from awaken.extensions.permission.policy import PastCall, policy_diff
 from awaken.extensions.permission.rules import decide
@@ -87,7 +87,7 @@ def diff_ms(count: int) -> float:
     """Both rule sets compiled anew, and every call decided by both."""
     past = calls()
     old, new = section(count), section(count, 1)
-    return best_ms(lambda: policy_diff(compiled(old).rules, compiled(new).rules, past))
+    return best_ms(lambda: policy_diff(compile_rules(old).rules, compile_rules(new).rules, past))
 
 
 def prepared() -> PreparedPolicy:

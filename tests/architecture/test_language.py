@@ -14,7 +14,7 @@ VAGUE_ACTORS_MAX = 2
 """In 10,000 words."""
 IRREGULAR = {
     "begun",
-    "bound",
+    "estimate_steps",
     "bought",
     "broken",
     "brought",
@@ -24,7 +24,7 @@ IRREGULAR = {
     "cut",
     "done",
     "drawn",
-    "driven",
+    "run_without_suspending",
     "fallen",
     "felt",
     "found",

@@ -41,7 +41,7 @@ from awaken.contracts.storage.dispatch import Claim, Release
 from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery
 from awaken.contracts.storage.store import Commit
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
-from awaken.testing.store_conformance.writing import everything
+from awaken.testing.store_conformance.writing import read_everything
 
 THREADS = ("thread-a", "thread-b")
 CALLS = ("c-0", "c-1", "c-2")
@@ -117,14 +117,14 @@ class CommitMachine(RuleBasedStateMachine):
         return True
 
     def expect_refusal(self, commit: Commit) -> AwakenError:
-        before = self.now(everything(self.store))
+        before = self.now(read_everything(self.store))
         refused: AwakenError | None = None
         try:
             self.now(self.store.commit(commit))
         except AwakenError as error:
             refused = error
         assert refused is not None, f"accepted: {commit!r}"
-        assert self.now(everything(self.store)) == before
+        assert self.now(read_everything(self.store)) == before
         return refused
 
     # --- commits ---
@@ -348,11 +348,11 @@ class CommitMachine(RuleBasedStateMachine):
             other = msgspec.structs.replace(old, expected_version=old.expected_version + 1)
             assert isinstance(self.expect_refusal(other), IdempotencyConflict)
             return
-        before = self.now(everything(self.store))
+        before = self.now(read_everything(self.store))
         receipt = self.now(self.store.commit(old))
         assert receipt == self.now(self.store.find_commit(old.commit_id, thread_id))
         assert receipt.version == old.expected_version + 1
-        assert self.now(everything(self.store)) == before
+        assert self.now(read_everything(self.store)) == before
 
     @precondition(lambda self: self.histories)
     @rule(data=st.data())

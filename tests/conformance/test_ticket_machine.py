@@ -18,7 +18,7 @@ from awaken.contracts.runs.records import RunRecord, Waiting, WaitingReason
 from awaken.contracts.storage.dispatch import Claim, Release, RunDispatch
 from awaken.contracts.storage.store import Commit
 from awaken.contracts.suspension.tickets import SUPERSEDED, Ticket, ToolCallResume
-from awaken.testing.store_conformance.writing import everything
+from awaken.testing.store_conformance.writing import read_everything
 
 THREADS = ("thread-a", "thread-b")
 OPEN, DECIDED, CLOSED = TicketStatus.OPEN, TicketStatus.DECIDED, TicketStatus.CLOSED
@@ -67,10 +67,10 @@ class TicketMachine(RuleBasedStateMachine):
             self.tickets[ticket.ticket_id] = ticket
 
     def refuse(self, thread: str, **parts: Any) -> None:
-        before = self.do(everything(self.store))
+        before = self.do(read_everything(self.store))
         with pytest.raises(AwakenError):
             self.do(self.store.commit(self.build(thread, **parts)))
-        assert self.do(everything(self.store)) == before
+        assert self.do(read_everything(self.store)) == before
 
     def record(self, thread: str, run: str, status: RunStatus) -> RunRecord:
         waiting = Waiting(reason=WaitingReason.TOOL_PERMISSION) if status is WAITING else None
@@ -168,10 +168,10 @@ class TicketMachine(RuleBasedStateMachine):
                 ticket, status=DECIDED, decision=decision, updated_at=decision.updated_at
             )
         else:
-            before = self.do(everything(self.store))
+            before = self.do(read_everything(self.store))
             with pytest.raises(AlreadyDecided):
                 self.do(self.store.decide(*place, given, then))
-            assert self.do(everything(self.store)) == before
+            assert self.do(read_everything(self.store)) == before
 
     @rule(thread=threads)
     def take(self, thread: str) -> None:

@@ -6,7 +6,7 @@ import sys
 from awaken.contracts.errors import VersionConflict
 from awaken.contracts.storage.store import Commit, Store
 from awaken.stores.postgres import PostgresStore
-from awaken.testing.store_conformance.writing import said
+from awaken.testing.store_conformance.writing import build_user_message
 
 THREAD = "thread-1"
 
@@ -17,7 +17,7 @@ def commit_at(version: int, commit_id: str, thread_id: str = THREAD, **parts: ob
         "thread_id": thread_id,
         "expected_version": version,
         "committed_at": 1,
-        "messages": (said(commit_id),),
+        "messages": (build_user_message(commit_id),),
     }
     return Commit(**(known | parts))
 

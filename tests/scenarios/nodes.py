@@ -29,7 +29,7 @@ from awaken.stores import (
     Commit,
     CommitReceipt,
     DispatchQuery,
-    LeaseNews,
+    LeaseReport,
     MemoryProfileStore,
     MemoryStore,
     RunDispatch,
@@ -90,7 +90,7 @@ class Wire:
     def lease_keeper(self) -> "Wire":
         return self
 
-    def extend(self, tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
+    def extend(self, tokens: Sequence[str], lease_ms: int) -> tuple[LeaseReport, ...]:
         self._check("extend", (tokens,))
         return self._store.lease_keeper().extend(tokens, lease_ms)
 
@@ -150,7 +150,7 @@ class LoopBook:
         elif news.cancel_cause is not None:
             holder.cancel(news.cancel_cause)
         elif news.has_input:
-            holder.look_for_input()
+            holder.notify_input()
 
 
 class Node:

@@ -259,7 +259,7 @@ def test_a_run_that_ends_before_it_hears_of_its_cancel_ends_as_cancelled() -> No
             # No signal comes through: it would hear of both at its next sign of life.
             assert await truth.request_cancel("t", "user", receipt.run_id)
             for token in node.book._held:
-                node.book._held[token].look_for_input()
+                node.book._held[token].notify_input()
             shop.may_end.set()
             await settled(truth, receipt.dispatch_id)
         record = await truth.load_run(receipt.run_id)

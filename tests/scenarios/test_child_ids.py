@@ -9,7 +9,7 @@ import pytest
 
 from awaken import AgentRuntime, RunStatus, ToolContext, tool
 from awaken.backends import BackendRunStatus
-from awaken.contracts.identity import derived_id
+from awaken.contracts.identity import derive_id
 from awaken.errors import DuplicateTaskName, TaskIdTaken
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.runtime.children import child_threads as families
@@ -33,8 +33,8 @@ from .delegating import (
 )
 from .remoting import FakeBackend, remote_runtime, said, waits
 
-DELEGATE = derived_id("R:1:call_1", "delegate", "worker", "1")
-TASK = derived_id("R:1:call_1", "task", "a", "", "1")
+DELEGATE = derive_id("R:1:call_1", "delegate", "worker", "1")
+TASK = derive_id("R:1:call_1", "task", "a", "", "1")
 
 
 async def boss_runs(rt: AgentRuntime, **options: Any) -> None:
@@ -157,7 +157,7 @@ def test_every_task_is_listed_however_their_threads_move_while_they_are_read(
                 page = await read(query)
                 if len(moved) < families.ROUNDS and page.next_cursor is not None:
                     last = (await read(msgspec.structs.replace(query, offset=2))).items[0]
-                    moved.append(await rt.store.save_thread(last.touched(2**50 + len(moved))))
+                    moved.append(await rt.store.save_thread(last.touch(2**50 + len(moved))))
                 return page
 
             monkeypatch.setattr(rt.store, "list_threads", moving)

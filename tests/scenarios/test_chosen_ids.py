@@ -44,7 +44,7 @@ class Stage:
             Agent("ask", model=ScriptedModel([using("ask")], cycle=True), tools=[ask]),
         ]
         self.runtime = AgentRuntime(agents, store=store, mailbox=QUICK, **options)
-        self.ann, self.bob = (self.runtime._desk.view(name) for name in ("ann", "bob"))
+        self.ann, self.bob = (self.runtime._services.view(name) for name in ("ann", "bob"))
 
     def _wait(self) -> Any:
         @tool(effect="none")
@@ -228,7 +228,7 @@ def test_a_run_whose_id_is_queued_while_it_begins_is_refused_before_anything_is_
             dispatch_id="d",
             thread_id="@ann:anns",
             run_id=f"@ann:{NAME}",
-            request=asked("quick", "anns", run_id_hint=NAME, tenant_id="ann").owned(),
+            request=asked("quick", "anns", run_id_hint=NAME, tenant_id="ann").with_stored_ids(),
         )
         store.before = lambda: store.enqueue(dispatch)
         with pytest.raises(InvalidResume):

@@ -171,7 +171,7 @@ WAYS: dict[str, tuple[Cancel, str]] = {
     "run id": (lambda control, _: control.cancel("r"), "user"),
     "thread id": (lambda control, _: control.cancel("t"), "user"),
     "and wait": (lambda control, _: control.cancel_and_wait("t", 5_000), "user"),
-    "make way": (lambda control, _: control.make_way("t"), "interrupt"),
+    "make way": (lambda control, _: control.clear_thread("t"), "interrupt"),
     "tree": (lambda control, _: control._engine.tasks.cancel_tree("r"), "owner"),
     "handle": (lambda _, handle: handle.cancel(), "user"),
 }

@@ -26,7 +26,7 @@ from awaken.plugins import BACKGROUND_TASKS, CONTEXT_STATE, ContextState, StateS
 from awaken.runtime.admission.forks import NOT_EXECUTED
 from awaken.stores import Commit, ForkPoint, MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls
-from awaken.testing.store_conformance.writing import everything
+from awaken.testing.store_conformance.writing import read_everything
 
 COUNT: StateKey[int, int] = StateKey("count", default=0, scope=StateScope.THREAD)
 Scenario = Callable[[AgentRuntime], Awaitable[None]]
@@ -71,7 +71,7 @@ def test_a_branch_goes_on_from_a_message_and_its_thread_stays(store: Any) -> Non
         first = await runtime.run("talker", "one", thread_id="t")
         await runtime.run("talker", "two", thread_id="t")
         said = await runtime.messages("t")
-        before = await everything(runtime.store)
+        before = await read_everything(runtime.store)
         branch = await runtime.fork("t", at=said[1].message_id)
         assert branch == await runtime.store.load_thread(branch.id)
         assert branch.forked_from == ForkPoint(thread_id="t", message_id=said[1].message_id)
@@ -80,7 +80,7 @@ def test_a_branch_goes_on_from_a_message_and_its_thread_stays(store: Any) -> Non
         assert [it.message for it in copied] == [it.message for it in said[:2]]
         assert {it.produced_by_run_id for it in copied} == {first.run_id}
         await runtime.store.delete_thread(branch.id)
-        assert await everything(runtime.store) == before
+        assert await read_everything(runtime.store) == before
         branch = await runtime.fork("t", before=said[2].message_id)
         # Without an agent's name the branch stays with the agent that the thread was with.
         await runtime.view("p").wait(
@@ -171,7 +171,7 @@ def test_a_branch_has_the_newest_state_and_none_of_the_threads_work() -> None:
         )
         context = ContextState(marks=marks, cut=Cut(message_id=said[3].message_id, place=3))
         task = OwnedTask(task_id="task", run_id="r")
-        tasks = BACKGROUND_TASKS.applied({}, TaskStarted(task=task))
+        tasks = BACKGROUND_TASKS.apply_update({}, TaskStarted(task=task))
         commit = Commit(
             commit_id="c",
             thread_id="t",

@@ -40,10 +40,10 @@ class Watch:
     def __init__(self, notes: list[Any], name: str) -> None:
         self.notes, self.name = notes, name
 
-    def begun(self) -> None:
+    def on_first_piece(self) -> None:
         self.notes.append((self.name, "begun"))
 
-    def ended(self, result: Any, _usage: Any = None) -> None:
+    def on_end(self, result: Any, _usage: Any = None) -> None:
         self.notes.append((self.name, "ended", result))
 
 
@@ -71,16 +71,16 @@ class Recorder(Plugin):
             PLACE.reset(token)
             self.notes.append((name, "leave"))
 
-    def run(self, *, is_continued: bool) -> Any:
+    def watch_run(self, *, is_continued: bool) -> Any:
         return self._around("run again" if is_continued else "run")
 
-    def model_call(self, call: Any) -> Any:
+    def watch_model_call(self, call: Any) -> Any:
         return self._around(f"model {call.provider} {call.step}")
 
-    def tool_call(self, call: Any, tool: Any, attempt: int) -> Any:
+    def watch_tool_call(self, call: Any, tool: Any, attempt: int) -> Any:
         return self._around(f"tool {call.name}")
 
-    def handed_over(self, agent: Any) -> None:
+    def on_handoff(self, agent: Any) -> None:
         self.notes.append(("handed over", agent.id))
 
 
@@ -149,7 +149,7 @@ def test_each_try_of_a_model_is_watched_and_left_with_its_error() -> None:
 class Disturbing(Recorder):
     name = "disturbing"
 
-    def handed_over(self, agent: Any) -> None:
+    def on_handoff(self, agent: Any) -> None:
         raise RuntimeError("handover")
 
     @contextmanager

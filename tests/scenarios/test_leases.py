@@ -25,7 +25,7 @@ from awaken import (
     tool,
     user,
 )
-from awaken.contracts.models.stream_recovery import continued_text
+from awaken.contracts.models.stream_recovery import text_to_continue
 from awaken.errors import LeaseLost, RunHandedOver, StoreUnavailable, ThreadClaimed
 from awaken.models import InferenceRequest, ModelEvent
 from awaken.stores import (
@@ -534,7 +534,7 @@ def test_steering_that_waits_in_the_store_is_taken_in_at_the_next_step_and_acked
         named = user("faster")
         await store.enqueue(input_of("faster", run_id="s", mode=InputMode.STEER))
         (holder,) = process.book.watched.values()
-        holder.look_for_input()
+        holder.notify_input()
         await handle.result()
         assert named.text in texts(await history(store))
         (commit,) = [it for it in process.line.commits if it.absorbed]
@@ -555,7 +555,7 @@ def test_steering_that_comes_with_the_last_answer_keeps_the_run_alive() -> None:
         handle = await process.engine.start(GO)
         await asyncio.sleep(2)
         await store.enqueue(input_of("wait", run_id="s", mode=InputMode.STEER))
-        next(iter(process.book.watched.values())).look_for_input()
+        next(iter(process.book.watched.values())).notify_input()
         assert (await handle.result()).text == "done again"
         assert texts(await history(store)) == ["go", "done", "wait", "done again"]
 
@@ -583,7 +583,7 @@ def test_a_decision_that_waits_in_the_store_is_taken_before_the_run_goes_to_slee
         await asyncio.sleep(2)
         (ticket,) = await store.list_tickets("t")
         await store.enqueue(_resume(ticket.ticket_id, "1", "yes"))
-        next(iter(process.book.watched.values())).look_for_input()
+        next(iter(process.book.watched.values())).notify_input()
         assert (await handle.result()).text == "done"
         assert await store.count_queued() == 0
         assert [it.absorbed for it in process.line.commits if it.absorbed] == [("resume-1",)]
@@ -595,7 +595,7 @@ def test_a_stream_is_kept_from_time_to_time_and_the_next_process_goes_on_with_it
     whole, asked = "one two three four", []
 
     def rest(request: InferenceRequest) -> str:
-        asked.append(continued_text(request.messages))
+        asked.append(text_to_continue(request.messages))
         return whole.removeprefix(asked[-1] or "")
 
     async def scenario() -> None:
@@ -752,7 +752,7 @@ def test_a_queued_decision_on_a_ticket_that_is_not_open_any_more_is_taken_in_and
         handle = await process.engine.start(GO)
         await asyncio.sleep(2)
         await store.enqueue(_resume("no such ticket", "1", "yes"))
-        next(iter(process.book.watched.values())).look_for_input()
+        next(iter(process.book.watched.values())).notify_input()
         assert (await handle.result()).is_waiting
         assert await store.count_queued() == 0
 

@@ -60,7 +60,7 @@ def lengths(runtime: AgentRuntime) -> dict[str, int]:
         "active runs": len(engine.active._by_run),
         "watchers": len(engine.active.watchers),
         "deciding": len(engine._deciding),
-        "readers": len(runtime._desk.following.readers),
+        "readers": len(runtime._services.streams.readers),
         "transcripts": len(runtime.store._transcripts._kept),  # type: ignore[attr-defined]
         "tasks": len(asyncio.all_tasks()),
     }

@@ -22,7 +22,7 @@ from awaken import (
     tool,
     user,
 )
-from awaken.contracts.events import plain
+from awaken.contracts.events import unwrap_event
 from awaken.server import TenantView
 from awaken.stores import Commit, CommitReceipt, DeleteStrategy, DispatchStatus, MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls
@@ -69,7 +69,7 @@ def played(
         agent = Agent("a", model=ScriptedModel(script, cycle=True), tools=gate.tools())
         runtime = AgentRuntime([agent], store=store, mailbox=QUICK)
         async with asyncio.timeout(20), runtime:
-            await scenario(runtime, runtime._desk.view(None), gate)
+            await scenario(runtime, runtime._services.view(None), gate)
 
     asyncio.run(play())
 
@@ -187,7 +187,7 @@ def test_whoever_follows_queued_input_learns_at_once_that_it_is_cancelled(how: s
             case _:
                 assert await view.interrupt_thread("t") == 1
         async with asyncio.timeout(SOON_S):
-            assert [type(plain(it)) for it in await reading] == [RunFinish]
+            assert [type(unwrap_event(it)) for it in await reading] == [RunFinish]
         await batches.aclose()
 
     played(scenario, ["never"])

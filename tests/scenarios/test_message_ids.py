@@ -75,7 +75,7 @@ def test_the_id_of_an_answer_that_is_being_given_is_refused(
             (step,) = [it for it in seen if isinstance(it, StepStart)]
             request = RunRequest(thread_id="t", agent_id="a", messages=(named(step.message_id),))
             with pytest.raises(InvalidInput, match="an answer of the thread has it"):
-                await runtime._desk.control.submit(request, "steer", {})
+                await runtime._services.control.submit(request, "steer", {})
             let_go.set()
             await listening
             ids = await ids_of(runtime)

@@ -639,7 +639,7 @@ def test_a_run_that_goes_on_with_its_last_answer_does_not_end_by_a_crash() -> No
         await asyncio.sleep(1)
         await store.enqueue(input_of("wait", run_id="s", mode=InputMode.STEER))
         for holder in first.book.watched.values():
-            holder.look_for_input()
+            holder.notify_input()
         try:
             await execution
         except Dead:

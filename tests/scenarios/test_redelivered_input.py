@@ -163,7 +163,7 @@ def test_a_message_that_is_held_is_not_taken_from_the_queue_as_well(
         while not execution.done():
             await asyncio.sleep(0)
             for active in list(alive.engine.active):
-                active.look_for_input()
+                active.notify_input()
         while await store.list_tickets("t"):
             await decided(store, 2)
             await alive.execute_next()

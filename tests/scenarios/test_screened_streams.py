@@ -16,7 +16,7 @@ from awaken import (
     TextDelta,
     user,
 )
-from awaken.contracts.models.stream_recovery import continued_text
+from awaken.contracts.models.stream_recovery import text_to_continue
 from awaken.errors import StreamInterrupted
 from awaken.events import ReasoningEncryptedValue
 from awaken.extensions.guardrails import GuardrailsPlugin
@@ -165,7 +165,7 @@ def test_the_next_process_goes_on_from_what_was_seen_and_no_secret_rests_meanwhi
     asked: list[str] = []
 
     def rest(request: InferenceRequest) -> Chunks:
-        asked.append(continued_text(request.messages) or "")
+        asked.append(text_to_continue(request.messages) or "")
         return Chunks(pieces(SAID.removeprefix(asked[-1].replace("[secrets.aws_key]", KEY))))
 
     async def scenario() -> None:
@@ -235,7 +235,7 @@ class Broken:
     def __init__(self) -> None:
         self._heard = 0
 
-    def hear(self, piece: str) -> str:
+    def feed(self, piece: str) -> str:
         self._heard += 1
         if self._heard > 5:
             raise RuntimeError(KEY)

@@ -33,7 +33,7 @@ from awaken import (
     tool,
     user,
 )
-from awaken.bootstrap.decisions import decision_on
+from awaken.bootstrap.decisions import build_decision
 from awaken.errors import AlreadyDecided, ContextOverflow
 from awaken.models import SUMMARY_SYSTEM_PROMPT, InferenceRequest
 from awaken.plugins import (
@@ -323,9 +323,9 @@ async def delivering(
 
 def test_pending_work_is_a_flag_that_is_set_and_cleared() -> None:
     assert not PENDING_WORK.default.has_pending
-    held = PENDING_WORK.applied(PENDING_WORK.default, True)
+    held = PENDING_WORK.apply_update(PENDING_WORK.default, True)
     assert bytes(PENDING_WORK.encode(held).data) == b'{"has_pending":true}'
-    assert PENDING_WORK.applied(held, False) == PENDING_WORK.default
+    assert PENDING_WORK.apply_update(held, False) == PENDING_WORK.default
     assert (PENDING_WORK.name, PENDING_WORK.scope) == ("__runtime.pending_work", StateScope.RUN)
 
 
@@ -566,7 +566,7 @@ def test_a_chosen_mode_permits_nothing_that_a_gate_asks_about(
 
 def test_decisions_in_two_modes_are_two_decisions() -> None:
     modes = [{}, {"resume_mode": "replay_tool_call"}, {"resume_mode": "pass_decision_to_tool"}]
-    made = [decision_on("t", "resume", mode, 0) for mode in modes]
+    made = [build_decision("t", "resume", mode, 0) for mode in modes]
     assert len({decision.decision_id for decision in made}) == 3
 
 

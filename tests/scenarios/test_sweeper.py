@@ -38,7 +38,7 @@ class Deadlines:
                 on_expiry=on_expiry,
                 deciders=("boss",),
             )
-            return ToolResult.suspended("ask", ticket)
+            return ToolResult.from_ticket("ask", ticket)
 
         async def answer(request: Any) -> Any:
             is_asked = request.messages[-1].role is Role.USER

@@ -29,7 +29,7 @@ def test_nobody_waits_for_an_end_that_can_not_be_told(kind: str, tmp_path: Path)
             enqueue = store.enqueue
 
             async def full(dispatch: RunDispatch, **options: Any) -> RunDispatch:
-                if dispatch.is_news:
+                if dispatch.is_notification:
                     raise QueueFull(what="t", size=1, limit=1, retry_after_ms=1)
                 stored: RunDispatch = await enqueue(dispatch, **options)
                 return stored

@@ -77,9 +77,9 @@ def test_a_request_to_a_busy_thread_waits_for_it_by_whichever_id_the_thread_is_n
 def test_the_hash_of_a_request_does_not_depend_on_how_its_ids_are_written() -> None:
     """What was sent under a key before ids had the tenant in them is the same when sent again."""
     given = RunRequest(tenant_id="ann", thread_id="t", run_id_hint="r", messages=(user("hi"),))
-    assert given.owned() != given
-    assert given.owned().as_given() == given
-    assert hash_of(InputMode.QUEUE, given.owned()) == hash_of(InputMode.QUEUE, given)
+    assert given.with_stored_ids() != given
+    assert given.with_stored_ids().with_given_ids() == given
+    assert hash_of(InputMode.QUEUE, given.with_stored_ids()) == hash_of(InputMode.QUEUE, given)
 
 
 def test_a_run_on_a_new_thread_makes_it_its_tenants() -> None:
@@ -133,11 +133,11 @@ def test_an_operator_without_a_tenant_writes_to_a_tenants_thread_by_its_stored_i
             run = await runtime.run("a", "hi", thread_id="@ann:t", run_id_hint="r")
             assert (run.thread_id, run.run_id) == ("@ann:t", "@ann:r")
             assert await owner(store) == "ann"
-            view = runtime._desk.view("ann")
+            view = runtime._services.view("ann")
             assert (await view.run("r")).thread_id == "t"
             assert (await view.threads(ThreadQuery())).items[0].id == "t"
             with pytest.raises(UnknownThread, match="not found: @ann:t"):
-                await runtime._desk.view("bob").thread("@ann:t")
+                await runtime._services.view("bob").thread("@ann:t")
 
     asyncio.run(scenario())
 
@@ -215,10 +215,10 @@ def test_a_thread_named_like_a_foreign_run_does_not_reach_that_run() -> None:
         model = ScriptedModel([ToolCalls([("ask", {})]), "never"])
         async with AgentRuntime([Agent("a", model=model, tools=[ask])]) as runtime:
             theirs = await runtime.run("a", "go", thread_id="theirs", tenant_id="them")
-            mine = runtime._desk.view("me")
+            mine = runtime._services.view("me")
             await mine.create_thread(ThreadEdit(), theirs.run_id)
             assert not await mine.cancel_thread(theirs.run_id)
             assert (await runtime.get_run(theirs.run_id)).status is RunStatus.WAITING
-            assert await runtime._desk.view("them").cancel_thread("theirs")
+            assert await runtime._services.view("them").cancel_thread("theirs")
 
     asyncio.run(scenario())

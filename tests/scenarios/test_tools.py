@@ -117,7 +117,7 @@ def test_each_call_knows_its_own_run_id_call_id_and_key() -> None:
     @tool
     async def who(ctx: ToolContext) -> None:
         seen.append((ctx.run.run_id, ctx.tool_name, ctx.call_id, ctx.idempotency_key))
-        assert not ctx.cancelled
+        assert not ctx.is_cancelled
 
     calls = ToolCalls([("who", {}, "a"), ("who", {}, "b")])
     play([calls, calls, "ok"], tools=[who], options={"run_id_hint": "r"}, model=_any_ids(calls))

@@ -51,7 +51,7 @@ from awaken.plugins import (
     Suspend,
     ToolGateContext,
 )
-from awaken.runtime.journal.bookmark import Bookmark, stored_bookmark
+from awaken.runtime.journal.bookmark import Bookmark, encode_bookmark
 from awaken.runtime.resolution.registry import RegistrySnapshot
 from awaken.stores import (
     Checkout,
@@ -137,7 +137,7 @@ def test_what_belonged_to_a_tenant_is_found_and_resumed_under_the_tenants_own_id
     async def scenario() -> None:
         runtime = AgentRuntime([app.agent], store=f"sqlite:///{store_file}", mailbox=CONFIG)
         async with runtime:
-            ann, bob = runtime._desk.view("ann"), runtime._desk.view("bob")
+            ann, bob = runtime._services.view("ann"), runtime._services.view("bob")
             queued = await ann.wait("run-queued", PATIENCE_MS)
             assert (queued.thread_id, queued.text) == ("queued", "You said: hello")
             left = await ann.wait("run-open", PATIENCE_MS)
@@ -169,7 +169,7 @@ def test_branches_of_a_tenants_threads_are_found_under_their_new_ids(store_file:
         runtime = AgentRuntime([], store=f"sqlite:///{store_file}", has_worker=False)
         async with runtime:
             branch = await runtime.fork("finished")
-            await runtime.view("local").go_on_with("finished", branch.id)
+            await runtime.view("local").set_newest_branch("finished", branch.id)
             return branch.id
 
     branch_id = asyncio.run(branched())
@@ -180,7 +180,7 @@ def test_branches_of_a_tenants_threads_are_found_under_their_new_ids(store_file:
     async def scenario() -> None:
         runtime = AgentRuntime([], store=f"sqlite:///{store_file}", has_worker=False)
         async with runtime:
-            branch = await runtime._desk.view("ann").branch("finished")
+            branch = await runtime._services.view("ann").branch("finished")
             assert branch.id == branch_id
             assert branch.forked_from is not None
             assert branch.forked_from.thread_id == "finished"
@@ -693,7 +693,7 @@ def test_an_action_that_nobody_handles_any_more_is_named() -> None:
 
 
 def test_a_place_in_the_run_that_this_version_cannot_read_is_named() -> None:
-    known = stored_bookmark(Bookmark(step=1))
+    known = encode_bookmark(Bookmark(step=1))
     newer = msgspec.structs.replace(known, version=known.version + 1)
     assert in_the_middle(payer(), bookmark=known) == []
     (problem,) = in_the_middle(payer(), bookmark=newer)

@@ -37,7 +37,7 @@ from awaken import (
 )
 from awaken.contracts.lifecycle import status_after
 from awaken.contracts.messages.deltas import Event
-from awaken.contracts.tenancy import namespace_of, stored_id
+from awaken.contracts.tenancy import add_namespace, namespace_of
 from awaken.events import LIVE_EVENTS, InferenceComplete, Termination, ToolCallResumed
 from awaken.messages import Role
 from awaken.models import InferenceRequest
@@ -246,7 +246,7 @@ class World:
                     await react(self.runtime, event)
         except (AwakenError, OSError) as raised:
             error = raised
-        stored = stored_id(namespace_of(options.get("tenant_id")), options["thread_id"])
+        stored = add_namespace(namespace_of(options.get("tenant_id")), options["thread_id"])
         return await self.judged(events, error, stored)
 
     async def judged(

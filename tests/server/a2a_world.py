@@ -14,7 +14,7 @@ from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageRequest
 from google.protobuf.json_format import MessageToDict
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
-from awaken.bootstrap.serving import premises_of
+from awaken.bootstrap.serving import build_server_context
 from awaken.outbound.guard import Outbound
 from awaken.protocols.a2a.configs import PushPolicy
 from awaken.protocols.a2a.routes import a2a_protocol
@@ -64,9 +64,9 @@ def a2a_app(
     """A server that speaks A2A only, and may call this machine."""
     told = config or ServerConfig(private_hosts=("127.0.0.1",))
     outbound = Outbound(told.private_hosts, told.outbound_ports)
-    desk = runtime._desk
-    protocol = a2a_protocol(outbound, push, asks_tokens=told.asks_who_calls)
-    return ServerApp(premises_of(desk, told), (protocol,), runtime._ensure_open)
+    desk = runtime._services
+    protocol = a2a_protocol(outbound, push, asks_tokens=told.requires_authentication)
+    return ServerApp(build_server_context(desk, told), (protocol,), runtime._ensure_open)
 
 
 class Caller:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from awaken import Access, Agent, AgentRuntime, AwakenError, RunRequest, tool
-from awaken.bootstrap.decisions import decision_on
+from awaken.bootstrap.decisions import build_decision
 from awaken.extensions.permission import PermissionPlugin
 from awaken.protocols.acp.sessions import Sessions
 from awaken.server import RateLimit, ServerApp, ServerConfig, ServerLimits
 from awaken.testing import ScriptedModel, ToolCalls
 from awaken.tools import Ticket
-from awaken.transport.problems import problem_of
+from awaken.transport.problems import to_http_error
 from awaken.transport.routes import SCOPES
 
 from .in_process import ask, bearer, config, token
@@ -203,7 +203,7 @@ async def acp(world: World, ticket: Ticket, payload: Any, _: Sequence[Ticket]) -
     try:
         await sessions._go_on(ticket.thread_id, ticket.run_id, asyncio.Future())
     except AwakenError as error:
-        return problem_of(error).status
+        return to_http_error(error).status
     return 200
 
 
@@ -213,11 +213,11 @@ def _python(name: str) -> Way:
             if name == "decide":
                 await world.runtime.decide(ticket.ticket_id, result=payload)
             else:
-                given = decision_on(ticket.call_id, "resume", {"result": payload}, 0)
+                given = build_decision(ticket.call_id, "resume", {"result": payload}, 0)
                 named = ((ticket.call_id, given),)
                 await world.runtime.start(RunRequest(thread_id=ticket.thread_id, decisions=named))
         except AwakenError as error:
-            return problem_of(error).status
+            return to_http_error(error).status
         return 202
 
     return way

@@ -26,7 +26,7 @@ from awaken.backends.a2a import backend, channel, sending
 from awaken.backends.a2a.outgoing import turn_messages
 from awaken.backends.acp.prompts import PromptAbilities, prompt_of
 from awaken.contracts.clock import SystemClock
-from awaken.contracts.identity import derived_id
+from awaken.contracts.identity import derive_id
 from awaken.contracts.messages.message import as_blocks
 from awaken.errors import (
     AgentNotFound,
@@ -60,7 +60,7 @@ from .a2a_world import ask, held
 from .serving import serving
 
 BINDINGS = ((), ("HTTP+JSON",), ("JSONRPC",))
-MESSAGE_ID = derived_id("run-1", "a2a", "m-hi")
+MESSAGE_ID = derive_id("run-1", "a2a", "m-hi")
 SEND, LIST, GET = "POST /message:send", "GET /tasks", "GET /tasks/t-1"
 SUBSCRIBE, CANCEL = "GET /tasks/t-1:subscribe", "POST /tasks/t-1:cancel"
 FAST = {"options": {"poll_interval_ms": 10}}
@@ -226,7 +226,7 @@ def test_a_cancelled_turn_cancels_the_run_at_our_server() -> None:
             with pytest.raises(asyncio.CancelledError):
                 await running
             await told.abort()
-            (record,) = (await runtime._desk.store.list_runs(RunQuery())).items
+            (record,) = (await runtime._services.store.list_runs(RunQuery())).items
             assert record.status is RunStatus.DONE
             assert record.termination.__class__.__name__ == "Cancelled"
 
@@ -249,7 +249,7 @@ def test_a_turn_whose_time_is_over_cancels_the_remote_run_and_keeps_what_there_w
             assert result.status is BackendRunStatus.TIMEOUT
             assert isinstance(result.termination, Stopped)
             assert result.termination.reason.code == "timeout"
-            records = (await runtime._desk.store.list_runs(RunQuery())).items
+            records = (await runtime._services.store.list_runs(RunQuery())).items
             assert [type(it.termination) for it in records] == [Cancelled] * len(records)
             return len(records) == 1
 
@@ -268,7 +268,7 @@ def test_after_a_crash_the_task_is_attached_to_and_nothing_is_sent_again() -> No
             again = told.start(is_recovered=True)
             gate.set()
             assert (await again).text == "once"
-            assert (await runtime._desk.store.list_runs(RunQuery())).total == 1
+            assert (await runtime._services.store.list_runs(RunQuery())).total == 1
 
     asyncio.run(scenario())
 
@@ -290,7 +290,7 @@ def test_after_a_crash_before_the_checkpoint_the_task_is_found_by_its_context() 
             again = told.start(is_recovered=True)
             gate.set()
             assert (await again).text == "once"
-            assert (await runtime._desk.store.list_runs(RunQuery())).total == 2
+            assert (await runtime._services.store.list_runs(RunQuery())).total == 2
 
     asyncio.run(scenario())
 

@@ -98,7 +98,7 @@ async def over(caller: Caller, runtime: AgentRuntime, task_id: str, config_id: s
     """The stored config once nothing more is delivered to it."""
     async with asyncio.timeout(15):
         while True:
-            profile = runtime._desk.profile
+            profile = runtime._services.profile
             found = await find_config(profile, task_id, config_id)
             assert found is not None
             if found.is_over and not await profile.list_entries(PENDING):
@@ -302,7 +302,7 @@ def test_deliveries_survive_a_restart_and_a_process_that_died(tmp_path: Any) -> 
 
 
 async def _held_by_the_dead(runtime: AgentRuntime, task_id: str) -> None:
-    desk = runtime._desk
+    desk = runtime._services
     target = await find_config(desk.profile, task_id, "c")
     assert target is not None
     now = desk.clock.now_ms()
@@ -345,7 +345,7 @@ def test_only_one_process_has_a_target_and_a_deleted_one_stays_deleted() -> None
             task = await caller.send("hi", configuration={"returnImmediately": True})
             path = f"/tasks/{task['id']}/pushNotificationConfigs"
             await caller.rest("POST", path, {"url": hook.url, "id": "c"})
-            desk = runtime._desk
+            desk = runtime._services
             one, two = (Deliverer(desk, Outbound(), PushPolicy(), session) for _ in range(2))
             target = await find_config(desk.profile, task["id"], "c")
             assert target is not None
@@ -373,7 +373,7 @@ def test_a_target_that_failed_is_left_alone_until_it_is_due() -> None:
         ):
             task = await caller.send("hi", configuration=pushing(hook.url, id="c"))
             await hook.until(lambda: hook.tries == 1)
-            desk = runtime._desk
+            desk = runtime._services
             async with asyncio.timeout(15):
                 while True:
                     target = await find_config(desk.profile, task["id"], "c")

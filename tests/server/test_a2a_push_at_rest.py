@@ -66,7 +66,7 @@ class Heard(Outbound):
 
 async def waiting_tasks(runtime: AgentRuntime, count: int) -> list[Writer]:
     """Tasks that wait for somebody, each with a target that was told everything."""
-    writers, profile = [], runtime._desk.profile
+    writers, profile = [], runtime._services.profile
     for number in range(count):
         writer = Writer(runtime.store, f"t-{number}")
         ids = {"run_id": f"r-{number}", "thread_id": f"t-{number}"}
@@ -90,14 +90,14 @@ def test_thousands_of_targets_that_rest_are_looked_at_once_a_minute(
         store = Counted()
         agent = Agent("a", model=ScriptedModel([]))
         runtime = AgentRuntime([agent], store=store, clock=LoopClock(), has_worker=False)
-        profile, found = runtime._desk.profile, Counter[str]()
+        profile, found = runtime._services.profile, Counter[str]()
         for name in ("list_entries", "find_entry", "change_entry"):
             counted(profile, name, found, monkeypatch)
         writers = await waiting_tasks(runtime, COUNT)
         heard = Heard()
         session = cast(ClientSession, None)
-        deliverer = Deliverer(runtime._desk, heard, PushPolicy(), session)
-        await runtime._desk.following._bus.open()
+        deliverer = Deliverer(runtime._services, heard, PushPolicy(), session)
+        await runtime._services.streams._bus.open()
         task = asyncio.create_task(deliverer.run())
         await asyncio.sleep(3 * REST_MS / 1000)  # Virtual time: until all have come to rest.
         store.asked.clear()
@@ -113,7 +113,7 @@ def test_thousands_of_targets_that_rest_are_looked_at_once_a_minute(
         again = run("r-7", RunStatus.WAITING, thread_id="t-7", started_at=1)
         asked = RunFinish(run_id="r-7", thread_id="t-7", termination=Suspended())
         await writers[7].commit(run=again, events=(asked,))
-        await runtime._desk.view(None).tell_changed("t-7")
+        await runtime._services.view(None).notify_changed("t-7")
         await asyncio.sleep(0.001)
         assert (found["find_entry"], store.asked["load_thread"]) == (1, 2)
         assert len(heard.bodies) == 1
@@ -121,7 +121,7 @@ def test_thousands_of_targets_that_rest_are_looked_at_once_a_minute(
         with suppress(asyncio.CancelledError):
             await task
         assert not runtime._engine.active.watchers
-        await runtime._desk.following._bus.close()
+        await runtime._services.streams._bus.close()
 
     simulated(scenario)
 
@@ -144,7 +144,7 @@ def test_a_tenant_has_a_bounded_number_of_targets(monkeypatch: pytest.MonkeyPatc
         runtime = AgentRuntime([Agent("a", model=ScriptedModel(["x"], cycle=True))])
         async with world(runtime) as caller:
             configuration = {"taskPushNotificationConfig": {"url": "http://127.0.0.1:1/x"}}
-            (ann, bob) = (runtime._desk.view(name) for name in ("ann", "bob"))
+            (ann, bob) = (runtime._services.view(name) for name in ("ann", "bob"))
             for number in range(3):
                 config = PushConfig(url="http://127.0.0.1:1/x")
                 await save_config(ann, f"r-{number}", config, 0)
@@ -152,7 +152,7 @@ def test_a_tenant_has_a_bounded_number_of_targets(monkeypatch: pytest.MonkeyPatc
                 await save_config(ann, "r-9", PushConfig(url="http://127.0.0.1:1/x"), 0)
             # The same config again takes no room, and another tenant has room of its own.
             await save_config(bob, "r-1", PushConfig(url="http://127.0.0.1:1/x"), 0)
-            assert len(await runtime._desk.profile.list_entries(pointers("@ann:")[1])) <= 3
+            assert len(await runtime._services.profile.list_entries(pointers("@ann:")[1])) <= 3
             monkeypatch.setattr(configs, "TENANT_CONFIGS_MAX", 0)
             message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}]}
             body = {"message": message, "configuration": configuration}
@@ -169,12 +169,12 @@ def test_a_task_of_a_tenant_is_told_of_under_the_ids_that_the_tenant_knows() -> 
         runtime = agents(a=["x"])
         heard = Heard()
         async with runtime:
-            ann = runtime._desk.view("ann")
+            ann = runtime._services.view("ann")
             ran = await runtime.run("a", "hi", thread_id="c", run_id_hint="r", tenant_id="ann")
             await save_config(ann, "r", PushConfig(url="http://127.0.0.1/x"), 0)
             session = cast(ClientSession, None)
-            deliverer = Deliverer(runtime._desk, heard, PushPolicy(), session)
-            config_id = (await runtime._desk.profile.list_entries(PENDING))[0].key.split("/")[1]
+            deliverer = Deliverer(runtime._services, heard, PushPolicy(), session)
+            config_id = (await runtime._services.profile.list_entries(PENDING))[0].key.split("/")[1]
             assert await deliverer._deliver(ran.run_id, config_id) is None
         told = b"".join(heard.bodies)
         assert b'"taskId":"r"' in told

@@ -154,7 +154,7 @@ def test_a_permission_is_a_ticket(tmp_path: Path) -> None:
         assert (result.status, result.text) == (BackendRunStatus.COMPLETED, "o-allow_once")
         ((call, ticket),) = decider.asked
         assert (call.name, call.arguments) == ("acp_permission_delete", {"path": "/x"})
-        assert (ticket.pending.id, ticket.suspension.id, ticket.asked) == (
+        assert (ticket.pending.id, ticket.suspension.id, ticket.question_kind) == (
             call.id,
             "",
             "permission",

@@ -82,7 +82,7 @@ def kinds(*events: AgentEvent) -> list[str]:
 
 def suspended(call_id: str, **ticket: Any) -> ToolCallDone:
     told = {"pending": PendingToolCall(id=call_id, name="ask")} | ticket
-    result = ToolResult.suspended("ask", SuspendTicket(**told))
+    result = ToolResult.from_ticket("ask", SuspendTicket(**told))
     return ToolCallDone(id=call_id, result=result, outcome=ToolCallOutcome.SUSPENDED)
 
 

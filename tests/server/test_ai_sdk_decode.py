@@ -20,9 +20,9 @@ from awaken.messages import (
 from awaken.protocols.ai_sdk.decode import (
     context_messages,
     decisions_of,
+    find_unseen,
     input_messages,
     tool_descriptors,
-    unseen,
 )
 from awaken.protocols.ai_sdk.wire import ChatRequest, UiMessage
 from awaken.tools import ResumeMode, Suspension, Ticket
@@ -87,7 +87,7 @@ def test_what_is_new_is_told_by_the_newest_messages(
 ) -> None:
     roles = {"u": "user", "a": "assistant"}
     given = [ui(roles[id_[0]], {"type": "text", "text": id_}, id=id_) for id_ in said.split()]
-    found = unseen(given, set(stored.split()), is_all=is_all)
+    found = find_unseen(given, set(stored.split()), is_all=is_all)
     assert " ".join(input_messages(found)) == new
 
 

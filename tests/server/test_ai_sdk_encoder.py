@@ -55,7 +55,7 @@ def done(result: ToolResult, **fields: Any) -> ev.ToolCallDone:
 
 def asking(mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL, **fields: Any) -> ev.ToolCallDone:
     ticket = SuspendTicket(suspension=Suspension(message="sure?"), resume_mode=mode)
-    return done(ToolResult.suspended("add", ticket), **fields)
+    return done(ToolResult.from_ticket("add", ticket), **fields)
 
 
 def called(version: int = 6) -> AiSdkEncoder:

@@ -452,7 +452,7 @@ def test_readers_that_come_and_go_leave_nothing_behind() -> None:
         async with serving(runtime) as url, aiohttp.ClientSession() as session:
             await begun(session, url, "native", gate.entered)
             path = ATTACHMENTS["native"](await the_run(runtime))
-            following, engine = runtime._desk.following, runtime._engine
+            following, engine = runtime._services.streams, runtime._engine
             before = len(asyncio.all_tasks())
             for _ in range(300):
                 async with session.get(url + path) as reply:

@@ -204,7 +204,7 @@ def test_a_decision_on_other_arguments_is_refused() -> None:
             body = {"action": "resume", "ticketId": ticket.ticket_id}
             assert await world.post(path, {**body, "argumentsHash": "other"}) == 409
             assert await world.post(path, {**body, "toolCallId": "y"}) == 400
-            assert await world.post(path, {**body, "argumentsHash": ticket.decided_hash}) == 202
+            assert await world.post(path, {**body, "argumentsHash": ticket.call_hash}) == 202
             await world.runtime.wait(ticket.run_id, timeout_ms=10_000)
             assert world.ran == ["x"]
 

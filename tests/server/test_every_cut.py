@@ -250,7 +250,7 @@ def test_a_stream_cut_anywhere_goes_on_over_any_wire(name: str) -> None:
     async def scenario() -> int:
         checked, gate = 0, asyncio.Event()
         async with AgentRuntime([agent_of(name, gate)]) as runtime:
-            view = runtime._desk.view(None)
+            view = runtime._services.view(None)
             live = await played(view, gate)
             assert gate.is_set() == (name == TASK)
             log: list[StreamItem] = await collected(await view.follow_run(RUN))
@@ -280,7 +280,7 @@ def test_who_attaches_while_a_run_waits_for_its_task_sees_it_go_on_over_any_wire
     async def scenario() -> None:
         gate = asyncio.Event()
         async with AgentRuntime([agent_of(TASK, gate)]) as runtime, asyncio.timeout(30):
-            view = runtime._desk.view(None)
+            view = runtime._services.view(None)
             request = RunRequest(
                 agent_id="a", thread_id=THREAD, run_id_hint=RUN, messages=(user("go"),)
             )

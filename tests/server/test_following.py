@@ -28,7 +28,7 @@ from awaken import (
     tool,
     user,
 )
-from awaken.contracts.events import plain
+from awaken.contracts.events import unwrap_event
 from awaken.errors import CursorInvalid, ReaderDropped
 from awaken.events import LoggedEvent
 from awaken.runtime.journal import streams
@@ -55,7 +55,7 @@ def model() -> ScriptedModel:
 
 
 def view_of(runtime: AgentRuntime) -> TenantView:
-    return runtime._desk.view(None)
+    return runtime._services.view(None)
 
 
 def request(**fields: Any) -> RunRequest:
@@ -93,7 +93,9 @@ def test_a_reader_from_every_cursor_gets_the_rest_once() -> None:
                 stream = await view.follow_run(started.run_id, cursor)
                 rest = await collected(stream)
                 assert logged(rest) == list(range(cursor + 1, last + 1))
-                assert [*stream.before, *map(plain, rest)] == [plain(it) for it in whole]
+                assert [*stream.before, *map(unwrap_event, rest)] == [
+                    unwrap_event(it) for it in whole
+                ]
             with pytest.raises(CursorInvalid):
                 await view.follow_run(started.run_id, last + 1)
             with pytest.raises(CursorInvalid):
@@ -129,7 +131,7 @@ def test_a_late_reader_gets_the_log_the_unfinished_step_and_the_rest(
             gate.opened.set()
             items, own = await reading, await firsthand
             whole = await collected(await view.follow_run(started.run_id))
-            assert isinstance(plain(items[-1]), RunFinish)
+            assert isinstance(unwrap_event(items[-1]), RunFinish)
             # Every event that has a place came with it, or was shown before it had one.
             assert set(logged(items)) <= set(logged(whole))
             assert logged(items) == sorted(set(logged(items)))
@@ -140,7 +142,7 @@ def test_a_late_reader_gets_the_log_the_unfinished_step_and_the_rest(
 
 
 def _steps(items: list[StreamItem]) -> tuple[int, str]:
-    events = [plain(item) for item in items]
+    events = [unwrap_event(item) for item in items]
     text = "".join(getattr(it, "delta", "") for it in events)
     return sum(isinstance(it, StepEnd) for it in events), text
 
@@ -157,7 +159,7 @@ def test_a_suspended_run_ends_its_stream_and_a_decision_opens_the_next(tmp_path:
             await stack.enter_async_context(second)
             started = await view_of(first).start(request())
             before = await collected(started.stream)
-            end = plain(before[-1])
+            end = unwrap_event(before[-1])
             assert isinstance(end, RunFinish)
             assert isinstance(end.termination, Suspended)
             # Decided by a process that did not start it.
@@ -168,7 +170,7 @@ def test_a_suspended_run_ends_its_stream_and_a_decision_opens_the_next(tmp_path:
             stream = await view.decide_and_follow(target, {ticket.ticket_id: decision})
             after = await collected(stream)
             assert logged(after)[0] == logged(before)[-1] + 1
-            end = plain(after[-1])
+            end = unwrap_event(after[-1])
             assert isinstance(end, RunFinish)
             assert isinstance(end.termination, NaturalEnd)
             # The whole run again goes over both parts.
@@ -190,11 +192,11 @@ def test_a_start_that_interrupts_cancels_what_runs() -> None:
             old = await collected(first.stream)
             gate.opened.set()
             new = await collected(second.stream)
-            end = plain(old[-1])
+            end = unwrap_event(old[-1])
             assert isinstance(end, RunFinish)
             assert isinstance(end.termination, Cancelled)
             assert first.run_id != second.run_id
-            end = plain(new[-1])
+            end = unwrap_event(new[-1])
             assert isinstance(end, RunFinish)
             assert end.run_id == second.run_id
 
@@ -211,7 +213,7 @@ def test_a_thread_is_followed_over_several_runs() -> None:
             finished = 0
             async with asyncio.timeout(20), aclosing(stream.batches()) as batches:
                 async for batch in batches:
-                    finished += sum(isinstance(plain(it), RunFinish) for it in batch)
+                    finished += sum(isinstance(unwrap_event(it), RunFinish) for it in batch)
                     if finished == 1 and batch:
                         await view.send(request(), InputMode.QUEUE)
                     if finished == 2:
@@ -249,7 +251,7 @@ def test_every_stream_says_that_the_server_stops() -> None:
             streams.append(await view.follow_thread("t"))
             reading = [asyncio.create_task(collected(stream)) for stream in streams]
             await asyncio.sleep(0.01)
-            runtime._desk.following.close()
+            runtime._services.streams.close()
             for items in await asyncio.gather(*reading):
                 assert isinstance(items[-1], ErrorEvent)
                 assert items[-1].code == "server_stopping"
@@ -274,7 +276,7 @@ def test_a_reader_that_does_not_read_is_dropped_and_can_attach_again(
             with pytest.raises(ReaderDropped):
                 await collected(started.stream)
             items = await collected(await view.follow_run(started.run_id))
-            assert isinstance(plain(items[-1]), RunFinish)
+            assert isinstance(unwrap_event(items[-1]), RunFinish)
 
     run(scenario)
 
@@ -303,7 +305,7 @@ def test_a_run_that_another_process_goes_on_with_is_followed_to_its_end(tmp_path
             other = Agent("a", model=ScriptedModel(["All done."]), tools=[there.tool()])
             async with AgentRuntime([other], store=store, mailbox=config):
                 for items in await asyncio.gather(*reading):
-                    events = [plain(item) for item in items]
+                    events = [unwrap_event(item) for item in items]
                     assert not any(isinstance(event, ErrorEvent) for event in events)
                     assert isinstance(events[-1], RunFinish)
                     assert isinstance(events[-1].termination, NaturalEnd)
@@ -326,7 +328,7 @@ def test_the_stream_of_input_that_another_run_took_in_is_that_runs(tmp_path: Pat
             reading = asyncio.create_task(collected(await view.follow_run(receipt.run_id)))
             await asyncio.sleep(0.02)
             gate.opened.set()
-            end = plain((await reading)[-1])
+            end = unwrap_event((await reading)[-1])
             assert isinstance(end, RunFinish)
             assert end.run_id == started.run_id
 
@@ -355,7 +357,7 @@ def test_what_comes_at_once_does_not_drop_a_reader_that_waits(
             reading = asyncio.create_task(collected(started.stream))
             await asyncio.sleep(0.02)
             gate.opened.set()
-            assert isinstance(plain((await reading)[-1]), RunFinish)
+            assert isinstance(unwrap_event((await reading)[-1]), RunFinish)
 
     run(scenario)
 
@@ -379,7 +381,7 @@ def test_a_reader_that_leaves_while_it_catches_up_is_gone() -> None:
             await late.aclose()
             started.stream.close()
             assert feed.readers == ()
-            assert not runtime._desk.following.readers
+            assert not runtime._services.streams.readers
             assert not runtime._engine.active.watchers
             gate.opened.set()
 
@@ -398,7 +400,7 @@ def test_the_same_decision_again_shows_what_came_of_it() -> None:
             given = {ticket.ticket_id: ToolCallResume(decision_id="d", result="yes")}
             first = await collected(await view.decide_and_follow(target, given))
             again = await collected(await view.decide_and_follow(target, given))
-            assert plain(again[-1]) == plain(first[-1])
+            assert unwrap_event(again[-1]) == unwrap_event(first[-1])
             assert logged(again)[0] == 1
 
     run(scenario)
@@ -423,7 +425,7 @@ def test_a_queued_run_that_begins_while_one_attaches_is_seen_from_its_start(
                 return await load(thread_id)
 
             monkeypatch.setattr(runtime.store, "load_thread", begin_first)
-            stream = await runtime._desk.following.of_run(receipt.run_id)
+            stream = await runtime._services.streams.stream_run(receipt.run_id)
             gate.opened.set()
             items = await collected(stream)
             assert logged(items)[0] == 1

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from awaken import Access, Agent, AgentRuntime
-from awaken.bootstrap.serving import premises_of
+from awaken.bootstrap.serving import build_server_context
 from awaken.plugins import Record
 from awaken.server import RateLimit, ServerApp, ServerConfig, ServerLimits
 from awaken.testing import FakeClock, ScriptedModel
@@ -74,9 +74,9 @@ def served(config: ServerConfig, scenario: Scenario) -> None:
 
     async def run() -> None:
         clock, waiting = FakeClock(), Waiting()
-        desk = AgentRuntime(clock=clock)._desk
+        desk = AgentRuntime(clock=clock)._services
         protocols = [WireProtocol(name="test", routes=waiting.routes())]
-        app = ServerApp(premises_of(desk, config), protocols, opened)
+        app = ServerApp(build_server_context(desk, config), protocols, opened)
         await scenario(app, waiting, clock)
 
     asyncio.run(run())
@@ -97,7 +97,7 @@ def test_one_caller_cannot_take_what_others_need() -> None:
         waiting.go.set()
         assert [(await it.leave()).status for it in [*busy, other]] == [200] * 3
         assert (await ask(app, "GET", "/slow", headers=bearer("a"))).status == 200
-        assert app.premises.requests.in_use == 0
+        assert app.context.requests.in_use == 0
 
     served(config(*TWO, limits=ServerLimits(requests_per_caller=2)), scenario)
 
@@ -125,14 +125,14 @@ def test_a_stream_counts_until_its_last_byte_and_not_as_a_request() -> None:
         reading = [Request(app, "GET", "/stream") for _ in range(2)]
         for it in reading:
             assert (await it.begun()).status == 200
-        assert (app.premises.streams.in_use, app.premises.requests.in_use) == (2, 0)
+        assert (app.context.streams.in_use, app.context.requests.in_use) == (2, 0)
         assert (await ask(app, "GET", "/stream")).status == 503
         assert waiting.calls == 2
         assert (await ask(app, "GET", "/things/1")).status == 200
         waiting.go.set()
         for it in reading:
             assert (await it.leave()).body == b"firstlast"
-        assert app.premises.streams.in_use == 0
+        assert app.context.streams.in_use == 0
         assert (await ask(app, "GET", "/stream")).status == 200
 
     served(ServerConfig(limits=ServerLimits(streams=2, requests=1)), scenario)

@@ -76,7 +76,7 @@ def test_readers_that_never_read_are_dropped_and_others_read_on() -> None:
                 assert len("".join(texts)) == 2_400_000
                 assert frames[-1].data["event_type"] == "run_finish"
             # They are still connected, and nothing is kept for them.
-            await until(lambda: app.premises.streams.in_use == 0)
+            await until(lambda: app.context.streams.in_use == 0)
             await until(lambda: len(server.server_state.connections) <= 2)
             watching.cancel()
             for client in idle:
@@ -109,9 +109,9 @@ def test_a_reader_that_stalls_is_dropped_after_a_while(monkeypatch: pytest.Monke
         app = served([answer])
         async with guarded(app) as (port, server):
             with closing(await sent(port, start_request())):
-                await until(lambda: app.premises.streams.in_use == 1)
+                await until(lambda: app.context.streams.in_use == 1)
                 is_seen.set()
-                await until(lambda: app.premises.streams.in_use == 0)
+                await until(lambda: app.context.streams.in_use == 0)
                 await until(lambda: not server.server_state.connections)
 
     asyncio.run(scenario())

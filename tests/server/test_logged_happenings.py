@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from awaken import Agent, AgentRuntime, Failed, NaturalEnd, ProviderSpec
-from awaken.bootstrap.providers import missing_keys
+from awaken.bootstrap.providers import list_missing_keys
 from awaken.cli.logs import ACCESS, RUNS, log_requests, with_logs
 from awaken.runtime.journal.run_log import log_end, log_recovery, log_takeover
 from awaken.server import RateLimit, ServerLimits
@@ -143,13 +143,13 @@ def test_a_missing_key_is_named_with_its_provider_and_variable(
         Agent("d", model=ScriptedModel(["x"])),
     ]
     runtime = AgentRuntime(agents, providers={"mine": own})
-    first, second = missing_keys(runtime.registry.snapshot())
+    first, second = list_missing_keys(runtime.registry.snapshot())
     assert "Agent 'a' cannot ask its model" in first
     assert "provider 'openai' has no key: set OPENAI_API_KEY" in first
     assert "MINE_API_KEY" in second
     monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
     monkeypatch.setenv("MINE_API_KEY", "sk-y")
-    assert missing_keys(runtime.registry.snapshot()) == []
+    assert list_missing_keys(runtime.registry.snapshot()) == []
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_nobody_takes_the_sessions_of_everybody(monkeypatch: pytest.MonkeyPatch)
 def test_a_link_remembers_only_so_many_calls_that_were_cut_off() -> None:
     link = Link()
     for number in range(5000):
-        latest = link.opened(str(number))
+        latest = link.open_call(str(number))
     assert len(link.calls) == 1000
     assert link.calls["4999"] is latest
 

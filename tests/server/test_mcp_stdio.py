@@ -15,7 +15,7 @@ from mcp_types import ElicitResult
 from typer.testing import CliRunner
 
 from awaken import Cancelled, RunStatus
-from awaken.bootstrap.stores import opened_store
+from awaken.bootstrap.stores import resolve_store
 from awaken.cli.main import app
 from awaken.stores import RunQuery
 
@@ -130,7 +130,7 @@ def test_a_cancelled_call_cancels_its_run_over_a_pipe(tmp_path: Path, era: str) 
             while not (tmp_path / "held").exists():
                 await asyncio.sleep(0.02)
             call.cancel()
-            store = opened_store(f"sqlite:///{tmp_path}/a.db")
+            store = resolve_store(f"sqlite:///{tmp_path}/a.db")
             await store.open()
             done = RunQuery(status=RunStatus.DONE)
             while not (ended := (await store.list_runs(done)).items):

@@ -191,7 +191,7 @@ def test_a_client_that_only_goes_away_cancels_nothing(era: str) -> None:
                 if era == LEGACY:
                     assert await client.bare("DELETE") == 200
                 # Only when nobody watches any more is it known that the call was cut off.
-                while runtime._desk.following.readers:
+                while runtime._services.streams.readers:
                     await asyncio.sleep(0.01)
             (run,) = (await runtime.store.list_runs(RunQuery())).items
             held.may_answer.set()

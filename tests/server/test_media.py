@@ -18,16 +18,18 @@ PIXEL = Base64Source(media_type="image/png", data="aGk=")
 
 def test_the_kind_is_the_one_named_else_the_media_type_else_the_name_tells() -> None:
     web = UrlSource(url="https://a.example/x.png")
-    assert media.linked(web.url) == Image(source=web)
-    assert media.linked(web.url, "audio/wav") == Audio(source=web)
-    assert media.linked(web.url, kind="document", title="t") == Document(source=web, title="t")
-    assert media.inline("aGk=", title="x.png") == Image(source=PIXEL)
-    assert media.inline("aGk").source.media_type == "application/octet-stream"
+    assert media.content_from_url(web.url) == Image(source=web)
+    assert media.content_from_url(web.url, "audio/wav") == Audio(source=web)
+    assert media.content_from_url(web.url, kind="document", title="t") == Document(
+        source=web, title="t"
+    )
+    assert media.content_from_base64("aGk=", title="x.png") == Image(source=PIXEL)
+    assert media.content_from_base64("aGk").source.media_type == "application/octet-stream"
 
 
 def test_a_data_uri_knows_its_own_media_type_best() -> None:
-    assert media.linked("data:image/png;base64,aGk%3D", "text/csv") == Image(source=PIXEL)
-    assert media.linked("data:,hi", "image/png") == Image(source=PIXEL)
+    assert media.content_from_url("data:image/png;base64,aGk%3D", "text/csv") == Image(source=PIXEL)
+    assert media.content_from_url("data:,hi", "image/png") == Image(source=PIXEL)
 
 
 ESCAPES = (
@@ -50,7 +52,7 @@ ESCAPES = (
 
 @given(st.lists(st.sampled_from(ESCAPES)).map("".join))
 def test_escapes_are_read_as_the_standard_library_reads_them(text: str) -> None:
-    found = media.linked(f"data:text/x,{text}").source
+    found = media.content_from_url(f"data:text/x,{text}").source
     assert isinstance(found, Base64Source)
     assert base64.b64decode(found.data) == unquote_to_bytes(text)
 
@@ -58,32 +60,36 @@ def test_escapes_are_read_as_the_standard_library_reads_them(text: str) -> None:
 @pytest.mark.parametrize("url", ["data:a" + ";b" * 1000 + ",x", "data:,%" + "%zz" * 2000])
 def test_a_data_uri_that_takes_long_to_read_is_refused(url: str) -> None:
     with pytest.raises(HttpError) as caught:
-        media.linked(url)
+        media.content_from_url(url)
     assert (caught.value.status, caught.value.code) == (400, "invalid_file")
 
 
 def test_both_alphabets_are_stored_as_one() -> None:
-    assert media.inline("_-8").source.data == media.inline("/+8=").source.data == "/+8="
+    assert (
+        media.content_from_base64("_-8").source.data
+        == media.content_from_base64("/+8=").source.data
+        == "/+8="
+    )
 
 
 def test_what_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(media, "FILE_BYTES_MAX", 3)
-    media.inline("AAAA")
+    media.content_from_base64("AAAA")
     with pytest.raises(HttpError, match="3 bytes"):
-        media.inline("AAAAAA==")
+        media.content_from_base64("AAAAAA==")
 
 
 @pytest.mark.parametrize(
     ("make", "given"),
     [
-        (media.inline, "*"),
-        (media.inline, "é"),
-        (media.inline, "a b="),
-        (media.linked, "aGk="),
-        (media.linked, "//a.example/x"),
-        (media.linked, "data:image/png;base64"),
-        (media.linked, "data:image/png;base64,é"),
-        (media.linked, "file:///etc/passwd"),
+        (media.content_from_base64, "*"),
+        (media.content_from_base64, "é"),
+        (media.content_from_base64, "a b="),
+        (media.content_from_url, "aGk="),
+        (media.content_from_url, "//a.example/x"),
+        (media.content_from_url, "data:image/png;base64"),
+        (media.content_from_url, "data:image/png;base64,é"),
+        (media.content_from_url, "file:///etc/passwd"),
     ],
 )
 def test_what_is_no_file_is_refused(make: Callable[..., Any], given: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from awaken import Access, AgentRuntime, InvalidInput
-from awaken.bootstrap.serving import premises_of
+from awaken.bootstrap.serving import build_server_context
 from awaken.server import ServerApp, ServerConfig, ServerLimits
 from awaken.testing import FakeClock
 from awaken.transport.asgi import Bytes, Reply, Scope
@@ -87,7 +87,7 @@ def served(scenario: Scenario, **limits: Any) -> None:
     async def run() -> None:
         handlers = Handlers()
         config = ServerConfig(limits=ServerLimits(**limits))
-        premises = premises_of(AgentRuntime(clock=FakeClock())._desk, config)
+        premises = build_server_context(AgentRuntime(clock=FakeClock())._services, config)
         handlers.budget = premises.memory
         protocols = [WireProtocol(name="test", routes=handlers.routes())]
         await scenario(ServerApp(premises, protocols, opened), handlers)
@@ -120,7 +120,7 @@ def test_whatever_happens_everything_is_given_back(path: str, status: int, body:
     async def scenario(app: ServerApp, handlers: Handlers) -> None:
         answer = await ask(app, "POST", path, body=body)
         assert answer.status in (status, 400, 422)
-        assert app.premises.memory.used == 0
+        assert app.context.memory.used == 0
 
     served(scenario)
 
@@ -181,7 +181,7 @@ def test_a_reply_that_is_not_read_counts_until_the_reader_is_gone() -> None:
 
         reader = asyncio.create_task(send(app, "/page", nothing, unread, "GET"))
         await stuck.wait()
-        assert app.premises.memory.used == 300 * KB
+        assert app.context.memory.used == 300 * KB
         reader.cancel()
         await asyncio.wait({reader})
 
@@ -211,7 +211,7 @@ def test_half_a_body_is_given_back(end: str) -> None:
         if end != "too long":
             await waits.wait()
         if end == "cancelled":
-            assert app.premises.memory.used >= 900 * KB
+            assert app.context.memory.used >= 900 * KB
             sending.cancel()
         await asyncio.wait({sending})
         assert (statuses[:1] == [413]) is (end == "too long")

@@ -430,7 +430,7 @@ def test_settings_and_media_reach_the_model() -> None:
         wanted = InferenceOverride(
             temperature=0.5, max_tokens=7, top_p=0.25, reasoning_effort=Effort.LOW
         )
-        assert asked.overrides.merged(wanted) == asked.overrides
+        assert asked.overrides.merge(wanted) == asked.overrides
         assert asked.messages[-1].content == (
             Text(text="look"),
             Image(source=Base64Source(media_type="image/gif", data="R0lG")),

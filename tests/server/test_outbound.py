@@ -208,7 +208,7 @@ class _Listening:
 
 
 def test_a_host_that_the_operator_named_may_be_private_and_no_other_one() -> None:
-    guard = Outbound().trusting("10.0.0.7")
+    guard = Outbound().with_trusted_host("10.0.0.7")
     assert guard.check("http://10.0.0.7:8080/a").port == 8080
     with pytest.raises(InvalidInput):
         guard.check("http://10.0.0.8:8080/a")

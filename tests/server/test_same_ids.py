@@ -165,7 +165,7 @@ def test_each_tenant_has_its_own_and_sees_nothing_else(
                 for path in READS:
                     answer = await client.ask("GET", path)
                     assert answer.status == 200, (path, answer)
-                threads = await runtime._desk.view(client.tenant).threads(ThreadQuery())
+                threads = await runtime._services.view(client.tenant).threads(ThreadQuery())
                 assert [it.id for it in threads.items] == ["chat"]
                 messages = (await client.ask("GET", "/v1/threads/chat/messages")).json["items"]
                 first = messages[0]["message"]["content"]
@@ -223,7 +223,7 @@ def test_decisions_cancels_keys_and_deletions_reach_the_tenants_own_only(tmp_pat
             for client in (ann, bob, odd, rest):
                 answer = await client.say("ag-ui")
                 assert answer.status == 200
-            view = [runtime._desk.view(name) for name in TENANTS[:4]]
+            view = [runtime._services.view(name) for name in TENANTS[:4]]
             assert {(await it.run("run-1")).status.value for it in view} == {"waiting"}
             (ticket,) = (await ann.ask("GET", "/v1/threads/chat/tickets")).json["items"]
             yes = {"ticketId": ticket["ticket_id"], "action": "resume"}
@@ -267,7 +267,7 @@ def test_nothing_tells_whether_another_tenant_has_something() -> None:
             for wire in WIRES:
                 assert (await bob.say(wire)).status in (200, 202)
                 assert (await bob.ask("DELETE", "/v1/threads/chat")).status == 204
-            assert (await runtime._desk.view("ann").thread("chat")).message_count == 2
+            assert (await runtime._services.view("ann").thread("chat")).message_count == 2
 
     asyncio.run(scenario())
 
@@ -401,7 +401,7 @@ def test_branches_results_and_repeats_are_each_tenants_own(
         async with runtime:
             app = server_of(runtime)
             clients = [Client(app, number) for number in range(len(TENANTS))]
-            views = [runtime._desk.view(name) for name in TENANTS]
+            views = [runtime._services.view(name) for name in TENANTS]
             pairs = zip(clients, views, strict=True)
             made = await asyncio.gather(*(FLOWS[flow](*pair) for pair in pairs))
             assert len(set(made)) == len(TENANTS)

@@ -13,7 +13,7 @@ from tests.extensions.telemetry_world import Telemetry
 from tests.sqlite_dump import dump_sqlite
 
 from awaken import Agent, AgentRuntime, ToolContext, ToolError, tool
-from awaken.redaction import describe_error, loggable_error
+from awaken.redaction import describe_error, make_loggable
 from awaken.testing import ScriptedModel, ToolCalls
 from awaken.tools import ToolDescriptor, ToolEffect
 
@@ -197,7 +197,7 @@ def test_the_type_and_the_place_of_an_error_are_still_told() -> None:
         _chained()
     told = describe_error(raised.value)
     assert told.startswith("RuntimeError: failed: cannot log in with [secrets")
-    shown = loggable_error(raised.value)
+    shown = make_loggable(raised.value)
     formatter = logging.Formatter()
     text = formatter.formatException((type(shown), shown, shown.__traceback__))
     assert "in _chained" in text

@@ -16,7 +16,7 @@ from tests.sqlite_dump import dump_sqlite
 from typer.testing import CliRunner
 
 from awaken import Access, Agent, AgentRuntime, InvalidInput, ProviderSpec, RedactedString
-from awaken.bootstrap.serving import premises_of
+from awaken.bootstrap.serving import build_server_context
 from awaken.cli.main import app as command_line
 from awaken.errors import StoreUnavailable, UnsafeExposure
 from awaken.server import JwtConfig, RateLimit, ServerApp, ServerConfig, ServerLimits, TokenSpec
@@ -117,8 +117,8 @@ async def used(sinks: Sinks, folder: Path) -> None:
             await served(sinks, app)
             for name, value in (("repr of the app", app), ("repr of the runtime", runtime)):
                 sinks.pour(name, f"{value!r} {vars(value)!r}")
-            sinks.pour("repr of what endpoints share", repr(app.premises))
-            sinks.pour("repr of the door", repr(vars(app.premises.authenticator)))
+            sinks.pour("repr of what endpoints share", repr(app.context))
+            sinks.pour("repr of the door", repr(vars(app.context.authenticator)))
     await failing(sinks)
 
 
@@ -191,10 +191,10 @@ async def failing(sinks: Sinks) -> None:
         pass
 
     config = ServerConfig()
-    desk = AgentRuntime()._desk
+    desk = AgentRuntime()._services
     routes = (route("/storing", storing), route("/breaking", breaking), route("/odd", odd))
     protocols = [WireProtocol(name="t", routes=routes)]
-    app = ServerApp(premises_of(desk, config), protocols, opened)
+    app = ServerApp(build_server_context(desk, config), protocols, opened)
     assert (await ask(app, "GET", "/odd", headers={"cookie": TOKEN})).status == 500
     # What is raised is logged for operators; only the bodies are looked at here.
     quiet = logging.getLogger("awaken.server.endpoint")

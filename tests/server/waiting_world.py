@@ -79,7 +79,7 @@ class World:
     async def until(self, status: RunStatus, steps: int = 0) -> RunRecord:
         """The run, once it has a status after more than so many steps."""
         query = RunQuery(thread_id="t", status=status)
-        with self.runtime._desk.following.watching("t") as changed:
+        with self.runtime._services.streams.watch_changes("t") as changed:
             async with asyncio.timeout(10):
                 while True:
                     changed.clear()

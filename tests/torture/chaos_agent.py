@@ -103,7 +103,7 @@ class Asking:
     async def execute(self, _arguments: Any, context: ToolContext) -> ToolOutput:
         if context.resume is None:
             ticket = SuspendTicket(suspension=Suspension(action="ask"), expires_at=self._deadline())
-            return ToolOutput(result=ToolResult.suspended("ask", ticket))
+            return ToolOutput(result=ToolResult.from_ticket("ask", ticket))
         told = msgspec.json.encode(context.resume.result).decode()
         self._note(context, f"told {told}")
         return ToolOutput(result=ToolResult.success("ask", context.resume.result))

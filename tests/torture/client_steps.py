@@ -90,7 +90,7 @@ async def decide(
     for call_id in call_ids:
         for ticket in await runtime.tickets(THREAD):
             if ticket.call_id == call_id:
-                is_permission = ticket.asked is Asks.PERMISSION
+                is_permission = ticket.question_kind is Asks.PERMISSION
                 said = "yes" if is_permission else f"yes to {call_id}"
                 await runtime.decide(ticket.ticket_id, result=said)
                 world.ack("decided", ticket.ticket_id)

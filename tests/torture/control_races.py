@@ -10,7 +10,7 @@ import itertools
 import time
 from pathlib import Path
 
-from awaken.stores.sqlite.writer import driven
+from awaken.stores.sqlite.writer import run_without_suspending
 
 from .control_driver import Client, InProcessNode
 from .control_model import Record, find_problems
@@ -74,7 +74,9 @@ def judge(folder: Path, record: Record) -> list[str]:
     file = StoreFile(folder / "store.db")
     try:
         ledger = Ledger(folder / "effects").read()
-        return file.integrity_problems() + driven(find_problems(file, record, ledger))
+        return file.integrity_problems() + run_without_suspending(
+            find_problems(file, record, ledger)
+        )
     finally:
         file.shut()
 

@@ -12,8 +12,8 @@ import msgspec
 
 from awaken.contracts.errors import StorageError
 from awaken.contracts.storage.queries import RunQuery, ThreadQuery
-from awaken.stores.sqlite.connection import connected, prepare
-from awaken.stores.sqlite.writer import driven
+from awaken.stores.sqlite.connection import connect, prepare
+from awaken.stores.sqlite.writer import run_without_suspending
 
 from .lanes import scratch
 from .playing import play
@@ -38,8 +38,8 @@ class Reading:
 
     def __init__(self, path: Path) -> None:
         file = _opened(path)
-        threads = driven(file.store.list_threads(ThreadQuery(limit=100))).items
-        runs = driven(file.store.list_runs(RunQuery(limit=100))).items
+        threads = run_without_suspending(file.store.list_threads(ThreadQuery(limit=100))).items
+        runs = run_without_suspending(file.store.list_runs(RunQuery(limit=100))).items
         self._threads = [thread.id for thread in threads]
         self._runs = [run.run_id for run in runs]
         self._tickets = [f"approval-ticket-{call}" for call in ("c1", "c2")]
@@ -67,16 +67,16 @@ class Reading:
         store = file.store
         seen: dict[str, object] = {}
         for name in self._threads:
-            view = driven(view_of(file, name))
+            view = run_without_suspending(view_of(file, name))
             seen[f"thread {name}"] = view and _seen(view)
-            found = driven(store.checkout(name))
+            found = run_without_suspending(store.checkout(name))
             seen[f"checkout {name}"] = found and (found.state, found.run_state, found.messages)
         for name in self._runs:
-            seen[f"run {name}"] = driven(store.load_run(name))
-            seen[f"journal {name}"] = driven(store.list_tool_records(name))
+            seen[f"run {name}"] = run_without_suspending(store.load_run(name))
+            seen[f"journal {name}"] = run_without_suspending(store.list_tool_records(name))
         for name in self._tickets:
-            seen[f"ticket {name}"] = driven(store.find_ticket(name))
-        seen["outbox"] = driven(store.list_outbox())
+            seen[f"ticket {name}"] = run_without_suspending(store.find_ticket(name))
+        seen["outbox"] = run_without_suspending(store.list_outbox())
         return seen
 
 
@@ -112,7 +112,7 @@ def damaged(changes: Iterable[bytes]) -> Iterator[Path]:
 def _opened(path: Path) -> StoreFile:
     """Open a file as a store does: as a writer that looks at the schema, then as a reader."""
     name = f"sqlite:///{path}"
-    writer = connected(path, name, is_writer=True)
+    writer = connect(path, name, is_writer=True)
     try:
         prepare(writer, name)
     finally:

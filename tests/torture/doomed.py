@@ -35,7 +35,7 @@ from awaken.contracts.errors import (
     StoreUnavailable,
 )
 from awaken.contracts.record import Record
-from awaken.contracts.storage.dispatch import LeaseNews, RunDispatch
+from awaken.contracts.storage.dispatch import LeaseReport, RunDispatch
 from awaken.contracts.storage.mailbox import LeaseKeeper
 from awaken.contracts.storage.store import Store
 
@@ -143,7 +143,7 @@ class DoomedKeeper:
     def __init__(self, keeper: LeaseKeeper) -> None:
         self._keeper = keeper
 
-    def extend(self, tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
+    def extend(self, tokens: Sequence[str], lease_ms: int) -> tuple[LeaseReport, ...]:
         """Extend them."""
         passing("extend before")
         news = self._keeper.extend(tokens, lease_ms)

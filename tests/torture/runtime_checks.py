@@ -17,7 +17,7 @@ from awaken.contracts.storage.store import OutboxEntry, ToolRecord, ToolRecordSt
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tool_results import ToolStatus
 from awaken.runtime.tools.recalled import OUTCOME_UNKNOWN
-from awaken.stores.sqlite.writer import driven
+from awaken.stores.sqlite.writer import run_without_suspending
 
 from .checker import check_after_quiescence, check_before_recovery
 from .client_steps import THREAD
@@ -98,8 +98,12 @@ class Witness:
         try:
             if "threads" not in file.tables():
                 return []
-            remains = driven(_remains(file, self._folder))
-            problems = driven(check_before_recovery(file, self.history)) if self.history else []
+            remains = run_without_suspending(_remains(file, self._folder))
+            problems = (
+                run_without_suspending(check_before_recovery(file, self.history))
+                if self.history
+                else []
+            )
         finally:
             file.shut()
         problems += self._effect_problems(remains) + _ack_problems(remains)
@@ -114,8 +118,8 @@ class Witness:
         """Check what is left when nothing is left to do."""
         file = StoreFile(self._folder / STORE)
         try:
-            remains = driven(_remains(file, self._folder))
-            problems = driven(check_after_quiescence(file, self.history))
+            remains = run_without_suspending(_remains(file, self._folder))
+            problems = run_without_suspending(check_after_quiescence(file, self.history))
         finally:
             file.shut()
         problems += self._effect_problems(remains) + _ack_problems(remains)

@@ -11,7 +11,7 @@ from awaken.contracts.lifecycle import Cancelled
 from awaken.contracts.messages.message import Role
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.state.profile import ProfileEntry
-from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, LeaseNews, Release
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, LeaseReport, Release
 from awaken.contracts.storage.store import ToolRecordStatus
 
 from . import building as make
@@ -302,7 +302,7 @@ async def _asked_to_cancel(client: Client, thread_id: str) -> None:
     await client.do("ask_cancel", Wish(thread_id=thread_id), work)
 
 
-def _extended(client: Client, token: str) -> tuple[LeaseNews, ...]:
+def _extended(client: Client, token: str) -> tuple[LeaseReport, ...]:
     keeper = client.store.lease_keeper()
     try:
         return keeper.extend([token], LONG_MS)

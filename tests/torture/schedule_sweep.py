@@ -103,7 +103,7 @@ def _lane(share: Sequence[tuple[str, int]]) -> Outcome:
         problems = _problems(loop, name, seed)
         schedules[name] += 1
         seconds[name] += time.perf_counter() - begin
-        interleavings.add(loop.interleaving)
+        interleavings.add(loop.schedule_hash)
         steps += loop.steps
         if problems:
             again = f"--scenarios {name} --seed {seed} --schedules 1 --lanes 1"

@@ -22,7 +22,7 @@ from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.messages.message import user
 from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.bus import Signal
-from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, LeaseNews, RunDispatch
+from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, LeaseReport, RunDispatch
 from awaken.contracts.storage.queries import DispatchQuery, RunQuery
 from awaken.contracts.storage.store import Commit, CommitReceipt
 from awaken.contracts.tools.context import ToolContext
@@ -121,7 +121,7 @@ class FreezingWire:
     def lease_keeper(self) -> "FreezingWire":
         return self
 
-    def extend(self, tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
+    def extend(self, tokens: Sequence[str], lease_ms: int) -> tuple[LeaseReport, ...]:
         if self._process.is_frozen:
             raise StoreUnavailable(store=self.name, problem="the process is frozen")
         return self._truth.lease_keeper().extend(tokens, lease_ms)

@@ -8,8 +8,8 @@ from awaken.contracts.storage.mailbox import LeaseKeeper
 from awaken.contracts.storage.store import CommitReceipt
 from awaken.stores.sql.session import Work
 from awaken.stores.sql.store import SqlStore
-from awaken.stores.sqlite.connection import SqliteSession, connected, named_error
-from awaken.stores.sqlite.writer import driven
+from awaken.stores.sqlite.connection import SqliteSession, connect, translate_error
+from awaken.stores.sqlite.writer import run_without_suspending
 
 from .checker import check_after_quiescence, check_before_recovery
 from .history import History
@@ -27,7 +27,7 @@ class StoreFile:
 
     def __init__(self, path: Path) -> None:
         self.name = f"sqlite:///{path}"
-        self._connection = connected(path, self.name, is_writer=False)
+        self._connection = connect(path, self.name, is_writer=False)
         self.store = SqlStore(self)
 
     async def open(self) -> None:
@@ -50,7 +50,7 @@ class StoreFile:
             finally:
                 self._connection.execute("COMMIT")
         except sqlite3.Error as error:
-            raise named_error(error, self.name) from error
+            raise translate_error(error, self.name) from error
 
     async def write(self, work: Work[T]) -> T:
         """Refuse: a checker changes nothing."""
@@ -65,7 +65,7 @@ class StoreFile:
         try:
             return self._rows(thread_id)
         except sqlite3.Error as error:
-            raise named_error(error, self.name) from error
+            raise translate_error(error, self.name) from error
 
     def _rows(self, thread_id: str) -> Rows:
         query = self._connection.execute
@@ -126,7 +126,7 @@ def problems_of(path: Path, history: History, *, is_deep: bool = True) -> list[s
         if "threads" not in file.tables():
             lost = ["acknowledged, and there is no table"] if history.counts["ok"] else []
             return problems + lost
-        return problems + driven(check_before_recovery(file, history))
+        return problems + run_without_suspending(check_before_recovery(file, history))
     finally:
         file.shut()
 
@@ -135,7 +135,7 @@ def leftovers_of(path: Path, history: History) -> list[str]:
     """Check a file in which nothing should be left to do."""
     file = StoreFile(path)
     try:
-        return driven(check_after_quiescence(file, history))
+        return run_without_suspending(check_after_quiescence(file, history))
     finally:
         file.shut()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from awaken.stores.sqlite.writer import driven
+from awaken.stores.sqlite.writer import run_without_suspending
 
 from .checker import check_after_quiescence, ledger_problems
 from .children import Child, Ended
@@ -76,7 +76,7 @@ def test_work_that_was_left_undone_is_found_after_quiescence(tmp_path: Path) -> 
     path = tmp_path / "store.db"
     ended: Ended = Child(lambda fd: play("approval", path, fd, last=4)).wait()
     file = StoreFile(path)
-    found = driven(check_after_quiescence(file, ended.history))
+    found = run_without_suspending(check_after_quiescence(file, ended.history))
     file.shut()
     assert any("still claimed" in it for it in found)
     assert any("dispatch approval-go is still claimed" in it for it in found)

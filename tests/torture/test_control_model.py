@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from awaken.stores.sqlite.writer import driven
+from awaken.stores.sqlite.writer import run_without_suspending
 
 from .control_driver import Client, InProcessNode
 from .control_model import Record, Told, find_problems
@@ -42,7 +42,7 @@ class Played:
     def problems(self) -> list[str]:
         file = StoreFile(self.folder / "store.db")
         try:
-            return driven(find_problems(file, self.record, self.ledger))
+            return run_without_suspending(find_problems(file, self.record, self.ledger))
         finally:
             file.shut()
 

@@ -89,7 +89,7 @@ class Serial:
         return self.values.get(key.name, key.default)
 
     def update(self, key: StateKey[Any, Any], value: Any) -> None:
-        self.values[key.name] = key.applied(self.get(key), value)
+        self.values[key.name] = key.apply_update(self.get(key), value)
 
     set = update
 
@@ -160,7 +160,7 @@ def test_any_schedule_gives_the_state_of_the_call_order_and_the_same_bytes() -> 
         for schedule in range(SCHEDULES):
             loop = SimulatedLoop(RandomOrder(seed * SCHEDULES + schedule))
             answers, final, data = run(loop, partial(outcome, program))
-            interleavings.add(loop.interleaving)
+            interleavings.add(loop.schedule_hash)
             stored.add(data)
             if len(stored) > 1 or not schedule:
                 refused += check_serial(program, answers, final)

@@ -9,7 +9,7 @@ from tests.sampling import choose_size, sampled
 
 from awaken.contracts.errors import VersionConflict
 from awaken.stores.sqlite import SqliteStore
-from awaken.stores.sqlite.writer import driven
+from awaken.stores.sqlite.writer import run_without_suspending
 
 from . import building as make
 from .checker import thread_problems
@@ -32,7 +32,7 @@ def test_32_writers_in_two_processes_append_1600_messages_each_in_its_own_order(
     assert [it.status for it in ended] == [0] * PROCESSES
 
     file = StoreFile(path)
-    view = driven(view_of(file, "thread"))
+    view = run_without_suspending(view_of(file, "thread"))
     file.shut()
     assert view is not None
     assert view.thread.message_count == view.thread.version == PROCESSES * WRITERS * MESSAGES

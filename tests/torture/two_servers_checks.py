@@ -15,7 +15,7 @@ from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.storage.dispatch import DispatchStatus
 from awaken.contracts.storage.queries import RunQuery, ThreadQuery
 from awaken.contracts.storage.store import Store
-from awaken.stores.sqlite.writer import driven
+from awaken.stores.sqlite.writer import run_without_suspending
 
 from .checker import thread_problems
 from .store_file import StoreFile
@@ -44,7 +44,7 @@ class Story(NamedTuple):
 
 def problems_of(folder: Path, errands: Sequence[Errand]) -> tuple[list[str], Counter[str]]:
     """Everything that is wrong, or not over, and how the runs ended."""
-    stories = driven(_stories(folder, errands))
+    stories = run_without_suspending(_stories(folder, errands))
     marks = _marks(folder / EFFECTS)
     problems = [*_left(folder / NEAR), *_left(folder / FAR)]
     ends: Counter[str] = Counter()

@@ -25,7 +25,7 @@ from awaken.contracts.storage.store import Store
 from awaken.contracts.tool_results import ToolStatus
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.receipts import SubmitReceipt
-from awaken.stores.sqlite.writer import driven
+from awaken.stores.sqlite.writer import run_without_suspending
 
 from .agents import LEDGER
 from .checker import thread_problems
@@ -227,9 +227,11 @@ def _kept(folder: Path, promises: Promises) -> tuple[Counter[str], list[str]]:
     """Whether every promise was kept; an empty history is a failure."""
     file = StoreFile(folder / "store.db")
     try:
-        problems = file.integrity_problems() + driven(_promise_problems(file, promises))
-        ended = Counter(driven(_ending(file, it)) for it in promises.receipts)
-        problems += _effect_problems(folder, driven(_finished(file, promises)))
+        problems = file.integrity_problems() + run_without_suspending(
+            _promise_problems(file, promises)
+        )
+        ended = Counter(run_without_suspending(_ending(file, it)) for it in promises.receipts)
+        problems += _effect_problems(folder, run_without_suspending(_finished(file, promises)))
     finally:
         file.shut()
     lost = ended["lost"] + ended["stuck"] + ended["dead without a reason"]

@@ -27,7 +27,7 @@ from awaken.contracts.tools.context import ProgressStatus, ToolContext
 from awaken.contracts.tools.sub_runs import Delegation
 
 from .functions import FunctionTool, ToolOptions
-from .results import json_form
+from .results import to_json_form
 
 DESCRIPTION_CHARACTERS = 100
 """How much of a delegate's instructions replaces a missing description."""
@@ -63,10 +63,10 @@ class AgentTool(FunctionTool[..., Awaitable[ToolResult]]):
             prompt: What the agent should do. It sees nothing else of this conversation.
             ctx: The call.
         """
-        return await delegated(Delegation(agent_id=self.agent_id, prompt=prompt), ctx)
+        return await ask_delegate(Delegation(agent_id=self.agent_id, prompt=prompt), ctx)
 
 
-async def delegated(delegation: Delegation, ctx: ToolContext) -> ToolResult:
+async def ask_delegate(delegation: Delegation, ctx: ToolContext) -> ToolResult:
     """Run another agent for a tool call; a decision on the call is passed on to it.
 
     The result is the delegate's answer, its question, or why it could not be run.
@@ -124,13 +124,13 @@ def _build_result(answer: BackendRunResult, prompt: str, ctx: ToolContext) -> To
         return ToolResult(tool_name=name, data=data, metadata=known, usage=answer.usage)
     if answer.status.is_waiting:
         # Its whole usage is counted once, when it has ended.
-        waiting = ToolResult.suspended(name, _build_ticket(answer, prompt, ctx))
+        waiting = ToolResult.from_ticket(name, _build_ticket(answer, prompt, ctx))
         return msgspec.structs.replace(waiting, data=data, metadata=known)
     return ToolResult(
         tool_name=name,
         status=ToolStatus.ERROR,
         data=data,
-        message=f"Agent '{answer.agent_id}' did not answer ({answer.shown_status}).",
+        message=f"Agent '{answer.agent_id}' did not answer ({answer.status_text}).",
         metadata={"code": f"delegate_{answer.status}", **known},
         usage=answer.usage,
     )
@@ -141,9 +141,9 @@ def _build_payload(answer: BackendRunResult) -> dict[str, Any]:
     output = msgspec.structs.replace(answer.output, text=None, raw=None)
     return {
         "agent_id": answer.agent_id,
-        "status": answer.shown_status,
+        "status": answer.status_text,
         "response": answer.text,
-        "output": json_form(output),
+        "output": to_json_form(output),
         "steps": answer.steps,
     }
 
@@ -159,7 +159,7 @@ def _build_ticket(answer: BackendRunResult, prompt: str, ctx: ToolContext) -> Su
             message=answer.message or reason.replace("_", " "),
             parameters={
                 "agent_id": answer.agent_id,
-                "backend_status": answer.shown_status,
+                "backend_status": answer.status_text,
                 "child_run_id": answer.run_id or None,
                 "tool_call_id": call_id,
                 **_list_questions(answer),
@@ -180,7 +180,7 @@ def asks_of_delegate(answer: BackendRunResult) -> Asks:
             # It waits for a message, so any answer is passed on.
             return Asks.ANSWER
         case (ticket,):
-            return ticket.asked
+            return ticket.question_kind
         case _:
             return Asks.EITHER
 

@@ -39,9 +39,9 @@ class FrontEndTool:
         """Return the decision's result, or suspend the call until there is one."""
         tool_id = self.descriptor.id
         if context.resume is not None:
-            return ToolOutput(result=ToolResult.decided(tool_id, context.resume))
+            return ToolOutput(result=ToolResult.from_decision(tool_id, context.resume))
         return ToolOutput(
-            result=ToolResult.suspended(tool_id, self._build_ticket(arguments, context))
+            result=ToolResult.from_ticket(tool_id, self._build_ticket(arguments, context))
         )
 
     def _build_ticket(self, arguments: Any, context: ToolContext) -> SuspendTicket:

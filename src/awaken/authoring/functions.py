@@ -26,12 +26,12 @@ from awaken.contracts.tools.tool import (
 )
 
 from .decoding import arguments_decoder
-from .refusals import refusal
+from .refusals import describe_refusal
 from .results import as_output
 from .signatures import (
     Parameters,
     Source,
-    accepted_names,
+    match_companion,
     parameters_schema,
     read_parameters,
     source_of,
@@ -182,7 +182,7 @@ class FunctionTool(Generic[P, R]):
             if self._check is not None:
                 self._check(keywords)
         except (msgspec.ValidationError, ValueError, RecursionError) as error:
-            raise InvalidArguments(refusal(error)) from error
+            raise InvalidArguments(describe_refusal(error)) from error
         return keywords
 
     async def execute(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput:
@@ -205,7 +205,7 @@ class ReconcilingTool(FunctionTool[P, R]):
         if self.descriptor.effect is not ToolEffect.ONCE:
             source_of(function).refuse("reconcile is for tools with effect 'once'")
         companion = source_of(reconcile)
-        self._names, context_name = accepted_names(companion, self._parameters)
+        self._names, context_name = match_companion(companion, self._parameters)
         self._reconcile = BoundCall(companion, context_name)
 
     async def reconcile(self, arguments: dict[str, Any], context: ToolContext) -> ToolOutput | None:
@@ -221,7 +221,7 @@ def _build_checker(
     check = options.get("check")
     if check is None:
         return None
-    names, context_name = accepted_names(source_of(check), parameters)
+    names, context_name = match_companion(source_of(check), parameters)
     if context_name is not None:
         source_of(check).refuse("a check runs before there is a context")
     return lambda arguments: check(**{name: arguments[name] for name in names})

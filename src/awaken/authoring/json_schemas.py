@@ -8,7 +8,7 @@ from typing import Any
 
 from awaken.contracts.errors import InvalidSpec
 
-from .refusals import bounded, path_text, refusal
+from .refusals import describe_refusal, format_path, truncate_text
 from .schema_costs import STEPS_MAX, SchemaCost
 
 _MASK = "value"
@@ -42,16 +42,16 @@ class JsonSchema:
         A check that would take too many steps is not started.
         """
         try:
-            steps = self._cost.bound(value)
+            steps = self._cost.estimate_steps(value)
             if steps > STEPS_MAX:
                 return ["a check of the value against its schema would take too many steps"]
             if self._validator.is_valid(value):
                 return []
-            if steps > _EXPLAINED_STEPS and self._cost.steps(value) > _EXPLAINED_STEPS:
+            if steps > _EXPLAINED_STEPS and self._cost.count_steps(value) > _EXPLAINED_STEPS:
                 return ["the value does not fit its schema, and is too large to say where"]
             found = list(self._validator.iter_errors(value))
         except (ValueError, RecursionError) as error:
-            return [refusal(error)]
+            return [describe_refusal(error)]
         return [_describe_violation(violation) for violation in found[:_VIOLATIONS_MAX]]
 
 
@@ -72,7 +72,7 @@ def _compile(schema: Any, what: str) -> Any:
         )
     except ValueError as error:
         reason = getattr(error, "message", str(error))
-        raise InvalidSpec(what=what, problem=bounded(reason)) from error
+        raise InvalidSpec(what=what, problem=truncate_text(reason)) from error
 
 
 def _refuse_to_fetch(uri: str) -> Any:
@@ -82,8 +82,8 @@ def _refuse_to_fetch(uri: str) -> Any:
 
 def _describe_violation(violation: Any) -> str:
     path = list(violation.instance_path)
-    place = f" - at `{path_text(path)}`" if path else ""
-    return bounded(f"{_explain_violation(violation)}{place}")
+    place = f" - at `{format_path(path)}`" if path else ""
+    return truncate_text(f"{_explain_violation(violation)}{place}")
 
 
 def _explain_violation(violation: Any) -> str:
@@ -98,4 +98,4 @@ def _explain_violation(violation: Any) -> str:
 
 def _describe_within(violation: Any, place: int) -> str:
     path = list(violation.instance_path)[place:]
-    return f"`{path_text(path)}`: {violation.message}" if path else str(violation.message)
+    return f"`{format_path(path)}`: {violation.message}" if path else str(violation.message)

@@ -9,7 +9,7 @@ from awaken.contracts.errors import RunError
 
 from .json_schemas import JsonSchema
 from .pydantic_models import decode_model
-from .refusals import refusal
+from .refusals import describe_refusal
 from .schema import Schema, schema_of
 
 _FENCE = "```"
@@ -61,7 +61,9 @@ class OutputType:
                 break
             except (msgspec.DecodeError, ValueError, RecursionError) as error:
                 failures.append(error)
-        raise OutputInvalid(type_name=self.name, problem=refusal(failures[0])) from failures[0]
+        raise OutputInvalid(
+            type_name=self.name, problem=describe_refusal(failures[0])
+        ) from failures[0]
 
 
 class SchemaOutput(OutputType):

@@ -5,27 +5,27 @@ They name the place and the problem. They never contain the refused value: it ma
 
 from collections.abc import Iterable
 
-from awaken.contracts.messages.content import encodable
+from awaken.contracts.messages.content import replace_surrogates
 
 MAX_CHARACTERS = 500
 
 
-def refusal(error: Exception) -> str:
+def describe_refusal(error: Exception) -> str:
     """Return why data was refused, without values, bounded and encodable as UTF-8."""
     if isinstance(error, UnicodeError):
         return "text with a lone surrogate cannot be decoded"
     if isinstance(error, RecursionError):
         return "the data is nested too deeply"
-    return bounded(_remove_value(str(error)))
+    return truncate_text(_remove_value(str(error)))
 
 
-def bounded(text: str) -> str:
+def truncate_text(text: str) -> str:
     """Return the text, cut at the limit and encodable as UTF-8."""
     cut = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
-    return encodable(cut)
+    return replace_surrogates(cut)
 
 
-def path_text(path: Iterable[str | int]) -> str:
+def format_path(path: Iterable[str | int]) -> str:
     """Format the path of a value like msgspec does, such as `$.items[0].name`."""
     return "$" + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
 

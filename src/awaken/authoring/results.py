@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.messages.content import encodable
+from awaken.contracts.messages.content import replace_surrogates
 from awaken.contracts.suspension.tickets import SuspendTicket
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools.context import ToolContext
@@ -32,20 +32,20 @@ def as_output(tool_id: str, value: Any, context: ToolContext) -> ToolOutput:
         result = ToolResult(tool_name=tool_id, data=value)
     elif isinstance(value, str):
         # Text for the model. A subclass of `str` may have another `__str__`.
-        text = encodable(str.__str__(value))
+        text = replace_surrogates(str.__str__(value))
         result = ToolResult(tool_name=tool_id, data=text, message=text)
     elif isinstance(value, ToolResult):
         result = value
     elif isinstance(value, SuspendTicket):
-        result = ToolResult.suspended(tool_id, value)
+        result = ToolResult.from_ticket(tool_id, value)
     elif isinstance(value, ToolOutput):
         return _add_command(value, context)
     else:
-        result = ToolResult(tool_name=tool_id, data=json_form(value))
+        result = ToolResult(tool_name=tool_id, data=to_json_form(value))
     return ToolOutput(result=result, command=context.command)
 
 
-def json_form(value: Any) -> Any:
+def to_json_form(value: Any) -> Any:
     """Return the value in the form in which it is read back from a store.
 
     NaN and infinities become null and lone surrogates are replaced, as on the wire.
@@ -76,7 +76,7 @@ def _add_command(output: ToolOutput, context: ToolContext) -> ToolOutput:
 
 def _repair(value: Any) -> Any:
     if isinstance(value, str):
-        return encodable(value)
+        return replace_surrogates(value)
     if isinstance(value, list):
         return [_repair(item) for item in value]
     if isinstance(value, dict):

@@ -40,10 +40,10 @@ def schema_of(type_: Any, *, what: str) -> Schema:
         schema = msgspec.json.schema(type_, schema_hook=_inline_model)
     except (TypeError, ValueError, NameError, AttributeError) as error:
         raise InvalidSpec(what=what, problem=str(error)) from error
-    return sanitized(schema)
+    return sanitize_schema(schema)
 
 
-def sanitized(schema: Schema) -> Schema:
+def sanitize_schema(schema: Schema) -> Schema:
     """Return the schema fully inlined, without nulls as alternatives and without titles.
 
     Arrays always have `items`, objects always have `properties`. A reference back into itself is
@@ -55,7 +55,7 @@ def sanitized(schema: Schema) -> Schema:
 
 def _inline_model(type_: Any) -> Schema:
     # A model's references are relative to its own schema, so they are resolved before nesting.
-    return sanitized(model_schema(type_))
+    return sanitize_schema(model_schema(type_))
 
 
 class _Inliner:

@@ -81,15 +81,15 @@ class SchemaCost:
         except RecursionError as error:
             raise InvalidSpec(what=what, problem="it is nested too deeply") from error
 
-    def bound(self, value: Any) -> int:
+    def estimate_steps(self, value: Any) -> int:
         """An upper bound of the steps of a check; above the limit the number is not exact."""
         if self._expanded is not None:
             rough = self._expanded * count_values(value, STEPS_MAX / self._expanded)
             if rough <= STEPS_MAX:
                 return rough
-        return self.steps(value)
+        return self.count_steps(value)
 
-    def steps(self, value: Any) -> int:
+    def count_steps(self, value: Any) -> int:
         """Count the steps of a check; above the limit the number is not exact."""
         return self._count(self._root, value, {})
 

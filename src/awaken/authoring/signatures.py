@@ -115,7 +115,7 @@ def parameters_schema(parameters: Parameters, source: Source) -> Schema:
     return schema
 
 
-def accepted_names(companion: Source, parameters: Parameters) -> tuple[list[str], str | None]:
+def match_companion(companion: Source, parameters: Parameters) -> tuple[list[str], str | None]:
     """Return the tool arguments that a companion function takes, and its context parameter.
 
     Raises:

@@ -36,19 +36,19 @@ from awaken.runtime.primitives.system import SystemClock, Uuid7Source
 from awaken.services.busy_threads import BUSY, BusyThreads
 from awaken.services.control import RunControl
 from awaken.services.discovery import Discovery, with_remotes
-from awaken.services.following import Following
+from awaken.services.following import StreamHub
 from awaken.services.remembered import RememberedAnswers
 from awaken.services.view import AppServices, TenantView
 
-from .arguments import check_names, check_text, converted
+from .arguments import check_names, check_text, convert_argument
 from .backends import Backends
-from .decisions import DecisionOptions, NamedDecision, decision_on, named_decisions
+from .decisions import DecisionOptions, NamedDecision, build_decision, build_decisions
 from .host_agents import registry_handle
 from .node import Node
-from .plugins import PluginLives
+from .plugins import PluginLifecycle
 from .post_room import OutboxWiring
 from .providers import Connections, provider_clients
-from .registries import checked_remotes, named, registry_set, with_everywhere
+from .registries import check_mapping, check_remotes, registry_set, with_everywhere
 from .requests import (
     Input,
     RunOptions,
@@ -61,7 +61,7 @@ from .requests import (
 from .run_queries import RunQueries
 from .run_services import build_services
 from .runtime_options import RuntimeOptions
-from .stores import opened_store, profiles_of
+from .stores import profiles_of, resolve_store
 from .thread_calls import ThreadCalls
 
 if TYPE_CHECKING:
@@ -121,20 +121,22 @@ class AgentRuntime(ThreadCalls, RunQueries):
         check_names("runtime option", options, RuntimeOptions.__annotations__)
         models = options.get("models", ())
         self._connections = Connections()
-        clients = provider_clients(named("providers", providers or {}), self._connections)
+        clients = provider_clients(check_mapping("providers", providers or {}), self._connections)
         self._clock = options.get("clock") or SystemClock()
         self._backends = Backends(backends or {}, self._clock)
-        remotes = checked_remotes(options.get("remotes", ()))
+        remotes = check_remotes(options.get("remotes", ()))
         registries = registry_set(agents, tools, plugins, clients, self._backends.by_name, models)
         registries = with_everywhere(registries, options.get("everywhere", ()))
         registries = with_remotes(registries, remotes, options.get("local_name", LOCAL_NAME))
-        limits = converted("limits", options.get("limits") or Limits(), Limits)
+        limits = convert_argument("limits", options.get("limits") or Limits(), Limits)
         self.registry = registry_handle(registries, options.get("resolver"), limits.resolver_ms)
-        self._plugins = PluginLives(self.registry)
+        self._plugins = PluginLifecycle(self.registry)
         self._discovery = Discovery(self.registry, remotes, self._backends, self._clock)
         ids = options.get("ids") or Uuid7Source()
-        self.store = opened_store(store)
-        config = converted("mailbox", options.get("mailbox") or MailboxConfig(), MailboxConfig)
+        self.store = resolve_store(store)
+        config = convert_argument(
+            "mailbox", options.get("mailbox") or MailboxConfig(), MailboxConfig
+        )
         self._node = Node(self.store, self._clock, ids, config, options.get("bus"))
         self._has_worker = options.get("has_worker", self.store.is_shared)
         # In memory a worker starts as soon as something is queued, unless `has_worker` is False.
@@ -152,12 +154,12 @@ class AgentRuntime(ThreadCalls, RunQueries):
         self._control = RunControl(
             self._engine, mailbox, self._start_worker, self._has_claiming_worker
         )
-        following = Following(self._engine, self._control, self._node.bus, config.poll_ms)
+        following = StreamHub(self._engine, self._control, self._node.bus, config.poll_ms)
         self._busy = BusyThreads(self._engine, self._control, following)
-        self._desk = AppServices(
+        self._services = AppServices(
             engine=self._engine,
             control=self._control,
-            following=following,
+            streams=following,
             busy=self._busy,
             clock=self._clock,
             ids=ids,
@@ -171,7 +173,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
 
     async def __aenter__(self) -> "AgentRuntime":
         await self._node.open()
-        self._desk.following.open()
+        self._services.streams.open()
         self._is_open = True
         try:
             await self._plugins.open()
@@ -234,7 +236,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
         """
         # Imported on demand: a program that serves nothing needs no web server.
         serving = importlib.import_module("awaken.bootstrap.serving")
-        app: ServerApp = serving.server_app(self._desk, self._ensure_open, config)
+        app: ServerApp = serving.server_app(self._services, self._ensure_open, config)
         self._servers.append(app)
         return app
 
@@ -244,7 +246,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
         Args:
             principal_id: The name of the caller, which logs and records show.
         """
-        return self._desk.view(None, principal_id)
+        return self._services.view(None, principal_id)
 
     async def drain(self, timeout_ms: int) -> None:
         """Start no new run, and wait for the runs that execute here.
@@ -259,7 +261,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
             server.drain()
         self._node.stop_claiming()
         await self._engine.settle(timeout_ms)
-        self._desk.following.close()
+        self._services.streams.close()
         await self._engine.close()
 
     async def _ensure_open(self, stack: AsyncExitStack) -> None:
@@ -371,7 +373,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
             InvalidResume: With `resume`, no run of the thread waits.
         """
         request, delivery = submission(agent_id, input, thread_id, options)
-        wanted = converted("mode", mode, InputMode)
+        wanted = convert_argument("mode", mode, InputMode)
         return await self._control.submit(request, wanted, delivery)
 
     async def wait(self, run_id: str, *, timeout_ms: int | None = None) -> RunResult:
@@ -427,7 +429,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
             UnknownTicket: There is no such ticket.
             AlreadyDecided: The ticket was decided differently, was closed, or has expired.
         """
-        given = decision_on(ticket_id, action, decision, self._clock.now_ms())
+        given = build_decision(ticket_id, action, decision, self._clock.now_ms())
         return (await self._control.decide([(ticket_id, given)]))[0]
 
     async def decide_all(
@@ -438,7 +440,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
         Args:
             decisions: A decision for each ticket id: `{ticket_id: {"result": …}, …}`.
         """
-        return await self._control.decide(named_decisions(decisions, self._clock.now_ms()))
+        return await self._control.decide(build_decisions(decisions, self._clock.now_ms()))
 
     async def steer(self, id_: str, input: Input) -> SteerReceipt:
         """Send a message into a run that executes; its model sees it with the next inference.

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.authoring.refusals import refusal
+from awaken.authoring.refusals import describe_refusal
 from awaken.contracts.errors import InvalidInput
 
 
@@ -63,7 +63,7 @@ def check_message_sink(sink: Any) -> Any:
     return sink
 
 
-def converted(name: str, value: object, kind: type) -> Any:
+def convert_argument(name: str, value: object, kind: type) -> Any:
     """Convert an argument to `kind`: text becomes an enum, a mapping becomes a record.
 
     Raises:
@@ -77,10 +77,10 @@ def converted(name: str, value: object, kind: type) -> Any:
         if choices := ", ".join(map(str, getattr(kind, "__members__", {}).values())):
             what = f"{name}={value!r:.80}"
             raise InvalidInput(what=what, problem=f"use one of: {choices}") from error
-        raise InvalidInput(what=name, problem=refusal(error)) from error
+        raise InvalidInput(what=name, problem=describe_refusal(error)) from error
 
 
-def listed(name: str, values: object, example: str) -> list[Any]:
+def check_list(name: str, values: object, example: str) -> list[Any]:
     """Return the members of a list argument.
 
     Raises:

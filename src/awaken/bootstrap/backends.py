@@ -13,7 +13,7 @@ from awaken.contracts.specs.agents import RemoteEndpoint
 from awaken.contracts.specs.remote_registries import RemoteRegistry
 from awaken.runtime.resolution.backends import complete_backend, complete_factory
 
-from .registries import named
+from .registries import check_mapping
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ def _guard() -> Any:
 
 def _check_backends(backends: Mapping[str, AnyBackend]) -> dict[str, AnyBackend]:
     found: dict[str, AnyBackend] = {}
-    for name, given in named("backends", backends).items():
+    for name, given in check_mapping("backends", backends).items():
         what, kind = f"backend '{name}'", type(given).__name__
         if isinstance(given, type):
             problem = f"{given.__name__} is a class; pass what it makes"

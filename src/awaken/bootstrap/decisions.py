@@ -13,7 +13,7 @@ from awaken.contracts.errors import InvalidInput
 from awaken.contracts.suspension.permissions import Remember, remember_of
 from awaken.contracts.suspension.tickets import DecisionAction, ResumeMode, ToolCallResume
 
-from .arguments import check_names, check_optional_text, check_text, converted
+from .arguments import check_names, check_optional_text, check_text, convert_argument
 
 
 class DecisionOptions(TypedDict, total=False):
@@ -39,7 +39,7 @@ _OPTIONS = ("action", *DecisionOptions.__annotations__)
 _TEXTS = ("reason", "decision_id", "decided_by", "arguments_hash")
 
 
-def named_decisions(
+def build_decisions(
     decisions: Mapping[str, ToolCallResume | NamedDecision], now_ms: int
 ) -> list[tuple[str, ToolCallResume]]:
     """Build several decisions; a `ToolCallResume` is only checked.
@@ -55,7 +55,7 @@ def named_decisions(
     return [(name, _read_decision(name, given, now_ms)) for name, given in decisions.items()]
 
 
-def decision_on(
+def build_decision(
     ticket_id: str,
     action: DecisionAction | str,
     decision: DecisionOptions | Mapping[str, Any],
@@ -97,7 +97,7 @@ def decision_on(
     )
 
 
-def finished_decision(decision: object) -> ToolCallResume:
+def check_decision(decision: object) -> ToolCallResume:
     """Check the type, id, action and mode of a decision that a caller built.
 
     Raises:
@@ -116,20 +116,20 @@ def _read_decision(ticket_id: str, decision: object, now_ms: int) -> ToolCallRes
     check_text("ticket_id", ticket_id)
     if not isinstance(decision, Mapping):
         if isinstance(decision, ToolCallResume):
-            return finished_decision(decision)
+            return check_decision(decision)
         problem = f"pass {{'action': 'resume' or 'cancel', …}}, not {type(decision).__name__}"
         raise InvalidInput(what=f"The decision on '{ticket_id}'", problem=problem)
     rest = {name: value for name, value in decision.items() if name != "action"}
-    return decision_on(ticket_id, decision.get("action", DecisionAction.RESUME), rest, now_ms)
+    return build_decision(ticket_id, decision.get("action", DecisionAction.RESUME), rest, now_ms)
 
 
 def _mode(mode: object) -> ResumeMode | None:
     if mode is None:
         return None
-    wanted: ResumeMode = converted("resume_mode", mode, ResumeMode)
+    wanted: ResumeMode = convert_argument("resume_mode", mode, ResumeMode)
     return wanted
 
 
 def _action(action: object) -> DecisionAction:
-    wanted: DecisionAction = converted("decision", action, DecisionAction)
+    wanted: DecisionAction = convert_argument("decision", action, DecisionAction)
     return wanted

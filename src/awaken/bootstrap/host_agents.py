@@ -12,7 +12,7 @@ from awaken.runtime.resolution.host_agents import HostAgents
 from awaken.runtime.resolution.registries import AgentSource, RegistrySet
 from awaken.runtime.resolution.registry import RegistryHandle
 
-from .plugins import has_life, installed_plugins
+from .plugins import has_lifecycle, load_installed_plugins
 from .registries import source_of
 
 
@@ -64,7 +64,7 @@ class _HostRegistration:
         """
         source = source_of(agent)
         known = {**self._installed, **registries.plugins}
-        self._installed |= installed_plugins((), known, [source])
+        self._installed |= load_installed_plugins((), known, [source])
         plugins = {**self._installed, **registries.plugins}
         _check_lives(source, plugins, registries)
         changed = registries.with_agent(source)
@@ -75,7 +75,7 @@ def _check_lives(source: AgentSource, known: dict[str, Plugin], registries: Regi
     """Refuse plugins that must be opened and closed, unless the runtime has them."""
     named = [known[name] for name in source.spec.plugin_ids if name in known]
     for plugin in {id(it): it for it in (*source.plugins, *named)}.values():
-        if has_life(plugin) and registries.plugins.get(plugin.name) is not plugin:
+        if has_lifecycle(plugin) and registries.plugins.get(plugin.name) is not plugin:
             problem = (
                 "it is opened and closed with the runtime, which does not have it; pass it in "
                 "AgentRuntime(plugins=[…]) and give the agent the same object, or its name"

@@ -8,7 +8,7 @@ from awaken.mailbox.mailbox import Mailbox
 from awaken.runtime.primitives.system import SystemClock, Uuid7Source
 
 from .node import Node
-from .stores import opened_store
+from .stores import resolve_store
 
 
 class Operator:
@@ -19,7 +19,7 @@ class Operator:
 
     def __init__(self, store: Store | str, config: MailboxConfig | None = None) -> None:
         config = config or MailboxConfig()
-        self._node = Node(opened_store(store), SystemClock(), Uuid7Source(), config, None)
+        self._node = Node(resolve_store(store), SystemClock(), Uuid7Source(), config, None)
 
     @property
     def store(self) -> Store:

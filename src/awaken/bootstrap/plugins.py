@@ -19,7 +19,7 @@ OPEN_S = 30
 CLOSE_S = 10
 
 
-def installed_plugins(
+def load_installed_plugins(
     wanted: Iterable[str], known: Mapping[str, Plugin], sources: Iterable[AgentSource]
 ) -> dict[str, Plugin]:
     """Load plugins that agents name, that were not passed, and that installed packages offer.
@@ -52,12 +52,12 @@ def _make_plugin(name: str, load: Callable[[], Callable[[], Plugin]]) -> Plugin:
     return plugin
 
 
-def has_life(plugin: Plugin) -> bool:
+def has_lifecycle(plugin: Plugin) -> bool:
     """Whether a plugin has to be opened or closed."""
     return type(plugin).open is not Plugin.open or type(plugin).close is not Plugin.close
 
 
-class PluginLives:
+class PluginLifecycle:
     """Opens plugins with their runtime and closes them with it. Implements `PluginHost`."""
 
     def __init__(self, registry: RegistryHandle) -> None:
@@ -98,4 +98,4 @@ class PluginLives:
         known = [*registries.plugins.values()]
         known += [plugin for source in registries.agents.values() for plugin in source.plugins]
         distinct = {id(plugin): plugin for plugin in known}.values()
-        return [plugin for plugin in distinct if has_life(plugin)]
+        return [plugin for plugin in distinct if has_lifecycle(plugin)]

@@ -61,7 +61,7 @@ class OutboxWiring:
             self.on_queued()
         active = self._engine.active.of_thread(thread_id)
         if active is not None:
-            active.look_for_input()
+            active.notify_input()
 
     async def _deliver_message(self, message: ThreadMessage, message_id: str) -> bool:
         try:

@@ -19,7 +19,7 @@ from awaken.contracts.secrets import RedactedString
 from awaken.runtime.resolution.registry import RegistrySnapshot
 
 from .known_providers import ADAPTERS, KNOWN_PROVIDERS
-from .registries import checked_spec
+from .registries import check_spec
 
 _CALL_PATH = re.compile(r"(/chat/completions|/responses|(/v1)?/messages)/*$")
 
@@ -137,7 +137,7 @@ def find_key(spec: ProviderSpec) -> RedactedString | None:
     return None
 
 
-def missing_keys(snapshot: RegistrySnapshot) -> list[str]:
+def list_missing_keys(snapshot: RegistrySnapshot) -> list[str]:
     """List the key problems of the providers that agents use, one per provider."""
     problems: dict[str, str] = {}
     for agent_id in snapshot.registries.agents:
@@ -146,7 +146,7 @@ def missing_keys(snapshot: RegistrySnapshot) -> list[str]:
             if not isinstance(client, ProviderClient) or client.name in problems:
                 continue
             try:
-                find_key(placed_spec(client.spec))
+                find_key(apply_base_url(client.spec))
             except (Unauthorized, ProviderUnusable) as error:
                 problems[client.name] = f"Agent '{agent_id}' cannot ask its model: {error}"
     return list(problems.values())
@@ -193,7 +193,7 @@ def _spec_of_known(name: str) -> ProviderSpec:
 
 def _complete_spec(name: str, spec: ProviderSpec) -> ProviderSpec:
     """Check a configured spec, and add the defaults of its vendor."""
-    spec, what = checked_spec("provider", spec), f"provider '{name}'"
+    spec, what = check_spec("provider", spec), f"provider '{name}'"
     if spec.id != name:
         raise InvalidInput(what=what, problem=f"its spec is that of '{spec.id}'")
     if spec.adapter not in ADAPTERS:
@@ -233,7 +233,7 @@ def _address_problem(base_url: str) -> str:
 
 
 def _make_client(spec: ProviderSpec, connections: Connections) -> ModelClient:
-    adapter, placed = ADAPTERS[spec.adapter], placed_spec(spec)
+    adapter, placed = ADAPTERS[spec.adapter], apply_base_url(spec)
     make = _import_class(adapter.module, adapter.class_name)
     try:
         client: ModelClient
@@ -261,7 +261,7 @@ def _address_setting(spec: ProviderSpec) -> str:
     return f"base_url or {base_url_name(spec.id)}" if spec.id in KNOWN_PROVIDERS else "base_url"
 
 
-def placed_spec(spec: ProviderSpec) -> ProviderSpec:
+def apply_base_url(spec: ProviderSpec) -> ProviderSpec:
     """Apply the address from the environment, unless the spec has a configured one.
 
     Raises:

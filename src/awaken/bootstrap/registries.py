@@ -22,8 +22,8 @@ from awaken.contracts.tools.tool import Tool
 from awaken.providers.scripted import ScriptedProvider
 from awaken.runtime.resolution.registries import AgentSource, RegistrySet
 
-from .arguments import check_members, listed
-from .plugins import installed_plugins
+from .arguments import check_list, check_members
+from .plugins import load_installed_plugins
 
 T = TypeVar("T")
 S = TypeVar("S", bound=AgentSpec | ModelSpec | ModelPool | ProviderSpec)
@@ -45,7 +45,7 @@ def registry_set(
         DuplicateRegistration: Two things of one kind have the same id.
     """
     written = _agents(agents)
-    made = [as_tool(tool) for tool in listed("tools", tools, "…")]
+    made = [as_tool(tool) for tool in check_list("tools", tools, "…")]
     sources = [source_of(agent) for agent in written]
     return RegistrySet(
         agents=_by_id("Agent", ((source.spec.id, source) for source in sources)),
@@ -68,7 +68,7 @@ def with_everywhere(registries: RegistrySet, everywhere: Iterable[Plugin]) -> Re
     names = tuple(plugin.name for plugin in general)
     passed = [*registries.plugins.values(), *general]
     known = _by_id("Plugin", ((plugin.name, plugin) for plugin in passed))
-    installed = installed_plugins(names, known, registries.agents.values())
+    installed = load_installed_plugins(names, known, registries.agents.values())
     return replace(registries, plugins={**known, **installed}, everywhere=names)
 
 
@@ -79,7 +79,7 @@ def source_of(agent: Agent | AgentSpec) -> AgentSource:
         InvalidSpec: The spec is malformed; one made in code has not been checked before.
     """
     if isinstance(agent, AgentSpec):
-        return AgentSource(spec=checked_spec("agent", agent), written=agent)
+        return AgentSource(spec=check_spec("agent", agent), written=agent)
     return AgentSource(
         spec=agent.spec,
         tools=agent.own_tools,
@@ -93,7 +93,7 @@ def source_of(agent: Agent | AgentSpec) -> AgentSource:
 def _own_model(agent: Agent) -> ModelClient | ModelSpec | ModelPool | None:
     model = agent.model
     if isinstance(model, ModelSpec | ModelPool):
-        return checked_spec("model", model)
+        return check_spec("model", model)
     return None if isinstance(model, str) else model
 
 
@@ -101,7 +101,7 @@ def _agents(agents: object) -> list[Agent | AgentSpec]:
     if isinstance(agents, Agent | AgentSpec):
         problem = f"pass a list, AgentRuntime([{type(agents).__name__}({agents.id!r}, …)])"
         raise InvalidInput(what="agents", problem=problem)
-    found = listed("agents", agents, "Agent(…)")
+    found = check_list("agents", agents, "Agent(…)")
     for agent in found:
         if not isinstance(agent, Agent | AgentSpec):
             problem = f"{agent!r} is no Agent and no AgentSpec"
@@ -109,7 +109,7 @@ def _agents(agents: object) -> list[Agent | AgentSpec]:
     return found
 
 
-def checked_spec(what: str, spec: S) -> S:
+def check_spec(what: str, spec: S) -> S:
     """Check a spec that was made in code as if it was read from a file; converts text to enums.
 
     Raises:
@@ -125,10 +125,10 @@ def checked_spec(what: str, spec: S) -> S:
 def _models(
     agents: Iterable[Agent | AgentSpec], models: Iterable[ModelSpec | ModelPool]
 ) -> dict[str, ModelSpec | ModelPool]:
-    shared = listed("models", models, "ModelSpec(…)")
+    shared = check_list("models", models, "ModelSpec(…)")
     others = [model for model in shared if not isinstance(model, ModelPool)]
     check_members("models", others, ModelSpec, "clients go into providers={name: client}")
-    found = _by_id("Model", ((model.id, checked_spec("model", model)) for model in shared))
+    found = _by_id("Model", ((model.id, check_spec("model", model)) for model in shared))
     for agent in agents:
         own = _own_model(agent) if isinstance(agent, Agent) else None
         if isinstance(own, ModelSpec | ModelPool) and found.setdefault(own.id, own) != own:
@@ -137,7 +137,7 @@ def _models(
 
 
 def _plugins(plugins: object, what: str = "plugins") -> list[Plugin]:
-    found = listed(what, plugins, "…")
+    found = check_list(what, plugins, "…")
     for plugin in found:
         if problem := plugin_problem(plugin):
             raise InvalidSpec(what=what, problem=problem)
@@ -145,7 +145,7 @@ def _plugins(plugins: object, what: str = "plugins") -> list[Plugin]:
 
 
 def _providers(providers: Mapping[str, ModelClient]) -> Mapping[str, ModelClient]:
-    for name, client in named("providers", providers).items():
+    for name, client in check_mapping("providers", providers).items():
         if isinstance(client, type) or not isinstance(client, ModelClient):
             # Only its type is shown: it may be a mapping that contains a key.
             kind = client.__name__ if isinstance(client, type) else type(client).__name__
@@ -154,7 +154,7 @@ def _providers(providers: Mapping[str, ModelClient]) -> Mapping[str, ModelClient
     return providers
 
 
-def named(kind: str, things: Any) -> Mapping[str, Any]:
+def check_mapping(kind: str, things: Any) -> Mapping[str, Any]:
     """Check that an argument is a mapping with string keys, and return it.
 
     Raises:
@@ -165,14 +165,14 @@ def named(kind: str, things: Any) -> Mapping[str, Any]:
     return things
 
 
-def checked_remotes(remotes: Any) -> tuple[RemoteRegistry, ...]:
+def check_remotes(remotes: Any) -> tuple[RemoteRegistry, ...]:
     """Check registries that were made in code as if they were read from a file.
 
     Raises:
         InvalidInput: It is not a list of registries.
         InvalidSpec: A field of one of them does not fit.
     """
-    found = listed("remotes", remotes, "RemoteRegistry(…)")
+    found = check_list("remotes", remotes, "RemoteRegistry(…)")
     check_members("remotes", found, RemoteRegistry, "write RemoteRegistry(name=…, base_url=…)")
     written = (msgspec.to_builtins(it, enc_hook=encode_secret) for it in found)
     return tuple(decode_spec(it, RemoteRegistry) for it in written)

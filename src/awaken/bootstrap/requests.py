@@ -16,8 +16,8 @@ from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.contracts.tracing import TraceContext, trace_of
 from awaken.services.control import DeliveryOptions
 
-from .arguments import check_members, check_names, check_text, converted, listed
-from .decisions import finished_decision
+from .arguments import check_list, check_members, check_names, check_text, convert_argument
+from .decisions import check_decision
 
 Input = str | Message | ContentBlock | Sequence[Message | ContentBlock | str]
 
@@ -130,7 +130,7 @@ def validate_request(request: RunRequest) -> RunRequest:
         if (value := getattr(request, name)) is not None:
             _check_id(name, value)
     changes: dict[str, Any] = {
-        name: converted(name, value, kind)
+        name: convert_argument(name, value, kind)
         for name, kind in _ENUMS
         if not isinstance(value := getattr(request, name), kind)
     }
@@ -139,10 +139,10 @@ def validate_request(request: RunRequest) -> RunRequest:
     if request.frontend_tools != ():
         changes["frontend_tools"] = _frontend_tools(request.frontend_tools)
     if request.trace is not None:
-        changes["trace"] = _trace(converted("trace", request.trace, TraceContext))
+        changes["trace"] = _trace(convert_argument("trace", request.trace, TraceContext))
     if request.budgets != ():
-        changes["budgets"] = checked_budgets(request.budgets)
-    changes["messages"] = tuple(listed("messages", request.messages, "user('…')"))
+        changes["budgets"] = check_budgets(request.budgets)
+    changes["messages"] = tuple(check_list("messages", request.messages, "user('…')"))
     check_members("messages", changes["messages"], Message, _MESSAGES)
     if request.decisions != ():
         changes["decisions"] = _decisions(request.decisions)
@@ -203,36 +203,36 @@ def _check_id(name: str, value: object) -> None:
 def _overrides(overrides: object) -> InferenceOverride:
     # Nested fields are checked too: they are stored, and must be readable when the run resumes.
     data = msgspec.to_builtins(overrides) if isinstance(overrides, msgspec.Struct) else overrides
-    checked: InferenceOverride = converted("overrides", data, InferenceOverride)
+    checked: InferenceOverride = convert_argument("overrides", data, InferenceOverride)
     return checked
 
 
 def _frontend_tools(tools: object) -> tuple[ToolDescriptor, ...]:
-    members = listed("frontend_tools", tools, "ToolDescriptor(…)")
+    members = check_list("frontend_tools", tools, "ToolDescriptor(…)")
     check_members("frontend_tools", members, ToolDescriptor, _DESCRIPTORS)
     return tuple(members)
 
 
-def checked_budgets(budgets: object) -> tuple[Budget, ...]:
+def check_budgets(budgets: object) -> tuple[Budget, ...]:
     """Check budgets, and return them as records.
 
     Raises:
         InvalidInput: It is not a list of budgets, or one of them is malformed.
     """
-    members = listed("budgets", budgets, "Budget(tokens=…)")
+    members = check_list("budgets", budgets, "Budget(tokens=…)")
     check_members("budgets", members, Budget, "pass Budget(tokens=…, cost_usd=…, time_ms=…)")
-    return tuple(converted("budgets", msgspec.to_builtins(it), Budget) for it in members)
+    return tuple(convert_argument("budgets", msgspec.to_builtins(it), Budget) for it in members)
 
 
 def _decisions(decisions: object) -> tuple[tuple[str, Any], ...]:
-    pairs = listed("decisions", decisions, "(ticket_id, ToolCallResume(…))")
+    pairs = check_list("decisions", decisions, "(ticket_id, ToolCallResume(…))")
     found = []
     for pair in pairs:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             problem = "pass pairs of an id and a ToolCallResume"
             raise InvalidInput(what="decisions", problem=problem)
         check_text("ticket_id", pair[0])
-        found.append((pair[0], finished_decision(pair[1])))
+        found.append((pair[0], check_decision(pair[1])))
     return tuple(found)
 
 

@@ -28,7 +28,7 @@ class Resumability:
         self._refused: dict[str, str] = {}
         """Agents that the host's resolver failed to supply, and why."""
 
-    async def know(self, *agent_ids: str | None) -> None:
+    async def load_agents(self, *agent_ids: str | None) -> None:
         """Ask the host's resolver, if there is one, for agents that are not registered."""
         for agent_id in filter(None, agent_ids):
             try:
@@ -145,7 +145,7 @@ def _ticket(agent: ResolvedAgent, ticket: Ticket) -> Iterator[str]:
         yield f"Plugin '{ticket.asked_by}', which asks for ticket '{ticket.ticket_id}', is gone."
     decision = ticket.decision
     is_given_up = decision is not None and decision.action is DecisionAction.CANCEL
-    if is_given_up or ticket.decided_mode is ResumeMode.USE_DECISION_AS_TOOL_RESULT:
+    if is_given_up or ticket.effective_mode is ResumeMode.USE_DECISION_AS_TOOL_RESULT:
         return
     edited = decision.arguments if decision is not None else None
     arguments = ticket.arguments if edited is None else edited

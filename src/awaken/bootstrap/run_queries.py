@@ -14,7 +14,7 @@ from awaken.contracts.tasks import TaskRecord
 from awaken.runtime.engine import RunEngine
 from awaken.services.control import RunControl
 
-from .arguments import check_optional_text, check_text, converted
+from .arguments import check_optional_text, check_text, convert_argument
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class RunQueries:
             status: Only the runs with this status.
         """
         check_optional_text("thread_id", thread_id)
-        wanted = None if status is None else converted("status", status, RunStatus)
+        wanted = None if status is None else convert_argument("status", status, RunStatus)
         query = RunQuery(thread_id=thread_id, status=wanted, limit=LIMIT_MAX)
         return await _all_pages(self.store.list_runs, query)
 
@@ -63,7 +63,7 @@ class RunQueries:
         """
         check_text("thread_id", thread_id)
         if query is not None:
-            wanted = converted("query", query, MessageQuery)
+            wanted = convert_argument("query", query, MessageQuery)
             return (await self.store.list_messages(thread_id, wanted)).items
         list_messages = partial(self.store.list_messages, thread_id)
         return await _all_pages(list_messages, MessageQuery(limit=LIMIT_MAX))

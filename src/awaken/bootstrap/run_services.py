@@ -11,7 +11,7 @@ from awaken.runtime.model_health.health import ModelHealth
 from awaken.runtime.run import Services
 
 from .arguments import check_message_sink
-from .requests import checked_budgets
+from .requests import check_budgets
 
 
 def build_services(
@@ -35,7 +35,7 @@ def build_services(
         profile=profile,
         health=ModelHealth(clock, profile if store.is_shared else None),
         prices=options.get("prices") or KnownPrices(clock),
-        budgets=checked_budgets(options.get("budgets", ())),
+        budgets=check_budgets(options.get("budgets", ())),
         message_sink=check_message_sink(options.get("message_sink")),
         may_rest=store.is_shared or options.get("has_worker", True),
     )

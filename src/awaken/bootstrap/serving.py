@@ -35,15 +35,15 @@ def server_app(
         WireProtocol(name="native", routes=NATIVE),
         WireProtocol(name="ag-ui", routes=AG_UI),
         WireProtocol(name="ai-sdk", routes=AI_SDK),
-        a2a_protocol(outbound, asks_tokens=settings.asks_who_calls),
+        a2a_protocol(outbound, asks_tokens=settings.requires_authentication),
         mcp_protocol(),
         WireProtocol(name="openai", routes=OPENAI),
         WireProtocol(name="welcome", routes=WELCOME),
     )
-    return ServerApp(premises_of(services, settings), protocols, open_runtime, __version__)
+    return ServerApp(build_server_context(services, settings), protocols, open_runtime, __version__)
 
 
-def premises_of(services: AppServices, config: ServerConfig) -> ServerContext:
+def build_server_context(services: AppServices, config: ServerConfig) -> ServerContext:
     """Build what the endpoints of a server share: services, authentication and statistics."""
     authenticator, statistics = (
         build_authenticator(config, services.clock),

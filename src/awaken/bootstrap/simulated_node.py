@@ -32,17 +32,17 @@ from .post_room import OutboxWiring
 CONFIG = MailboxConfig(poll_ms=10_000, relay_ms=10_000, retention_ms=None, drain_ms=0)
 
 
-def simulated_store(clock: Clock) -> Store:
+def build_simulated_store(clock: Clock) -> Store:
     """Make a store that outlives the processes of a simulation."""
     return MemoryStore("simulated", clock=clock, is_shared=True)
 
 
-def simulated_bus() -> Bus:
+def build_simulated_bus() -> Bus:
     """Make the bus between the processes of a simulation."""
     return MemoryBus()
 
 
-def simulated_mailbox(store: Store, bus: Bus, clock: Clock, ids: IdSource) -> Mailbox:
+def build_simulated_mailbox(store: Store, bus: Bus, clock: Clock, ids: IdSource) -> Mailbox:
     """Make a client of the simulated processes that is in none of them."""
     return Mailbox(store, bus, clock, ids, CONFIG)
 
@@ -53,7 +53,7 @@ class SimulatedNode:
     def __init__(
         self, store: Store, bus: Bus, registry: RegistryHandle, clock: Clock, ids: IdSource
     ) -> None:
-        mailbox = simulated_mailbox(store, bus, clock, ids)
+        mailbox = build_simulated_mailbox(store, bus, clock, ids)
         services = Services(
             clock=clock,
             ids=ids,
@@ -164,7 +164,7 @@ class LoopHeartbeat(Heartbeat):
             elif item.cancel_cause is not None:
                 acts.append(_make_cancel(holder, item.cancel_cause))
             elif item.has_input:
-                acts.append(holder.look_for_input)
+                acts.append(holder.notify_input)
         return acts
 
 

@@ -20,7 +20,7 @@ _POSTGRES = ("postgresql://", "postgres://")
 _METHODS = ("open", "close", "checkout", "commit", "load_run", "enqueue")
 
 
-def opened_store(store: Store | str | None) -> Store:
+def resolve_store(store: Store | str | None) -> Store:
     """Return the store itself, or the one that a URL names; None means in memory.
 
     Raises:

@@ -13,7 +13,7 @@ import msgspec
 from awaken.authoring.agents import Agent
 from awaken.authoring.resolvers import AgentResolver
 from awaken.contracts.errors import CorruptRecord
-from awaken.contracts.identity import present
+from awaken.contracts.identity import normalize_id
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.plugins.plugin import Plugin
 from awaken.contracts.record import Record
@@ -131,8 +131,10 @@ class _Checker:
             checkout = await self._checkout(record.thread_id)
             records = await self._store.list_tool_records(record.run_id)
             # A pending handoff follows when the calls of the previous agent are over.
-            agent_id = present(record.active_agent_id) or agent_id
-            await self._resumability.know(agent_id, self._resumability.active_agent(checkout))
+            agent_id = normalize_id(record.active_agent_id) or agent_id
+            await self._resumability.load_agents(
+                agent_id, self._resumability.active_agent(checkout)
+            )
             problems = self._resumability.problems(agent_id, checkout, records)
             problems += self._resumability.handoff_problems(agent_id, checkout)
         except CorruptRecord as error:
@@ -149,16 +151,16 @@ class _Checker:
         )
 
     async def _check_queued(self, dispatch: RunDispatch) -> UnfinishedRun:
-        agent_id = present(dispatch.request.agent_id) or DEFAULT_AGENT
+        agent_id = normalize_id(dispatch.request.agent_id) or DEFAULT_AGENT
         try:
             checkout = await self._checkout(dispatch.thread_id)
             latest = checkout.latest_run
             agent_id = (
-                present(dispatch.request.agent_id)
+                normalize_id(dispatch.request.agent_id)
                 or self._resumability.active_agent(checkout)
                 or (latest.agent_id if latest is not None else DEFAULT_AGENT)
             )
-            await self._resumability.know(agent_id)
+            await self._resumability.load_agents(agent_id)
             problems = self._resumability.start_problems(agent_id, checkout)
         except CorruptRecord as error:
             problems = [str(error)]

@@ -8,12 +8,12 @@ import typer
 from awaken import __version__
 from awaken.bootstrap.session_servers import session_servers_of
 from awaken.protocols.acp.sessions import Sessions
-from awaken.protocols.acp.stdio import claimed_stdout, load_sdk, serve, stdio_streams
+from awaken.protocols.acp.stdio import claim_stdout, load_sdk, serve, stdio_streams
 
 from .command_line import new_app
-from .desk import StoreUrl, reporting
+from .desk import StoreUrl, report_errors
 from .logs import with_logs
-from .served import DRAIN_MS, AppPlace, DrainMs, Served, served_over_stdio
+from .served import DRAIN_MS, AppPlace, DrainMs, ServeTarget, load_stdio_target
 
 app = new_app()
 
@@ -33,13 +33,13 @@ def acp(
 
     Nothing but the protocol is written to stdout. Sessions are threads of the store.
     """
-    output = claimed_stdout()
-    with reporting(is_json=False):
+    output = claim_stdout()
+    with report_errors(is_json=False):
         load_sdk()
-        asyncio.run(_serve(served_over_stdio(app_place, store_url), agent_id, drain_ms, output))
+        asyncio.run(_serve(load_stdio_target(app_place, store_url), agent_id, drain_ms, output))
 
 
-async def _serve(served: Served, agent_id: str | None, drain_ms: int, output: TextIO) -> None:
+async def _serve(served: ServeTarget, agent_id: str | None, drain_ms: int, output: TextIO) -> None:
     async with served.runtime as runtime:
         open_tools = session_servers_of(runtime).open
         sessions = Sessions(runtime.view("local"), agent_id, __version__, open_tools)

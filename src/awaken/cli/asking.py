@@ -22,7 +22,7 @@ _ALWAYS = ("a", "always")
 def ask_ticket(ticket: Ticket, read: Read, say: Say) -> ToolCallResume:
     """Ask a person to decide on a ticket."""
     schema = ticket.suspension.response_schema
-    match ticket.asked:
+    match ticket.question_kind:
         case Asks.PERMISSION:
             return _ask_permission(ticket, read, say)
         case Asks.ANSWER if schema is not None and schema.get("type") == "object":
@@ -90,7 +90,7 @@ def _ask_form(schema: Mapping[str, Any], read: Read, say: Say) -> ToolCallResume
     required = schema.get("required") or ()
     if not all(isinstance(it, Mapping) for it in fields.values()):
         return _ask_answer({}, read, say)
-    if read_first(read, say) is False:
+    if ask_form_wanted(read, say) is False:
         return _decline()
     given: dict[str, Any] = {}
     for name, field in fields.items():
@@ -102,7 +102,7 @@ def _ask_form(schema: Mapping[str, Any], read: Read, say: Say) -> ToolCallResume
     return ToolCallResume(decision_id="", result=given)
 
 
-def read_first(read: Read, say: Say) -> bool:
+def ask_form_wanted(read: Read, say: Say) -> bool:
     """Ask whether the person wants to fill in the form."""
     while (line := read("fill in the form? [y]es / [n]o> ")) is not None:
         verdict = read_text(line)

@@ -7,7 +7,7 @@ import typer
 from awaken.contracts.errors import RecordNotFound
 
 from .command_line import new_app
-from .desk import CommandContext, at_desk
+from .desk import CommandContext, store_command
 from .printing import plain
 
 app = new_app()
@@ -23,7 +23,7 @@ class NothingToCancel(RecordNotFound):
 
 
 @app.command()
-@at_desk()
+@store_command()
 async def cancel(
     context: CommandContext,
     id_: Annotated[str, typer.Argument(metavar="ID", help="A dispatch's, run's or thread's id.")],

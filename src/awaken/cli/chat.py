@@ -62,7 +62,7 @@ async def _decide(runtime: AgentRuntime, ticket: Ticket) -> bool:
     given = ask_ticket(ticket, _answer_line, typer.echo)
     # Absent options are left out: a present one counts as an answer.
     said = {"result": given.result, "remember": given.remember}
-    options: DecisionOptions = {"arguments_hash": ticket.decided_hash}
+    options: DecisionOptions = {"arguments_hash": ticket.call_hash}
     options |= cast("DecisionOptions", {name: it for name, it in said.items() if it is not None})
     try:
         await runtime.decide(ticket.ticket_id, given.action, **options)

@@ -8,8 +8,8 @@ from awaken.contracts.errors import StoreUnavailable, UnsupportedFeature
 from awaken.contracts.storage.store import CheckableStore, Store, StoreCheck
 
 from .command_line import new_app
-from .desk import REFUSED, IsJson, StoreUrl, reporting
-from .printing import as_json, complain, out, plain, table
+from .desk import REFUSED, IsJson, StoreUrl, report_errors
+from .printing import as_json, plain, print_stderr, print_stdout, table
 from .stores import check_exists, store_at
 
 app = new_app("The store itself.")
@@ -27,12 +27,12 @@ class SchemaUnknown(UnsupportedFeature):
 @app.command()
 def check(*, store_url: StoreUrl = None, is_json: IsJson = False) -> None:
     """Read everything in a store and verify it; changes nothing."""
-    with reporting(is_json=is_json):
+    with report_errors(is_json=is_json):
         found = asyncio.run(_check_store(store_at(store_url)))
-    out(as_json(found) if is_json else _text(found))
+    print_stdout(as_json(found) if is_json else _text(found))
     for problem in found.problems:
         if not is_json:
-            complain(f"awaken: {plain(problem)}")
+            print_stderr(f"awaken: {plain(problem)}")
     if found.problems:
         raise typer.Exit(REFUSED)
 
@@ -40,12 +40,12 @@ def check(*, store_url: StoreUrl = None, is_json: IsJson = False) -> None:
 @app.command()
 def migrate(*, store_url: StoreUrl = None, is_json: IsJson = False) -> None:
     """Migrate a store to the current schema; creates it if it does not exist."""
-    with reporting(is_json=is_json):
+    with report_errors(is_json=is_json):
         store = store_at(store_url)
         before, after = asyncio.run(_migrate_store(store))
     document = {"store": store.name, "from_version": before, "to_version": after}
     done = "is up to date" if before == after else f"went from schema {before}"
-    out(as_json(document) if is_json else f"{plain(store.name)} {done}: schema {after}.")
+    print_stdout(as_json(document) if is_json else f"{plain(store.name)} {done}: schema {after}.")
 
 
 async def _check_store(store: Store) -> StoreCheck:

@@ -10,8 +10,8 @@ from awaken.contracts.storage.queries import DispatchQuery, page_of
 from awaken.contracts.storage.store import OutboxEntry
 
 from .command_line import new_app
-from .desk import CommandContext, at_desk
-from .listing import DEFAULT_LIMIT, Cursor, Limit, OfThread, missing, placed
+from .desk import CommandContext, store_command
+from .listing import DEFAULT_LIMIT, Cursor, Limit, OfThread, apply_cursor, not_found_error
 from .printing import moment, plain, short
 
 app = new_app("Deliveries whose attempts are used up.")
@@ -26,7 +26,7 @@ OfOutbox = Annotated[
 
 
 @app.command("list")
-@at_desk()
+@store_command()
 async def list_dead_letters(
     context: CommandContext,
     thread: OfThread = None,
@@ -37,9 +37,9 @@ async def list_dead_letters(
 ) -> None:
     """List dead letters, oldest first."""
     dead = DispatchQuery(thread_id=thread, status=DispatchStatus.DEAD_LETTER, limit=limit)
-    wanted = placed(dead, cursor)
+    wanted = apply_cursor(dead, cursor)
     if is_outbox:
-        found = await context.mailbox.dead_orders(thread)
+        found = await context.mailbox.list_dead_orders(thread)
         items = found[wanted.offset : wanted.offset + wanted.limit]
         context.show_page(page_of(items, len(found), wanted), _ORDER_HEAD, _order_row)
         return
@@ -48,7 +48,7 @@ async def list_dead_letters(
 
 
 @app.command("replay")
-@at_desk()
+@store_command()
 async def replay(
     context: CommandContext,
     dead_id: Annotated[str, typer.Argument(metavar="ID", help="The dead letter's id.")],
@@ -63,7 +63,7 @@ async def _replay_dispatch(context: CommandContext, dispatch_id: str) -> None:
     try:
         receipt = await context.mailbox.replay_dead_letter(dispatch_id)
     except RecordNotFound as error:
-        raise missing("Dispatch", dispatch_id, "dead-letters list") from error
+        raise not_found_error("Dispatch", dispatch_id, "dead-letters list") from error
     text = f"Queued '{plain(dispatch_id)}' again as dispatch '{plain(receipt.dispatch_id)}'."
     context.show(receipt, text)
 
@@ -72,7 +72,9 @@ async def _retry_order(context: CommandContext, entry_id: str) -> None:
     try:
         entry = await context.mailbox.retry_order(entry_id)
     except RecordNotFound as error:
-        raise missing("Dead outbox command", entry_id, "dead-letters list --outbox") from error
+        raise not_found_error(
+            "Dead outbox command", entry_id, "dead-letters list --outbox"
+        ) from error
     context.show(entry, f"Outbox command '{plain(entry_id)}' is tried again.")
 
 

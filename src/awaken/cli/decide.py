@@ -5,20 +5,20 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from awaken.bootstrap.decisions import DecisionOptions, decision_on
+from awaken.bootstrap.decisions import DecisionOptions, build_decision
 from awaken.contracts.errors import InvalidInput, UnknownTicket
 from awaken.contracts.suspension.permissions import remember_of
 from awaken.contracts.suspension.tickets import DecisionAction
 
 from .command_line import new_app
-from .desk import CommandContext, at_desk
+from .desk import CommandContext, store_command
 from .printing import plain
 
 app = new_app()
 
 
 @app.command()
-@at_desk()
+@store_command()
 async def decide(  # noqa: PLR0913 - typer makes an option of each parameter
     context: CommandContext,
     ticket: Annotated[str, typer.Argument(help="The ticket's id.")],
@@ -53,7 +53,7 @@ async def decide(  # noqa: PLR0913 - typer makes an option of each parameter
     if (held := remember_of(remember)) is not None:
         options["remember"] = held
     action = DecisionAction.RESUME if goes_on else DecisionAction.CANCEL
-    decision = decision_on(ticket, action, options, await context.store.now_ms())
+    decision = build_decision(ticket, action, options, await context.store.now_ms())
     try:
         (receipt,) = await context.mailbox.decide([(ticket, decision)])
     except UnknownTicket as error:

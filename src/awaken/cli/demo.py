@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from awaken.demo.crash import CrashStory, crash_demo
+from awaken.demo.crash import CrashStory, run_crash_demo
 
-from .desk import REFUSED, IsJson, reporting
-from .printing import as_json, complain, out
+from .desk import REFUSED, IsJson, report_errors
+from .printing import as_json, print_stderr, print_stdout
 
 app = typer.Typer(help="Demonstrate the guarantees.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -35,16 +35,18 @@ def crash(
     that. No work is lost, and the card is charged once.
     """
     folder = Path(tempfile.mkdtemp(prefix="awaken-demo-"))
-    say = complain if is_json else out
+    say = print_stderr if is_json else print_stdout
     try:
-        with reporting(is_json=is_json):
-            story = asyncio.run(crash_demo(folder, say))
+        with report_errors(is_json=is_json):
+            story = asyncio.run(run_crash_demo(folder, say))
     finally:
         if not is_kept:
             shutil.rmtree(folder, ignore_errors=True)
-    out(as_json({**_document(story), "is_good": story.is_good}) if is_json else _verdict(story))
+    print_stdout(
+        as_json({**_document(story), "is_good": story.is_good}) if is_json else _verdict(story)
+    )
     if is_kept and not is_json:
-        out(f"Everything is kept in {folder}.")
+        print_stdout(f"Everything is kept in {folder}.")
     if not story.is_good:
         raise typer.Exit(REFUSED)
 

@@ -15,7 +15,7 @@ from awaken.contracts.storage.queries import Page
 from awaken.contracts.storage.store import Store
 from awaken.mailbox.mailbox import Mailbox
 
-from .printing import as_json, complain, out, plain, table
+from .printing import as_json, plain, print_stderr, print_stdout, table
 from .stores import check_exists, store_at
 
 P = ParamSpec("P")
@@ -52,7 +52,7 @@ class CommandContext:
 
     def show(self, document: Any, text: str) -> None:
         """Print the document for programs, or the text for people."""
-        out(as_json(document) if self.is_json else text)
+        print_stdout(as_json(document) if self.is_json else text)
 
     def show_page(
         self, page: Page[Any], head: Sequence[str], row: Callable[[Any], Sequence[object]]
@@ -68,7 +68,7 @@ class CommandContext:
 Body = Callable[Concatenate[CommandContext, P], Awaitable[None]]
 
 
-def at_desk(*, may_create: bool = False) -> Callable[[Body[P]], Callable[..., None]]:
+def store_command(*, may_create: bool = False) -> Callable[[Body[P]], Callable[..., None]]:
     """Make a command of a coroutine function, with a context and the common options.
 
     Unless the command `may_create` it, a store that does not exist is refused.
@@ -76,7 +76,7 @@ def at_desk(*, may_create: bool = False) -> Callable[[Body[P]], Callable[..., No
 
     def decorate(body: Body[P]) -> Callable[..., None]:
         def command(store_url: str | None, *, is_json: bool, **given: Any) -> None:
-            with reporting(is_json=is_json):
+            with report_errors(is_json=is_json):
                 asyncio.run(_run_body(body, given, store_url, is_json, may_create))
 
         own = list(inspect.signature(body).parameters.values())[1:]
@@ -93,25 +93,25 @@ def at_desk(*, may_create: bool = False) -> Callable[[Body[P]], Callable[..., No
 
 
 @contextmanager
-def reporting(*, is_json: bool) -> Iterator[None]:
+def report_errors(*, is_json: bool) -> Iterator[None]:
     """Print an error on one line of stderr, and exit with the code for it."""
     try:
         yield
     except AwakenError as error:
-        tell_error(error, is_json=is_json)
+        print_error(error, is_json=is_json)
         raise typer.Exit(MISUSED if isinstance(error, InvalidInput) else REFUSED) from error
 
 
-def tell_error(error: AwakenError, *, is_json: bool = False) -> None:
+def print_error(error: AwakenError, *, is_json: bool = False) -> None:
     """Print an error on stderr, with the traceback of the user's code if that raised it."""
     trace = getattr(error, "trace", "")
     if is_json:
         report = {"code": error.code, "message": str(error)}
-        complain(as_json({**report, "trace": trace} if trace else report, indent=None))
+        print_stderr(as_json({**report, "trace": trace} if trace else report, indent=None))
         return
     if trace:
-        complain(trace)
-    complain(f"awaken: {plain(error)}")
+        print_stderr(trace)
+    print_stderr(f"awaken: {plain(error)}")
 
 
 async def _run_body(

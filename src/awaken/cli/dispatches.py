@@ -8,15 +8,15 @@ from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.storage.queries import DispatchQuery
 
 from .command_line import new_app
-from .desk import CommandContext, at_desk
-from .listing import DEFAULT_LIMIT, Cursor, Limit, OfThread, missing, placed
+from .desk import CommandContext, store_command
+from .listing import DEFAULT_LIMIT, Cursor, Limit, OfThread, apply_cursor, not_found_error
 from .printing import facts, moment, short
 
 app = new_app("Deliveries of input to threads.")
 
 
 @app.command("list")
-@at_desk()
+@store_command()
 async def list_dispatches(
     context: CommandContext,
     thread: OfThread = None,
@@ -27,12 +27,12 @@ async def list_dispatches(
     cursor: Cursor = None,
 ) -> None:
     """List deliveries, oldest first."""
-    query = placed(DispatchQuery(thread_id=thread, status=status, limit=limit), cursor)
+    query = apply_cursor(DispatchQuery(thread_id=thread, status=status, limit=limit), cursor)
     context.show_page(await context.store.list_dispatches(query), _HEAD, _row)
 
 
 @app.command("show")
-@at_desk()
+@store_command()
 async def show_dispatch(
     context: CommandContext,
     dispatch_id: Annotated[str, typer.Argument(metavar="ID", help="The dispatch's id.")],
@@ -40,7 +40,7 @@ async def show_dispatch(
     """Show a delivery: its status, its attempts and its last error."""
     dispatch = await context.store.find_dispatch(dispatch_id)
     if dispatch is None:
-        raise missing("Dispatch", dispatch_id, "dispatches list")
+        raise not_found_error("Dispatch", dispatch_id, "dispatches list")
     context.show(dispatch, _about(dispatch))
 
 

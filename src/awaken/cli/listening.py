@@ -29,7 +29,7 @@ class ListenAddress(NamedTuple):
 DEFAULT = ListenAddress("127.0.0.1", 38_080)
 
 
-def wanted_address(host: str | None, port: int | None) -> ListenAddress:
+def resolve_address(host: str | None, port: int | None) -> ListenAddress:
     """The address from the options, else from the environment, else the default.
 
     Raises:
@@ -39,7 +39,7 @@ def wanted_address(host: str | None, port: int | None) -> ListenAddress:
     return ListenAddress(host or usual.host, usual.port if port is None else port)
 
 
-def listening(address: ListenAddress) -> socket.socket:
+def open_listener(address: ListenAddress) -> socket.socket:
     """Open a socket that accepts connections; they wait until the server serves them.
 
     Raises:

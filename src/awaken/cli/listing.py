@@ -15,10 +15,18 @@ Cursor = Annotated[
 OfThread = Annotated[str | None, typer.Option("--thread", help="Only those of this thread.")]
 OfTenant = Annotated[str | None, typer.Option("--tenant", help="Only those of this tenant.")]
 
-__all__ = ["DEFAULT_LIMIT", "Cursor", "Limit", "OfTenant", "OfThread", "missing", "placed"]
+__all__ = [
+    "DEFAULT_LIMIT",
+    "Cursor",
+    "Limit",
+    "OfTenant",
+    "OfThread",
+    "apply_cursor",
+    "not_found_error",
+]
 
 
-def placed(query: Q, cursor: str | None) -> Q:
+def apply_cursor(query: Q, cursor: str | None) -> Q:
     """Move the query to the page of a cursor, or to the first page.
 
     Raises:
@@ -34,6 +42,6 @@ class UnlistedRecord(RecordNotFound):
     command: str
 
 
-def missing(kind: str, record_id: str, command: str) -> RecordNotFound:
+def not_found_error(kind: str, record_id: str, command: str) -> RecordNotFound:
     """The error for an unknown id, with the command that lists the existing ones."""
     return UnlistedRecord(kind=kind, record_id=record_id, command=command)

@@ -11,9 +11,9 @@ from awaken.protocols.mcp.protocol import MISSING_EXTRA
 from awaken.services.view import TenantView
 
 from .command_line import new_app
-from .desk import StoreUrl, reporting
+from .desk import StoreUrl, report_errors
 from .logs import with_logs
-from .served import DRAIN_MS, AppPlace, DrainMs, Served, served_over_stdio
+from .served import DRAIN_MS, AppPlace, DrainMs, ServeTarget, load_stdio_target
 
 app = new_app()
 
@@ -31,14 +31,14 @@ def mcp(
 
     Nothing but the protocol is written to stdout. Threads of the store are resources.
     """
-    with reporting(is_json=False):
+    with report_errors(is_json=False):
         serve = _load_server()
         with redirect_stdout(sys.stderr):
-            served = served_over_stdio(app_place, store_url)
+            served = load_stdio_target(app_place, store_url)
         asyncio.run(_serve(served, serve, drain_ms))
 
 
-async def _serve(served: Served, serve: ServeStdio, drain_ms: int) -> None:
+async def _serve(served: ServeTarget, serve: ServeStdio, drain_ms: int) -> None:
     async with served.runtime as runtime:
         await serve(runtime.view("local"))
         await runtime.drain(drain_ms)

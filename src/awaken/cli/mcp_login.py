@@ -13,10 +13,10 @@ from awaken.contracts.errors import InvalidInput
 from awaken.extensions.mcp import McpPlugin
 
 from .command_line import new_app
-from .desk import reporting
-from .listening import ListenAddress, listening
-from .printing import out, plain
-from .served import app_served
+from .desk import report_errors
+from .listening import ListenAddress, open_listener
+from .printing import plain, print_stdout
+from .served import load_app_target
 
 WAIT_S = 300
 _ANOTHER = "This is not the expected login.\n"
@@ -39,10 +39,10 @@ def mcp_login(
 
     Prints an address to open in a browser on this machine. A running runtime finds the login.
     """
-    with reporting(is_json=False):
-        served = app_served(app_place, None, is_store_chosen=False)
+    with report_errors(is_json=False):
+        served = load_app_target(app_place, None, is_store_chosen=False)
         asyncio.run(_login(_plugin_of(served.runtime, server), server, wait_s))
-    out(f"Logged in to MCP server '{plain(server)}'.")
+    print_stdout(f"Logged in to MCP server '{plain(server)}'.")
 
 
 def _plugin_of(runtime: AgentRuntime, server: str) -> McpPlugin:
@@ -100,8 +100,8 @@ class _Browser:
         await runner.setup()
         try:
             place = ListenAddress(redirect.host or "", redirect.port or 0)
-            await web.SockSite(runner, listening(place)).start()
-            out(f"Open this address in a browser on this machine:\n\n  {plain(url)}\n")
+            await web.SockSite(runner, open_listener(place)).start()
+            print_stdout(f"Open this address in a browser on this machine:\n\n  {plain(url)}\n")
             return await came
         finally:
             await runner.cleanup()

@@ -43,7 +43,7 @@ class Trial(Record, frozen=True, kw_only=True):
     usage: TokenUsage | None = None
 
 
-async def tried(route: ModelRoute, clock: Clock) -> Trial:
+async def try_model(route: ModelRoute, clock: Clock) -> Trial:
     """Ask one small question with one tool, and evaluate the answer.
 
     Raises:

@@ -10,12 +10,12 @@ from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.providers import (
     Connections,
     ProviderClient,
+    apply_base_url,
     find_key,
     find_missing_extra,
     find_missing_settings,
     key_names,
     needs_key,
-    placed_spec,
     provider_clients,
 )
 from awaken.bootstrap.registries import registry_set
@@ -32,14 +32,14 @@ from awaken.contracts.models.errors import (
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.models.model_specs import ProviderSpec
 from awaken.runtime.model_health.breaker import Breaker, BreakerPolicy
-from awaken.runtime.model_health.health import OWNER, shared_breakers
+from awaken.runtime.model_health.health import OWNER, decode_breakers
 from awaken.runtime.resolution.models import route_of
 
 from .apps import FORMS, App, load_app
 from .command_line import new_app
-from .desk import CommandContext, IsJson, at_desk, reporting
-from .model_trial import Trial, tried
-from .printing import as_json, facts, moment, out, table
+from .desk import CommandContext, IsJson, report_errors, store_command
+from .model_trial import Trial, try_model
+from .printing import as_json, facts, moment, print_stdout, table
 
 app = new_app("Providers, and whether their models answer.")
 
@@ -52,27 +52,27 @@ AppPlace = Annotated[
 @app.command("list")
 def list_providers(app_place: AppPlace = None, *, is_json: IsJson = False) -> None:
     """List the providers, and what each needs on this machine."""
-    with reporting(is_json=is_json):
+    with report_errors(is_json=is_json):
         app = None if app_place is None else load_app(app_place)
         specs = {} if app is None else _specs(app)
         clients = provider_clients(specs, Connections())
         providers = [provider_facts(it) for it in clients.values() if type(it) is ProviderClient]
         agents = [] if app is None else _agent_models(app, specs)
     if is_json:
-        out(as_json({"providers": providers, "agents": agents}))
+        print_stdout(as_json({"providers": providers, "agents": agents}))
         return
     head = ("PROVIDER", "ADAPTER", "BASE URL", "KEY", "LACKS")
-    out(table(head, (_provider_row(it) for it in providers)))
+    print_stdout(table(head, (_provider_row(it) for it in providers)))
     if agents:
         rows = ((it["agent_id"], it["model_id"], it["provider_id"]) for it in agents)
-        out("\n" + table(("AGENT", "MODEL", "PROVIDER"), rows))
+        print_stdout("\n" + table(("AGENT", "MODEL", "PROVIDER"), rows))
 
 
 def provider_facts(client: ProviderClient) -> dict[str, Any]:
     """Describe a provider on this machine; says whether there is a key, never the key."""
     spec, problem = client.spec, None
     try:
-        spec = placed_spec(spec)
+        spec = apply_base_url(spec)
     except ProviderUnusable as error:
         problem = str(error)
     try:
@@ -139,12 +139,12 @@ def ask_model(
     is_json: IsJson = False,
 ) -> None:
     """Ask a model one small question with one tool, and show its features and its speed."""
-    with reporting(is_json=is_json):
+    with report_errors(is_json=is_json):
         specs = {} if app_place is None else _specs(load_app(app_place))
         trial = asyncio.run(_try_named_model(model, specs, timeout_s))
         if not (trial.has_text or trial.has_tool_call):
             raise ProviderFailed(f"model '{model}' answered with nothing")
-    out(as_json(trial) if is_json else _trial_text(trial))
+    print_stdout(as_json(trial) if is_json else _trial_text(trial))
 
 
 async def _try_named_model(
@@ -155,7 +155,7 @@ async def _try_named_model(
         registries = registry_set([], [], [], provider_clients(specs, connections), {})
         route = route_of(registries, model)
         async with asyncio.timeout(timeout_s):
-            return await tried(route, SystemClock())
+            return await try_model(route, SystemClock())
     except UsageError as error:
         raise RefusedInput(what="model", problem=str(error)) from error
     except ModelError as error:
@@ -187,10 +187,10 @@ def _trial_text(trial: Trial) -> str:
 
 
 @app.command("health")
-@at_desk()
+@store_command()
 async def show_health(context: CommandContext) -> None:
     """Show the circuit breakers that the processes of a store share."""
-    breakers = shared_breakers(await profiles_of(context.store).list_entries(OWNER))
+    breakers = decode_breakers(await profiles_of(context.store).list_entries(OWNER))
     document = [{"model_id": name, **_breaker_facts(it)} for name, it in breakers]
     head = ("MODEL", "STATE", "FAILURES", "LAST ERROR", "SINCE", "ASK AGAIN")
     rows = ((name, *_breaker_row(it)) for name, it in breakers)

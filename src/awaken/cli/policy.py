@@ -9,31 +9,31 @@ import msgspec
 import typer
 
 from awaken.bootstrap.agent_runtime import AgentRuntime
-from awaken.bootstrap.plugins import PluginLives
+from awaken.bootstrap.plugins import PluginLifecycle
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, RunQuery, ThreadQuery
 from awaken.contracts.storage.store import Store
 from awaken.contracts.suspension.permissions import ToolBehavior
-from awaken.extensions.permission.checking import RefusedRule, compiled
+from awaken.extensions.permission.checking import RefusedRule, compile_rules
 from awaken.extensions.permission.config import SECTION, PermissionConfig
 from awaken.extensions.permission.policy import PastCall, PolicyChange, PolicyDiff, policy_diff
-from awaken.extensions.permission.rules import RuleSet, decide, hidden_tools
+from awaken.extensions.permission.rules import RuleSet, decide, find_hidden_tools
 from awaken.patterns import call_of
 from awaken.runtime.resolution.resolver import ResolvedAgent
 
 from .apps import FORMS, App, load_app
 from .command_line import new_app
-from .desk import REFUSED, CommandContext, IsJson, at_desk, reporting
-from .printing import as_json, facts, out, plain, section
-from .remembered import forget, remembered
+from .desk import REFUSED, CommandContext, IsJson, report_errors, store_command
+from .printing import as_json, facts, plain, print_stdout, section
+from .remembered import forget_remembered, list_remembered
 
 EXAMPLES = 5
 POLICY_BYTES_MAX = 4 * 1024 * 1024
 
 app = new_app("Permission rules and their effect, and remembered decisions.")
-app.command("remembered")(remembered)
-app.command("forget")(forget)
+app.command("remembered")(list_remembered)
+app.command("forget")(forget_remembered)
 
 PolicyFile = Annotated[
     Path,
@@ -42,7 +42,7 @@ PolicyFile = Annotated[
 
 
 @app.command("diff")
-@at_desk()
+@store_command()
 async def diff(
     context: CommandContext,
     old: PolicyFile,
@@ -68,7 +68,7 @@ async def diff(
         await _check_has_run(context.store, agent)
     found = policy_diff(before, after, calls)
     context.show(_document(found, examples), _text(found, examples))
-    if found.newly(ToolBehavior.ALLOW) and not may_be_looser:
+    if found.changes_to(ToolBehavior.ALLOW) and not may_be_looser:
         raise typer.Exit(REFUSED)
 
 
@@ -87,24 +87,24 @@ def preview(
 
     Opens the app's plugins, so that tools of MCP servers are included.
     """
-    with reporting(is_json=is_json):
+    with report_errors(is_json=is_json):
         agent = asyncio.run(_resolve_agent(load_app(app_place), agent_id))
         rules = _rules_of(agent)
         tried = [_try_call(rules, written) for written in calls or ()]
-    hidden = sorted(hidden_tools(rules, agent.tools))
+    hidden = sorted(find_hidden_tools(rules, agent.tools))
     shown = sorted(set(agent.tools) - set(hidden))
     if is_json:
-        out(as_json({"hidden": hidden, "offered": shown, "calls": tried}))
+        print_stdout(as_json({"hidden": hidden, "offered": shown, "calls": tried}))
         return
     about = facts((("hidden", ", ".join(hidden) or "none"), ("offered", ", ".join(shown))))
     lines = [f"{plain(it['call'])}: {it['behavior']} ({plain(it['rule'])})" for it in tried]
-    out(about + section("Calls", "\n".join(lines)))
+    print_stdout(about + section("Calls", "\n".join(lines)))
 
 
 async def _resolve_agent(app: App, agent_id: str) -> ResolvedAgent:
     """Resolve an agent after its plugins have registered their tools; executes no queued work."""
     registry = (app.runtime or AgentRuntime(app.agents)).registry
-    plugins = PluginLives(registry)
+    plugins = PluginLifecycle(registry)
     try:
         await plugins.open()
         return await registry.resolve(agent_id)
@@ -148,7 +148,7 @@ def _rules_in(path: Path, agent_id: str | None) -> RuleSet:
             raise InvalidInput(what=what, problem=f"it is larger than {POLICY_BYTES_MAX} bytes")
         document = msgspec.yaml.decode(data)
         config = msgspec.convert(_section_in(document, what, agent_id), PermissionConfig)
-        return compiled(config).rules
+        return compile_rules(config).rules
     except OSError as error:
         raise InvalidInput(what=what, problem=error.strerror or type(error).__name__) from error
     except (msgspec.MsgspecError, RecursionError, RefusedRule) as error:
@@ -236,7 +236,7 @@ def _document(found: PolicyDiff, examples: int) -> dict[str, Any]:
     kinds = {
         kind.value: {"count": len(changes), "examples": changes[:examples]}
         for kind in _KINDS
-        for changes in [found.newly(kind)]
+        for changes in [found.changes_to(kind)]
     }
     return {"calls": found.calls, "newly": kinds}
 
@@ -244,8 +244,8 @@ def _document(found: PolicyDiff, examples: int) -> dict[str, Any]:
 def _text(found: PolicyDiff, examples: int) -> str:
     words = {"allow": "newly allowed", "ask": "newly asked about", "deny": "newly denied"}
     pairs: list[tuple[str, object]] = [("calls", str(found.calls))]
-    pairs += [(words[kind], str(len(found.newly(kind)))) for kind in _KINDS]
-    parts = [section(words[kind], _lines(found.newly(kind)[:examples])) for kind in _KINDS]
+    pairs += [(words[kind], str(len(found.changes_to(kind)))) for kind in _KINDS]
+    parts = [section(words[kind], _lines(found.changes_to(kind)[:examples])) for kind in _KINDS]
     return facts(pairs) + "".join(parts)
 
 

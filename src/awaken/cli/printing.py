@@ -13,18 +13,18 @@ import msgspec
 import typer
 
 from awaken.contracts.lifecycle import Failed, Termination, reason_text
-from awaken.contracts.messages.content import printable
+from awaken.contracts.messages.content import escape_unprintable
 
 CELL_MAX = 60
 _GAP = "  "
 
 
-def out(text: str) -> None:
+def print_stdout(text: str) -> None:
     """Print to stdout."""
     typer.echo(_encodable(text, sys.stdout))
 
 
-def complain(text: str) -> None:
+def print_stderr(text: str) -> None:
     """Print to stderr."""
     typer.echo(_encodable(text, sys.stderr), err=True)
 
@@ -36,7 +36,7 @@ def as_json(value: Any, *, indent: int | None = 2) -> str:
 
 def plain(value: object) -> str:
     """Escape everything that cannot be printed, on one line."""
-    return "" if value is None else printable(str(value))
+    return "" if value is None else escape_unprintable(str(value))
 
 
 def short(value: object, limit: int = CELL_MAX) -> str:
@@ -61,7 +61,7 @@ def dollars(amount: float | None) -> str:
     return "" if amount is None else f"${amount:,.6f}"
 
 
-def ending_text(termination: Termination | None) -> str:
+def termination_text(termination: Termination | None) -> str:
     """How a run ended; empty if it has not."""
     match termination:
         case None:

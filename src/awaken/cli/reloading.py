@@ -14,13 +14,13 @@ _LOOK_MS = 500
 """How often the app's own file is also checked, for changes before it was watched."""
 
 
-def inherited_socket() -> socket.socket | None:
+def take_inherited_socket() -> socket.socket | None:
     """Take the listening socket from before a restart, if there was one."""
     number = os.environ.pop(_SOCKET, None)
     return None if number is None else socket.socket(fileno=int(number))
 
 
-def begin_anew(listener: socket.socket | None) -> NoReturn:
+def restart_process(listener: socket.socket | None) -> NoReturn:
     """Restart with the same arguments; clients that connect meanwhile wait."""
     if listener is not None:
         listener.set_inheritable(True)
@@ -41,7 +41,7 @@ def load_watcher() -> Any:
         raise InvalidInput(what="--reload", problem=problem) from error
 
 
-class Watched:
+class WatchedApp:
     """Watches an app's file, and every Python file beside and below it."""
 
     def __init__(self, file: Path) -> None:
@@ -49,7 +49,7 @@ class Watched:
         self._file = file.resolve()
         self._written = self._last_written()
 
-    async def change(self) -> None:
+    async def wait_for_change(self) -> None:
         """Wait until a file changes; a change of the app's own file before the call counts."""
         watcher = load_watcher()
         changes = watcher.awatch(

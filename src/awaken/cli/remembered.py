@@ -1,4 +1,4 @@
-"""`awaken policy remembered` and `forget`: list and revoke decisions for later calls."""
+"""`awaken policy list_remembered` and `forget_remembered`: list and revoke decisions for later calls."""
 
 from typing import Annotated, Any
 
@@ -12,7 +12,7 @@ from awaken.contracts.suspension.remembered import RememberedAnswer
 from awaken.runtime.primitives.system import SystemClock
 from awaken.services.remembered import RememberedAnswers
 
-from .desk import CommandContext, at_desk
+from .desk import CommandContext, store_command
 from .printing import moment, plain, table
 
 OfThread = Annotated[
@@ -25,8 +25,8 @@ OfTenant = Annotated[
 ]
 
 
-@at_desk()
-async def remembered(
+@store_command()
+async def list_remembered(
     context: CommandContext, thread: OfThread = None, user: OfUser = None, tenant: OfTenant = None
 ) -> None:
     """List the decisions for later calls: of the project, of a thread, of a person."""
@@ -35,11 +35,11 @@ async def remembered(
     context.show({"items": list(map(_document, found))}, text)
 
 
-@at_desk()
-async def forget(
+@store_command()
+async def forget_remembered(
     context: CommandContext,
     answer_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="One answer, from `remembered`.")
+        str | None, typer.Argument(metavar="ID", help="One answer, from `list_remembered`.")
     ] = None,
     scope: Annotated[
         PermissionScope | None, typer.Option("--scope", help="Every answer of this scope.")

@@ -17,7 +17,7 @@ from awaken.runtime.resolution.resolver import DEFAULT_AGENT
 from .apps import FORMS, is_place, load_app
 from .chat import answer, converse
 from .command_line import new_app
-from .desk import MISUSED, REFUSED, tell_error
+from .desk import MISUSED, REFUSED, print_error
 
 app = new_app()
 
@@ -45,7 +45,7 @@ def run(
         agent_id, text = _choose_agent(runtime, rest)
         worked = asyncio.run(_talk(runtime, agent_id, text))
     except AwakenError as error:
-        tell_error(error)
+        print_error(error)
         raise typer.Exit(MISUSED) from error
     if not worked:
         raise typer.Exit(REFUSED)

@@ -13,9 +13,9 @@ from awaken.contracts.storage.store import Store, ToolRecord
 from awaken.contracts.suspension.tickets import Ticket
 
 from .command_line import new_app
-from .desk import CommandContext, at_desk
-from .listing import DEFAULT_LIMIT, Cursor, Limit, OfTenant, OfThread, placed
-from .printing import as_json, dollars, ending_text, facts, moment, section, short, table
+from .desk import CommandContext, store_command
+from .listing import DEFAULT_LIMIT, Cursor, Limit, OfTenant, OfThread, apply_cursor
+from .printing import as_json, dollars, facts, moment, section, short, table, termination_text
 
 EVENTS_AT_ONCE = 1000
 
@@ -40,7 +40,7 @@ class RunNotBegun(UnknownRun):
 
 
 @app.command("list")
-@at_desk()
+@store_command()
 async def list_runs(
     context: CommandContext,
     tenant: OfTenant = None,
@@ -53,11 +53,11 @@ async def list_runs(
 ) -> None:
     """List runs, oldest first."""
     query = RunQuery(tenant_id=tenant, thread_id=thread, status=status, limit=limit)
-    context.show_page(await context.store.list_runs(placed(query, cursor)), _HEAD, _row)
+    context.show_page(await context.store.list_runs(apply_cursor(query, cursor)), _HEAD, _row)
 
 
 @app.command("show")
-@at_desk()
+@store_command()
 async def show_run(
     context: CommandContext,
     run_id: Annotated[str, typer.Argument(metavar="ID", help="The run's id.")],
@@ -96,7 +96,7 @@ def _row(run: RunRecord) -> tuple[object, ...]:
         run.active_agent_id or run.agent_id,
         run.status,
         moment(run.updated_at),
-        short(ending_text(run.termination)),
+        short(termination_text(run.termination)),
     )
 
 
@@ -112,7 +112,7 @@ def _about(run: RunRecord) -> str:
             ("thread", run.thread_id),
             ("agent", run.active_agent_id or run.agent_id),
             ("status", run.status),
-            ("ended by", ending_text(run.termination)),
+            ("ended by", termination_text(run.termination)),
             ("waits because of", waiting and waiting.reason),
             ("message", waiting and short(waiting.question or waiting.message, 1000)),
             ("parent run", run.parent_run_id),

@@ -27,13 +27,13 @@ from awaken.transport.routes import SCOPES
 
 from .apps import FORMS, file_of
 from .command_line import new_app
-from .desk import IsJson, StoreUrl, reporting
-from .listening import BACKLOG, DEFAULT, ListenAddress, listening, wanted_address
+from .desk import IsJson, StoreUrl, report_errors
+from .listening import BACKLOG, DEFAULT, ListenAddress, open_listener, resolve_address
 from .logs import with_logs
-from .printing import as_json, out, plain
-from .reloading import Watched, begin_anew, inherited_socket
-from .served import Served, app_served, demo_served, name_agents, tell_missing_keys
-from .stop_signals import stop_signals
+from .printing import as_json, plain, print_stdout
+from .reloading import WatchedApp, restart_process, take_inherited_socket
+from .served import ServeTarget, load_app_target, load_demo_target, name_agents, warn_missing_keys
+from .stop_signals import catch_stop_signals
 
 app = new_app()
 
@@ -76,20 +76,20 @@ def serve(  # noqa: PLR0913 - typer makes an option of each parameter
     The first signal drains: /health reports it, no run starts, and runs that do not end in time
     are released for another process. The second signal exits at once.
     """
-    with reporting(is_json=is_json):
+    with report_errors(is_json=is_json):
         watched = _watch_app(app_place) if is_reloading else None
-        address = wanted_address(host, port)
+        address = resolve_address(host, port)
         # A runtime in the app has its own store, whatever the environment says.
         is_store_chosen = store_url not in (None, os.environ.get("AWAKEN_STORE"))
 
-        def load() -> Served:
+        def load() -> ServeTarget:
             if app_place is None:
-                served = demo_served(store_url)
+                served = load_demo_target(store_url)
             else:
-                served = app_served(app_place, store_url, is_store_chosen=is_store_chosen)
+                served = load_app_target(app_place, store_url, is_store_chosen=is_store_chosen)
             config = _with_token(served.config, token)
             check_exposure(address.host, with_environment(config, os.environ))
-            return Served(served.runtime, config)
+            return ServeTarget(served.runtime, config)
 
         _Process(address, load, drain_ms, is_json).run(watched)
 
@@ -99,48 +99,48 @@ class _Process:
     """One serving process: loads the app, listens, serves and restarts."""
 
     address: ListenAddress
-    load: Callable[[], Served]
+    load: Callable[[], ServeTarget]
     drain_ms: int
     is_json: bool
 
-    def run(self, watched: Watched | None) -> None:
+    def run(self, watched: WatchedApp | None) -> None:
         """Serve until a signal; restart when a watched file changes.
 
         Raises:
             AwakenError: It cannot start.
         """
-        listener = inherited_socket()
+        listener = take_inherited_socket()
         served = self._load_or_wait(watched)
         if served is None:
-            begin_anew(listener)
+            restart_process(listener)
         with (
-            listener or listening(self.address) as listener,
+            listener or open_listener(self.address) as listener,
             asyncio.Runner(loop_factory=auto_loop_factory()) as runner,
         ):
             if runner.run(self._serve(served, listener, watched)):
                 runner.close()
-                begin_anew(listener)
+                restart_process(listener)
 
-    def _load_or_wait(self, watched: Watched | None) -> Served | None:
+    def _load_or_wait(self, watched: WatchedApp | None) -> ServeTarget | None:
         """Load the app; if it fails while files are watched, return None after a change."""
         try:
             return self.load()
         except AwakenError:
             if watched is None:
                 raise
-            with suppress(typer.Exit), reporting(is_json=self.is_json):
+            with suppress(typer.Exit), report_errors(is_json=self.is_json):
                 raise
             if not asyncio.run(_next_change(watched)):
                 raise
             return None
 
     async def _serve(
-        self, served: Served, listener: socket.socket, watched: Watched | None
+        self, served: ServeTarget, listener: socket.socket, watched: WatchedApp | None
     ) -> bool:
         """Serve until a signal or a change; returns whether it was a change."""
-        with stop_signals() as stop:
+        with catch_stop_signals() as stop:
             async with served.runtime as runtime:
-                tell_missing_keys(runtime)
+                warn_missing_keys(runtime)
                 application = runtime.asgi(served.config)
                 await application.open()
                 _calm_collector()
@@ -162,7 +162,7 @@ class _Process:
         agents, store = list(runtime.registry.snapshot().registries.agents), runtime.store.name
         facts = {"event": "ready", "pid": os.getpid(), "url": url, "store": store, "agents": agents}
         text = plain(f"Ready: {url}, {store}, agents {name_agents(runtime)}.")
-        out(as_json(facts, indent=None) if self.is_json else text)
+        print_stdout(as_json(facts, indent=None) if self.is_json else text)
 
 
 class _Server(uvicorn.Server):
@@ -193,10 +193,10 @@ def _calm_collector() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
-def _watch_app(place: str | None) -> Watched:
+def _watch_app(place: str | None) -> WatchedApp:
     if place is None:
         raise InvalidInput(what="--reload", problem="name the APP whose files are watched")
-    return Watched(file_of(place))
+    return WatchedApp(file_of(place))
 
 
 def _options(application: ServerApp) -> uvicorn.Config:
@@ -213,18 +213,18 @@ def _with_token(config: ServerConfig, token: str | None) -> ServerConfig:
     return msgspec.structs.replace(config, tokens=(*config.tokens, given))
 
 
-async def _next_change(watched: Watched) -> bool:
+async def _next_change(watched: WatchedApp) -> bool:
     """Wait for a change; False when a signal came first."""
-    with stop_signals() as stop:
+    with catch_stop_signals() as stop:
         return await _first(stop, watched)
 
 
 async def _first(
-    stop: asyncio.Event, watched: Watched | None, *others: "asyncio.Task[None]"
+    stop: asyncio.Event, watched: WatchedApp | None, *others: "asyncio.Task[None]"
 ) -> bool:
     """Wait for a signal, a change or the end of others; returns whether it was a change."""
     asked = asyncio.create_task(stop.wait())
-    changes = [] if watched is None else [asyncio.create_task(watched.change())]
+    changes = [] if watched is None else [asyncio.create_task(watched.wait_for_change())]
     try:
         waiting = (asked, *changes, *others)
         done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

@@ -8,8 +8,8 @@ from typing import Annotated, NamedTuple
 import typer
 
 from awaken.bootstrap.agent_runtime import AgentRuntime
-from awaken.bootstrap.providers import missing_keys
-from awaken.bootstrap.stores import opened_store
+from awaken.bootstrap.providers import list_missing_keys
+from awaken.bootstrap.stores import resolve_store
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.storage.store import Store
 from awaken.demo.agents import demo_agents
@@ -34,27 +34,27 @@ DrainMs = Annotated[
 DRAIN_MS = MailboxConfig().drain_ms
 
 
-class Served(NamedTuple):
+class ServeTarget(NamedTuple):
     """A runtime, and the server config of its app."""
 
     runtime: AgentRuntime
     config: ServerConfig = ServerConfig()
 
 
-def served_over_stdio(place: str | None, store_url: str | None) -> Served:
+def load_stdio_target(place: str | None, store_url: str | None) -> ServeTarget:
     """Load the app that a place names, or the demo.
 
     Raises:
         InvalidInput: It cannot be served.
     """
     if place is None:
-        return demo_served(store_url)
+        return load_demo_target(store_url)
     # A runtime in the app has its own store, whatever the environment says.
     is_store_chosen = store_url not in (None, os.environ.get("AWAKEN_STORE"))
-    return app_served(place, store_url, is_store_chosen=is_store_chosen)
+    return load_app_target(place, store_url, is_store_chosen=is_store_chosen)
 
 
-def demo_served(store_url: str | None) -> Served:
+def load_demo_target(store_url: str | None) -> ServeTarget:
     """Load the demo.
 
     Raises:
@@ -62,10 +62,10 @@ def demo_served(store_url: str | None) -> Served:
     """
     environment = os.environ
     agents, providers = demo_agents(environment), demo_providers(environment)
-    return Served(AgentRuntime(agents, providers=providers, store=store_to_serve(store_url)))
+    return ServeTarget(AgentRuntime(agents, providers=providers, store=store_to_serve(store_url)))
 
 
-def app_served(place: str, store_url: str | None, *, is_store_chosen: bool) -> Served:
+def load_app_target(place: str, store_url: str | None, *, is_store_chosen: bool) -> ServeTarget:
     """Load the app that a place names, with the `ServerConfig` in its module.
 
     Raises:
@@ -76,9 +76,9 @@ def app_served(place: str, store_url: str | None, *, is_store_chosen: bool) -> S
     configs = [value for value in app.values.values() if isinstance(value, ServerConfig)]
     config = configs[0] if configs else ServerConfig()
     if app.runtime is None:
-        return Served(AgentRuntime(app.agents, store=store_to_serve(store_url)), config)
+        return ServeTarget(AgentRuntime(app.agents, store=store_to_serve(store_url)), config)
     check_own_store(app, is_store_chosen=is_store_chosen)
-    return Served(app.runtime, config)
+    return ServeTarget(app.runtime, config)
 
 
 def check_own_store(app: App, *, is_store_chosen: bool) -> None:
@@ -98,9 +98,9 @@ def name_agents(runtime: AgentRuntime) -> str:
     return ", ".join([*named, *(["those of its resolver"] if runtime.registry.host else [])])
 
 
-def tell_missing_keys(runtime: AgentRuntime) -> None:
+def warn_missing_keys(runtime: AgentRuntime) -> None:
     """Log a warning for every model whose provider has no key, before a run fails on it."""
-    for problem in missing_keys(runtime.registry.snapshot()):
+    for problem in list_missing_keys(runtime.registry.snapshot()):
         logger.warning("%s", problem, extra={"event": "missing_key"})
 
 
@@ -112,9 +112,9 @@ def store_to_serve(url: str | None) -> Store:
     """
     folder = os.environ.get("AWAKEN_STORAGE_DIR", "").strip()
     if url or not folder:
-        return opened_store(url or f"sqlite:///{DEFAULT_FILE}")
+        return resolve_store(url or f"sqlite:///{DEFAULT_FILE}")
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput(what="AWAKEN_STORAGE_DIR", problem=str(error)) from error
-    return opened_store(f"sqlite:///{Path(folder) / DEFAULT_FILE}")
+    return resolve_store(f"sqlite:///{Path(folder) / DEFAULT_FILE}")

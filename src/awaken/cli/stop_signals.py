@@ -11,7 +11,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager
-def stop_signals() -> Iterator[asyncio.Event]:
+def catch_stop_signals() -> Iterator[asyncio.Event]:
     """Provide an event that the first signal sets; the second one exits at once."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     is_stopping = False

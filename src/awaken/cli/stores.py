@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from awaken.bootstrap.stores import opened_store
+from awaken.bootstrap.stores import resolve_store
 from awaken.contracts.errors import InvalidInput, RefusedInput, StoreUnavailable
 from awaken.contracts.storage.store import CheckableStore, Store
 
@@ -21,7 +21,7 @@ def store_at(url: str | None) -> Store:
             "or set AWAKEN_STORE."
         )
         raise RefusedInput(what="store", problem=problem)
-    store = opened_store(url or f"sqlite:///{DEFAULT_FILE}")
+    store = resolve_store(url or f"sqlite:///{DEFAULT_FILE}")
     if not store.is_shared:
         problem = "no other process can see what is in it; name a file or a server"
         raise InvalidInput(what=f"store '{store.name}'", problem=problem)

@@ -9,8 +9,8 @@ from awaken.contracts.storage.dispatch import InputMode
 from awaken.mailbox.receipts import SubmitReceipt
 
 from .command_line import new_app
-from .desk import CommandContext, at_desk
-from .listing import missing
+from .desk import CommandContext, store_command
+from .listing import not_found_error
 from .printing import facts
 
 app = new_app()
@@ -19,7 +19,7 @@ Text = Annotated[str, typer.Argument(help="What to say.")]
 
 
 @app.command()
-@at_desk(may_create=True)
+@store_command(may_create=True)
 async def submit(  # noqa: PLR0913 - typer makes an option of each parameter
     context: CommandContext,
     agent: Annotated[str, typer.Argument(help="The agent's id.")],
@@ -52,7 +52,7 @@ async def submit(  # noqa: PLR0913 - typer makes an option of each parameter
 
 
 @app.command()
-@at_desk()
+@store_command()
 async def steer(
     context: CommandContext,
     thread: Annotated[str, typer.Argument(help="The thread's id.")],
@@ -60,7 +60,7 @@ async def steer(
 ) -> None:
     """Send a message into a thread's running run; starts a run if there is none."""
     if await context.store.load_thread(thread) is None:
-        raise missing("Thread", thread, "threads list")
+        raise not_found_error("Thread", thread, "threads list")
     request = run_request(None, text, thread, {})
     receipt = await context.mailbox.submit(request, mode=InputMode.STEER)
     context.show(receipt, _text(receipt))

@@ -13,8 +13,8 @@ from awaken.testing.agent_simulation import DEFAULT_SCHEDULES, SimulationOptions
 from awaken.testing.turn_model import ToolTourModel, is_repeatable
 
 from .apps import FORMS, App, load_app
-from .desk import REFUSED, IsJson, reporting
-from .printing import as_json, out, plain
+from .desk import REFUSED, IsJson, report_errors
+from .printing import as_json, plain, print_stdout
 
 SCENARIOS = "SCENARIOS"
 """The variable of a file that has the inputs of its agents: {agent_id: input or inputs}."""
@@ -46,7 +46,7 @@ def simulate_agents(
     An agent with a real model gets a stand-in that calls every tool once with made-up input; its
     tools are not executed without --real-tools.
     """
-    with reporting(is_json=is_json):
+    with report_errors(is_json=is_json):
         app = load_app(app_place)
         agents = app.agents
         if not agents:
@@ -57,7 +57,7 @@ def simulate_agents(
             agent.id: _report(agent, agents, _inputs(app, agent), options, is_real=is_real)
             for agent in agents
         }
-    out(as_json(_document(reports)) if is_json else _text(app_place, reports))
+    print_stdout(as_json(_document(reports)) if is_json else _text(app_place, reports))
     if any(report.violations for report in reports.values()):
         raise typer.Exit(REFUSED)
 

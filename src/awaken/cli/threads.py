@@ -11,9 +11,9 @@ from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Order, Run
 from awaken.contracts.storage.store import Checkout, DeleteStrategy, Store
 
 from .command_line import new_app
-from .desk import CommandContext, at_desk
-from .listing import DEFAULT_LIMIT, Cursor, Limit, OfTenant, missing, placed
-from .printing import ending_text, facts, moment, plain, section, short, table
+from .desk import CommandContext, store_command
+from .listing import DEFAULT_LIMIT, Cursor, Limit, OfTenant, apply_cursor, not_found_error
+from .printing import facts, moment, plain, section, short, table, termination_text
 
 RUNS_SHOWN = 5
 
@@ -23,7 +23,7 @@ ThreadId = Annotated[str, typer.Argument(metavar="ID", help="The thread's id.")]
 
 
 @app.command("list")
-@at_desk()
+@store_command()
 async def list_threads(
     context: CommandContext,
     tenant: OfTenant = None,
@@ -38,11 +38,13 @@ async def list_threads(
 ) -> None:
     """List threads, most recently updated first."""
     query = ThreadQuery(tenant_id=tenant, resource_id=resource, parent_id=parent, limit=limit)
-    context.show_page(await context.store.list_threads(placed(query, cursor)), THREAD_HEAD, _row)
+    context.show_page(
+        await context.store.list_threads(apply_cursor(query, cursor)), THREAD_HEAD, _row
+    )
 
 
 @app.command("show")
-@at_desk()
+@store_command()
 async def show_thread(
     context: CommandContext,
     thread_id: ThreadId,
@@ -53,7 +55,7 @@ async def show_thread(
     """Show a thread: metadata, state, latest runs, last messages."""
     checkout = await context.store.checkout(thread_id)
     if checkout is None:
-        raise missing("Thread", thread_id, "threads list")
+        raise not_found_error("Thread", thread_id, "threads list")
     runs = await _latest_runs(context.store, thread_id)
     said = await _last_messages(context.store, thread_id, messages)
     document = {
@@ -66,7 +68,7 @@ async def show_thread(
 
 
 @app.command("delete")
-@at_desk()
+@store_command()
 async def delete_thread(
     context: CommandContext,
     thread_id: ThreadId,
@@ -79,7 +81,7 @@ async def delete_thread(
     """Delete a thread with everything that belongs to it."""
     thread = await context.store.load_thread(thread_id)
     if thread is None:
-        raise missing("Thread", thread_id, "threads list")
+        raise not_found_error("Thread", thread_id, "threads list")
     if not is_sure:
         question = f"Delete thread '{plain(thread_id)}' with {thread.message_count} messages?"
         typer.confirm(question, abort=True, err=True)
@@ -136,7 +138,7 @@ _RUN_HEAD = ("RUN", "STATUS", "AGENT", "UPDATED", "ENDED BY")
 
 
 def _run_row(run: RunRecord) -> tuple[object, ...]:
-    ended = short(ending_text(run.termination))
+    ended = short(termination_text(run.termination))
     return (run.run_id, run.status, run.agent_id, moment(run.updated_at), ended)
 
 

@@ -12,7 +12,7 @@ from awaken.contracts.storage.queries import Page
 from awaken.contracts.suspension.tickets import Ticket
 
 from .command_line import new_app
-from .desk import CommandContext, at_desk
+from .desk import CommandContext, store_command
 from .listing import DEFAULT_LIMIT, Cursor, Limit, OfThread
 from .printing import as_json, facts, moment, short
 
@@ -23,7 +23,7 @@ Place = tuple[int, str]
 
 
 @app.command("list")
-@at_desk()
+@store_command()
 async def list_tickets(
     context: CommandContext,
     thread: OfThread = None,
@@ -40,7 +40,7 @@ async def list_tickets(
 
 
 @app.command("show")
-@at_desk()
+@store_command()
 async def show_ticket(
     context: CommandContext,
     ticket_id: Annotated[str, typer.Argument(metavar="ID", help="The ticket's id.")],

@@ -8,7 +8,7 @@ from awaken.bootstrap.upgrade import UpgradeReport, check_upgrade
 from awaken.contracts.storage.store import Store
 
 from .apps import FORMS, App, load_app
-from .desk import REFUSED, CommandContext, at_desk
+from .desk import REFUSED, CommandContext, store_command
 from .printing import table
 
 app = typer.Typer(help="Before new code is deployed.", no_args_is_help=True, rich_markup_mode=None)
@@ -22,7 +22,7 @@ def upgrade() -> None:
 
 
 @app.command()
-@at_desk()
+@store_command()
 async def check(
     context: CommandContext,
     app_place: Annotated[str, typer.Argument(metavar="APP", help=f"The new agents: {FORMS}.")],

@@ -19,12 +19,12 @@ from awaken.mailbox.config import MailboxConfig
 
 from .apps import FORMS, App, load_app
 from .command_line import new_app
-from .desk import IsJson, StoreUrl, reporting
+from .desk import IsJson, StoreUrl, report_errors
 from .finished_runs import FinishedRuns
 from .logs import with_logs
-from .printing import as_json, ending_text, out, plain
-from .served import check_own_store, name_agents, tell_missing_keys
-from .stop_signals import stop_signals
+from .printing import as_json, plain, print_stdout, termination_text
+from .served import check_own_store, name_agents, warn_missing_keys
+from .stop_signals import catch_stop_signals
 from .stores import store_at
 
 app = new_app()
@@ -80,7 +80,7 @@ def worker(  # noqa: PLR0913 - typer makes an option of each parameter
     if is_verbose:
         root = logging.getLogger()
         root.setLevel(min(root.level, logging.INFO))
-    with reporting(is_json=is_json):
+    with report_errors(is_json=is_json):
         lines = _Lines(is_json=is_json, is_verbose=is_verbose)
         app = None if app_place is None else load_app(app_place)
         given = {"concurrency": concurrency, "lease_ms": lease_ms, "drain_ms": drain_ms}
@@ -118,9 +118,9 @@ def _runtime(app: App | None, store: Store, config: MailboxConfig, lines: "_Line
 async def _work(
     runtime: AgentRuntime, lines: "_Lines", config: MailboxConfig | None = None
 ) -> None:
-    with stop_signals() as stop:
+    with catch_stop_signals() as stop:
         async with runtime:
-            tell_missing_keys(runtime)
+            warn_missing_keys(runtime)
             lines.say_ready(runtime, config)
             await stop.wait()
             lines.say_draining()
@@ -152,12 +152,12 @@ class _Lines:
     def say_finished(self, run: RunRecord) -> None:
         """Print the status of a run after it was executed."""
         if self._is_verbose:
-            end = ending_text(run.termination)
+            end = termination_text(run.termination)
             text = f"Run {run.run_id} on thread {run.thread_id}: {run.status} ({end})"
             self._say({"event": "run", "run": run}, text)
 
     def _say(self, document: Any, text: str) -> None:
-        out(as_json(document, indent=None) if self._is_json else plain(text))
+        print_stdout(as_json(document, indent=None) if self._is_json else plain(text))
 
 
 def build_config(

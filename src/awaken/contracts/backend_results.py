@@ -129,7 +129,7 @@ class BackendRunResult(Record, frozen=True, kw_only=True):
     """Whether remote work that could not be stopped may continue; the abort is retried later."""
 
     @property
-    def shown_status(self) -> str:
+    def status_text(self) -> str:
         """The status as people and models read it: `failed: no such city`."""
         return f"{self.status}: {self.message}" if self.message else self.status.value
 

@@ -213,7 +213,7 @@ def ends_stream(event: AgentEvent) -> bool:
     return isinstance(event, RunFinish) and not event.awaits_tasks
 
 
-def wanted_message(event: RunFinish) -> str | None:
+def message_wait_reason(event: RunFinish) -> str | None:
     """Why a run waits for a message, such as `input_required`; None if it has tickets or ended.
 
     Only runs at remote backends wait for messages: their status names the reason, where the status
@@ -241,6 +241,6 @@ class LoggedEvent(Record, frozen=True, kw_only=True):
     created_at: int = 0
 
 
-def plain(item: AgentEvent | LoggedEvent) -> AgentEvent:
+def unwrap_event(item: AgentEvent | LoggedEvent) -> AgentEvent:
     """The event itself, whether or not it is wrapped in a log entry."""
     return item.event if type(item) is LoggedEvent else item  # type: ignore[return-value]

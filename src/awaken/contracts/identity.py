@@ -45,7 +45,7 @@ GENERATED_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{
 """The form of the ids that the runtime makes; an id of another origin may have it, too."""
 
 
-def present(value: str | None) -> str | None:
+def normalize_id(value: str | None) -> str | None:
     """Trim an optional id; blank means absent."""
     if value is None:
         return None
@@ -57,7 +57,7 @@ def is_generated(id_: str) -> bool:
     return GENERATED_ID.fullmatch(id_) is not None
 
 
-def derived_id(*parts: str) -> str:
+def derive_id(*parts: str) -> str:
     """An id derived from the parts: equal parts give equal ids, other parts give other ids."""
     data = b"\0".join(part.encode() for part in parts)
     return str(UUID(bytes=hashlib.blake2b(data, digest_size=16).digest(), version=5))
@@ -98,12 +98,12 @@ class RunIdentity(Record, frozen=True, kw_only=True):
             agent_id=agent_id,
             parent_thread_id=self.thread_id,
             parent_run_id=self.run_id,
-            parent_tool_call_id=present(call_id),
+            parent_tool_call_id=normalize_id(call_id),
             tenant_id=self.tenant_id,
             user_id=self.user_id,
             origin=RunOrigin.SUBAGENT,
         )
 
-    def speaking_as(self, agent_id: str) -> "RunIdentity":
+    def with_active_agent(self, agent_id: str) -> "RunIdentity":
         """Return the identity after a handoff to `agent_id`."""
         return msgspec.structs.replace(self, active_agent_id=agent_id)

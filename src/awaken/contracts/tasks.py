@@ -117,21 +117,21 @@ class TaskStarted(Record, frozen=True, kw_only=True, tag_field="type", tag="star
     task: OwnedTask
 
 
-class TaskTold(Record, frozen=True, kw_only=True, tag_field="type", tag="told"):
+class TaskEndDelivered(Record, frozen=True, kw_only=True, tag_field="type", tag="told"):
     """The result of a task is in the transcript."""
 
     task_id: str
 
 
 def _tasks_after(
-    value: Mapping[str, OwnedTask], update: TaskStarted | TaskTold
+    value: Mapping[str, OwnedTask], update: TaskStarted | TaskEndDelivered
 ) -> Mapping[str, OwnedTask]:
     if isinstance(update, TaskStarted):
         return {**value, update.task.task_id: update.task}
     return {name: kept for name, kept in value.items() if name != update.task_id}
 
 
-BACKGROUND_TASKS: StateKey[Mapping[str, OwnedTask], TaskStarted | TaskTold] = StateKey(
+BACKGROUND_TASKS: StateKey[Mapping[str, OwnedTask], TaskStarted | TaskEndDelivered] = StateKey(
     "background_task_state",
     default={},
     type=dict[str, OwnedTask],

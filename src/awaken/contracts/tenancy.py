@@ -4,7 +4,7 @@
 collide. Ids without such a prefix belong to no tenant.
 """
 
-from .identity import present
+from .identity import normalize_id
 
 TENANT_MARK = "@"
 """What the stored ids of tenants begin with, and no others."""
@@ -14,7 +14,7 @@ _ESCAPES = (("%", "%25"), (_END, "%3A"))
 
 def namespace_of(tenant_id: str | None) -> str:
     """The prefix of a tenant's stored ids; empty without a tenant."""
-    if tenant_id is None or (name := present(tenant_id)) is None:
+    if tenant_id is None or (name := normalize_id(tenant_id)) is None:
         return ""
     for plain, escaped in _ESCAPES:
         if plain in name:
@@ -40,12 +40,12 @@ def tenant_in(stored_id: str) -> str | None:
     return name or None
 
 
-def stored_id(namespace: str, given: str) -> str:
+def add_namespace(namespace: str, given: str) -> str:
     """The stored form of a tenant's id; an id that already has the prefix is unchanged."""
     return given if given.startswith(namespace) else namespace + given
 
 
-def shown_id(namespace: str, stored: str) -> str:
+def remove_namespace(namespace: str, stored: str) -> str:
     """A stored id in the form that its tenant uses."""
     return stored.removeprefix(namespace) if namespace else stored
 

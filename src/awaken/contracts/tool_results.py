@@ -34,7 +34,7 @@ class ToolResult(Record, frozen=True, kw_only=True):
         return cls(tool_name=tool_name, data=data, message=message)
 
     @classmethod
-    def decided(cls, tool_name: str, decision: ToolCallResume) -> "ToolResult":
+    def from_decision(cls, tool_name: str, decision: ToolCallResume) -> "ToolResult":
         """The payload of a decision as the result of the call."""
         data = decision.result
         text = data if decision.is_text and isinstance(data, str) else None
@@ -61,7 +61,7 @@ class ToolResult(Record, frozen=True, kw_only=True):
         )
 
     @classmethod
-    def suspended(cls, tool_name: str, ticket: SuspendTicket | None = None) -> "ToolResult":
+    def from_ticket(cls, tool_name: str, ticket: SuspendTicket | None = None) -> "ToolResult":
         """A pending result that waits for a decision."""
         ticket = ticket or SuspendTicket()
         message = ticket.suspension.message or None

@@ -25,7 +25,7 @@ from awaken.models import Effort
 from awaken.plugins import StateScope
 from awaken.tools import FrontEndTool, ResumeMode, ToolDescriptor
 
-from .extensions import extended_agents, mcp_plugins, remote_agents
+from .extensions import extension_agents, mcp_plugins, remote_agents
 from .settings import demo_settings
 
 Steps = Annotated[int, Meta(ge=1, le=1_000)]
@@ -176,7 +176,7 @@ def demo_agents(environment: Mapping[str, str] = os.environ) -> list[Agent]:
         return [first]
     usual: Any = {"model": settings.model, "instructions": settings.prompt, "tools": TOOLS}
     by_id = {it.descriptor.id: it for it in (*TOOLS, delete_file)}
-    others = {**extended_agents(by_id), **_OTHERS, **remote_agents(settings)}
+    others = {**extension_agents(by_id), **_OTHERS, **remote_agents(settings)}
     return [first, *(_build_agent(it, usual, own) for it, own in others.items() if it != first.id)]
 
 

@@ -62,7 +62,7 @@ class CrashStory(Record, frozen=True, kw_only=True):
         return self.answer == f"Done: {CHARGED}." and self.effects == (ORDER,)
 
 
-async def crash_demo(folder: Path, say: Say, clock: Clock | None = None) -> CrashStory:
+async def run_crash_demo(folder: Path, say: Say, clock: Clock | None = None) -> CrashStory:
     """Queue a run, kill its worker inside the tool, let another worker finish the run."""
     timeline = _Timeline(say, clock or SystemClock())
     async with Operator(_url(folder), CONFIG) as operator:

@@ -111,7 +111,7 @@ GREETING = Skill(
 )
 
 
-def extended_agents(tools: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def extension_agents(tools: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The options of each agent that uses extensions; `tools` are the demo's tools, by id."""
     generative_ui = GenerativeUiPlugin()
     openui = {"agent": "openui-ui", "components": OPENUI_COMPONENTS, "root": "Stack"}

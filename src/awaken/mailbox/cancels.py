@@ -11,7 +11,7 @@ from awaken.contracts.storage.bus import SignalKind
 from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, at_cursor
 from awaken.contracts.storage.store import Store
-from awaken.runtime.suspension.forced_end import Ending, forced_end
+from awaken.runtime.suspension.forced_end import Ending, build_forced_end
 
 from .services import MailboxServices
 
@@ -19,7 +19,7 @@ TRIES_MAX = 20
 """How often to look for a run that moves meanwhile; each move is progress of another process."""
 
 
-class Named(Enum):
+class CancelTarget(Enum):
     """The kind of thing to cancel that an id names."""
 
     DISPATCH = auto()
@@ -27,25 +27,25 @@ class Named(Enum):
     THREAD = auto()
 
 
-async def named(store: Store, id_: str) -> Named | None:
+async def find_cancel_target(store: Store, id_: str) -> CancelTarget | None:
     """Return what an id names; None if it is unknown or could mean two different runs."""
     if await store.find_dispatch(id_) is not None:
-        return Named.DISPATCH
+        return CancelTarget.DISPATCH
     thread = await store.load_thread(id_)
     if not _is_live(await store.load_run(id_), await store.find_dispatch_of_run(id_)):
-        return None if thread is None else Named.THREAD
+        return None if thread is None else CancelTarget.THREAD
     opened = None if thread is None else thread.open_run_id
-    return Named.RUN if opened in (None, id_) else None
+    return CancelTarget.RUN if opened in (None, id_) else None
 
 
 async def cancel(services: MailboxServices, id_: str, cause: str) -> bool:
     """Cancel by dispatch, run or thread id; returns False if there is nothing to cancel."""
-    match await named(services.store, id_):
-        case Named.DISPATCH:
+    match await find_cancel_target(services.store, id_):
+        case CancelTarget.DISPATCH:
             return await _cancel_dispatch(services, id_, cause)
-        case Named.RUN:
+        case CancelTarget.RUN:
             return await cancel_run(services, id_, cause)
-        case Named.THREAD:
+        case CancelTarget.THREAD:
             return await cancel_thread(services, id_, cause)
         case None:
             return False
@@ -63,7 +63,7 @@ async def end_waiting(services: MailboxServices, thread_id: str, run_id: str, ca
             continue
         except (LeaseLost, ThreadClaimed):
             return False
-        await services.tell(SignalKind.RUN_CHANGED, thread_id, run_id)
+        await services.send_signal(SignalKind.RUN_CHANGED, thread_id, run_id)
         return True
     return False
 
@@ -81,7 +81,7 @@ async def cancel_thread(services: MailboxServices, thread_id: str, cause: str) -
     cancelled = 0
     for dispatch in await _list_queued(store, thread_id):
         # The delivery of messages from tasks and other agents is guaranteed.
-        cancelled += not dispatch.is_news and await _withdraw(services, dispatch)
+        cancelled += not dispatch.is_notification and await _withdraw(services, dispatch)
     return bool(cancelled)
 
 
@@ -154,7 +154,7 @@ async def _try_to_cancel(
         if dispatch_id is not None:
             # The dispatch that would have continued the run has nothing left to do.
             await services.store.cancel_dispatch(dispatch_id)
-    await services.tell(SignalKind.RUN_CHANGED, run.thread_id, run.run_id)
+    await services.send_signal(SignalKind.RUN_CHANGED, run.thread_id, run.run_id)
     return True
 
 
@@ -162,7 +162,7 @@ async def _withdraw(services: MailboxServices, dispatch: RunDispatch) -> bool:
     """Cancel a queued dispatch and announce it; returns False if it is no longer queued."""
     if await services.store.cancel_dispatch(dispatch.dispatch_id) is None:
         return False
-    await services.tell(SignalKind.RUN_CHANGED, dispatch.thread_id, dispatch.run_id)
+    await services.send_signal(SignalKind.RUN_CHANGED, dispatch.thread_id, dispatch.run_id)
     return True
 
 
@@ -172,7 +172,7 @@ async def _ask_holder(
     """Ask the worker that executes a run of the thread to cancel it; False if there is none."""
     if not await services.store.request_cancel(thread_id, cause, run_id):
         return False
-    await services.tell(SignalKind.CONTROL, thread_id)
+    await services.send_signal(SignalKind.CONTROL, thread_id)
     return True
 
 
@@ -187,7 +187,7 @@ async def _end_by_force(services: MailboxServices, run: RunRecord, cause: str) -
     ending = Ending(
         termination=Cancelled(cause=cause), now_ms=services.clock.now_ms(), ids=services.ids
     )
-    commit = None if checkout is None else forced_end(checkout, ending)
+    commit = None if checkout is None else build_forced_end(checkout, ending)
     if commit is None or commit.run is None or commit.run.run_id != run.run_id:
         version = -1 if checkout is None else checkout.thread.version
         raise VersionConflict(thread_id=run.thread_id, expected=version, actual=version)

@@ -13,7 +13,7 @@ from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.suspension.ticket_names import find_ticket
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.runtime.journal.request_checks import check_id
-from awaken.runtime.suspension.decisions import receipts_of, resuming, write_decisions
+from awaken.runtime.suspension.decisions import build_resume_dispatch, receipts_of, write_decisions
 
 from .services import MailboxServices
 from .submissions import continuation, digest
@@ -67,11 +67,11 @@ class Decider:
         services = self._services
         dispatch_id = f"decided:{services.ids.new_id()}"
         max_attempts = services.config.max_attempts
-        then = resuming(request or continuation(run), dispatch_id, max_attempts)
+        then = build_resume_dispatch(request or continuation(run), dispatch_id, max_attempts)
         queued = await self._write(run, decisions, then)
         if queued is not None:
-            await services.tell(SignalKind.CONTROL, queued.thread_id, queued.run_id)
-            await services.tell(SignalKind.DISPATCH_QUEUED, queued.thread_id, queued.run_id)
+            await services.send_signal(SignalKind.CONTROL, queued.thread_id, queued.run_id)
+            await services.send_signal(SignalKind.DISPATCH_QUEUED, queued.thread_id, queued.run_id)
         return queued
 
     async def _write(

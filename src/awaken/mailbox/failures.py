@@ -19,9 +19,9 @@ from awaken.contracts.errors import (
     UsageError,
 )
 from awaken.contracts.lifecycle import Failed, TicketStatus
-from awaken.contracts.messages.content import printable
+from awaken.contracts.messages.content import escape_unprintable
 from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
-from awaken.redaction import describe_error, loggable_error, without_secrets
+from awaken.redaction import describe_error, make_loggable, remove_secrets
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.suspension.dispatch_plan import EndRun, is_own
 
@@ -130,10 +130,10 @@ class Failures:
             await self._store.release(dispatch.dispatch_id, _token(dispatch), release)
             return
         termination = Failed(
-            message=without_secrets(str(error)),
+            message=remove_secrets(str(error)),
             code=error.code if isinstance(error, AwakenError) else "error",
         )
-        run = await self._services.open_run(dispatch.thread_id)
+        run = await self._services.load_open_run(dispatch.thread_id)
         if run is not None and not is_own(run, dispatch):
             run = None
         is_known = await self._store.load_run(dispatch.run_id) is not None
@@ -167,8 +167,8 @@ def _log(dispatch: RunDispatch, error: Exception) -> None:
         dispatch.dispatch_id,
         dispatch.attempt_count,
         dispatch.max_attempts,
-        printable(without_secrets(str(error))),
-        exc_info=loggable_error(error) if not isinstance(error, AwakenError) else None,
+        escape_unprintable(remove_secrets(str(error))),
+        exc_info=make_loggable(error) if not isinstance(error, AwakenError) else None,
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from awaken.contracts.clock import Clock, IdSource
-from awaken.contracts.storage.dispatch import Claim, LeaseNews
+from awaken.contracts.storage.dispatch import Claim, LeaseReport
 from awaken.contracts.storage.mailbox import LeaseKeeper, MailboxStore
 from awaken.runtime.journal.leases import Lease, LeaseHolder
 
@@ -141,7 +141,7 @@ class Heartbeat:
     def _beat(self, keeper: LeaseKeeper | None, tokens: tuple[str, ...]) -> LeaseKeeper | None:
         """Extend the leases once; returns the keeper for the next time, or None after a failure."""
         asked_at = self._clock.monotonic_ms()
-        reports: Iterable[LeaseNews] = ()
+        reports: Iterable[LeaseReport] = ()
         try:
             keeper = keeper or self._store.lease_keeper()
             reports = keeper.extend(tokens, self._lease_ms)
@@ -158,7 +158,7 @@ class Heartbeat:
             self._drop_untrusted()
         return keeper
 
-    def _apply_report(self, report: LeaseNews, asked_at: int) -> None:
+    def _apply_report(self, report: LeaseReport, asked_at: int) -> None:
         held = self._held.get(report.claim_token)
         if held is None:
             return
@@ -169,7 +169,7 @@ class Heartbeat:
         if (cause := report.cancel_cause) is not None:
             self._notify(report.claim_token, held, lambda: held.holder.cancel(cause))
         if report.has_input:
-            self._notify(report.claim_token, held, held.holder.look_for_input)
+            self._notify(report.claim_token, held, held.holder.notify_input)
 
     def _drop_untrusted(self) -> None:
         now = self._clock.monotonic_ms()

@@ -18,7 +18,7 @@ from awaken.contracts.errors import (
     RecordNotFound,
     UnknownRun,
 )
-from awaken.contracts.identity import present
+from awaken.contracts.identity import normalize_id
 from awaken.contracts.runs.records import DecisionReceipt, RunRecord, RunRequest
 from awaken.contracts.storage.bus import Bus
 from awaken.contracts.storage.dispatch import InputMode, RunDispatch
@@ -34,11 +34,11 @@ from .receipts import SubmitReceipt, receipt_of
 from .services import MailboxServices
 from .submissions import (
     Delivery,
-    asked_again,
     check_submission,
     digest,
     dispatch_for,
     hash_of,
+    repeat_request,
 )
 
 INTERRUPT = "interrupt"
@@ -85,10 +85,10 @@ class Mailbox:
         """
         delivery = Delivery(mode=mode, priority=priority, dedupe_key=dedupe_key, delay_ms=delay_ms)
         check_submission(request, delivery)
-        request = request.owned()
+        request = request.with_stored_ids()
         hashed = hash_of(mode, request) if asked is None else digest(asked)
         delivery = msgspec.structs.replace(delivery, request_hash=hashed)
-        with self.services.timed("submit"):
+        with self.services.time_operation("submit"):
             if dedupe_key is None:
                 return await self._submit(request, delivery)
             return await self._submit_once(request, delivery)
@@ -111,7 +111,7 @@ class Mailbox:
         self, decisions: Sequence[Decision]
     ) -> tuple[tuple[DecisionReceipt, ...], RunDispatch | None]:
         """Decide as `decide` does; also returns the new dispatch, None if all was taken before."""
-        with self.services.timed("decide"):
+        with self.services.time_operation("decide"):
             return await self._decider.decide(decisions)
 
     async def cancel(self, id_: str, cause: str = "user") -> bool:
@@ -124,23 +124,23 @@ class Mailbox:
         Returns False if there is nothing to cancel.
         """
         check_id("dispatch, run or thread id", id_)
-        with self.services.timed("cancel"):
+        with self.services.time_operation("cancel"):
             return await cancels.cancel(self.services, id_, cause)
 
     async def cancel_run(self, run_id: str, cause: str = "user") -> bool:
         """Cancel a run as `cancel` does, but never a thread or a dispatch with that id."""
-        with self.services.timed("cancel"):
+        with self.services.time_operation("cancel"):
             return await cancels.cancel_run(self.services, run_id, cause)
 
     async def cancel_thread(self, thread_id: str, cause: str = "user") -> bool:
         """Cancel the work of a thread as `cancel` does, but never a run with that id."""
-        with self.services.timed("cancel"):
+        with self.services.time_operation("cancel"):
             return await cancels.cancel_thread(self.services, thread_id, cause)
 
-    async def named(self, id_: str) -> cancels.Named | None:
+    async def find_cancel_target(self, id_: str) -> cancels.CancelTarget | None:
         """Return what an id names that can be cancelled, or None."""
         check_id("dispatch, run or thread id", id_)
-        return await cancels.named(self._store, id_)
+        return await cancels.find_cancel_target(self._store, id_)
 
     async def replay_dead_letter(self, dispatch_id: str) -> SubmitReceipt:
         """Queue a dead letter again, under a new id and with all its attempts; at most once.
@@ -159,13 +159,13 @@ class Mailbox:
         run = None if asked is None else await self._store.load_run(asked)
         if dead is None or run is None or not run.status.is_terminal:
             revived = await self._store.revive(dispatch_id, self.services.ids.new_id())
-            await self.services.tell_queued(revived)
+            await self.services.announce_queued(revived)
             return receipt_of(revived)
         if dead.request.continue_run_id is not None:
             raise InvalidResume(run_id=run.run_id, problem="it has ended")
-        return await self._enqueue(asked_again(dead, self.services.ids))
+        return await self._enqueue(repeat_request(dead, self.services.ids))
 
-    async def dead_orders(self, thread_id: str | None = None) -> tuple[OutboxEntry, ...]:
+    async def list_dead_orders(self, thread_id: str | None = None) -> tuple[OutboxEntry, ...]:
         """List the orders of one thread or of all that were given up, oldest first."""
         limit = LIMIT_MAX
         while len(found := await self._store.list_dead_outbox(thread_id, limit=limit)) == limit:
@@ -179,7 +179,7 @@ class Mailbox:
             RecordNotFound: No order with that id was given up.
         """
         check_id("order id", entry_id)
-        for dead in await self.dead_orders():
+        for dead in await self.list_dead_orders():
             if dead.entry_id == entry_id:
                 again = msgspec.structs.replace(dead, attempts=0, due_at=0, is_dead=False)
                 if await self._store.save_outbox(again):
@@ -218,7 +218,9 @@ class Mailbox:
         thread_id, key = request.thread_id or "", delivery.dedupe_key or ""
         keyed = DispatchQuery(thread_id=thread_id, dedupe_key=key, limit=1)
         known = next(iter((await self._store.list_dispatches(keyed)).items), None)
-        if known is None or present(known.request.tenant_id) != present(request.tenant_id):
+        if known is None or normalize_id(known.request.tenant_id) != normalize_id(
+            request.tenant_id
+        ):
             # No tenant learns of another tenant's input: the thread itself refuses the request.
             return None
         if known.request_hash != delivery.request_hash:
@@ -226,7 +228,7 @@ class Mailbox:
         return receipt_of(known, is_duplicate=True)
 
     async def _submit(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt:
-        await self._gauge.take_place()
+        await self._gauge.reserve_place()
         match delivery.mode:
             case InputMode.QUEUE | InputMode.STEER:
                 dispatch = await self._make_dispatch(request, delivery)
@@ -249,7 +251,7 @@ class Mailbox:
     async def _enqueue(self, dispatch: RunDispatch) -> SubmitReceipt:
         backlog = self.services.config.thread_backlog
         stored = await self._store.enqueue(dispatch, backlog_max=backlog)
-        await self.services.tell_queued(stored)
+        await self.services.announce_queued(stored)
         return receipt_of(stored, is_duplicate=stored.dispatch_id != dispatch.dispatch_id)
 
     async def _interrupt(self, dispatch: RunDispatch) -> SubmitReceipt:

@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 
 from awaken.contracts.errors import AlreadyDecided, UnknownRun, UnknownThread, UnknownTicket
-from awaken.contracts.identity import RunMode, RunOrigin, derived_id
+from awaken.contracts.identity import RunMode, RunOrigin, derive_id
 from awaken.contracts.lifecycle import TicketStatus
 from awaken.contracts.messages.inbox import inbox_messages
 from awaken.contracts.messages.message import Message, SenderKind
@@ -17,7 +17,7 @@ from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.dispatch import InputMode, RunDispatch
 from awaken.contracts.storage.outbox import (
     AbortRemote,
-    Order,
+    OutboxCommand,
     ReportToParent,
     StopChildren,
     ThreadMessage,
@@ -61,7 +61,7 @@ class OrderHandlers:
         self._on_queued = on_queued
         """Called with the id of a thread that has new work, besides the signal to all processes."""
 
-    async def carry_out(self, entry_id: str, order: Order) -> None:
+    async def carry_out(self, entry_id: str, order: OutboxCommand) -> None:
         """Carry out an order; its run or thread may have ended or been deleted meanwhile.
 
         Raises:
@@ -94,7 +94,7 @@ class OrderHandlers:
         is_end = all(it.sender is not None and it.sender.is_end for it in dispatch.request.messages)
         backlog_max = sys.maxsize if is_end else config.thread_backlog
         queued = await self._store.enqueue(dispatch, backlog_max=backlog_max)
-        await self._services.tell_queued(queued)
+        await self._services.announce_queued(queued)
         self._on_queued(queued.thread_id)
 
     async def _may_write(self, message: ThreadMessage) -> bool:
@@ -171,7 +171,7 @@ def _make_dispatch(entry_id: str, message: ThreadMessage, max_attempts: int) -> 
     return RunDispatch(
         dispatch_id=entry_id,
         thread_id=message.thread_id,
-        run_id=message.run_id or namespace_in(message.thread_id) + derived_id(entry_id, "run"),
+        run_id=message.run_id or namespace_in(message.thread_id) + derive_id(entry_id, "run"),
         request=request,
         mode=InputMode.STEER,
         # Input of people goes first; the run that it starts takes in this message too.
@@ -185,6 +185,6 @@ def _make_dispatch(entry_id: str, message: ThreadMessage, max_attempts: int) -> 
 def _assign_ids(entry_id: str, messages: tuple[Message, ...]) -> tuple[Message, ...]:
     """Give the first message the id of the entry, and the others ids derived from it."""
     return tuple(
-        msgspec.structs.replace(message, id=derived_id(entry_id, str(n)) if n else entry_id)
+        msgspec.structs.replace(message, id=derive_id(entry_id, str(n)) if n else entry_id)
         for n, message in enumerate(messages)
     )

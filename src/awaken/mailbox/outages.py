@@ -15,14 +15,14 @@ class Outage:
         self._logger = logger
         self._failures = 0
 
-    def failed(self, error: Exception) -> int:
+    def record_failure(self, error: Exception) -> int:
         """Record a failure; returns how long to wait before the next try, in milliseconds."""
         if not self._failures:
             self._logger.warning("%s failed and will be tried again: %s", self._what, error)
         self._failures += 1
         return backoff_ms(self._failures, self._base_ms, self._cap_ms)
 
-    def succeeded(self) -> None:
+    def record_success(self) -> None:
         """Record a success."""
         if self._failures:
             self._logger.info("%s works again after %d failures.", self._what, self._failures)

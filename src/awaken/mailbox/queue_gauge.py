@@ -20,7 +20,7 @@ class QueueGauge:
         self._size = 0
         self._read_at: int | None = None
 
-    async def take_place(self) -> None:
+    async def reserve_place(self) -> None:
         """Count one more dispatch, if there is room.
 
         Raises:

@@ -21,7 +21,7 @@ from awaken.contracts.errors import (
     StoreUnavailable,
     UnknownAgent,
 )
-from awaken.contracts.storage.outbox import AbortRemote, ThreadMessage, order_of
+from awaken.contracts.storage.outbox import AbortRemote, ThreadMessage, decode_command
 from awaken.contracts.storage.store import OutboxEntry
 
 from .failures import is_permanent
@@ -126,8 +126,8 @@ class Relay:
         except Exception as error:  # noqa: BLE001 - logged there, and tried again
             trouble = error
         if trouble is not None:
-            return self._outage.failed(trouble)
-        self._outage.succeeded()
+            return self._outage.record_failure(trouble)
+        self._outage.record_success()
         return self._config.relay_ms
 
     async def _begin(self) -> set[asyncio.Task[None]]:
@@ -192,7 +192,7 @@ class Relay:
             await self._store.delete_outbox([entry.entry_id])
 
     async def _carry_out(self, entry: OutboxEntry) -> None:
-        order = order_of(entry.payload)
+        order = decode_command(entry.payload)
         slots = self._remote_slots if isinstance(order, AbortRemote) else self._slots
         async with slots, asyncio.timeout(self._config.relay_timeout_ms / 1000):
             await self._handlers.carry_out(entry.entry_id, order)
@@ -216,7 +216,7 @@ class Relay:
 
 def _lane_of(entry: OutboxEntry) -> Lane:
     try:
-        order = order_of(entry.payload)
+        order = decode_command(entry.payload)
     except CorruptRecord:
         # The error is recorded when the order is tried.
         return "order", entry.entry_id

@@ -31,7 +31,7 @@ class MailboxServices:
     """They receive the duration of every operation."""
 
     @contextmanager
-    def timed(self, operation: str) -> Iterator[None]:
+    def time_operation(self, operation: str) -> Iterator[None]:
         """Report to the watchers how long an operation takes and how it ends."""
         started, result = self.clock.monotonic_ms(), "ok"
         try:
@@ -42,21 +42,23 @@ class MailboxServices:
         finally:
             took = self.clock.monotonic_ms() - started
             for watcher in self.watchers:
-                watcher.operated(operation, result, took)
+                watcher.on_operation(operation, result, took)
 
-    async def open_run(self, thread_id: str) -> RunRecord | None:
+    async def load_open_run(self, thread_id: str) -> RunRecord | None:
         """Return the open run of a thread, or None."""
         thread = await self.store.load_thread(thread_id)
         run_id = None if thread is None else thread.open_run_id
         return None if run_id is None else await self.store.load_run(run_id)
 
-    async def tell_queued(self, dispatch: RunDispatch) -> None:
+    async def announce_queued(self, dispatch: RunDispatch) -> None:
         """Signal a new dispatch to all workers, and to the one whose run could take it in."""
         if dispatch.mode is not InputMode.QUEUE:
-            await self.tell(SignalKind.CONTROL, dispatch.thread_id, dispatch.run_id)
-        await self.tell(SignalKind.DISPATCH_QUEUED, dispatch.thread_id, dispatch.run_id)
+            await self.send_signal(SignalKind.CONTROL, dispatch.thread_id, dispatch.run_id)
+        await self.send_signal(SignalKind.DISPATCH_QUEUED, dispatch.thread_id, dispatch.run_id)
 
-    async def tell(self, kind: SignalKind, thread_id: str, run_id: str | None = None) -> None:
+    async def send_signal(
+        self, kind: SignalKind, thread_id: str, run_id: str | None = None
+    ) -> None:
         """Tell other processes where to look; the store is authoritative if the signal is lost."""
         try:
             await self.bus.publish(Signal(kind=kind, thread_id=thread_id, run_id=run_id))

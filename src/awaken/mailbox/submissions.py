@@ -8,7 +8,7 @@ import msgspec
 
 from awaken.contracts.clock import IdSource
 from awaken.contracts.errors import IllegalTransition, InvalidInput
-from awaken.contracts.identity import present
+from awaken.contracts.identity import normalize_id
 from awaken.contracts.messages.message import Message
 from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
@@ -51,14 +51,14 @@ def check_submission(request: RunRequest, delivery: Delivery) -> None:
         if (value := getattr(request, name)) is not None:
             check_id(name, value)
     for name in _OPTIONAL_IDS:
-        if present(value := getattr(request, name)):
+        if normalize_id(value := getattr(request, name)):
             check_id(name, value)
     for message in request.messages:
         check_message(message, MESSAGE_BYTES)
     _check_delivery(request, delivery)
 
 
-def named_messages(messages: Sequence[Message], ids: IdSource) -> tuple[Message, ...]:
+def assign_message_ids(messages: Sequence[Message], ids: IdSource) -> tuple[Message, ...]:
     """Give each message without an id the one with which it will appear in the thread."""
     return tuple(
         message if message.id else msgspec.structs.replace(message, id=ids.new_id())
@@ -82,7 +82,7 @@ def dispatch_for(
             request,
             thread_id=thread_id,
             dispatch_id=dispatch_id,
-            messages=named_messages(request.messages, ids),
+            messages=assign_message_ids(request.messages, ids),
         ),
         mode=delivery.mode,
         priority=delivery.priority,
@@ -98,10 +98,10 @@ def hash_of(mode: InputMode, request: RunRequest) -> str:
     Raises:
         InvalidInput: The request has no JSON form.
     """
-    return digest([mode, msgspec.structs.replace(request.as_given(), trace=None)])
+    return digest([mode, msgspec.structs.replace(request.with_given_ids(), trace=None)])
 
 
-def asked_again(dead: RunDispatch, ids: IdSource) -> RunDispatch:
+def repeat_request(dead: RunDispatch, ids: IdSource) -> RunDispatch:
     """Make the dispatch by which a new run repeats the request of a dead letter, once.
 
     Raises:

@@ -81,7 +81,7 @@ class Sweeper:
                     dispatch.dispatch_id,
                     dispatch.attempt_count,
                 )
-                await self._services.tell(
+                await self._services.send_signal(
                     SignalKind.DISPATCH_QUEUED, dispatch.thread_id, dispatch.run_id
                 )
             if len(queued) < PAGE:
@@ -139,9 +139,9 @@ async def _run_stage(stage: Callable[[], Awaitable[object]], outage: Outage) -> 
     try:
         await stage()
     except Exception as error:  # noqa: BLE001 - logged there, and tried again
-        outage.failed(error)
+        outage.record_failure(error)
     else:
-        outage.succeeded()
+        outage.record_success()
 
 
 def _decision_at_deadline(ticket: Ticket, now_ms: int) -> ToolCallResume:

@@ -137,9 +137,9 @@ class Worker:
             pause = config.poll_ms
             try:
                 is_more_likely = await self._claim()
-                outage.succeeded()
+                outage.record_success()
             except Exception as error:  # noqa: BLE001 - logged there, and tried again
-                is_more_likely, pause = False, outage.failed(error)
+                is_more_likely, pause = False, outage.record_failure(error)
             if not is_more_likely:
                 await self._sleep(pause)
 
@@ -152,7 +152,7 @@ class Worker:
             return False
         token = self._services.ids.new_id()
         store, engine = self._services.store, self._engine
-        with self._services.timed("claim"):
+        with self._services.time_operation("claim"):
             claimed = await store.claim(
                 self._worker_id, token, self._config.lease_ms, limit=room, agents=self._agents()
             )
@@ -212,8 +212,10 @@ class Worker:
             outcome = "failed"
             await self._failures.settle(dispatch, error, is_stopping=self._is_stopping)
         for watcher in self._services.watchers:
-            watcher.delivered(dispatch, outcome, started, clock.now_ms())
-        await self._services.tell(SignalKind.RUN_CHANGED, dispatch.thread_id, dispatch.run_id)
+            watcher.on_delivery(dispatch, outcome, started, clock.now_ms())
+        await self._services.send_signal(
+            SignalKind.RUN_CHANGED, dispatch.thread_id, dispatch.run_id
+        )
 
     async def _deliver(self, dispatch: RunDispatch) -> None:
         if self._is_stopping:
@@ -235,7 +237,7 @@ class Worker:
 
     async def _make_way(self, dispatch: RunDispatch) -> None:
         """End the run that an interrupt found on its thread, if it is still open."""
-        run = await self._services.open_run(dispatch.thread_id)
+        run = await self._services.load_open_run(dispatch.thread_id)
         if run is not None and not is_own(run, dispatch):
             await self._engine.endings.end(
                 dispatch.thread_id, Cancelled(cause=INTERRUPT), token=dispatch.claim_token
@@ -266,10 +268,10 @@ class _Executing:
         if (active := self._run()) is not None:
             active.cancel(cause)
 
-    def look_for_input(self) -> None:
+    def notify_input(self) -> None:
         """Let the run take in input, if it has started."""
         if (active := self._run()) is not None:
-            active.look_for_input()
+            active.notify_input()
 
     def _run(self) -> ActiveRun | None:
         active = self._engine.active.of_thread(self._dispatch.thread_id)

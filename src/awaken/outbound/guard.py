@@ -62,7 +62,7 @@ class Outbound:
         self._ports = frozenset(ports)
         self._resolving = resolving
 
-    def trusting(self, host: str) -> "Outbound":
+    def with_trusted_host(self, host: str) -> "Outbound":
         """The same guard, with a host that an operator named: its addresses may be private.
 
         The caller has to make sure that no other party chooses the URLs.

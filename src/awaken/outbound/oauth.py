@@ -68,7 +68,7 @@ class Authorized:
         context: Any = self._provider.context
         context.should_include_resource_param = lambda *_: True
 
-    async def answer(self, request: httpx2.Request) -> httpx2.Response:
+    async def send(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request and return the response; it is sent again if its token was refused.
 
         Raises:
@@ -225,7 +225,7 @@ class _LoginProvider(_Provider, _Nowhere):
             metadata=_to_json(context.oauth_metadata),
             resource=_to_json(context.protected_resource_metadata) or None,
         )
-        await asyncio.to_thread(private_files.keep, self._login.file, kept)
+        await asyncio.to_thread(private_files.write, self._login.file, kept)
 
     async def _initialize(self) -> None:
         context, self._initialized = self.context, True

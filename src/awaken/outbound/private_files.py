@@ -40,7 +40,7 @@ def read(path: str, type_: type[T]) -> T | None:
         raise UnusableFile(problem) from None
 
 
-def keep(path: str, value: Any) -> None:
+def write(path: str, value: Any) -> None:
     """Write or replace a file atomically, readable by its owner only.
 
     Raises:

@@ -8,11 +8,11 @@ follows from a match. May import: contracts, and RE2, which runs every expressio
 from .calls import PatternCall, call_of
 from .conditions import Condition, ConditionKind, ValueTest
 from .errors import PatternError
-from .globs import tool_glob
+from .globs import compile_tool_glob
 from .grammar import parse_condition, parse_pattern
 from .index import PatternIndex
-from .readings import reading_of
-from .regexes import Regex, compiled_regex
+from .readings import read_value
+from .regexes import Regex, compile_regex
 from .tool_pattern import ToolPattern
 
 __all__ = [
@@ -25,9 +25,9 @@ __all__ = [
     "ToolPattern",
     "ValueTest",
     "call_of",
-    "compiled_regex",
+    "compile_regex",
+    "compile_tool_glob",
     "parse_condition",
     "parse_pattern",
-    "reading_of",
-    "tool_glob",
+    "read_value",
 ]

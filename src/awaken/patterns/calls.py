@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from .readings import Reading, reading_of
+from .readings import Reading, read_value
 
 
 class Path(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class PatternCall:
             values = [_choose_primary(self.arguments) if path is None else self.arguments]
             for step in () if path is None else path.steps:
                 values = [item for value in values for item in _iter_step(value, step)]
-            found = tuple(None if value is _MISSING else reading_of(value) for value in values)
+            found = tuple(None if value is _MISSING else read_value(value) for value in values)
             self._found[key] = found
         return found
 

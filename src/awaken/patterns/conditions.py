@@ -10,9 +10,9 @@ from enum import StrEnum
 
 from .calls import Path, PatternCall
 from .errors import check_text
-from .globs import Glob, tokens_of
+from .globs import Glob, tokenize_glob
 from .readings import Reading, fold
-from .regexes import Needle, Regex, compiled_regex
+from .regexes import Needle, Regex, compile_regex
 
 MAX_TEXT = 4_096
 """The maximum length of a pattern, in characters."""
@@ -50,8 +50,8 @@ class ValueTest:
     def __init__(self, kind: ConditionKind, text: str) -> None:
         self.kind = kind
         self.text = text
-        self._strict = matcher_of(kind, text)
-        self._loose = matcher_of(kind, text, fold)
+        self._strict = build_matcher(kind, text)
+        self._loose = build_matcher(kind, text, fold)
         anything = isinstance(self._strict, Glob) and self._strict.anything
         self._sees_through = anything or kind is ConditionKind.EXACT
 
@@ -127,7 +127,7 @@ class Condition:
         return True
 
 
-def matcher_of(
+def build_matcher(
     kind: ConditionKind, text: str, fold: Callable[[str], str] | None = None
 ) -> Glob | Regex:
     """Build the matcher of a text; with `fold` it is compared with folded texts.
@@ -140,6 +140,6 @@ def matcher_of(
             check_text(text, MAX_TEXT, "a value")
             return Glob([(fold(text).strip() if fold else text, True)], fold=None)
         case ConditionKind.GLOB:
-            return Glob(tokens_of(text), fold=fold)
+            return Glob(tokenize_glob(text), fold=fold)
         case ConditionKind.REGEX:
-            return compiled_regex(text, ignore_case=fold is not None)
+            return compile_regex(text, ignore_case=fold is not None)

@@ -61,7 +61,7 @@ class Glob:
         return self._rest.matches(data[len(self._prefix) :], otherwise=otherwise)
 
 
-def tool_glob(source: str) -> Callable[[str], bool]:
+def compile_tool_glob(source: str) -> Callable[[str], bool]:
     """Compile a glob into a predicate on whole tool ids.
 
     Raises:
@@ -71,11 +71,11 @@ def tool_glob(source: str) -> Callable[[str], bool]:
         raise PatternError(
             pattern=source, position=0, problem="the glob is empty; write `*` for every tool"
         )
-    glob = Glob(tokens_of(source), fold=None)
+    glob = Glob(tokenize_glob(source), fold=None)
     return lambda tool_id: glob.matches(tool_id.encode(errors="replace"), otherwise=False)
 
 
-def tokens_of(source: str) -> list[Token]:
+def tokenize_glob(source: str) -> list[Token]:
     """Split a glob into tokens.
 
     Raises:

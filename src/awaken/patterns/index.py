@@ -6,7 +6,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from .calls import PatternCall
 from .conditions import ConditionKind
-from .screens import Entry, Screen, screens_of
+from .screens import Entry, Screen, build_screens
 from .tool_pattern import ToolPattern
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class PatternIndex(Generic[T]):
             place.setdefault(tool.text if is_exact else tool.prefix, []).append(entry)
         self._lengths = sorted({len(prefix) for prefix in self._broad})
         self._screens = {
-            order: screen for screen in screens_of(ordered) for order, *_ in screen.entries
+            order: screen for screen in build_screens(ordered) for order, *_ in screen.entries
         }
 
     def of_tool(self, tool_id: str) -> list[T]:
@@ -76,7 +76,7 @@ class PatternIndex(Generic[T]):
         found = self._lookup_tool(call.tool_id)
         if not found.screens:
             return found.entries
-        left = (screen.left(call) for screen in found.screens)
+        left = (screen.find_candidates(call) for screen in found.screens)
         return sorted(chain(found.unscreened, *left), key=_order)
 
     def _lookup_tool(self, tool_id: str) -> _OfTool[T]:

@@ -47,7 +47,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 _UNREADABLE = Reading(given=None)
 
 
-def reading_of(value: Any) -> Reading:
+def read_value(value: Any) -> Reading:
     """Read a JSON value: a string as it is, null as empty, the rest as JSON with sorted keys."""
     try:
         given = text_of(value)

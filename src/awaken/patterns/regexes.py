@@ -57,7 +57,7 @@ class Regex:
             return otherwise
 
 
-def compiled_regex(source: str, *, ignore_case: bool = False) -> Regex:
+def compile_regex(source: str, *, ignore_case: bool = False) -> Regex:
     """Compile an expression in RE2 syntax.
 
     Raises:

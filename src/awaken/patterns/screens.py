@@ -36,7 +36,7 @@ class Screen(Generic[T]):
         self._given = _Sieve([given for *_, given, _ in members], ignore_case=False)
         self._folded = _Sieve([folded for *_, folded in members], ignore_case=True)
 
-    def left(self, call: PatternCall) -> Iterable[Entry[T]]:
+    def find_candidates(self, call: PatternCall) -> Iterable[Entry[T]]:
         """The entries that can match, in no order; the patterns of the others do not match.
 
         A pattern that must match also may match, so one search serves both evaluations.
@@ -87,7 +87,7 @@ class _Sieve:
         return found
 
 
-def screens_of(entries: Iterable[Entry[T]]) -> Iterator[Screen[T]]:
+def build_screens(entries: Iterable[Entry[T]]) -> Iterator[Screen[T]]:
     """Build screens for groups of entries that are large enough; an entry is in one at most."""
     groups: dict[tuple[str, str, Path | None], list[_Member[T]]] = {}
     for entry in entries:

@@ -4,7 +4,7 @@ from itertools import repeat
 from typing import Any
 
 from .calls import PatternCall
-from .conditions import PRECISION, Condition, ConditionKind, matcher_of
+from .conditions import PRECISION, Condition, ConditionKind, build_matcher
 from .errors import PatternError
 from .globs import Glob
 from .regexes import Regex
@@ -27,7 +27,7 @@ class ToolName:
     def __init__(self, kind: ConditionKind, text: str) -> None:
         self.kind = kind
         self.text = text
-        self._matcher = matcher_of(kind, text)
+        self._matcher = build_matcher(kind, text)
         if isinstance(self._matcher, Regex) and self._matcher.limit < _LONGEST_ID:
             raise PatternError(
                 pattern=text,

@@ -4,19 +4,19 @@ Belongs here: the detectors of such data, and the replacement. Does not: when to
 guardrails and telemetry decide. Every expression runs on RE2, so that the time stays bounded.
 """
 
-from .detectors import DETECTORS, Detector, Finding, custom_detector, detectors_named
-from .errors import describe_error, loggable_error, without_secrets
-from .replacing import redacted, redacted_value
+from .detectors import DETECTORS, Detector, Finding, build_detector, select_detectors
+from .errors import describe_error, make_loggable, remove_secrets
+from .replacing import redact_text, redact_value
 
 __all__ = [
     "DETECTORS",
     "Detector",
     "Finding",
-    "custom_detector",
+    "build_detector",
     "describe_error",
-    "detectors_named",
-    "loggable_error",
-    "redacted",
-    "redacted_value",
-    "without_secrets",
+    "make_loggable",
+    "redact_text",
+    "redact_value",
+    "remove_secrets",
+    "select_detectors",
 ]

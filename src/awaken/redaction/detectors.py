@@ -113,7 +113,7 @@ class Detector:
         """Whether it can search a text that is still incomplete."""
         return self.partial is not None or self.longest is not None
 
-    def opening(self, text: str, at: int = 0) -> int:
+    def find_opening(self, text: str, at: int = 0) -> int:
         """The position from which more text could complete a match; the length if there is none."""
         if self.partial is None:
             return max(at, len(text) - (self.longest or len(text)))
@@ -121,7 +121,7 @@ class Detector:
         return len(text) if match is None else int(match.start())
 
 
-def custom_detector(kind: str, pattern: str, longest: int | None = None) -> Detector:
+def build_detector(kind: str, pattern: str, longest: int | None = None) -> Detector:
     """Build a detector from an RE2 expression; `longest` is the maximum length of a match.
 
     Raises:
@@ -145,7 +145,7 @@ def custom_detector(kind: str, pattern: str, longest: int | None = None) -> Dete
     return Detector(kind, expression, longest=longest)
 
 
-def detectors_named(names: Iterable[str]) -> tuple[Detector, ...]:
+def select_detectors(names: Iterable[str]) -> tuple[Detector, ...]:
     """Select detectors by kind; `secrets` and `pii` select a whole group.
 
     Raises:

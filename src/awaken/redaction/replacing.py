@@ -37,7 +37,7 @@ _HUMP = re2.compile(r"([a-z0-9])([A-Z])")
 """The boundary of two words in a `camelCase` name."""
 
 
-def findings(text: str, detectors: Iterable[Detector] = ALL, at: int = 0) -> list[Finding]:
+def find_all(text: str, detectors: Iterable[Detector] = ALL, at: int = 0) -> list[Finding]:
     """Find everything in a text from a position on, in order; of overlapping ones the first counts.
 
     Compatibility characters and invisible characters hide nothing.
@@ -79,13 +79,13 @@ def _find_in_folded(
     return mapped
 
 
-def redacted(text: str, detectors: Iterable[Detector] = ALL) -> str:
+def redact_text(text: str, detectors: Iterable[Detector] = ALL) -> str:
     """Replace every finding in a text by `[kind]`."""
-    found = findings(text, detectors)
-    return replaced(text, found) if found else text
+    found = find_all(text, detectors)
+    return replace_findings(text, found) if found else text
 
 
-def replaced(text: str, found: Iterable[Finding], at: int = 0) -> str:
+def replace_findings(text: str, found: Iterable[Finding], at: int = 0) -> str:
     """The text from a position on, with each finding replaced by `[kind]`."""
     parts: list[str] = []
     for it in found:
@@ -94,14 +94,14 @@ def replaced(text: str, found: Iterable[Finding], at: int = 0) -> str:
     return "".join((*parts, text[at:]))
 
 
-def redacted_value(value: Any, detectors: Iterable[Detector] = ALL) -> Any:
+def redact_value(value: Any, detectors: Iterable[Detector] = ALL) -> Any:
     """Redact every text in a JSON value, keys included; the same object if nothing was found.
 
     Values that are nested too deeply are replaced, and so is everything after too many texts. No
     entry is lost: keys that would become equal are numbered.
     """
     if isinstance(value, str):
-        return redacted(value, detectors)
+        return redact_text(value, detectors)
     if not isinstance(value, dict | list | tuple):
         return value
     chosen = tuple(detectors)
@@ -130,7 +130,7 @@ def _is_clean(value: Any, detectors: tuple[Detector, ...]) -> bool:
         if depth >= DEPTH_MAX and level:
             return False
     joined = "\n".join(names)
-    return not (_NAMES.search(joined) or findings("\n".join((joined, *texts)), detectors))
+    return not (_NAMES.search(joined) or find_all("\n".join((joined, *texts)), detectors))
 
 
 class _Redaction:
@@ -162,7 +162,7 @@ class _Redaction:
 
     def _redact_text(self, text: str) -> str:
         self._texts_left -= 1
-        return redacted(text, self._detectors) if self._texts_left >= 0 else f"[{UNCHECKED}]"
+        return redact_text(text, self._detectors) if self._texts_left >= 0 else f"[{UNCHECKED}]"
 
     def _redact_entry(self, key: Any, value: Any, depth: int) -> Any:
         """Redact a value of a mapping; a secret name makes everything inside secret."""
@@ -194,7 +194,7 @@ def _hide_values(value: Any, depth: int) -> Any:
     return f"[{SECRET_NAME}]" if is_secret else value
 
 
-def folding(text: str) -> tuple[str, list[int]]:
+def fold_text(text: str) -> tuple[str, list[int]]:
     """The folded form of a text, and the position of each of its characters in the text."""
     table = _build_fold_table(text)
     return text.translate(table), _map_places(text, table)
@@ -203,7 +203,8 @@ def folding(text: str) -> tuple[str, list[int]]:
 def _build_fold_table(text: str) -> dict[int, str]:
     """The translation of the characters whose folded form differs."""
     readings = (
-        (char, "" if is_unseen(char) else unicodedata.normalize("NFKC", char)) for char in set(text)
+        (char, "" if is_invisible(char) else unicodedata.normalize("NFKC", char))
+        for char in set(text)
     )
     return {ord(char): plain for char, plain in readings if plain != char}
 
@@ -215,6 +216,6 @@ def _map_places(text: str, table: dict[int, str]) -> list[int]:
     return places
 
 
-def is_unseen(char: str) -> bool:
+def is_invisible(char: str) -> bool:
     """Whether a character is invisible: a format character or a combining mark."""
     return unicodedata.category(char) in ("Cf", "Mn")

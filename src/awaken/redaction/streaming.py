@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from .detectors import Detector
-from .replacing import findings, folding, is_unseen, replaced
+from .replacing import find_all, fold_text, is_invisible, replace_findings
 
 _STRIDE = 24
 _GROWTH = 8
@@ -30,7 +30,7 @@ class RedactedStream:
         self._at = 0
         """How much of the buffer was released; it is only context for the rest."""
 
-    def hear(self, piece: str) -> str:
+    def feed(self, piece: str) -> str:
         """Add the next piece; return the text that may be shown now."""
         self._parts.append(piece)
         self._length += len(piece)
@@ -45,8 +45,8 @@ class RedactedStream:
         return self._release(text, len(text))
 
     def _release(self, text: str, upto: int) -> str:
-        found = [it for it in findings(text, self._detectors, self._at) if it.start < upto]
-        shown = replaced(text[:upto], found, self._at)
+        found = [it for it in find_all(text, self._detectors, self._at) if it.start < upto]
+        shown = replace_findings(text[:upto], found, self._at)
         rest = text[max(0, upto - 1) :]
         self._parts, self._length, self._at = [rest], len(rest), min(upto, 1)
         self._look_at = len(rest) + max(self._stride, len(rest) // _GROWTH)
@@ -66,7 +66,7 @@ def _find_settled_end(text: str, detectors: tuple[Detector, ...], at: int) -> in
             if start < upto and (upto < end or end == len(text)):
                 upto = start
         # The character before the end is the context of the rest, so it must be visible.
-        while upto > at and is_unseen(text[upto - 1]):
+        while upto > at and is_invisible(text[upto - 1]):
             upto -= 1
     return max(at, upto)
 
@@ -76,12 +76,12 @@ def _examine(
 ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
     """For each detector: the position from which it needs more text, and its candidates so far."""
     for it in detectors:
-        yield it.opening(text, at), list(it.spans(text, at))
+        yield it.find_opening(text, at), list(it.spans(text, at))
     if text.isascii():
         return
-    folded, places = folding(text)
+    folded, places = fold_text(text)
     since = bisect_left(places, at)
     places.append(len(text))
     for it in detectors:
         spans = [(places[s], max(places[e], places[e - 1] + 1)) for s, e in it.spans(folded, since)]
-        yield places[it.opening(folded, since)], spans
+        yield places[it.find_opening(folded, since)], spans

@@ -30,7 +30,7 @@ from .admission.admission import Admission
 from .admission.continuation import CannotGoOn
 from .admission.execution import Execution
 from .admission.handles import RunHandle
-from .admission.results import recorded_result
+from .admission.results import load_result
 from .children.background_tasks import BackgroundTasks
 from .children.delegates import Children
 from .children.sub_runs import ChildRuns
@@ -44,7 +44,7 @@ from .primitives.signals import Latch
 from .remote.aborting import abort_remote
 from .resolution.registry import RegistryHandle
 from .run import Run, Services
-from .suspension.decisions import receipts_of, resuming, write_decisions
+from .suspension.decisions import build_resume_dispatch, receipts_of, write_decisions
 from .suspension.dispatch_plan import (
     Decision,
     Deliver,
@@ -151,10 +151,10 @@ class RunEngine:
         match delivery_of(dispatch, checkout, record):
             case Drop(record=ended):
                 await self.store.release(dispatch.dispatch_id, dispatch.claim_token)
-                return await recorded_result(ended, self.store, self.registry)
+                return await load_result(ended, self.store, self.registry)
             case EndRun() as end:
                 ended = await self.endings.end_dispatch(dispatch, end)
-                return await recorded_result(ended, self.store, self.registry)
+                return await load_result(ended, self.store, self.registry)
             case Deliver() as delivery:
                 return await self._deliver(dispatch, dispatch.claim_token, delivery)
             case RecoverFirst(request=request):
@@ -192,7 +192,7 @@ class RunEngine:
             raise said
         release = Release(taken_by=said.run_id)
         await self.store.release(dispatch.dispatch_id, dispatch.claim_token, release)
-        return await recorded_result(record, self.store, self.registry)
+        return await load_result(record, self.store, self.registry)
 
     async def start(self, request: RunRequest, reader: EventReader | None = None) -> RunHandle:
         """Start a request and return once the run is durable; a reader gets all its events.
@@ -204,7 +204,7 @@ class RunEngine:
             return await self._start(request, reader)
         except ThreadBusy as error:
             # Whoever reads along has seen a feed end, and does not read another one.
-            if reader is not None or not await self._execution.was_brief(error):
+            if reader is not None or not await self._execution.claim_was_transient(error):
                 raise
         return await self._start(request, None)
 
@@ -249,7 +249,9 @@ class RunEngine:
         if record is None or not record.is_resumable_waiting:
             return False
         try:
-            await self._execution.run_here(continuation(record), lambda run: _cancelled(run, cause))
+            await self._execution.run_here(
+                continuation(record), lambda run: _mark_cancelled(run, cause)
+            )
         except ThreadBusy:
             # It goes on meanwhile, or gives way to a new run, which is not meant.
             holder = self.active.of_thread(record.thread_id)
@@ -287,7 +289,7 @@ class RunEngine:
         record = await self.store.load_run(first.run_id)
         if record is None:
             raise UnknownRun(run_id=first.run_id)
-        then = resuming(continuation(record), self.services.ids.new_id())
+        then = build_resume_dispatch(continuation(record), self.services.ids.new_id())
         queued = await write_decisions(self.store, self.services.clock, named, then)
         if queued is not None:
             await self.go_on(queued)
@@ -321,7 +323,7 @@ class RunEngine:
             while (active := self.active.of_thread(queued.thread_id)) is not None:
                 if active.run is None or not active.run.token.is_sealed:
                     # It finds the decisions when its other calls are done.
-                    active.look_for_input()
+                    active.notify_input()
                     return active.run is not None
                 await active.released.wait()
             sent = await self.store.find_dispatch(queued.dispatch_id)
@@ -332,13 +334,13 @@ class RunEngine:
             await self._start(continuation(record), None, has_input=True)
             return True
 
-    async def screened(self, request: RunRequest) -> RunRequest:
-        """A request as it may rest before it is executed; see `Admission.screened`.
+    async def screen_request(self, request: RunRequest) -> RunRequest:
+        """A request as it may rest before it is executed; see `Admission.screen_request`.
 
         Raises:
             InvalidInput: A message has the id of an answer, or of one that is being given.
         """
-        request = await self._admission.screened(request)
+        request = await self._admission.screen_request(request)
         if request.thread_id and any(it.id and is_generated(it.id) for it in request.messages):
             checkout = await self.store.checkout(request.thread_id)
             check_chosen_ids(request.messages, () if checkout is None else checkout.messages)
@@ -385,7 +387,7 @@ class RunEngine:
         record = await self.store.load_run(run_id)
         if record is None:
             raise UnknownRun(run_id=run_id)
-        return await recorded_result(record, self.store, self.registry)
+        return await load_result(record, self.store, self.registry)
 
     async def settle(self, timeout_ms: int) -> None:
         """Wait until nothing executes here, but no longer than this."""
@@ -481,6 +483,6 @@ def _attach(run: Run) -> None:
     run.is_attached = True
 
 
-def _cancelled(run: Run, cause: str) -> None:
+def _mark_cancelled(run: Run, cause: str) -> None:
     run.is_attached = True
     run.token.cancel(cause)

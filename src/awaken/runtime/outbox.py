@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.identity import derived_id
+from awaken.contracts.identity import derive_id
 from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, Stopped
 from awaken.contracts.messages.inbox import TaskEnded
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.storage.outbox import (
     AbortRemote,
-    Order,
+    OutboxCommand,
     ReportToParent,
     StopChildren,
     ThreadMessage,
@@ -30,7 +30,7 @@ TOLD_CHARS = 100_000
 """How much of a text the owner of a task is told; its record has all of it."""
 
 
-def entry_of(order: Order, entry_id: str) -> OutboxEntry:
+def entry_of(order: OutboxCommand, entry_id: str) -> OutboxEntry:
     """The outbox entry that carries an order."""
     data = msgspec.to_builtins(order)
     return OutboxEntry(entry_id=entry_id, kind=str(data["order"]), payload=data)
@@ -43,20 +43,20 @@ def orders_at_end(
     run_id, termination = record.run_id, record.termination
     found = []
     if record.parent_thread_id and record.parent_run_id:
-        found.append(entry_of(_told(record), end_letter_id(run_id)))
+        found.append(entry_of(_build_end_notice(record), end_letter_id(run_id)))
     is_broken = isinstance(termination, Cancelled | Failed | Stopped | Blocked)
     if is_broken and may_have_children:
         order = StopChildren(thread_id=record.thread_id, run_id=run_id)
-        found.append(entry_of(order, derived_id(run_id, "stop_children")))
+        found.append(entry_of(order, derive_id(run_id, "stop_children")))
     if is_remote:
         abort = AbortRemote(thread_id=record.thread_id, run_id=run_id, agent_id=record.agent_id)
-        found.append(entry_of(abort, derived_id(run_id, "abort")))
+        found.append(entry_of(abort, derive_id(run_id, "abort")))
     return found
 
 
 def end_letter_id(run_id: str) -> str:
     """The id under which the end of a run is told; also that of the dispatch that tells it."""
-    return derived_id(run_id, "ended")
+    return derive_id(run_id, "ended")
 
 
 def orders_at_rest(record: RunRecord, tickets: Iterable[Ticket]) -> list[OutboxEntry]:
@@ -68,7 +68,7 @@ def orders_at_rest(record: RunRecord, tickets: Iterable[Ticket]) -> list[OutboxE
                 parent_run_id=record.run_id,
                 child_run_id=child_run_id,
             ),
-            derived_id(ticket.ticket_id, "report"),
+            derive_id(ticket.ticket_id, "report"),
         )
         for ticket in tickets
         if (child_run_id := delegate_of(ticket)) is not None
@@ -81,7 +81,7 @@ def delegate_of(ticket: Ticket) -> str | None:
     return wanted.removeprefix(DELEGATE_TICKET) if wanted.startswith(DELEGATE_TICKET) else None
 
 
-def _told(record: RunRecord) -> Order:
+def _build_end_notice(record: RunRecord) -> OutboxCommand:
     """Whoever started the run learns of its end: a task's owner by letter, a caller by report."""
     if record.task is None:
         return ReportToParent(
@@ -101,8 +101,8 @@ def _told(record: RunRecord) -> Order:
                 task_id=record.run_id,
                 status=status.value,
                 name=record.task.name,
-                result=_bounded(task_result(record)),
-                error=_bounded(task_error(record, status)),
+                result=_truncate_text(task_result(record)),
+                error=_truncate_text(task_error(record, status)),
                 is_quiet=record.termination == Cancelled(cause=PARENT),
                 usage=record.usage if record.task.task_type == SUB_AGENT else None,
             )
@@ -110,7 +110,7 @@ def _told(record: RunRecord) -> Order:
     )
 
 
-def _bounded(told: Any) -> Any:
+def _truncate_text(told: Any) -> Any:
     """A text that fits into a letter: one that is too long would never arrive."""
     if not isinstance(told, str) or len(told) <= TOLD_CHARS:
         return told

@@ -39,13 +39,13 @@ from awaken.contracts.state.profile import ProfileAccess, ProfileStore
 from awaken.contracts.storage.dispatch import Release
 from awaken.contracts.storage.store import OutboxEntry, Store, StreamCheckpoint, ToolRecord
 from awaken.contracts.suspension.tickets import Ticket
-from awaken.contracts.tasks import BACKGROUND_TASKS, TaskTold
+from awaken.contracts.tasks import BACKGROUND_TASKS, TaskEndDelivered
 from awaken.contracts.tools.sub_runs import DurableMessageSink, SubRuns
 from awaken.contracts.tools.tool import Tool
 
 from .context.summaries import Compactor
 from .context.window import ContextWindow
-from .journal.bookmark import Answered, Bookmark, PendingAfterHook, RemoteEnd, stored_bookmark
+from .journal.bookmark import Answered, Bookmark, PendingAfterHook, RemoteEnd, encode_bookmark
 from .journal.inbox import Inbox
 from .journal.journal import CommitWatchers, Journal, LastWords
 from .journal.known_messages import unheard_messages, wakes_model, with_free_ids
@@ -97,7 +97,7 @@ class Services:
 class UnfinishedAnswer(Protocol):
     """A model turn in progress."""
 
-    def seen(self) -> Sequence[AgentEvent]:
+    def list_streamed(self) -> Sequence[AgentEvent]:
         """What was streamed so far, one event per block."""
         ...
 
@@ -271,7 +271,7 @@ class Run:
         return lease is not None and lease.dispatch_id is not None
 
     @property
-    def ending(self) -> Termination | None:
+    def due_end(self) -> Termination | None:
         """How the run has to end now: cancelled, or as a plugin or a rule says; None: it goes on.
 
         Asked at every turn, because foreign code may swallow the cancellation it was sent.
@@ -307,10 +307,10 @@ class Run:
         if self.feed.readers:
             self.emit(event)
 
-    def unfinished_events(self) -> list[AgentEvent]:
+    def list_unfinished_events(self) -> list[AgentEvent]:
         """What readers have seen since the last commit, with streamed pieces joined."""
-        streamed = self.streaming.seen() if self.streaming is not None else ()
-        return [*self.journal.shown_events(), *streamed]
+        streamed = self.streaming.list_streamed() if self.streaming is not None else ()
+        return [*self.journal.list_shown_events(), *streamed]
 
     def begin_step(self) -> None:
         """Count a new step and fix the id of the message that it will produce."""
@@ -401,7 +401,7 @@ class Run:
             self.record,
             usage=self.usage,
             active_agent_id=self.identity.active_agent_id,
-            bookmark=stored_bookmark(self._bookmark()),
+            bookmark=encode_bookmark(self._bookmark()),
         )
         return self.record
 
@@ -470,7 +470,7 @@ class Run:
             final_output=self.response or None if is_last else None,
             steps=step.number - 1 if step.is_open else step.number,
             usage=self.usage,
-            bookmark=stored_bookmark(self._bookmark()) if is_kept else None,
+            bookmark=encode_bookmark(self._bookmark()) if is_kept else None,
             finished_at=now if status is RunStatus.DONE else None,
             updated_at=now,
         )
@@ -491,12 +491,12 @@ _OF_RUN = frozenset({Phase.RUN_START, Phase.RUN_END})
 def _hear_end(run: Run, task_id: str, usage: TokenUsage | None) -> None:
     """Forget a task, and count what it has used: written with the news, so it counts once."""
     task = run.state.get(BACKGROUND_TASKS).get(task_id)
-    run.state.update(BACKGROUND_TASKS, TaskTold(task_id=task_id))
+    run.state.update(BACKGROUND_TASKS, TaskEndDelivered(task_id=task_id))
     if usage is None:
         return
     if task is None or task.run_id == run.identity.run_id:
         # What an earlier run of the thread has started is not this one's to pay.
         run.usage = run.usage.plus(usage)
     if run.state.has(THREAD_LEDGER):
-        charged = run.state.get(THREAD_LEDGER).charged(Amount.of(usage))
+        charged = run.state.get(THREAD_LEDGER).charge(Amount.of(usage))
         run.state.update(THREAD_LEDGER, charged)

@@ -59,7 +59,7 @@ class StopRules:
         for condition in spec.stop_conditions:
             _check_limits(spec.id, condition)
             if isinstance(condition, ContentMatch):
-                patterns.append((condition.pattern, _compiled(spec.id, condition.pattern)))
+                patterns.append((condition.pattern, _compile_pattern(spec.id, condition.pattern)))
         return cls(
             max_rounds=spec.max_rounds,
             conditions=spec.stop_conditions,
@@ -84,13 +84,13 @@ class StopRules:
         code = condition.__struct_config__.tag
         match condition:
             case MaxRounds(rounds=limit):
-                holds, detail = _reached(stats.rounds, limit)
+                holds, detail = _is_reached(stats.rounds, limit)
             case Timeout(seconds=limit):
-                holds, detail = _exceeded(stats.active_ms, limit * 1000)
+                holds, detail = _is_exceeded(stats.active_ms, limit * 1000)
             case TokenBudget(max_total=limit):
-                holds, detail = _exceeded(_spent(progress.usage), limit)
+                holds, detail = _is_exceeded(_count_tokens(progress.usage), limit)
             case ConsecutiveErrors(max=limit):
-                holds, detail = _reached(stats.consecutive_errors, limit)
+                holds, detail = _is_reached(stats.consecutive_errors, limit)
             case StopOnTool(tool_name=name):
                 holds, detail = name in progress.tool_names, name
             case ContentMatch(pattern=pattern):
@@ -130,15 +130,15 @@ def _repeats(stats: StopStats, window: int) -> bool:
     return len(latest) == window > 1 and len(set(latest)) == 1
 
 
-def _spent(usage: TokenUsage) -> int:
+def _count_tokens(usage: TokenUsage) -> int:
     return (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
 
 
-def _reached(value: int, limit: int) -> tuple[bool, str]:
+def _is_reached(value: int, limit: int) -> tuple[bool, str]:
     return 0 < limit <= value, f"{value} of {limit}"
 
 
-def _exceeded(value: int, limit: int) -> tuple[bool, str]:
+def _is_exceeded(value: int, limit: int) -> tuple[bool, str]:
     return 0 < limit < value, f"{value} of {limit}"
 
 
@@ -154,7 +154,7 @@ def _check_limits(agent_id: str, condition: StopCondition) -> None:
         raise InvalidSpec(what=what, problem=f"window must be 0 (off) or 2 to {_WINDOW_MAX}")
 
 
-def _compiled(agent_id: str, pattern: str) -> "re2._Regexp":
+def _compile_pattern(agent_id: str, pattern: str) -> "re2._Regexp":
     try:
         return re2.compile(pattern, _QUIET)
     except re2.error as error:

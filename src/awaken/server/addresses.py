@@ -30,7 +30,7 @@ def check_exposure(host: str | None, config: ServerConfig) -> None:
     Raises:
         UnsafeExposure: Other machines could call, and the server has no authentication.
     """
-    if config.asks_who_calls or config.is_guarded_elsewhere:
+    if config.requires_authentication or config.is_guarded_elsewhere:
         return
     if not is_loopback(host or ""):
         raise UnsafeExposure(host=host or "")
@@ -42,7 +42,7 @@ class HostOriginCheck:
     def __init__(self, config: ServerConfig) -> None:
         self._origins = frozenset(config.cors_origins)
         self._hosts = frozenset(host.lower() for host in config.allowed_hosts)
-        is_open = not config.asks_who_calls and not config.is_guarded_elsewhere
+        is_open = not config.requires_authentication and not config.is_guarded_elsewhere
         self._checks_host = is_open and "*" not in self._hosts
 
     def check(self, headers: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 from awaken.contracts.errors import AwakenError
 from awaken.transport.asgi import Bytes, Receive, Scope, Send
-from awaken.transport.problems import HttpError, native_refusal, problem_of
+from awaken.transport.problems import HttpError, native_refusal, to_http_error
 from awaken.transport.routes import ApiRoute, WireProtocol
 
 from .addresses import HostOriginCheck
@@ -37,16 +37,16 @@ class ServerApp:
         open_runtime: Callable[[AsyncExitStack], Awaitable[None]],
         version: str = "0",
     ) -> None:
-        self.premises = context
+        self.context = context
         operations = Operations(context, [it.name for it in protocols], version)
         spoken = (route for protocol in protocols for route in protocol.routes)
         self.routes: tuple[ApiRoute, ...] = with_document((*operations.routes(), *spoken), version)
-        self._services = context.desk
+        self._services = context.services
         self._protocols = protocols
         self._open_runtime = open_runtime
         self._origin_check = HostOriginCheck(context.config)
         self._table = RouteTable(
-            (route.method, route.path, Endpoint(route, self.premises)) for route in self.routes
+            (route.method, route.path, Endpoint(route, self.context)) for route in self.routes
         )
         self._opening = asyncio.Lock()
         self._running: AsyncExitStack | None = None
@@ -65,7 +65,7 @@ class ServerApp:
         async with self._opening:
             if self._running is not None:
                 return
-            self._services.following.open()
+            self._services.streams.open()
             async with AsyncExitStack() as stack:
                 await self._open_runtime(stack)
                 self._observe(stack)
@@ -73,11 +73,11 @@ class ServerApp:
                     if protocol.lifespan is not None:
                         await stack.enter_async_context(protocol.lifespan(self._services))
                 self._running = stack.pop_all()
-            self.premises.is_draining = False
+            self.context.is_draining = False
 
     def _observe(self, stack: AsyncExitStack) -> None:
         """Count commits, calls and deliveries until the stack is closed."""
-        services, context = self._services.engine.services, self.premises
+        services, context = self._services.engine.services, self.context
         observations = context.observations
 
         def watch(watchers: list[T], *more: T) -> None:
@@ -85,19 +85,19 @@ class ServerApp:
                 watchers.append(watcher)
                 stack.callback(watchers.remove, watcher)
 
-        watch(services.watchers.commits, observations.committed)
+        watch(services.watchers.commits, observations.count_commit)
         watch(services.instruments, observations.instrument)
         watch(self._services.control.mailbox_watchers, observations.mailbox)
 
     def drain(self) -> None:
         """Accept no more requests and report that as unhealthy; running requests continue."""
-        self.premises.is_draining = True
+        self.context.is_draining = True
 
     async def close(self) -> None:
         """Accept no more requests, end every stream, then stop what was started."""
         self.drain()
-        self._services.following.close()
-        self.premises.refusals.close()
+        self._services.streams.close()
+        self.context.refusals.close()
         running, self._running = self._running, None
         if running is not None:
             await running.aclose()
@@ -115,7 +115,7 @@ class ServerApp:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        clock, observations = self._services.clock, self.premises.observations
+        clock, observations = self._services.clock, self.context.observations
         started = clock.monotonic_ms()
         exchange = HttpExchange(scope, send, request_id_of(scope) or self._services.ids.new_id())
         route = "unmatched"
@@ -130,32 +130,32 @@ class ServerApp:
         finally:
             observations.in_flight.add(-1)
             took = clock.monotonic_ms() - started
-            observations.answered(scope["method"], route, exchange.status, took)
+            observations.count_request(scope["method"], route, exchange.status, took)
             if access_logger.isEnabledFor(logging.INFO):
                 _log_access(exchange, route, took)
 
     async def _find_endpoint(self, exchange: HttpExchange) -> Endpoint | Bytes:
         """Find the endpoint of a request, or the reply that says why there is none."""
         try:
-            if self._running is None and not self.premises.is_draining:
+            if self._running is None and not self.context.is_draining:
                 await self.open()
             return self._match_route(exchange)
         except HttpError as problem:
             refusal = problem
         except AwakenError as error:
             logger.exception("The server could not be opened (%s)", exchange.request_id)
-            refusal = problem_of(error)
+            refusal = to_http_error(error)
         refusal.request_id = exchange.request_id
-        self.premises.refusals.note(refusal, "unmatched", exchange.client)
+        self.context.refusals.note(refusal, "unmatched", exchange.client)
         return native_refusal(refusal)
 
     def _match_route(self, exchange: HttpExchange) -> Endpoint | Bytes:
         scope = exchange.scope
-        headers = exchange.headers = headers_of(scope, self.premises.config.limits)
+        headers = exchange.headers = headers_of(scope, self.context.config.limits)
         self._origin_check.check(headers)
         origin = headers.get("origin")
         if origin is not None and self._origin_check.allows(origin):
-            exchange.let_read(origin)
+            exchange.allow_origin(origin)
         # The path below the mount point of the app.
         found = self._table.find(scope["path"].removeprefix(scope.get("root_path", "")))
         if found is None:

@@ -37,7 +37,9 @@ class Authenticator(Protocol):
 def build_authenticator(config: ServerConfig, clock: Clock) -> Authenticator:
     """Make the authenticator that a config asks for."""
     return (
-        TokenAuthenticator(config, clock) if config.asks_who_calls else LocalAuthenticator(config)
+        TokenAuthenticator(config, clock)
+        if config.requires_authentication
+        else LocalAuthenticator(config)
     )
 
 

@@ -147,7 +147,7 @@ class ServerConfig(StrictRecord, frozen=True, kw_only=True):
     """The ports at which push notifications may reach public hosts."""
 
     @property
-    def asks_who_calls(self) -> bool:
+    def requires_authentication(self) -> bool:
         """Whether callers must send a token."""
         return bool(self.tokens) or self.jwt is not None
 

@@ -15,13 +15,13 @@ from awaken.services.view import AppServices
 from awaken.transport.asgi import Bytes, Receive, Reply, Scope
 from awaken.transport.json_bodies import (
     VALUE_BYTES,
+    body_error,
     camel_aliases,
     check_document,
-    decoded,
-    misfit,
-    spelled,
+    decode_body,
+    normalize_keys,
 )
-from awaken.transport.problems import HttpError, problem_of, shown_problem
+from awaken.transport.problems import HttpError, hide_problem_namespace, to_http_error
 from awaken.transport.routes import Access, ApiRoute, Principal, RouteCall
 from awaken.transport.unknown_fields import unknown_field
 
@@ -53,7 +53,7 @@ class ServerContext:
         statistics: StatisticsKeeper,
     ) -> None:
         limits = config.limits
-        self.desk = services
+        self.services = services
         self.authenticator = authenticator
         self.config = config
         self.observations = Observations(ToolLabels(services.engine.registry), statistics)
@@ -158,7 +158,7 @@ class Endpoint:
             if "traceparent" in headers:
                 trace = trace_of(headers["traceparent"], headers.get("tracestate"))
             call = RouteCall(
-                view=context.desk.view(principal.tenant_id, principal.id, trace),
+                view=context.services.view(principal.tenant_id, principal.id, trace),
                 principal=principal,
                 path=exchange.path,
                 headers=headers,
@@ -170,12 +170,12 @@ class Endpoint:
             )
             return await route.handle(call)
         except HttpError as problem:
-            return self._refusal(shown_problem(problem, principal.tenant_id), exchange)
+            return self._refusal(hide_problem_namespace(problem, principal.tenant_id), exchange)
         except AwakenError as error:
-            refusal = problem_of(error)
+            refusal = to_http_error(error)
             if refusal.status >= 500:
                 logger.exception(_FAILED, self.route.path, exchange.request_id)
-            return self._refusal(shown_problem(refusal, principal.tenant_id), exchange)
+            return self._refusal(hide_problem_namespace(refusal, principal.tenant_id), exchange)
         except Exception:
             logger.exception(_FAILED, self.route.path, exchange.request_id)
             message = "Something went wrong here; the log has more."
@@ -190,7 +190,7 @@ class Endpoint:
         try:
             text = scope["query_string"].decode("ascii")
             given = dict(parse_qsl(text, max_num_fields=100, errors="strict"))
-            named = spelled(given, self._aliases)
+            named = normalize_keys(given, self._aliases)
             found: Any = msgspec.convert(named, self.route.query, strict=False)
         except (msgspec.ValidationError, ValueError) as error:
             unknown = unknown_field(error, self.route.query)
@@ -214,13 +214,13 @@ class Endpoint:
         kind = headers.get("content-type", "application/json").partition(";")[0].strip().lower()
         if kind != "application/json" and not kind.endswith("+json"):
             raise HttpError(415, "unsupported_media_type", "Send application/json.")
-        value = decoded(data, self._body)
+        value = decode_body(data, self._body)
         if not self._aliases:
             return value
         try:
-            return msgspec.convert(spelled(value, self._aliases), self.route.body)
+            return msgspec.convert(normalize_keys(value, self._aliases), self.route.body)
         except msgspec.ValidationError as error:
-            raise misfit(error, self.route.body) from error
+            raise body_error(error, self.route.body) from error
 
 
 async def body_of(

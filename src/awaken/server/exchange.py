@@ -40,7 +40,7 @@ class HttpExchange:
             message["headers"] = headers
         await self._send(message)
 
-    def let_read(self, origin: str) -> None:
+    def allow_origin(self, origin: str) -> None:
         """Allow pages of an origin to read the reply."""
         self._extra += (
             (b"access-control-allow-origin", origin.encode("latin-1")),

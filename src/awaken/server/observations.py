@@ -64,13 +64,13 @@ class Observations:
         """Make the instrument that measures a run of this process."""
         return RunMeter(self, self._statistics, agent)
 
-    def answered(self, method: str, route: str, status: int, ms: float) -> None:
+    def count_request(self, method: str, route: str, status: int, ms: float) -> None:
         """Count a request that was answered."""
         labels = (method if method in _METHODS else "other", route, str(status))
         self.requests.add(1, *labels)
         self.durations.observe(ms, *labels)
 
-    def committed(self, commit: Commit) -> None:
+    def count_commit(self, commit: Commit) -> None:
         """Count what a run of this process has committed."""
         for event in commit.events:
             if isinstance(event, ToolCallDone):
@@ -81,7 +81,7 @@ class Observations:
             if ticket.status is TicketStatus.OPEN:
                 self._count_suspension(ticket)
 
-    def failed(self, code: str) -> None:
+    def count_error(self, code: str) -> None:
         """Count an error by its code."""
         self.errors.add(1, code)
 
@@ -90,7 +90,7 @@ class Observations:
         self.tools.add(1, tool, event.outcome.value)
         if event.outcome is ToolCallOutcome.FAILED:
             self.tool_errors.add(1, tool, event.result.error_class)
-            self.failed(event.result.error_class)
+            self.count_error(event.result.error_class)
 
     def _count_run(self, event: RunFinish, run: RunRecord) -> None:
         outcome = str(event.termination.__struct_config__.tag)
@@ -103,7 +103,7 @@ class Observations:
             if took is not None:
                 self.delegation_durations.observe(took)
         if isinstance(event.termination, Failed):
-            self.failed(event.termination.code)
+            self.count_error(event.termination.code)
 
     def _count_suspension(self, ticket: Ticket) -> None:
         action = self._tool_labels.label_action(ticket.suspension.action)
@@ -125,12 +125,14 @@ class MailboxObservations:
         self.whole = Histogram(f"{name}_enqueue_to_complete_seconds", "Deliveries.", "outcome")
         self.runtime = Histogram(f"{name}_runtime_seconds", "Executions.", "outcome")
 
-    def operated(self, operation: str, result: str, ms: int) -> None:
+    def on_operation(self, operation: str, result: str, ms: int) -> None:
         """Count an operation."""
         self.operations.add(1, operation, result)
         self.operation_durations.observe(ms, operation, result)
 
-    def delivered(self, dispatch: RunDispatch, outcome: str, started_ms: int, now_ms: int) -> None:
+    def on_delivery(
+        self, dispatch: RunDispatch, outcome: str, started_ms: int, now_ms: int
+    ) -> None:
         """Count a delivery. Clocks of stores and processes differ: no duration is negative."""
         due = max(dispatch.available_at, dispatch.created_at)
         self.queued.observe(max(0, started_ms - dispatch.created_at))

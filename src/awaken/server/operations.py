@@ -53,7 +53,7 @@ class Operations:
         self._context = context
         self._protocols = (*protocols,)
         self._version = version
-        self._clock = context.desk.clock
+        self._clock = context.services.clock
         self._started = self._clock.monotonic_ms()
         self._probing = asyncio.Lock()
         self._probed: tuple[int, str] | None = None
@@ -105,7 +105,7 @@ class Operations:
         """Report what this server runs."""
         info = SystemInfo(
             version=self._version,
-            store=self._context.desk.store.name.partition(":")[0],
+            store=self._context.services.store.name.partition(":")[0],
             agents=len(await call.view.agents()),
             protocols=self._protocols,
             uptime_ms=self._clock.monotonic_ms() - self._started,
@@ -123,8 +123,8 @@ class Operations:
     async def _probe(self) -> str:
         try:
             async with asyncio.timeout(self._context.config.limits.probe_ms / 1000):
-                await self._context.desk.store.load_thread(_NO_THREAD)
-                await self._context.desk.store.check_writable()
+                await self._context.services.store.load_thread(_NO_THREAD)
+                await self._context.services.store.check_writable()
         except TimeoutError:
             return "timeout"
         except (AwakenError, OSError):
@@ -134,7 +134,7 @@ class Operations:
 
     async def _gauges(self) -> list[Gauge]:
         active = Gauge("awaken_active_runs", "Runs that execute in this process.")
-        active.add(sum(1 for _ in self._context.desk.engine.active))
+        active.add(sum(1 for _ in self._context.services.engine.active))
         queue = Gauge("awaken_mailbox_queue_depth", "Dispatches that wait.")
         depth = Gauge("awaken_mailbox_dispatch_depth", "Dispatches by status.", "status")
         for status, count in (await self._depths()).items():
@@ -152,7 +152,7 @@ class Operations:
             return self._counted[1]
 
     async def _count(self) -> dict[str, int]:
-        store, found = self._context.desk.store, dict[str, int]()
+        store, found = self._context.services.store, dict[str, int]()
         try:
             async with asyncio.timeout(self._context.config.limits.probe_ms / 1000):
                 found[DispatchStatus.QUEUED.value] = await store.count_queued()

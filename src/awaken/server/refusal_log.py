@@ -7,7 +7,7 @@ logged with the next one, or when the server closes.
 import logging
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.messages.content import printable
+from awaken.contracts.messages.content import escape_unprintable
 from awaken.transport.problems import HttpError
 
 logger = logging.getLogger("awaken.refusals")
@@ -47,7 +47,7 @@ class RefusalLog:
         if known.logged_ms is not None and now - known.logged_ms < WINDOW_MS:
             return
         known.logged_ms = now
-        text = printable(problem.message[:_TEXT_CHARS])
+        text = escape_unprintable(problem.message[:_TEXT_CHARS])
         self._log(key, known, f"{text} (last asked by {client or '?'})")
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ class Counts(Protocol):
     handoffs: Counter
     sessions: Histogram
 
-    def failed(self, code: str) -> None:
+    def count_error(self, code: str) -> None:
         """Count an error by its code."""
         ...
 
@@ -42,19 +42,21 @@ class RunMeter:
         self._statistics = statistics
         self._agent_id = agent.id
 
-    def run(self, *, is_continued: bool) -> "MeasuredRun":
+    def watch_run(self, *, is_continued: bool) -> "MeasuredRun":
         """Measure how long the run executes here."""
         return MeasuredRun(self._counts, self._statistics, (self._agent_id,))
 
-    def model_call(self, call: ModelCall) -> "MeasuredModelCall":
+    def watch_model_call(self, call: ModelCall) -> "MeasuredModelCall":
         """Measure a model call."""
         return MeasuredModelCall(self._counts, self._statistics, (call.model_id, call.provider))
 
-    def tool_call(self, call: ToolCall, tool: ToolDescriptor, attempt: int) -> "MeasuredToolCall":
+    def watch_tool_call(
+        self, call: ToolCall, tool: ToolDescriptor, attempt: int
+    ) -> "MeasuredToolCall":
         """Measure a tool call."""
         return MeasuredToolCall(self._counts, self._statistics, (tool.id,))
 
-    def handed_over(self, agent: AgentSpec) -> None:
+    def on_handoff(self, agent: AgentSpec) -> None:
         """Count a handoff."""
         self._counts.handoffs.add(1)
 
@@ -83,7 +85,7 @@ class MeasuredRun(Measured):
 
     __slots__ = ()
 
-    def ended(self, termination: Termination, usage: TokenUsage) -> None:
+    def on_end(self, termination: Termination, usage: TokenUsage) -> None:
         """Note whether it failed."""
         self._is_error = isinstance(termination, Failed)
 
@@ -101,10 +103,10 @@ class MeasuredModelCall(Measured):
 
     __slots__ = ()
 
-    def begun(self) -> None:
+    def on_first_piece(self) -> None:
         """Only whole calls are measured."""
 
-    def ended(self, answer: StreamResult, usage: TokenUsage | None) -> None:
+    def on_end(self, answer: StreamResult, usage: TokenUsage | None) -> None:
         """Keep what was used."""
         self._usage = usage
 
@@ -117,7 +119,7 @@ class MeasuredModelCall(Measured):
             status = "error"
             code = error.code if isinstance(error, AwakenError) else type(error).__name__
             counts.turn_errors.add(1, *names, code)
-            counts.failed(code)
+            counts.count_error(code)
         counts.turns.add(1, *names, status)
         counts.turn_durations.observe(ms, *names, status)
         for name, field in _TOKENS if self._usage is not None else ():
@@ -131,7 +133,7 @@ class MeasuredToolCall(Measured):
 
     __slots__ = ("_status",)
 
-    def ended(self, result: ToolResult) -> None:
+    def on_end(self, result: ToolResult) -> None:
         """Note how it ended."""
         self._status = result.status.value
         self._is_error = result.status is ToolStatus.ERROR

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from awaken.contracts.errors import ThreadBusy, VersionConflict
-from awaken.contracts.events import AgentEvent, plain
+from awaken.contracts.events import AgentEvent, unwrap_event
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.runs.records import OnBusy, RunRequest, RunResult
 from awaken.contracts.storage.dispatch import InputMode
@@ -21,7 +21,7 @@ from awaken.runtime.admission.handles import RunHandle
 from awaken.runtime.engine import RunEngine
 
 from .control import RunControl
-from .following import Following
+from .following import StreamHub
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ CALLER = "caller"
 class BusyThreads:
     """Queues a request behind the run of its thread, interrupts that run, or refuses."""
 
-    def __init__(self, engine: RunEngine, control: RunControl, streams: Following) -> None:
+    def __init__(self, engine: RunEngine, control: RunControl, streams: StreamHub) -> None:
         self._engine = engine
         self._control = control
         self._streams = streams
@@ -52,12 +52,12 @@ class BusyThreads:
         Raises:
             ThreadBusy: The request rejects a busy thread, or cannot be queued.
         """
-        request = request.owned()
+        request = request.with_stored_ids()
         thread_id = await self._check(request, refusal)
         mode = InputMode.QUEUE
         if request.on_busy is OnBusy.INTERRUPT:
             mode = InputMode.INTERRUPT
-            if await self._control.make_way(thread_id):
+            if await self._control.clear_thread(thread_id):
                 # Another request may have taken the thread first.
                 with suppress(*BUSY):
                     return await start(request)
@@ -105,12 +105,12 @@ class BusyThreads:
 
     async def events(self, queued: SubmitReceipt) -> AsyncGenerator[AgentEvent, None]:
         """Yield the events of the run that takes queued input."""
-        stream = await self._streams.of_run(queued.run_id)
+        stream = await self._streams.stream_run(queued.run_id)
         with self._register_wait(await self._callers(), queued.thread_id):
             async with aclosing(stream.batches()) as batches:
                 async for batch in batches:
                     for item in batch:
-                        yield plain(item)
+                        yield unwrap_event(item)
 
     async def cancel(self, queued: SubmitReceipt) -> bool:
         """Cancel queued input, or the run that took it."""

@@ -34,7 +34,7 @@ from awaken.contracts.storage.bus import SignalKind
 from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.contracts.storage.mailbox import MailboxWatcher
 from awaken.contracts.suspension.tickets import ToolCallResume
-from awaken.mailbox.cancels import Named
+from awaken.mailbox.cancels import CancelTarget
 from awaken.mailbox.mailbox import INTERRUPT, Mailbox
 from awaken.mailbox.receipts import SubmitReceipt
 from awaken.runtime.admission.active_runs import ActiveRun
@@ -131,7 +131,7 @@ class RunControl:
 
         `asked` is the sender's own input, if the request was derived from the thread's state.
         """
-        screened = await self._engine.screened(request)
+        screened = await self._engine.screen_request(request)
         if asked is None and "dedupe_key" in delivery:
             # What screens do depends on the thread's current agent, so they are left out.
             asked = [mode, msgspec.structs.replace(request, trace=None)]
@@ -146,10 +146,10 @@ class RunControl:
         if is_unreachable and is_other and not receipt.is_duplicate:
             # A run without a claim does not read cancels from the store.
             await self._engine.cancel_active(active, INTERRUPT)
-        active.look_for_input()
+        active.notify_input()
         return receipt
 
-    async def make_way(self, thread_id: str) -> bool:
+    async def clear_thread(self, thread_id: str) -> bool:
         """Drop what a thread has queued, cancel its run in this process and wait for its end.
 
         Returns False, and changes nothing, if no run of it executes in this process.
@@ -158,7 +158,7 @@ class RunControl:
         if active is None:
             return False
         if (await self._store.interrupt(thread_id, INTERRUPT)).superseded:
-            await self.tell_changed(thread_id)
+            await self.notify_changed(thread_id)
         await self._cancel_active(active, INTERRUPT)
         await active.released.wait()
         return True
@@ -175,16 +175,16 @@ class RunControl:
         interruption = await self._store.interrupt(thread_id, INTERRUPT)
         is_cancelled = bool(run_id) and await self.cancel_run(run_id or "")
         if interruption.superseded:
-            await self.tell_changed(thread_id)
+            await self.notify_changed(thread_id)
         if interruption.has_claim:
-            await self._mailbox.services.tell(SignalKind.CONTROL, thread_id)
+            await self._mailbox.services.send_signal(SignalKind.CONTROL, thread_id)
         elif not (interruption.superseded or is_cancelled):
             return None
         return len(interruption.superseded)
 
-    async def tell_changed(self, thread_id: str) -> None:
+    async def notify_changed(self, thread_id: str) -> None:
         """Notify all readers of a thread, in every process, that it may have changed."""
-        await self._mailbox.services.tell(SignalKind.RUN_CHANGED, thread_id)
+        await self._mailbox.services.send_signal(SignalKind.RUN_CHANGED, thread_id)
 
     async def cancel_and_wait(self, id_: str, timeout_ms: int) -> bool:
         """Cancel, and wait for the end; False when there was nothing or it takes too long."""
@@ -218,10 +218,10 @@ class RunControl:
         active = self._engine.active.find(id_)
         if active is not None:
             return await self._cancel_active(active)
-        match await self._mailbox.named(id_):
-            case Named.RUN:
+        match await self._mailbox.find_cancel_target(id_):
+            case CancelTarget.RUN:
                 return await self.cancel_run(id_)
-            case Named.THREAD:
+            case CancelTarget.THREAD:
                 return await self.cancel_thread(id_)
             case _:
                 return await self._mailbox.cancel(id_)
@@ -280,7 +280,7 @@ class RunControl:
         if self._has_worker():
             active = self._engine.active.of_thread(queued.thread_id)
             if active is not None:
-                active.look_for_input()
+                active.notify_input()
             return False
         try:
             return await self._engine.go_on(queued)
@@ -300,7 +300,7 @@ class RunControl:
         if first is None:
             return decisions
         request = RunRequest(thread_id=first.thread_id, decisions=tuple(decisions))
-        return (await self._engine.screened(request)).decisions
+        return (await self._engine.screen_request(request)).decisions
 
     async def steer(self, id_: str, messages: Sequence[Message]) -> SteerReceipt:
         """Send messages into a running run; it reads them before its next inference.
@@ -314,11 +314,11 @@ class RunControl:
         if running is None:
             return SteerReceipt(is_accepted=False)
         request = RunRequest(thread_id=running.thread_id, messages=tuple(messages))
-        request = await self._engine.screened(request)
+        request = await self._engine.screen_request(request)
         receipt = await self._mailbox.submit(request, mode=InputMode.STEER)
         active = self._engine.active.of_run(running.run_id)
         if active is not None:
-            active.look_for_input()
+            active.notify_input()
         return SteerReceipt(
             is_accepted=True, run_id=running.run_id, message_ids=receipt.message_ids
         )
@@ -329,7 +329,7 @@ class RunControl:
         unsubscribe = self._mailbox.services.bus.subscribe(lambda _: changed.set())
         pause = self._mailbox.services.config.poll_ms / 1000
         try:
-            while (became := await self.at_rest(run_id)) is None:
+            while (became := await self.find_resting_run(run_id)) is None:
                 # Signals may be lost, so the store is polled as well.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
@@ -339,7 +339,7 @@ class RunControl:
         finally:
             unsubscribe()
 
-    async def at_rest(self, run_id: str) -> str | None:
+    async def find_resting_run(self, run_id: str) -> str | None:
         """Find the run that has the result, or None while there is none yet.
 
         Raises:
@@ -353,7 +353,7 @@ class RunControl:
             if dispatch is None:
                 raise UnknownRun(run_id=run_id)
             if dispatch.taken_by is not None:
-                return await self.at_rest(dispatch.taken_by)
+                return await self.find_resting_run(dispatch.taken_by)
             return run_id if dispatch.status.is_terminal else None
         if record.awaits_tasks:
             # It waits only for its own tasks, and resumes by itself.
@@ -380,7 +380,7 @@ class RunControl:
             return False
         record = await self._store.load_run(run_id)
         is_waiting = record is not None and record.status is RunStatus.WAITING
-        return is_waiting and await self.at_rest(run_id) is not None
+        return is_waiting and await self.find_resting_run(run_id) is not None
 
     async def _find_running(self, id_: str) -> RunRecord | None:
         """Find the run of a run or thread id, if it executes in any process.

@@ -14,7 +14,7 @@ Find = Callable[[Sequence[Ticket], str], Ticket]
 """Finds a ticket by name among all tickets of a run."""
 
 
-def named_decisions(
+def resolve_decisions(
     tickets: Sequence[Ticket],
     decisions: Mapping[str, ToolCallResume],
     decided_by: str,

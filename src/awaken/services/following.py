@@ -17,20 +17,20 @@ from awaken.contracts.events import (
     RunFinish,
     StreamReset,
     ends_stream,
-    plain,
+    unwrap_event,
 )
 from awaken.contracts.lifecycle import RunStatus, Suspended
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.storage.bus import Bus, Signal, Unsubscribe
 from awaken.contracts.storage.store import EventStore
-from awaken.contracts.tenancy import shown_id
+from awaken.contracts.tenancy import remove_namespace
 from awaken.runtime.admission.handles import RunHandle
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.journal.leases import RunHandedOver
 from awaken.runtime.journal.streams import EventReader, StreamItem
 
 from .control import RunControl
-from .naming import shown
+from .naming import hide_namespace
 
 Batch = list[StreamItem]
 """Events that came together; an empty batch is a heartbeat."""
@@ -46,7 +46,7 @@ _GOES_ON = (LeaseLost.code, RunHandedOver.code)
 """The errors of a process that has released a run which another process continues."""
 
 
-class Following:
+class StreamHub:
     """Opens streams of runs and threads, and ends all of them when the process stops."""
 
     def __init__(self, engine: RunEngine, control: RunControl, bus: Bus, poll_ms: int) -> None:
@@ -71,14 +71,14 @@ class Following:
         for reader in tuple(self.readers):
             reader.close()
 
-    def of_started(self, handle: RunHandle, reader: EventReader) -> "EventStream":
+    def stream_started(self, handle: RunHandle, reader: EventReader) -> "EventStream":
         """Stream a run that was started with this reader, up to its end or suspension."""
         stream = EventStream(self, handle.thread_id, handle.run_id, 0)
         stream.attached = reader
         reader.on_drop = stream.drop
         return stream
 
-    async def of_run(self, run_id: str, after: int | None = None) -> "EventStream":
+    async def stream_run(self, run_id: str, after: int | None = None) -> "EventStream":
         """Stream a run's events after a cursor, or from its start, to its end or suspension.
 
         Raises:
@@ -99,7 +99,7 @@ class Following:
             await stream.skip_to(_check_cursor(after, latest))
         return stream
 
-    async def of_thread(self, thread_id: str, after: int | None = None) -> "EventStream":
+    async def stream_thread(self, thread_id: str, after: int | None = None) -> "EventStream":
         """Stream all events of a thread after a cursor, or from now on, without an end.
 
         Raises:
@@ -132,7 +132,7 @@ class Following:
         return stop
 
     @contextmanager
-    def watching(self, thread_id: str) -> Iterator[asyncio.Event]:
+    def watch_changes(self, thread_id: str) -> Iterator[asyncio.Event]:
         """Provide an event that is set whenever a thread may have changed."""
         changed = asyncio.Event()
         stop = self.watch(thread_id, changed.set)
@@ -154,7 +154,7 @@ class EventStream:
         "attached", "before", "is_open_ended", "namespace", "on_drop",
     )  # fmt: skip
 
-    def __init__(self, hub: Following, thread_id: str, run_id: str | None, cursor: int) -> None:
+    def __init__(self, hub: StreamHub, thread_id: str, run_id: str | None, cursor: int) -> None:
         self._thread_id = thread_id
         self._run_id = run_id
         self.namespace = ""
@@ -177,14 +177,14 @@ class EventStream:
     def thread_id(self) -> str:
         """The thread's id as the reader knows it."""
         is_shared = not self.namespace
-        return self._thread_id if is_shared else shown_id(self.namespace, self._thread_id)
+        return self._thread_id if is_shared else remove_namespace(self.namespace, self._thread_id)
 
     @property
     def run_id(self) -> str | None:
         """The run that is streamed; None: every run of the thread."""
         if self._run_id is None or not self.namespace:
             return self._run_id
-        return shown_id(self.namespace, self._run_id)
+        return remove_namespace(self.namespace, self._run_id)
 
     def batches(self) -> AsyncGenerator[Batch, None]:
         """Yield the events in order, with an empty batch after each long silence.
@@ -198,7 +198,7 @@ class EventStream:
         async with aclosing(self._batches()) as batches:
             try:
                 async for batch in batches:
-                    yield [shown(self.namespace, item) for item in batch]
+                    yield [hide_namespace(self.namespace, item) for item in batch]
             except AwakenError as error:
                 error.args = tuple(str(it).replace(self.namespace, "") for it in error.args)
                 raise
@@ -212,7 +212,7 @@ class EventStream:
             return
         clock, pause = self._hub.engine.services.clock, self._hub.poll_s
         silent_since = clock.monotonic_ms()
-        with self._hub.watching(self._thread_id) as changed:
+        with self._hub.watch_changes(self._thread_id) as changed:
             while not self._hub.is_closing:
                 changed.clear()
                 async with aclosing(self._read_available()) as now:
@@ -244,7 +244,7 @@ class EventStream:
             await self._hub.engine.store.list_events(self._thread_id, after=cursor, limit=1)
             return
         async for batch in self._read_log(cursor):
-            self.before += map(plain, batch)
+            self.before += map(unwrap_event, batch)
         self._is_over = False
 
     def close(self) -> None:
@@ -272,7 +272,7 @@ class EventStream:
         # Without an await in between: the log up to here, the unfinished step so far, and all
         # later events. So none is lost or repeated.
         run.feed.attach(reader)
-        until, unfinished = run.journal.event_seq, run.unfinished_events()
+        until, unfinished = run.journal.event_seq, run.list_unfinished_events()
         try:
             async for batch in self._read_log(until):
                 yield batch
@@ -325,7 +325,7 @@ class EventStream:
             self._cursor = known[-1].seq
             found: Batch = [it for it in known if self._run_id in (None, it.run_id)]
             for item in found:
-                if self._run_id is not None and _is_end(plain(item)):
+                if self._run_id is not None and _is_end(unwrap_event(item)):
                     self._is_over = True
             if found:
                 yield found
@@ -356,7 +356,7 @@ class EventStream:
                 raise UnknownThread(thread_id=self._thread_id)
             return False
         try:
-            became = await hub.control.at_rest(self._run_id)
+            became = await hub.control.find_resting_run(self._run_id)
         except UnknownRun:
             return True
         if became not in (None, self._run_id):

@@ -26,7 +26,7 @@ _ANSWERS = (Role.ASSISTANT, Role.TOOL)
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopiedMessage:
     """One message of a client's copy, in order."""
 
     id: str | None
@@ -38,7 +38,11 @@ class ThreadCopy:
     """A client's messages, compared with the newest messages of its thread."""
 
     def __init__(
-        self, thread: Thread, copied: Sequence[Copied], page: Page[MessageRecord], now_ms: int
+        self,
+        thread: Thread,
+        copied: Sequence[CopiedMessage],
+        page: Page[MessageRecord],
+        now_ms: int,
     ) -> None:
         self.thread = thread
         self.ids = {it.message_id: it for it in page.items}
@@ -51,18 +55,18 @@ class ThreadCopy:
         self._now_ms = now_ms
 
     @property
-    def asked(self) -> MessageRecord | None:
+    def last_input(self) -> MessageRecord | None:
         """The last message of a user or the system in the copy, as the thread has it."""
         last = next((it.id for it in reversed(self._copied) if it.is_input), None)
         return self.ids.get(last or "")
 
-    def repeated(self) -> MessageRecord | None:
+    def find_repeat(self) -> MessageRecord | None:
         """Find the message that the client sends again: the copy ends with a stored message."""
-        return self.asked if self._copied and self._copied[-1].is_input else None
+        return self.last_input if self._copied and self._copied[-1].is_input else None
 
     def is_answer_wanted_anew(self) -> bool:
         """Whether the copy ends with a message that was answered a while ago."""
-        asked = self.repeated()
+        asked = self.find_repeat()
         if asked is None or not self._is_settled(asked):
             return False
         following = [it for it in self._newest if it.seq > asked.seq and _is_shown(it)]
@@ -87,7 +91,9 @@ class ThreadCopy:
         return self.thread.active_run_id is None and age >= OVERLAP_MS
 
 
-async def compare(view: TenantView, thread: Thread, copied: Sequence[Copied]) -> ThreadCopy:
+async def compare_copy(
+    view: TenantView, thread: Thread, copied: Sequence[CopiedMessage]
+) -> ThreadCopy:
     """Compare a client's copy with its thread; only the newest messages are read.
 
     Raises:
@@ -99,7 +105,7 @@ async def compare(view: TenantView, thread: Thread, copied: Sequence[Copied]) ->
     return ThreadCopy(thread, copied, page, view.now_ms())
 
 
-def _check_ids(copied: Sequence[Copied], stored: Sequence[MessageRecord]) -> None:
+def _check_ids(copied: Sequence[CopiedMessage], stored: Sequence[MessageRecord]) -> None:
     # Some clients identify an answer by its run.
     answers = {it.message_id for it in stored if it.message.role in _ANSWERS}
     answers |= {it.produced_by_run_id or "" for it in stored}
@@ -123,7 +129,7 @@ async def start_branch(
     except AwakenError:
         await view.delete_thread(branch.id, DeleteStrategy.DETACH)
         raise
-    await view.go_on_with(chat_id, branch.id)
+    await view.set_newest_branch(chat_id, branch.id)
     return started
 
 

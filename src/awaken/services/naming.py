@@ -76,12 +76,12 @@ _DATA: dict[type, str] = {
 """Which field of an event holds data that contains ids of runs and threads."""
 
 
-def shown(namespace: str, value: T) -> T:
+def hide_namespace(namespace: str, value: T) -> T:
     """Return a record, or several, with the ids as the tenant knows them."""
     if not namespace:
         return value
     if isinstance(value, tuple):
-        several: Any = tuple(shown(namespace, it) for it in value)
+        several: Any = tuple(hide_namespace(namespace, it) for it in value)
         return several  # type: ignore[no-any-return]
     if (data := _DATA.get(type(value))) is not None:
         known = _hide_in_data(namespace, getattr(value, data))
@@ -95,7 +95,7 @@ def shown(namespace: str, value: T) -> T:
             changes[name] = known[len(namespace) :]
     for name in _PARTS.get(type(value), ()):
         known = getattr(value, name)
-        if known is not None and (part := shown(namespace, known)) is not known:
+        if known is not None and (part := hide_namespace(namespace, known)) is not known:
             changes[name] = part
     if not changes:
         return value

@@ -18,7 +18,7 @@ from awaken.contracts.suspension.remembered import (
     project_place,
     user_place,
 )
-from awaken.contracts.tenancy import namespace_of, stored_id
+from awaken.contracts.tenancy import add_namespace, namespace_of
 
 _KEYS = {key.name: key for key in (SHARED_ANSWERS, FORGOTTEN)}
 
@@ -111,7 +111,7 @@ class RememberedAnswers:
     ) -> Places:
         tenant_id = self._tenant_id or tenant_id
         if thread_id is not None:
-            thread_id = stored_id(namespace_of(tenant_id), thread_id)
+            thread_id = add_namespace(namespace_of(tenant_id), thread_id)
             thread = await self._store.load_thread(thread_id)
             if thread is None or tenant_id not in (None, thread.tenant_id):
                 raise UnknownThread(thread_id=thread_id)

@@ -23,11 +23,11 @@ from awaken.contracts.storage.queries import (
 )
 from awaken.contracts.storage.store import Commit, DeleteStrategy, Store
 from awaken.contracts.suspension.tickets import Ticket
-from awaken.contracts.tenancy import namespace_of, shown_id, stored_id
+from awaken.contracts.tenancy import add_namespace, namespace_of, remove_namespace
 from awaken.runtime.admission.forks import Fork, fork_thread
 from awaken.runtime.plugins.input_screens import Seen
 
-from .naming import shown
+from .naming import hide_namespace
 from .request_limits import check_history, check_metadata
 
 T = TypeVar("T")
@@ -67,9 +67,9 @@ class ThreadView:
         """Make a new id."""
         return self._ids.new_id()
 
-    def stored(self, given: str) -> str:
+    def add_namespace(self, given: str) -> str:
         """The stored form of an id of a thread or a run."""
-        return stored_id(self._namespace, given)
+        return add_namespace(self._namespace, given)
 
     def now_ms(self) -> int:
         """The time."""
@@ -81,7 +81,7 @@ class ThreadView:
         Raises:
             UnknownThread: There is none, or it belongs to another tenant.
         """
-        return self._shown(await self._load(thread_id))
+        return self._hide_namespace(await self._load(thread_id))
 
     async def find_thread(self, thread_id: str) -> Thread | None:
         """A thread, or None when there is none.
@@ -89,14 +89,14 @@ class ThreadView:
         Raises:
             UnknownThread: It belongs to another tenant.
         """
-        return self._shown(await self._find(thread_id))
+        return self._hide_namespace(await self._find(thread_id))
 
     async def threads(self, query: ThreadQuery) -> Page[Thread]:
         """List threads, most recently updated first."""
         query = msgspec.structs.replace(query, tenant_id=self.tenant_id)
         wanted = query
         if query.parent_id is not None:
-            wanted = msgspec.structs.replace(query, parent_id=self.stored(query.parent_id))
+            wanted = msgspec.structs.replace(query, parent_id=self.add_namespace(query.parent_id))
         return self._page(await self._store.list_threads(wanted), query)
 
     async def create_thread(self, edit: ThreadEdit, thread_id: str | None = None) -> Thread:
@@ -106,7 +106,7 @@ class ThreadView:
             InvalidInput: A thread of that id exists.
             InvalidRecord: The parent is missing.
         """
-        new_id = self.stored(thread_id or self.new_id())
+        new_id = self.add_namespace(thread_id or self.new_id())
         if await self._store.load_thread(new_id) is not None:
             raise InvalidInput(what="thread id", problem=f"'{thread_id}' is taken")
         blank = Thread(id=new_id, tenant_id=self.tenant_id)
@@ -127,7 +127,7 @@ class ThreadView:
         check_history(history)
         messages, blocked = await self._screen_history(request.agent_id or "", history)
         now = self.now_ms()
-        thread = Thread(id=self.stored(self.new_id()), tenant_id=self.tenant_id).touched(now)
+        thread = Thread(id=self.add_namespace(self.new_id()), tenant_id=self.tenant_id).touch(now)
         named = [msgspec.structs.replace(message, id=self.new_id()) for message in messages]
         commit = Commit(
             commit_id=self.new_id(),
@@ -140,7 +140,7 @@ class ThreadView:
         await self._store.commit(commit)
         return msgspec.structs.replace(
             request,
-            thread_id=shown_id(self._namespace, thread.id),
+            thread_id=remove_namespace(self._namespace, thread.id),
             blocked=request.blocked or blocked,
         )
 
@@ -153,7 +153,7 @@ class ThreadView:
         """
         source = await self._load(thread_id)
         branch = await fork_thread(self._store, self._clock, self._ids, source.id, fork)
-        return self._shown(branch)
+        return self._hide_namespace(branch)
 
     async def find_branch(self, chat_id: str) -> Thread | None:
         """Find the thread that a client means by the id of its chat: its newest branch.
@@ -178,7 +178,7 @@ class ThreadView:
             raise UnknownThread(thread_id=chat_id)
         return thread
 
-    async def go_on_with(self, chat_id: str, branch_id: str) -> None:
+    async def set_newest_branch(self, chat_id: str, branch_id: str) -> None:
         """Make a branch the thread that a client's chat id means from now on.
 
         Raises:
@@ -186,7 +186,7 @@ class ThreadView:
         """
         chat = await self._load(chat_id)
         number = 1 if chat.newest_branch is None else chat.newest_branch.number + 1
-        newest = NewestBranch(number=number, thread_id=self.stored(branch_id))
+        newest = NewestBranch(number=number, thread_id=self.add_namespace(branch_id))
         await self._store.save_thread(msgspec.structs.replace(chat, newest_branch=newest))
 
     async def edit_thread(self, thread_id: str, edit: ThreadEdit) -> Thread:
@@ -198,7 +198,7 @@ class ThreadView:
             InvalidRecord: The lineage would form a cycle.
         """
         thread = await self._load(thread_id)
-        known = self._shown(thread)
+        known = self._hide_namespace(thread)
         if edit.parent_thread_id not in (msgspec.UNSET, known.parent_thread_id):
             await self._check_movable(known)
         return await self._save(thread, edit)
@@ -206,15 +206,17 @@ class ThreadView:
     async def delete_thread(self, thread_id: str, strategy: DeleteStrategy) -> None:
         """Delete a thread with everything that belongs to it."""
         await self.thread(thread_id)
-        await self._store.delete_thread(self.stored(thread_id), strategy)
+        await self._store.delete_thread(self.add_namespace(thread_id), strategy)
 
     async def messages(self, thread_id: str, query: MessageQuery) -> Page[MessageRecord]:
         """List a thread's messages."""
         await self.thread(thread_id)
         wanted = query
         if query.run_id is not None:
-            wanted = msgspec.structs.replace(query, run_id=self.stored(query.run_id))
-        return self._page(await self._store.list_messages(self.stored(thread_id), wanted), query)
+            wanted = msgspec.structs.replace(query, run_id=self.add_namespace(query.run_id))
+        return self._page(
+            await self._store.list_messages(self.add_namespace(thread_id), wanted), query
+        )
 
     async def events(self, thread_id: str, after: int, limit: int) -> tuple[LoggedEvent, ...]:
         """A page of a thread's log.
@@ -224,26 +226,30 @@ class ThreadView:
             CursorExpired: Events after that position were purged.
         """
         check_cursor(after, await self.thread(thread_id))
-        stored = self.stored(thread_id)
-        return self._shown(await self._store.list_events(stored, after=after, limit=limit))
+        stored = self.add_namespace(thread_id)
+        return self._hide_namespace(await self._store.list_events(stored, after=after, limit=limit))
 
     async def tickets(self, thread_id: str | None = None) -> tuple[Ticket, ...]:
         """The open tickets of a thread, or of all threads, oldest first."""
         if thread_id is not None:
             await self.thread(thread_id)
-            thread_id = self.stored(thread_id)
-        return self._shown(await self._store.list_tickets(thread_id, tenant_id=self.tenant_id))
+            thread_id = self.add_namespace(thread_id)
+        return self._hide_namespace(
+            await self._store.list_tickets(thread_id, tenant_id=self.tenant_id)
+        )
 
     async def run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
         """Every ticket of a run, also those that were decided or closed, oldest first."""
         thread = await self._load(thread_id)
-        found = await self._store.list_run_tickets(thread.id, self.stored(run_id))
-        return self._shown(tuple(sorted(found, key=lambda it: (it.created_at, it.ticket_id))))
+        found = await self._store.list_run_tickets(thread.id, self.add_namespace(run_id))
+        return self._hide_namespace(
+            tuple(sorted(found, key=lambda it: (it.created_at, it.ticket_id)))
+        )
 
     async def dispatches(self, query: DispatchQuery) -> Page[RunDispatch]:
         """List what was queued on a thread, oldest first."""
         await self.thread(query.thread_id or "")
-        wanted = msgspec.structs.replace(query, thread_id=self.stored(query.thread_id or ""))
+        wanted = msgspec.structs.replace(query, thread_id=self.add_namespace(query.thread_id or ""))
         return self._page(await self._store.list_dispatches(wanted), query)
 
     async def _load(self, thread_id: str) -> Thread:
@@ -255,7 +261,7 @@ class ThreadView:
 
     async def _find(self, thread_id: str) -> Thread | None:
         """A thread as it is stored; see `find_thread`."""
-        thread = await self._store.load_thread(self.stored(thread_id))
+        thread = await self._store.load_thread(self.add_namespace(thread_id))
         if thread is not None and self.tenant_id not in (None, thread.tenant_id):
             raise UnknownThread(thread_id=thread_id)
         return thread
@@ -274,19 +280,19 @@ class ThreadView:
         changed = msgspec.structs.replace(
             thread,
             resource_id=_apply_edit(edit.resource_id, thread.resource_id),
-            parent_thread_id=self.stored(above.strip()) if above and above.strip() else None,
+            parent_thread_id=self.add_namespace(above.strip()) if above and above.strip() else None,
             metadata=metadata,
         )
-        return self._shown(await self._store.save_thread(changed.touched(self.now_ms())))
+        return self._hide_namespace(await self._store.save_thread(changed.touch(self.now_ms())))
 
     async def _check_movable(self, thread: Thread) -> None:
         """Refuse to move a thread that was made for a child run.
 
         Cancelling the parent run finds the child through the thread's parent.
         """
-        made_for = await self._store.load_run(self.stored(thread.id))
+        made_for = await self._store.load_run(self.add_namespace(thread.id))
         if made_for is not None and made_for.parent_run_id is not None:
-            above = self._shown(made_for).parent_run_id
+            above = self._hide_namespace(made_for).parent_run_id
             problem = f"thread '{thread.id}' belongs to run '{above}' above it"
             raise InvalidInput(what="parent_thread_id", problem=problem)
 
@@ -297,12 +303,16 @@ class ThreadView:
             problem = f"parent thread not found: {parent_id}"
             raise RefusedInput(what="parent_thread_id", problem=problem) from error
 
-    def _shown(self, value: T) -> T:
-        return shown(self._namespace, value)
+    def _hide_namespace(self, value: T) -> T:
+        return hide_namespace(self._namespace, value)
 
     def _page(self, page: Page[T], query: AnyQuery) -> Page[T]:
         """The page as the tenant sees it; its cursors are for the tenant's own query."""
-        return page_of(self._shown(page.items), page.total, query) if self._namespace else page
+        return (
+            page_of(self._hide_namespace(page.items), page.total, query)
+            if self._namespace
+            else page
+        )
 
     async def _is_own(self, thread_id: str) -> bool:
         thread = await self._store.load_thread(thread_id)

@@ -20,7 +20,7 @@ from awaken.contracts.runs.records import (
     RunRecord,
     RunRequest,
     RunResult,
-    used_run_id,
+    run_id_in_use,
 )
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.state.profile import ProfileStore
@@ -29,7 +29,7 @@ from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Order, Pag
 from awaken.contracts.storage.store import DeleteStrategy, Store
 from awaken.contracts.suspension.ticket_names import find_by_id
 from awaken.contracts.suspension.tickets import ToolCallResume
-from awaken.contracts.tenancy import shown_id
+from awaken.contracts.tenancy import remove_namespace
 from awaken.contracts.tracing import TraceContext
 from awaken.mailbox.receipts import SubmitReceipt
 from awaken.runtime.admission.handles import RunHandle
@@ -41,8 +41,8 @@ from awaken.runtime.resolution.resolver import ResolvedAgent
 
 from .busy_threads import BUSY, BusyThreads
 from .control import DeliveryOptions, RunControl
-from .decisions import Find, named_decisions
-from .following import EventStream, Following, run_events
+from .decisions import Find, resolve_decisions
+from .following import EventStream, StreamHub, run_events
 from .outputs import AgentOutputs
 from .remembered import RememberedAnswers
 from .request_limits import check_request
@@ -55,7 +55,7 @@ class AppServices:
 
     engine: RunEngine
     control: RunControl
-    following: Following
+    streams: StreamHub
     busy: BusyThreads
     clock: Clock
     ids: IdSource
@@ -93,7 +93,11 @@ class TenantView(ThreadView):
     """The use cases of one tenant. Objects of other tenants are unknown here."""
 
     __slots__ = (
-        "_control", "_services", "principal_id", "tell_changed", "trace",
+        "_control",
+        "_services",
+        "notify_changed",
+        "principal_id",
+        "trace",
     )  # fmt: skip
 
     def __init__(
@@ -115,7 +119,7 @@ class TenantView(ThreadView):
         """The caller's trace that its runs belong to, if their requests name none."""
         self._services = services
         self._control = services.control
-        self.tell_changed = services.control.tell_changed
+        self.notify_changed = services.control.notify_changed
         """Notifies all watchers of a thread, by its stored id, or of another key."""
 
     @property
@@ -203,7 +207,7 @@ class TenantView(ThreadView):
         receipt = await self._control.submit(
             self._prepare_request(request), mode, delivery or {}, asked
         )
-        return self._shown(receipt)
+        return self._hide_namespace(receipt)
 
     async def wait(self, run_id: str, timeout_ms: int | None = None) -> RunResult:
         """Wait until a run ends or waits for a decision.
@@ -213,18 +217,22 @@ class TenantView(ThreadView):
             TimeoutError: It takes too long.
         """
         await self.run(run_id)
-        return self._shown(await self._control.wait(self.stored(run_id), timeout_ms))
+        return self._hide_namespace(
+            await self._control.wait(self.add_namespace(run_id), timeout_ms)
+        )
 
     async def follow_run(self, run_id: str, after: int | None = None) -> EventStream:
         """Stream a run from a cursor, or from its start, up to its end or suspension."""
         await self.run(run_id)
-        return self._adapt_stream(await self._services.following.of_run(self.stored(run_id), after))
+        return self._adapt_stream(
+            await self._services.streams.stream_run(self.add_namespace(run_id), after)
+        )
 
     async def follow_thread(self, thread_id: str, after: int | None = None) -> EventStream:
         """Stream all events of a thread from a cursor, or from now on."""
         await self.thread(thread_id)
         return self._adapt_stream(
-            await self._services.following.of_thread(self.stored(thread_id), after)
+            await self._services.streams.stream_thread(self.add_namespace(thread_id), after)
         )
 
     async def run_events(self, run_id: str, after: int, limit: int) -> tuple[LoggedEvent, ...]:
@@ -234,7 +242,7 @@ class TenantView(ThreadView):
             return ()
         check_cursor(after, await self.thread(record.thread_id))
         start = max(after, record.log_start)
-        return self._shown(await run_events(self._store, record, start, limit))
+        return self._hide_namespace(await run_events(self._store, record, start, limit))
 
     async def decide(
         self,
@@ -253,7 +261,7 @@ class TenantView(ThreadView):
             InvalidInput: A decision is not a clear answer.
             AlreadyDecided: A ticket was decided differently, closed, or has expired.
         """
-        return self._shown(
+        return self._hide_namespace(
             await self._control.decide(await self._resolve_decisions(target, decisions, find))
         )
 
@@ -287,18 +295,18 @@ class TenantView(ThreadView):
             await self.send(msgspec.structs.replace(request, **given), InputMode.RESUME)
         after = thread.event_seq if is_waiting else None
         return self._adapt_stream(
-            await self._services.following.of_run(self.stored(target.run_id), after)
+            await self._services.streams.stream_run(self.add_namespace(target.run_id), after)
         )
 
     async def cancel_run(self, run_id: str) -> bool:
         """Cancel a run wherever it executes; False when there is nothing to cancel."""
         await self.run(run_id)
-        return await self._control.cancel_run(self.stored(run_id))
+        return await self._control.cancel_run(self.add_namespace(run_id))
 
     async def cancel_thread(self, thread_id: str) -> bool:
         """Cancel a thread's run, else what is queued; False when there is nothing to cancel."""
         await self.thread(thread_id)
-        return await self._control.cancel_thread(self.stored(thread_id))
+        return await self._control.cancel_thread(self.add_namespace(thread_id))
 
     async def interrupt_thread(self, thread_id: str) -> int | None:
         """Cancel a thread's run and drop what is queued.
@@ -306,7 +314,7 @@ class TenantView(ThreadView):
         Returns how many dispatches were dropped, or None when the thread had nothing to do.
         """
         await self.thread(thread_id)
-        return await self._control.interrupt(self.stored(thread_id))
+        return await self._control.interrupt(self.add_namespace(thread_id))
 
     async def run(self, run_id: str) -> RunRecord:
         """A run, also one that is still queued.
@@ -314,14 +322,14 @@ class TenantView(ThreadView):
         Raises:
             UnknownRun: There is none, or it belongs to another tenant.
         """
-        return self._shown(await self._record(run_id))
+        return self._hide_namespace(await self._record(run_id))
 
     async def runs(self, query: RunQuery) -> Page[RunRecord]:
         """List runs, oldest first."""
         query = msgspec.structs.replace(query, tenant_id=self.tenant_id)
         wanted = query
         if query.thread_id is not None:
-            wanted = msgspec.structs.replace(query, thread_id=self.stored(query.thread_id))
+            wanted = msgspec.structs.replace(query, thread_id=self.add_namespace(query.thread_id))
         return self._page(await self._store.list_runs(wanted), query)
 
     async def open_run(self, thread_id: str) -> RunRecord | None:
@@ -342,7 +350,7 @@ class TenantView(ThreadView):
     async def delete_thread(self, thread_id: str, strategy: DeleteStrategy) -> None:
         """Delete a thread with everything that belongs to it; its readers are notified."""
         await super().delete_thread(thread_id, strategy)
-        await self._control.tell_changed(self.stored(thread_id))
+        await self._control.notify_changed(self.add_namespace(thread_id))
 
     async def _resolve_decisions(
         self,
@@ -350,9 +358,9 @@ class TenantView(ThreadView):
         decisions: Mapping[str, ToolCallResume],
         find: Find = find_by_id,
     ) -> list[tuple[str, ToolCallResume]]:
-        place = self.stored(target.thread_id), self.stored(target.run_id)
+        place = self.add_namespace(target.thread_id), self.add_namespace(target.run_id)
         tickets = await self._store.list_run_tickets(*place)
-        return named_decisions(tickets, decisions, self.principal_id, find)
+        return resolve_decisions(tickets, decisions, self.principal_id, find)
 
     async def _start_here(self, request: RunRequest) -> StartedRun:
         reader = EventReader(is_attached=False)
@@ -363,9 +371,9 @@ class TenantView(ThreadView):
         except ThreadBusy as busy:
             if busy.thread_id != request.thread_id:
                 # Another caller is starting a run of that id; its thread is not revealed.
-                raise used_run_id(busy.run_id) from None
+                raise run_id_in_use(busy.run_id) from None
             raise
-        return self._build_started(self._services.following.of_started(handle, reader), handle)
+        return self._build_started(self._services.streams.stream_started(handle, reader), handle)
 
     async def _record(self, run_id: str) -> RunRecord:
         """A run as it is stored.
@@ -373,24 +381,28 @@ class TenantView(ThreadView):
         Raises:
             UnknownRun: There is none, or it belongs to another tenant.
         """
-        record = await self._control.record(self.stored(run_id))
+        record = await self._control.record(self.add_namespace(run_id))
         if not await self._is_visible(record.thread_id):
             raise UnknownRun(run_id=run_id)
         return record
 
     async def _load_run(self, run_id: str | None) -> RunRecord | None:
         """Load a run of a thread that is known to be visible."""
-        return self._shown(await self._store.load_run(self.stored(run_id))) if run_id else None
+        return (
+            self._hide_namespace(await self._store.load_run(self.add_namespace(run_id)))
+            if run_id
+            else None
+        )
 
     def _adapt_stream(self, stream: EventStream) -> EventStream:
         """Give the stream the ids that the tenant knows."""
         if self._namespace:
             stream.namespace = self._namespace
-            stream.before = [self._shown(event) for event in stream.before]
+            stream.before = [self._hide_namespace(event) for event in stream.before]
         return stream
 
     async def _follow(self, begun: SubmitReceipt | AlreadySaid) -> StartedRun:
-        return self._build_started(await self._services.following.of_run(begun.run_id), begun)
+        return self._build_started(await self._services.streams.stream_run(begun.run_id), begun)
 
     def _build_started(
         self, stream: EventStream, begun: RunHandle | SubmitReceipt | AlreadySaid
@@ -398,8 +410,8 @@ class TenantView(ThreadView):
         """The started run with the ids that the tenant knows."""
         if not self._namespace:
             return StartedRun(run_id=begun.run_id, thread_id=begun.thread_id, stream=stream)
-        run_id = shown_id(self._namespace, begun.run_id)
-        thread_id = shown_id(self._namespace, begun.thread_id)
+        run_id = remove_namespace(self._namespace, begun.run_id)
+        thread_id = remove_namespace(self._namespace, begun.thread_id)
         return StartedRun(run_id=run_id, thread_id=thread_id, stream=self._adapt_stream(stream))
 
     async def _find_same(self, request: RunRequest) -> StartedRun | None:
@@ -419,7 +431,7 @@ class TenantView(ThreadView):
 
     async def _follow_same(self, said: AlreadySaid) -> StartedRun:
         if not said.run_id:
-            thread_id = shown_id(self._namespace, said.thread_id)
+            thread_id = remove_namespace(self._namespace, said.thread_id)
             raise AlreadySaid(thread_id=thread_id, message_id=said.message_id, run_id="") from None
         return await self._follow(said)
 
@@ -429,7 +441,7 @@ class TenantView(ThreadView):
         tenant_id = self.tenant_id or request.tenant_id
         user_id, trace = self.principal_id, request.trace or self.trace
         given = {"tenant_id": tenant_id, "user_id": user_id, "trace": trace}
-        return msgspec.structs.replace(request, **given).owned()
+        return msgspec.structs.replace(request, **given).with_stored_ids()
 
     def _check_agent(self, agent_id: str | None) -> None:
         if not agent_id:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeAlias, TypedDict, Unpack
 import msgspec
 
 from awaken.authoring.agents import Agent
-from awaken.bootstrap.arguments import converted
+from awaken.bootstrap.arguments import convert_argument
 from awaken.bootstrap.providers import Connections, provider_clients
 from awaken.bootstrap.registries import registry_set
 from awaken.contracts.errors import InvalidInput
@@ -32,7 +32,7 @@ from .crash_points import Crashes, CrashPoint, Dead, crashes_of, every_point
 from .schedules import SimulatedLoop
 from .schema_samples import sample_of
 from .simulation import Fifo, Policy, RandomOrder, run
-from .trials import Subject, TrialVerdict, tried
+from .trials import Subject, TrialVerdict, run_trial
 from .turn_model import repeatable_model
 
 DEFAULT_SCHEDULES = 200
@@ -85,7 +85,7 @@ def simulate_agent(
         InvalidInput: There is no agent, a model whose answers cannot be repeated, or an option
             that does not exist.
     """
-    wanted = converted("options", dict(options), _Range)
+    wanted = convert_argument("options", dict(options), _Range)
     real = has_real_tools
     subject = _subject(agents, inputs, decide or approve_all, model, has_real_tools=real)
     with _without_logs():
@@ -181,7 +181,7 @@ def _trial(subject: Subject, trial: _TrialId) -> TrialVerdict:
     seed, crashes = trial
     policy: Policy = Fifo() if seed is None else RandomOrder(seed)
     try:
-        return run(SimulatedLoop(policy), lambda: tried(subject, crashes), meant=Dead)
+        return run(SimulatedLoop(policy), lambda: run_trial(subject, crashes), meant=Dead)
     except Exception as error:  # noqa: BLE001 - whatever went wrong, this trial shows it
         return TrialVerdict(0, 0, [f"{type(error).__name__}: {error}"])
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from awaken.contracts.errors import InvalidInput, StoreUnavailable
-from awaken.contracts.storage.dispatch import LeaseNews
+from awaken.contracts.storage.dispatch import LeaseReport
 from awaken.contracts.storage.store import Commit, CommitReceipt, Store
 
 _POINT = re.compile(r"(before|after) (commit|tool) ([1-9][0-9]*)")
@@ -147,7 +147,7 @@ class Lifeline:
         """The process's own keeper of leases."""
         return self
 
-    def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
+    def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseReport, ...]:
         """Extend leases; a dead process extends none."""
         if self.is_dead:
             raise StoreUnavailable(store=self.name, problem="the process is dead")

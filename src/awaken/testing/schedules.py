@@ -79,11 +79,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return tuple(names.get(ordinal, "<thread>") for ordinal in self._order)
 
     @property
-    def interleaving(self) -> int:
+    def schedule_hash(self) -> int:
         """A hash of the order in which tasks stepped, the same in every process."""
         return hash(tuple(self._order))
 
-    def pending(self) -> list[str]:
+    def describe_pending(self) -> list[str]:
         """Describe every unfinished task but the current one."""
         return sorted(map(_describe, asyncio.all_tasks(self) - {asyncio.current_task(self)}))
 
@@ -162,7 +162,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         if when == math.inf:
             # Waiting for a task that died unseen is the usual reason.
             cause = next(iter(self.unseen_failures()), None)
-            raise Deadlock("nothing left to run, yet not done", self.pending()) from cause
+            raise Deadlock("nothing left to run, yet not done", self.describe_pending()) from cause
         self._now = when
 
     def _take_ready(self) -> asyncio.Handle:
@@ -177,7 +177,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self._order.append(actor)
         self.steps += 1
         if self.steps > self.max_steps:
-            raise LiveLock(f"not done after {self.max_steps} steps", self.pending())
+            raise LiveLock(f"not done after {self.max_steps} steps", self.describe_pending())
         return handle
 
     def _run_thread(

@@ -134,7 +134,7 @@ class ScriptedModel:
         self._call_count = 0
 
     @property
-    def remaining(self) -> int:
+    def entries_left(self) -> int:
         """How many entries were not used yet."""
         return max(0, len(self._plans) - self._used)
 

@@ -26,7 +26,7 @@ from awaken.testing.schedules import (
 __all__ = ["Deadlock", "LiveLock", "Policy", "SimulatedLoop", "SimulationError"]
 __all__ += ["Fifo", "LeakedTask", "RandomOrder", "ScheduleFailed", "SimulationReport"]
 __all__ += ["UnseenFailure", "replay", "run", "simulate"]
-__all__ += ["InjectionPoint", "cancelling", "enumerate_awaits", "inject_at"]
+__all__ += ["InjectionPoint", "enumerate_awaits", "inject_at", "inject_cancellation"]
 
 T = TypeVar("T")
 Scenario: TypeAlias = Callable[[], Coroutine[Any, Any, T]]
@@ -98,7 +98,7 @@ def simulate(
         with _name_failure(f"replay(scenario, seed={seed})", seed=seed):
             run(loop, scenario)
         schedules, steps, seconds = schedules + 1, steps + loop.steps, seconds + loop.time()
-        interleavings.add(loop.interleaving)
+        interleavings.add(loop.schedule_hash)
     if not schedules:
         raise ValueError("no seeds, no evidence")
     return SimulationReport(schedules, len(interleavings), steps, seconds)
@@ -125,7 +125,7 @@ def run(
 
     async def own_and_run() -> T:
         result = await scenario()
-        if leaked := loop.pending():
+        if leaked := loop.describe_pending():
             raise LeakedTask("still running when the scenario ended", leaked)
         return result
 
@@ -243,7 +243,7 @@ def enumerate_awaits(
     return index
 
 
-def cancelling(scenario: Scenario[object]) -> InjectedScenario[None]:
+def inject_cancellation(scenario: Scenario[object]) -> InjectedScenario[None]:
     """Turn a scenario into one whose injection cancels it; it may end so, or finish, or fail."""
 
     async def run_and_cancel(hook: InjectionPoint) -> None:

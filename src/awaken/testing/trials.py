@@ -13,9 +13,9 @@ from typing import Any, cast
 
 from awaken.bootstrap.simulated_node import (
     SimulatedNode,
-    simulated_bus,
-    simulated_mailbox,
-    simulated_store,
+    build_simulated_bus,
+    build_simulated_mailbox,
+    build_simulated_store,
 )
 from awaken.contracts.clock import IdSource
 from awaken.contracts.errors import AlreadyDecided
@@ -63,7 +63,7 @@ class TrialVerdict:
     problems: list[str] = field(default_factory=list)
 
 
-async def tried(subject: Subject, crashes: Crashes = ()) -> TrialVerdict:
+async def run_trial(subject: Subject, crashes: Crashes = ()) -> TrialVerdict:
     """Try a subject once, killing its processes at these moments, and judge it."""
     return await _Trial(subject, crashes).play()
 
@@ -73,8 +73,8 @@ class _Trial:
         self._subject = subject
         self._fate = Fate(crashes)
         self._clock = LoopClock()
-        self._truth = _Truth(simulated_store(self._clock))
-        self._bus = simulated_bus()
+        self._truth = _Truth(build_simulated_store(self._clock))
+        self._bus = build_simulated_bus()
         self._log = EffectLog()
         self._questions = Questions()
         self._outside: set[asyncio.Task[Any] | None] = {asyncio.current_task()}
@@ -112,7 +112,7 @@ class _Trial:
         return client.result() + [f"task '{name}' outlived its process" for name in left]
 
     async def _client(self, ids: IdSource) -> list[str]:
-        mailbox = simulated_mailbox(cast(Store, self._truth), self._bus, self._clock, ids)
+        mailbox = build_simulated_mailbox(cast(Store, self._truth), self._bus, self._clock, ids)
         try:
             async with asyncio.timeout(VIRTUAL_LIMIT_S):
                 await self._subject.story(mailbox)

@@ -15,7 +15,7 @@ from awaken.contracts.messages.deltas import TextDelta
 from awaken.contracts.messages.message import Message, Role
 from awaken.contracts.models.inference import InferenceRequest, ModelClient, ModelEvent
 from awaken.contracts.models.model_specs import ModelPool, ModelSpec
-from awaken.contracts.models.stream_recovery import INTERRUPTED_PROMPT, continued_text
+from awaken.contracts.models.stream_recovery import INTERRUPTED_PROMPT, text_to_continue
 
 from .schema_samples import sample_of
 from .scripted_model import (
@@ -95,7 +95,7 @@ class TurnModel:
         """Play the entry that is due, or what is left of it after a break."""
         heard, messages = "", request.messages
         if messages and messages[-1].text == INTERRUPTED_PROMPT:
-            heard, messages = continued_text(messages) or "", messages[:-2]
+            heard, messages = text_to_continue(messages) or "", messages[:-2]
         said = self._count_own_answers(messages)
         answer = await _build_answer(self._due(said), request)
         turn = sum(1 for message in messages if message.role is Role.ASSISTANT) + 1

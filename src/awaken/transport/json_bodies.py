@@ -84,7 +84,7 @@ VALUES_MAX = 200_000
 """How many values a document may have, unless the server's config says otherwise."""
 
 
-def decoded(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
+def decode_body(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     """Decode a document that `check_document` accepted.
 
     Raises:
@@ -93,12 +93,12 @@ def decoded(data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:
-        raise misfit(error, decoder.type) from error
+        raise body_error(error, decoder.type) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise HttpError(400, "malformed_json", f"The body is no JSON: {error}") from error
 
 
-def decoded_text(text: str) -> Any:
+def decode_text(text: str) -> Any:
     """Decode a JSON document that is inside a string of a body.
 
     Raises:
@@ -113,14 +113,14 @@ def decoded_text(text: str) -> Any:
         raise msgspec.DecodeError(str(error)) from error
 
 
-def misfit(error: Exception, type_: Any) -> HttpError:
+def body_error(error: Exception, type_: Any) -> HttpError:
     """The error for a body that is JSON but does not fit the expected type."""
     if (unknown := unknown_field(error, type_)) is not None:
         return HttpError(422, "unknown_field", f"The body does not fit: {unknown}")
     return HttpError(422, "invalid_body", f"The body does not fit: {error}")
 
 
-def spelled(given: Any, aliases: Mapping[str, str]) -> Any:
+def normalize_keys(given: Any, aliases: Mapping[str, str]) -> Any:
     """Rename aliased keys of an object to their canonical spelling.
 
     Raises:

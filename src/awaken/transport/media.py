@@ -21,7 +21,7 @@ _KINDS: Mapping[str, Callable[..., content.ContentBlock]]
 _KINDS = {"image": content.Image, "audio": content.Audio, "video": content.Video}
 
 
-def linked(
+def content_from_url(
     url: str, media_type: str | None = None, title: str | None = None, kind: str | None = None
 ) -> content.ContentBlock:
     """Build content from a web address or a data URI; the media type of a data URI wins.
@@ -46,13 +46,13 @@ def linked(
     if "base64" not in options:
         data = base64.b64encode(data)
     text = data.decode("ascii", "replace")
-    return inline(text, own or media_type or "text/plain", title, kind)
+    return content_from_base64(text, own or media_type or "text/plain", title, kind)
 
 
-def inline(
+def content_from_base64(
     data: str, media_type: str | None = None, title: str | None = None, kind: str | None = None
 ) -> content.ContentBlock:
-    """Build content from base64 of either alphabet, padded or not; see `linked`.
+    """Build content from base64 of either alphabet, padded or not; see `content_from_url`.
 
     Raises:
         HttpError: 400, it is not base64, or it is too long.

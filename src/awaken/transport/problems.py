@@ -83,7 +83,7 @@ class HttpError(Exception):
         """Set by the server; every error format should include it."""
 
 
-def problem_of(error: AwakenError) -> HttpError:
+def to_http_error(error: AwakenError) -> HttpError:
     """Convert an error of the runtime into the error that a client gets."""
     status = next((status for class_, status in _STATUSES if isinstance(error, class_)), 500)
     wait_ms = getattr(error, "retry_after_ms", None)
@@ -98,7 +98,7 @@ def problem_of(error: AwakenError) -> HttpError:
     return HttpError(status, error.code, str(error), headers)
 
 
-def shown_problem(problem: HttpError, tenant_id: str | None) -> HttpError:
+def hide_problem_namespace(problem: HttpError, tenant_id: str | None) -> HttpError:
     """Remove the tenant's namespace from the message, so that it has the ids the tenant knows."""
     if namespace := namespace_of(tenant_id):
         problem.message = problem.message.replace(namespace, "")

@@ -14,7 +14,7 @@ from awaken.contracts.events import AgentEvent, ErrorEvent, LoggedEvent
 from awaken.services.following import Batch
 
 from .asgi import Header, Receive, Scope, Send, wait_for_disconnect
-from .problems import problem_of
+from .problems import to_http_error
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ ABORT = "awaken.abort"
 """The ASGI extension with which a reply can drop its connection: a function without arguments."""
 
 
-class Followed(Protocol):
+class BatchSource(Protocol):
     """A source of event batches: an `EventStream`, or a part of one."""
 
     before: list[AgentEvent]
@@ -79,7 +79,7 @@ class EventStreamReply:
 
     def __init__(
         self,
-        stream: Followed,
+        stream: BatchSource,
         encoder: Encoder,
         headers: Iterable[Header] = (),
         on_end: Callable[[], None] | None = None,
@@ -166,7 +166,7 @@ async def _drop_connection(scope: Scope, disconnected: "asyncio.Future[None]") -
 
 def _error_event(error: Exception) -> ErrorEvent:
     if isinstance(error, AwakenError):
-        problem = problem_of(error)
+        problem = to_http_error(error)
         return ErrorEvent(message=problem.message, code=problem.code)
     logger.error("A stream broke", exc_info=error)
     return ErrorEvent(message="The stream broke; attach again.", code="internal_error")

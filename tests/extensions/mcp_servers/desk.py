@@ -1,4 +1,4 @@
-"""A desk with a few tools: in this process, over stdio (`python desk.py FOLDER`), or over HTTP.
+"""A desk with a few tools: in this process, over stdio (`python services.py FOLDER`), or over HTTP.
 
 What it was asked to do is counted in `Desk.done`, or, as a program, in the file `done` of its
 folder; a file `tools` there names further tools that it offers.

@@ -31,9 +31,9 @@ from awaken.testing.model_server import (
     Said,
     Sent,
     Silence,
-    broken,
+    break_json,
     deep,
-    doubled,
+    double_fields,
     endless,
     long_line,
     not_a_number,
@@ -131,7 +131,7 @@ def a_list(data: bytes) -> bytes:
 
 
 @EVERY_WIRE
-@pytest.mark.parametrize("spoil", [broken, deep, not_a_number, a_list, huge_number])
+@pytest.mark.parametrize("spoil", [break_json, deep, not_a_number, a_list, huge_number])
 def test_an_event_that_is_no_json_is_malformed(wire: str, spoil: Callable[[bytes], bytes]) -> None:
     events = stream_of(wire, WHOLE)
     places = [at for at, event in enumerate(events) if event != b"data: [DONE]\n\n"]
@@ -167,7 +167,7 @@ async def whole_of(wire: str) -> list[Any]:
 @EVERY_WIRE
 def test_keys_that_are_there_twice_do_no_harm(wire: str) -> None:
     count_of_events = len(stream_of(wire, WHOLE))
-    entries = [Sent(WHOLE, spoil=doubled, spoil_at=at) for at in range(count_of_events)]
+    entries = [Sent(WHOLE, spoil=double_fields, spoil_at=at) for at in range(count_of_events)]
 
     async def ask() -> None:
         whole = heard(await whole_of(wire))
@@ -365,7 +365,7 @@ def test_a_reader_that_is_cancelled_takes_its_connection_along(wire: str) -> Non
 @EVERY_WIRE
 def test_a_good_answer_after_a_bad_one_is_read(wire: str) -> None:
     async def ask() -> None:
-        answers = [Sent("bad", spoil=broken), "good"]
+        answers = [Sent("bad", spoil=break_json), "good"]
         async with FakeModelServer(answers) as server, client_of(server.url, wire) as client:
             assert isinstance(await drained(client), MalformedAnswer)
             assert heard(await listen(client, asking())).text == "good"

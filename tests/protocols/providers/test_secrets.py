@@ -20,7 +20,7 @@ from awaken.testing.model_server import (
     HttpAnswer,
     Sent,
     Silence,
-    broken,
+    break_json,
     redirect,
 )
 
@@ -85,7 +85,7 @@ ECHOES = {
     "bad json": HttpAnswer(200, b'data: {"key": "%b"\n\n' % CANARY.encode()),
     "bad type": HttpAnswer(200, b'data: "%b"\n\n' % CANARY.encode()),
     "packed": HttpAnswer(200, b"", {"content-encoding": CANARY}),
-    "malformed": Sent(f"you are {CANARY}", spoil=broken),
+    "malformed": Sent(f"you are {CANARY}", spoil=break_json),
     "long text": HttpAnswer(500, b"x" * (MESSAGE_CHARS - len(CANARY) + 1) + CANARY.encode()),
     "twice": HttpAnswer(500, f"{CANARY}{CANARY}".encode()),
 }

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from awaken.authoring.functions import tool
-from awaken.authoring.schema import sanitized, schema_of
+from awaken.authoring.schema import sanitize_schema, schema_of
 from awaken.contracts.errors import InvalidSpec
 
 INTEGER = {"type": "integer"}
@@ -152,7 +152,7 @@ def test_a_type_becomes_one_plain_schema(type_: Any, expected: Any) -> None:
         schema.pop(key, None)
     assert schema == expected
     assert meta_keys(schema) == set()
-    assert sanitized(schema) == schema
+    assert sanitize_schema(schema) == schema
     jsonschema_rs.meta.validate(schema)
 
 
@@ -163,7 +163,7 @@ def test_types_that_all_name_each_other_do_not_explode() -> None:
                                                 for other in names}}
         for name in names
     }  # fmt: skip
-    schema = sanitized({"$ref": "#/$defs/T0", "$defs": definitions})
+    schema = sanitize_schema({"$ref": "#/$defs/T0", "$defs": definitions})
     assert meta_keys(schema) == set()
     assert len(msgspec.json.encode(schema)) < 200_000
     jsonschema_rs.meta.validate(schema)
@@ -223,8 +223,8 @@ def test_sanitizing_is_idempotent_valid_and_leaves_its_input_alone(
 ) -> None:
     whole = {**schema, "$defs": definitions}
     before = msgspec.json.encode(whole)
-    once = sanitized(whole)
-    assert sanitized(once) == once
+    once = sanitize_schema(whole)
+    assert sanitize_schema(once) == once
     assert meta_keys(once) == set()
     assert msgspec.json.encode(whole) == before
     jsonschema_rs.meta.validate(once)

@@ -13,7 +13,7 @@ from awaken.bootstrap.agent_files import (
     parse_agent_file,
     read_agent_file,
 )
-from awaken.bootstrap.registries import checked_remotes
+from awaken.bootstrap.registries import check_remotes
 from awaken.contracts.errors import InvalidInput, InvalidSpec
 from awaken.contracts.models.model_specs import ModelPool, ModelSpec, PoolMember, ProviderSpec
 from awaken.contracts.secrets import RedactedString
@@ -172,10 +172,10 @@ def test_a_file_that_cannot_be_read_is_refused_by_name(tmp_path: Path) -> None:
 def test_remotes_that_were_made_in_code_are_checked() -> None:
     secret = {"type": "bearer", "token": KEY}
     given = RemoteRegistry(name="p", base_url="https://p", auth=secret, origins=["https://q"])  # type: ignore[arg-type]
-    (found,) = checked_remotes([given])
+    (found,) = check_remotes([given])
     assert found.origins == ("https://q",)
     assert found.auth is not None
     assert found.auth["token"].reveal() == KEY
     for wrong in (given, {"p": given}, ["p"], [{"name": "p"}]):
         with pytest.raises(InvalidInput, match="remotes"):
-            checked_remotes(wrong)
+            check_remotes(wrong)

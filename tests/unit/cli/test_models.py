@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from awaken.cli.model_trial import tried
+from awaken.cli.model_trial import try_model
 from awaken.contracts.models.errors import ModelNotFound, Overloaded
 from awaken.contracts.models.inference import InferenceRequest, ModelEvent
 from awaken.contracts.models.model_specs import ModelSpec
@@ -205,7 +205,7 @@ def test_the_time_of_an_import_is_not_the_models() -> None:
     clock = FakeClock()
     spec = ModelSpec(id="m", provider_id="p", upstream_model="m")
     route = ModelRoute(spec=spec, client=SlowToImport(clock))
-    trial = asyncio.run(tried(route, clock))
+    trial = asyncio.run(try_model(route, clock))
     assert (trial.first_token_ms, trial.total_ms) == (0, 0)
 
 
@@ -230,7 +230,7 @@ async def _fail(db: Path) -> None:
     await store.open()
     health = ModelHealth(FakeClock(), store)
     for _ in range(5):
-        health.failed("openai:gpt-5-mini", Overloaded("full"))
+        health.record_failure("openai:gpt-5-mini", Overloaded("full"))
     await health.close()
     await store.close()
 

@@ -10,7 +10,7 @@ import pytest
 from awaken import Agent, AgentRuntime, tool
 from awaken.contracts.suspension.permissions import ToolBehavior
 from awaken.extensions.permission import PermissionPlugin
-from awaken.extensions.permission.checking import compiled
+from awaken.extensions.permission.checking import compile_rules
 from awaken.extensions.permission.config import PermissionConfig
 from awaken.extensions.permission.policy import PastCall, policy_diff
 from awaken.testing import ScriptedModel, ToolCalls
@@ -203,10 +203,10 @@ def test_a_preview_that_cannot_be_made_says_why(
 
 
 def test_answers_and_grants_of_the_past_do_not_count_in_a_diff() -> None:
-    rules = [compiled(msgspec.convert(it, PermissionConfig)).rules for it in (ASKING, DENYING)]
+    rules = [compile_rules(msgspec.convert(it, PermissionConfig)).rules for it in (ASKING, DENYING)]
     past = [PastCall(thread_id="t", call_id=str(it), tool="announce") for it in range(3)]
     found = policy_diff(rules[0], rules[1], past)
-    assert len(found.newly(ToolBehavior.DENY)) == found.calls == 3
+    assert len(found.changes_to(ToolBehavior.DENY)) == found.calls == 3
 
 
 @tool

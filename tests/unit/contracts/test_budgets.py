@@ -18,8 +18,8 @@ from awaken.contracts.models.budgets import (
     Hold,
     Ledger,
     OwnPrices,
-    decoded_ledger,
-    split,
+    decode_ledger,
+    split_budgets,
 )
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.models.model_specs import ModelPrices, ModelSpec
@@ -66,28 +66,32 @@ def test_what_is_left_is_the_limit_without_what_is_spent_or_promised_to_others()
         },
     )
     mine = Allowance.of(budget, ledger, NOW, "me")
-    assert (mine.left("tokens"), mine.left("nanos"), mine.left("ms")) == (50, 250_000_000, None)
-    assert mine.used_up is None
+    assert (mine.remainder("tokens"), mine.remainder("nanos"), mine.remainder("ms")) == (
+        50,
+        250_000_000,
+        None,
+    )
+    assert mine.limit_reached is None
     everybodys = Allowance.of(budget, ledger, NOW)
-    assert (everybodys.left("tokens"), everybodys.used_up) == (0, "run: 100 tokens")
+    assert (everybodys.remainder("tokens"), everybodys.limit_reached) == (0, "run: 100 tokens")
     soft = Allowance.of(msgspec.structs.replace(budget, soft=True), ledger, NOW)
-    assert soft.left("tokens") == 70
+    assert soft.remainder("tokens") == 70
 
 
 def test_a_reservation_that_nobody_settles_counts_for_an_hour_and_no_longer() -> None:
-    ledger = Ledger().holding("dead", Amount(tokens=40), NOW)
+    ledger = Ledger().reserve("dead", Amount(tokens=40), NOW)
     budget = Budget(tokens=100)
-    assert Allowance.of(budget, ledger, NOW + HOLD_MS - 1).left("tokens") == 60
-    assert Allowance.of(budget, ledger, NOW + HOLD_MS).left("tokens") == 100
-    later = ledger.holding("alive", Amount(tokens=1), NOW + HOLD_MS)
+    assert Allowance.of(budget, ledger, NOW + HOLD_MS - 1).remainder("tokens") == 60
+    assert Allowance.of(budget, ledger, NOW + HOLD_MS).remainder("tokens") == 100
+    later = ledger.reserve("alive", Amount(tokens=1), NOW + HOLD_MS)
     assert set(later.holds) == {"alive"}
-    assert ledger.settled("other", Amount(), NOW + HOLD_MS).holds == {}
+    assert ledger.settle("other", Amount(), NOW + HOLD_MS).holds == {}
 
 
 def test_a_run_that_goes_on_elsewhere_replaces_its_own_reservation() -> None:
-    ledger = Ledger().holding("run", Amount(tokens=40), NOW).holding("run", Amount(tokens=10), NOW)
+    ledger = Ledger().reserve("run", Amount(tokens=40), NOW).reserve("run", Amount(tokens=10), NOW)
     assert ledger.holds == {"run": Hold(amount=Amount(tokens=10), at=NOW)}
-    settled = ledger.settled("run", Amount(tokens=7), NOW)
+    settled = ledger.settle("run", Amount(tokens=7), NOW)
     assert (settled.spent, settled.holds) == (Amount(tokens=7), {})
 
 
@@ -99,10 +103,10 @@ def test_extending_gives_as_much_again_and_always_leaves_something(
 ) -> None:
     budget = Budget(tokens=100, soft=True)
     used = Amount(tokens=spent)
-    ledger = Ledger(spent=used).extending(budget, used)
+    ledger = Ledger(spent=used).extend_budget(budget, used)
     assert ledger.extended == {budget.key: times}
-    assert Allowance.of(budget, ledger, NOW).left("tokens") == left
-    assert ledger.extending(budget, used) == ledger
+    assert Allowance.of(budget, ledger, NOW).remainder("tokens") == left
+    assert ledger.extend_budget(budget, used) == ledger
 
 
 def test_a_ledger_comes_back_from_its_stored_form() -> None:
@@ -111,8 +115,8 @@ def test_a_ledger_comes_back_from_its_stored_form() -> None:
         holds={"r": Hold(amount=Amount(tokens=4), at=5)},
         extended={"k": 6},
     )
-    assert decoded_ledger(msgspec.to_builtins(ledger)) == ledger
-    assert decoded_ledger(None) == Ledger()
+    assert decode_ledger(msgspec.to_builtins(ledger)) == ledger
+    assert decode_ledger(None) == Ledger()
 
 
 @pytest.mark.parametrize(
@@ -124,7 +128,7 @@ def test_a_ledger_comes_back_from_its_stored_form() -> None:
     ],
 )
 def test_a_limit_is_named_as_people_read_it(budget: Budget, unit: str, words: str) -> None:
-    assert Allowance(budget=budget, used=Amount()).words(unit) == words
+    assert Allowance(budget=budget, used=Amount()).describe_limit(unit) == words
 
 
 def test_a_child_gets_its_share_of_what_is_left() -> None:
@@ -133,18 +137,18 @@ def test_a_child_gets_its_share_of_what_is_left() -> None:
         used=Amount(tokens=400, nanos=500_000_000, ms=1),
     )
     tenant = Allowance(budget=Budget(scope=BudgetScope.TENANT, tokens=5), used=Amount(tokens=5))
-    (child,) = split([parent, tenant], 0.5)
+    (child,) = split_budgets([parent, tenant], 0.5)
     assert child == Budget(tokens=300, cost_usd=0.25, time_ms=49, soft=True)
 
 
 def test_nothing_is_split_off_a_budget_that_is_used_up() -> None:
     parent = Allowance(budget=Budget(tokens=10), used=Amount(tokens=10))
     with pytest.raises(BudgetExceeded) as refused:
-        split([parent], 1)
+        split_budgets([parent], 1)
     assert refused.value.reason.detail == "run: 10 tokens"
     for share in (0, -1, 1.5):
         with pytest.raises(ValueError, match="share"):
-            split([], share)
+            split_budgets([], share)
 
 
 @given(
@@ -158,7 +162,7 @@ def test_no_child_gets_more_than_is_left(limit: int, used: int, shares: list[flo
     )
     for share in shares:
         try:
-            (child,) = split([parent], share)
+            (child,) = split_budgets([parent], share)
         except BudgetExceeded:
             assert (limit - used) * share < 1
             continue

@@ -129,7 +129,7 @@ FORMS: list[tuple[AgentEvent, dict[str, Any]]] = [
     (
         ToolCallDone(
             id="c",
-            result=ToolResult.suspended(
+            result=ToolResult.from_ticket(
                 "n",
                 SuspendTicket(
                     suspension=Suspension(id="s", action="tool:n", message="May I?"),

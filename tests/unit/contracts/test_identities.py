@@ -12,7 +12,7 @@ from awaken.contracts.identity import (
     RunIdentity,
     RunMode,
     RunOrigin,
-    present,
+    normalize_id,
 )
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.runs.records import RunRecord
@@ -26,7 +26,7 @@ padded = st.builds(lambda a, name, b: a + name + b, blanks, names, blanks)
 @given(st.none() | blanks | padded)
 def test_a_blank_id_is_absent_and_others_are_trimmed(value: str | None) -> None:
     expected = value.strip() if value else None
-    assert present(value) == (expected or None)
+    assert normalize_id(value) == (expected or None)
 
 
 def test_an_identity_for_a_thread_has_nothing_but_the_thread() -> None:
@@ -56,7 +56,7 @@ def test_children_know_their_parents_at_every_depth(call_id: str | None) -> None
     )
     assert (grandchild.parent_run_id, grandchild.parent_tool_call_id) == ("r1", "c2")
     assert grandchild.origin is RunOrigin.SUBAGENT
-    assert root.speaking_as("a9") == msgspec.structs.replace(root, active_agent_id="a9")
+    assert root.with_active_agent("a9") == msgspec.structs.replace(root, active_agent_id="a9")
 
 
 @given(st.sampled_from(RunOrigin), st.sampled_from(RunMode), st.sampled_from(Adapter))
@@ -75,14 +75,17 @@ def test_origin_mode_and_adapter_survive_the_wire(
 def test_a_threads_lineage_is_trimmed_and_blank_is_absent(
     resource: str | None, parent: str | None
 ) -> None:
-    thread = Thread(id="t", resource_id=resource, parent_thread_id=parent).normalized()
-    assert (thread.resource_id, thread.parent_thread_id) == (present(resource), present(parent))
-    assert thread.normalized() is thread
+    thread = Thread(id="t", resource_id=resource, parent_thread_id=parent).normalize()
+    assert (thread.resource_id, thread.parent_thread_id) == (
+        normalize_id(resource),
+        normalize_id(parent),
+    )
+    assert thread.normalize() is thread
 
 
 def test_a_thread_is_created_once_and_updated_always() -> None:
     metadata = ThreadMetadata(title="T", custom={"k": [1]})
-    thread = Thread(id="t", parent_thread_id="p", metadata=metadata).touched(5).touched(9)
+    thread = Thread(id="t", parent_thread_id="p", metadata=metadata).touch(5).touch(9)
     assert (thread.metadata.created_at, thread.metadata.updated_at) == (5, 9)
     assert (thread.metadata.title, thread.metadata.custom) == ("T", {"k": [1]})
     data = msgspec.json.encode(thread)
@@ -108,21 +111,21 @@ def test_a_thread_points_at_its_run_by_the_runs_status(
     status: str, active: str | None, opened: str | None, pointed_at: str | None
 ) -> None:
     thread = Thread(id="t", active_run_id=pointed_at, open_run_id=pointed_at)
-    shown = thread.projecting(a_run(status))
+    shown = thread.project_run(a_run(status))
     assert (shown.active_run_id, shown.open_run_id) == (active, opened)
     assert shown.latest_run_id == "r1"
 
 
 def test_the_end_of_one_run_does_not_close_another() -> None:
     thread = Thread(id="t", active_run_id="r2", open_run_id="r2")
-    shown = thread.projecting(a_run("done"))
+    shown = thread.project_run(a_run("done"))
     assert (shown.active_run_id, shown.open_run_id, shown.latest_run_id) == ("r2", "r2", "r1")
 
 
 def test_an_older_run_changes_nothing_but_the_open_run_always_counts() -> None:
-    thread = Thread(id="t").projecting(a_run("running", "r2", updated_at=9))
-    assert thread.projecting(a_run("done", "r1", updated_at=8)) == thread
-    ended = thread.projecting(a_run("done", "r2", updated_at=3))
+    thread = Thread(id="t").project_run(a_run("running", "r2", updated_at=9))
+    assert thread.project_run(a_run("done", "r1", updated_at=8)) == thread
+    ended = thread.project_run(a_run("done", "r2", updated_at=3))
     assert (ended.active_run_id, ended.open_run_id) == (None, None)
 
 
@@ -134,4 +137,4 @@ def test_a_run_fills_in_a_missing_parent_and_never_replaces_one(
     known: str | None, given_: str | None, parent: str | None
 ) -> None:
     thread = Thread(id="t", parent_thread_id=known)
-    assert thread.projecting(a_run("running", parent_thread_id=given_)).parent_thread_id == parent
+    assert thread.project_run(a_run("running", parent_thread_id=given_)).parent_thread_id == parent

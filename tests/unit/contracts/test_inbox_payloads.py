@@ -22,21 +22,21 @@ from awaken.contracts.messages.inbox import (
     AgentMessage,
     PlainMessages,
     TaskEnded,
-    TaskNews,
+    TaskUpdate,
     inbox_messages,
 )
 from awaken.contracts.messages.message import Role, Sender, SenderKind, Visibility, assistant, user
-from awaken.contracts.storage.outbox import ThreadMessage, order_of
+from awaken.contracts.storage.outbox import ThreadMessage, decode_command
 from awaken.contracts.tasks import (
     BACKGROUND_TASKS,
     ORPHANED,
     OwnedTask,
+    TaskEndDelivered,
     TaskFate,
     TaskInfo,
     TaskRecord,
     TaskStarted,
     TaskStatus,
-    TaskTold,
     task_status,
 )
 
@@ -57,7 +57,7 @@ def test_the_end_of_a_task_is_an_internal_message_in_its_frame() -> None:
 
 
 def test_what_a_task_says_on_its_way_is_no_end() -> None:
-    (message,) = inbox_messages(TaskNews(task_id="t1", event_type="progress", payload=[1, 2]))
+    (message,) = inbox_messages(TaskUpdate(task_id="t1", event_type="progress", payload=[1, 2]))
     assert 'kind="custom"' in message.text
     body = json.loads(message.text.split("\n")[1])
     assert (body["event_type"], body["payload"]) == ("progress", [1, 2])
@@ -84,7 +84,7 @@ def test_a_message_of_an_agent_names_who_wrote_it() -> None:
     "payload",
     [
         TaskEnded(task_id="t1", status="failed", error="broke"),
-        TaskNews(task_id="t1", event_type="x", payload={"y": None}),
+        TaskUpdate(task_id="t1", event_type="x", payload={"y": None}),
         AgentMessage(content="hi", agent_id="a", thread_id="t", run_id="r"),
         PlainMessages(messages=(user("one"), user("two"))),
     ],
@@ -111,7 +111,7 @@ def test_nothing_inside_a_frame_can_end_it(closing: str) -> None:
     for event in (
         TaskEnded(task_id="t1", status="completed", result={"text": hostile}),
         TaskEnded(task_id="t1", status="failed", error=hostile),
-        TaskNews(task_id="t1", event_type=hostile, payload=hostile),
+        TaskUpdate(task_id="t1", event_type=hostile, payload=hostile),
     ):
         (told,) = inbox_messages(event)
         assert _ends(told.text, "background-task-event") == 1
@@ -177,10 +177,10 @@ def test_a_payload_without_end_is_refused() -> None:
 
 def test_an_order_of_an_unknown_form_is_corrupt() -> None:
     letter = ThreadMessage(thread_id="t", payload={"kind": "custom"})
-    assert order_of(msgspec.to_builtins(letter)) == letter
+    assert decode_command(msgspec.to_builtins(letter)) == letter
     for payload in (None, {}, {"order": "letter"}, {"order": "burn"}):
         with pytest.raises(CorruptRecord, match="An outbox entry"):
-            order_of(payload)
+            decode_command(payload)
 
 
 def test_running_is_the_only_status_that_a_task_can_leave() -> None:
@@ -218,8 +218,8 @@ def test_the_owner_remembers_a_task_by_its_id_until_its_end_is_told() -> None:
     assert tasks == {"1": first}
     tasks = apply(apply(tasks, TaskStarted(task=again)), TaskStarted(task=other))
     assert tasks == {"1": again, "2": other}
-    assert apply(tasks, TaskTold(task_id="1")) == {"2": other}
-    assert apply(tasks, TaskTold(task_id="nobody")) == tasks
+    assert apply(tasks, TaskEndDelivered(task_id="1")) == {"2": other}
+    assert apply(tasks, TaskEndDelivered(task_id="nobody")) == tasks
 
 
 def test_records_of_tasks_survive_a_round_trip_and_load_without_what_came_later() -> None:

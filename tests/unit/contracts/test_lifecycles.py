@@ -166,9 +166,9 @@ def test_a_run_moves_by_its_table_counts_its_steps_and_its_first_end_stays(
         expected = after(value, update)
         if expected is None:
             with pytest.raises(IllegalTransition):
-                RUN_LIFECYCLE.applied(value, update)
+                RUN_LIFECYCLE.apply_update(value, update)
         else:
-            value = RUN_LIFECYCLE.applied(value, update)
+            value = RUN_LIFECYCLE.apply_update(value, update)
             assert value == expected
     assert (value.termination is not None) is (value.status is RunStatus.DONE)
     assert (value.waiting_for is not None) is (value.status is RunStatus.WAITING)
@@ -196,12 +196,12 @@ def test_calls_move_independently_and_an_illegal_update_changes_none_of_them(
             is_legal &= old is None or state.status in (old.status, *moves)
             expected[state.call_id] = state
         if is_legal:
-            value = TOOL_CALL_STATES.applied(value, tuple(update))
+            value = TOOL_CALL_STATES.apply_update(value, tuple(update))
             assert value == expected
         else:
             before = dict(value)
             with pytest.raises(IllegalTransition):
-                TOOL_CALL_STATES.applied(value, tuple(update))
+                TOOL_CALL_STATES.apply_update(value, tuple(update))
             assert value == before
     assert TOOL_CALL_STATES.default == {}
 
@@ -219,14 +219,14 @@ def test_a_call_keeps_its_name_its_arguments_and_what_it_waits_for() -> None:
         suspension_reason="tool:pay",
         resume_input=ToolCallResume(decision_id="d", result={"ok": True}),
     )
-    value = TOOL_CALL_STATES.applied({}, (state,))
+    value = TOOL_CALL_STATES.apply_update({}, (state,))
     data = msgspec.json.encode(value)
     assert msgspec.json.decode(data, type=dict[str, ToolCallState]) == {"c1": state}
 
 
 def test_the_active_agent_is_replaced_also_by_nobody() -> None:
-    assert ACTIVE_AGENT.applied("writer", "editor") == "editor"
-    assert ACTIVE_AGENT.applied("writer", None) is None
+    assert ACTIVE_AGENT.apply_update("writer", "editor") == "editor"
+    assert ACTIVE_AGENT.apply_update("writer", None) is None
 
 
 @given(st.sampled_from(DispatchStatus), st.none() | st.text(min_size=1))

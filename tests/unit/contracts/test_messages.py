@@ -20,7 +20,7 @@ from awaken.contracts.messages.content import (
     UrlSource,
     Video,
     decode_block,
-    encodable,
+    replace_surrogates,
     text_of,
 )
 from awaken.contracts.messages.context_messages import (
@@ -104,7 +104,7 @@ def test_the_text_of_a_message_is_its_text_blocks_and_nothing_else(
 
 @given(st.text(st.characters()))
 def test_any_text_can_be_made_encodable_and_proper_text_stays_as_it_is(text: str) -> None:
-    safe = encodable(text)
+    safe = replace_surrogates(text)
     safe.encode()
     is_proper = not any("\ud800" <= char <= "\udfff" for char in text)
     assert len(safe) == len(text)
@@ -158,12 +158,12 @@ def test_marking_fills_in_what_is_absent_and_never_overwrites(
 ) -> None:
     metadata = MessageMetadata(run_id=run_id, step_index=known_index)
     message = Message(role=Role.USER, id="m", content=HI, metadata=metadata)
-    marked = message.marked("r9", index)
+    marked = message.with_producer("r9", index)
     assert marked.metadata == MessageMetadata(
         run_id=run_id or "r9", step_index=index if known_index is None else known_index
     )
     assert msgspec.structs.replace(marked, metadata=metadata) == message
-    assert marked.marked("other", 99).metadata.run_id == marked.metadata.run_id
+    assert marked.with_producer("other", 99).metadata.run_id == marked.metadata.run_id
     assert msgspec.json.decode(msgspec.json.encode(marked), type=Message) == marked
 
 

@@ -203,12 +203,12 @@ overrides = st.builds(
 def test_merged_overrides_take_the_last_word_on_each_field(given_: list[InferenceOverride]) -> None:
     merged = InferenceOverride()
     for override in given_:
-        merged = merged.merged(override)
+        merged = merged.merge(override)
     for name in InferenceOverride.__struct_fields__:
         said = [value for each in given_ if (value := getattr(each, name)) is not None]
         assert getattr(merged, name) == (said[-1] if said else None)
     assert merged.is_empty is all(each.is_empty for each in given_)
-    assert merged.merged(None) == merged
+    assert merged.merge(None) == merged
     assert decode_spec(written(merged), InferenceOverride) == merged
 
 

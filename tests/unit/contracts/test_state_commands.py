@@ -154,14 +154,14 @@ def test_joining_keeps_every_operation_in_order_and_the_base_they_agree_on(
     joined = left.extend(right)
     assert joined.ops == left.ops + right.ops
     assert joined.base_revision == joint(left, right)
-    assert joined.touched_keys == left.touched_keys + right.touched_keys
+    assert joined.key_names == left.key_names + right.key_names
 
 
 @given(batches, batches)
 def test_side_by_side_batches_conflict_exactly_on_shared_exclusive_keys(
     left: MutationBatch, right: MutationBatch
 ) -> None:
-    shared = [name for name in right.touched_keys if name in left.touched_keys]
+    shared = [name for name in right.key_names if name in left.key_names]
     conflicts = [name for name in shared if name in ("name", "list")]
     if differs(left, right):
         with pytest.raises(BaseRevisionMismatch):
@@ -188,7 +188,7 @@ def test_commutative_updates_give_the_same_value_in_any_order(
         value = SUM.default
         for op in merged.ops:
             assert isinstance(op, Update)
-            value = SUM.applied(value, op.update)
+            value = SUM.apply_update(value, op.update)
         return value
 
     mixed = chance.sample(parts, len(parts))

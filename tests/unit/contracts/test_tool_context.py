@@ -108,7 +108,7 @@ def test_a_tool_that_nobody_listens_to_works_all_the_same() -> None:
     ctx.report_activity_delta("log", {})
     ctx.progress("running")
     ctx.emit_output("x")
-    assert ctx.cancelled is False
+    assert ctx.is_cancelled is False
     assert ctx.command.is_empty
     assert (ctx.resume, ctx.suspension_id, ctx.profile) == (None, None, None)
 
@@ -116,9 +116,9 @@ def test_a_tool_that_nobody_listens_to_works_all_the_same() -> None:
 def test_a_tool_can_ask_whether_the_run_was_cancelled() -> None:
     channel = Channel()
     ctx = a_context(channel)
-    assert ctx.cancelled is False
+    assert ctx.is_cancelled is False
     channel.is_cancelled = True
-    assert ctx.cancelled is True
+    assert ctx.is_cancelled is True
 
 
 def test_an_unknown_progress_is_refused() -> None:

@@ -36,7 +36,7 @@ from awaken.contracts.tools.tool import (
     ToolNotFound,
     ToolOutput,
     ToolTimeout,
-    inferred_kind,
+    infer_kind,
 )
 
 TICKET = SuspendTicket(
@@ -66,13 +66,13 @@ RESULTS: list[tuple[ToolResult, str, str, dict[str, Any]]] = [
         {"data": {"error": {"code": "denied", "message": "no"}}, "message": "[denied] no"},
     ),
     (
-        ToolResult.suspended("n"),
+        ToolResult.from_ticket("n"),
         "pending",
         "suspended",
         {"data": None, "suspension": msgspec.to_builtins(SuspendTicket())},
     ),
     (
-        ToolResult.suspended("n", TICKET),
+        ToolResult.from_ticket("n", TICKET),
         "pending",
         "suspended",
         {"data": None, "message": "May I?", "suspension": msgspec.to_builtins(TICKET)},
@@ -146,7 +146,7 @@ def test_the_texts_of_tool_errors_are_stable(error: type[ToolError], text: str) 
     ],
 )
 def test_a_kind_is_guessed_from_whole_words_in_the_documented_order(name: str, kind: str) -> None:
-    assert inferred_kind(name) is ToolKind(kind)
+    assert infer_kind(name) is ToolKind(kind)
 
 
 def test_tickets_and_decisions_survive_the_wire_and_leave_out_what_is_empty() -> None:

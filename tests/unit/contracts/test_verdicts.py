@@ -141,10 +141,10 @@ def test_tickets_of_before_ask_what_their_mode_says() -> None:
     ]
     known = {"ticket_id": "t", "thread_id": "th", "run_id": "r", "call_id": "c", "tool_name": "x"}
     for kind, fields, asked in cases:
-        assert kind(**known, **fields).asked is asked  # type: ignore[arg-type]
-        assert SuspendTicket(**fields).asked is asked  # type: ignore[arg-type]
+        assert kind(**known, **fields).question_kind is asked  # type: ignore[arg-type]
+        assert SuspendTicket(**fields).question_kind is asked  # type: ignore[arg-type]
     held = {"resume_mode": ResumeMode.USE_DECISION_AS_TOOL_RESULT, "held": said("x")}
-    assert Ticket(**known, **held).asked is Asks.PERMISSION  # type: ignore[arg-type]
+    assert Ticket(**known, **held).question_kind is Asks.PERMISSION  # type: ignore[arg-type]
 
 
 def test_words_are_read_whatever_they_wear() -> None:

@@ -139,7 +139,7 @@ class Tasks:
         self.posted.append(request)
         return "posted-1"
 
-    async def failed_messages(self) -> tuple[FailedMessage, ...]:
+    async def list_failed_messages(self) -> tuple[FailedMessage, ...]:
         return self.failed
 
     async def resend(self, message_id: str) -> bool:

@@ -14,7 +14,7 @@ from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.extensions.deferred_tools.catalog import DeferredCatalog, catalog_of
 from awaken.extensions.deferred_tools.config import DiscountedBeta
 from awaken.extensions.deferred_tools.hooks import idle_tools
-from awaken.extensions.deferred_tools.learning import REMEMBERED, Learned, learned_from
+from awaken.extensions.deferred_tools.learning import REMEMBERED, Learned, learn_from_run
 from awaken.extensions.deferred_tools.policy import (
     Belief,
     belief_after,
@@ -152,24 +152,24 @@ def test_what_is_loaded_is_what_a_turn_by_turn_simulation_has_loaded(
     made = catalog(rules)
     plain = {name: PlainTool(prior, rules, made.tools[name].saving) for name in TOOLS}
     loaded: Mapping[str, Conversation] = {}
-    use = TOOL_USE.applied(
+    use = TOOL_USE.apply_update(
         {}, FirstTurn(agent_id=AGENT, since=0, priors=dict.fromkeys(TOOLS, prior))
     )
     for turn, happened in enumerate(played, start=1):
-        loaded = LOADED_TOOLS.applied(loaded, Shift(agent_id=AGENT, turn=turn))
+        loaded = LOADED_TOOLS.apply_update(loaded, Shift(agent_id=AGENT, turn=turn))
         idle = idle_tools(made, loaded[AGENT], use[AGENT])
-        loaded = LOADED_TOOLS.applied(loaded, Shift(agent_id=AGENT, turn=turn, defer=idle))
+        loaded = LOADED_TOOLS.apply_update(loaded, Shift(agent_id=AGENT, turn=turn, defer=idle))
         for tool in plain.values():
             tool.begin_turn(turn)
-        assert set(loaded[AGENT].loaded) == {n for n, it in plain.items() if it.is_loaded}
+        assert set(loaded[AGENT].active_tools) == {n for n, it in plain.items() if it.is_loaded}
         for name, event in zip(TOOLS, happened, strict=True):
             plain[name].end_turn(turn, event)
             if event != "nothing":
-                loaded = LOADED_TOOLS.applied(
+                loaded = LOADED_TOOLS.apply_update(
                     loaded, Shift(agent_id=AGENT, turn=turn, load=(name,))
                 )
             if event == "called":
-                use = TOOL_USE.applied(use, Called(agent_id=AGENT, tool_id=name, turn=turn))
+                use = TOOL_USE.apply_update(use, Called(agent_id=AGENT, tool_id=name, turn=turn))
 
 
 def test_a_run_counts_its_turns_from_its_own_beginning() -> None:
@@ -210,22 +210,22 @@ def test_shifts_give_the_same_in_any_order_and_loading_wins_in_one_turn(
     for order in itertools.permutations(batch):
         value: Mapping[str, Conversation] = {}
         for shift in order:
-            value = LOADED_TOOLS.applied(value, shift)
+            value = LOADED_TOOLS.apply_update(value, shift)
         results.append(value)
     assert all(it == results[0] for it in results)
     for tool_id in {name for shift in batch for name in (*shift.load, *shift.defer)}:
         last_load = max((it.turn for it in batch if tool_id in it.load), default=0)
         last_defer = max((it.turn for it in batch if tool_id in it.defer), default=0)
-        assert (tool_id in results[0][AGENT].loaded) is (last_load >= last_defer)
+        assert (tool_id in results[0][AGENT].active_tools) is (last_load >= last_defer)
 
 
 def test_calls_are_turns_however_often_a_tool_is_called_in_one() -> None:
-    use = TOOL_USE.applied({}, FirstTurn(agent_id=AGENT, since=10, priors={"a": 0.5}))
+    use = TOOL_USE.apply_update({}, FirstTurn(agent_id=AGENT, since=10, priors={"a": 0.5}))
     for turn in (13, 11, 13):
-        use = TOOL_USE.applied(use, Called(agent_id=AGENT, tool_id="a", turn=turn))
+        use = TOOL_USE.apply_update(use, Called(agent_id=AGENT, tool_id="a", turn=turn))
     assert use[AGENT] == ToolUsage(since=10, priors={"a": 0.5}, calls={"a": (1, 3)})
     # What a run began with stays.
-    again = TOOL_USE.applied(use, FirstTurn(agent_id=AGENT, since=99, priors={}))
+    again = TOOL_USE.apply_update(use, FirstTurn(agent_id=AGENT, since=99, priors={}))
     assert again == use
 
 
@@ -235,7 +235,7 @@ def test_what_is_learned_is_the_moving_average_of_the_runs(runs: list[tuple[int,
     for n, (hits, more) in enumerate(runs):
         turns = hits + more
         use = ToolUsage(priors=dict(learned.presence), calls={"a": tuple(range(1, hits + 1))})
-        learned = learned_from(learned, use=use, turns=turns)
+        learned = learn_from_run(learned, use=use, turns=turns)
         weight = max(0.1, 1 / (n + 1))
         average = (1 - weight) * average + weight * hits / turns
         assert learned.presence["a"] == pytest.approx(average)
@@ -246,13 +246,13 @@ def test_tools_that_a_run_did_not_call_are_expected_less_and_those_it_did_not_ha
     None
 ):
     before = Learned(runs=20, presence={"had": 0.5, "missing": 0.5})
-    after = learned_from(before, use=ToolUsage(priors={"had": 0.5}), turns=4)
+    after = learn_from_run(before, use=ToolUsage(priors={"had": 0.5}), turns=4)
     assert after.presence == {"had": 0.45, "missing": 0.5}
 
 
 def test_of_very_many_tools_the_most_called_are_remembered() -> None:
     many = {f"t{i:05}": i / 10_000 for i in range(REMEMBERED + 5)}
-    after = learned_from(
+    after = learn_from_run(
         Learned(runs=3, presence=many), use=ToolUsage(calls={"new": (1,)}), turns=1
     )
     assert len(after.presence) == REMEMBERED

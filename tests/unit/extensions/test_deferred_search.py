@@ -16,9 +16,9 @@ from awaken.extensions.deferred_tools.search import (
     SELECTED_MAX,
     Keywords,
     Select,
-    found,
-    parsed,
-    shown,
+    find_tools,
+    format_tools,
+    parse_query,
 )
 
 SEARCH = ToolDescriptor(id="ToolSearch")
@@ -39,7 +39,7 @@ def compiled(*tools: ToolDescriptor, agent_id: str = "a", **config: Any) -> Defe
 def ids(query: str, *, hidden: tuple[str, ...] = (), limit: int = 5) -> list[str]:
     """What a search among the mail tools finds."""
     tools = compiled(*MAIL, SEARCH, enabled=True).tools
-    return [tool.id for tool in found(parsed(query), tools, hidden, limit)]
+    return [tool.id for tool in find_tools(parse_query(query), tools, hidden, limit)]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def ids(query: str, *, hidden: tuple[str, ...] = (), limit: int = 5) -> list[str
     ],
 )
 def test_a_query_is_read(text: str, expected: Select | Keywords) -> None:
-    assert parsed(text) == expected
+    assert parse_query(text) == expected
 
 
 def test_tools_are_selected_by_id_in_the_order_named() -> None:
@@ -71,7 +71,7 @@ def test_a_selection_has_a_limit_of_its_own() -> None:
     many = [ToolDescriptor(id=f"t{i}") for i in range(SELECTED_MAX + 5)]
     tools = compiled(*many, SEARCH, enabled=True).tools
     query = Select(tool_ids=tuple(tool.id for tool in many))
-    assert len(found(query, tools, (), 5)) == SELECTED_MAX
+    assert len(find_tools(query, tools, (), 5)) == SELECTED_MAX
 
 
 def test_tools_with_more_of_the_words_come_first_and_equal_ones_by_id() -> None:
@@ -109,17 +109,17 @@ def test_the_order_does_not_depend_on_the_order_of_the_tools(
     tools: list[ToolDescriptor], query: str
 ) -> None:
     catalog = compiled(*tools, SEARCH, enabled=True)
-    assert [it.id for it in found(parsed(query), catalog.tools, (), 5)] == ids(query)
+    assert [it.id for it in find_tools(parse_query(query), catalog.tools, (), 5)] == ids(query)
 
 
 def test_found_tools_are_shown_with_their_schemas() -> None:
     parameters = {"type": "object", "properties": {"to": {"type": "string"}}}
-    text = shown([ToolDescriptor(id="x", description='Say "hi".', parameters=parameters)])
+    text = format_tools([ToolDescriptor(id="x", description='Say "hi".', parameters=parameters)])
     assert text == (
         '<functions>\n<function>{"description":"Say \\"hi\\".","name":"x","parameters":'
         '{"type":"object","properties":{"to":{"type":"string"}}}}</function>\n</functions>'
     )
-    assert shown([]) == NOTHING_FOUND
+    assert format_tools([]) == NOTHING_FOUND
 
 
 def test_the_first_rule_that_matches_decides_and_the_search_is_never_deferred() -> None:

@@ -44,7 +44,7 @@ from awaken.extensions.generative_ui.state import (
     SURFACES_MAX,
     Surface,
     Surfaces,
-    bounded_surfaces,
+    forget_old_surfaces,
 )
 from awaken.extensions.generative_ui.tools import RenderA2uiTool
 
@@ -401,7 +401,7 @@ def test_surfaces_and_their_components_are_bounded() -> None:
 
 def test_of_the_deleted_surfaces_only_the_latest_are_remembered() -> None:
     gone = {f"s{it}": Surface(version="v0.8", is_deleted=True) for it in range(DELETED_MAX + 5)}
-    kept = bounded_surfaces({**gone, "live": Surface(version="v0.8")})
+    kept = forget_old_surfaces({**gone, "live": Surface(version="v0.8")})
     assert len(kept) == DELETED_MAX + 1
     assert "s4" not in kept
     assert {"s5", "live"} <= kept.keys()

@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awaken.extensions.generative_ui.config import OpenUiConfig
-from awaken.extensions.generative_ui.json_patch import applied
+from awaken.extensions.generative_ui.json_patch import apply_operation
 from awaken.extensions.generative_ui.openui import WARNINGS_MAX, ProgramReader
 from awaken.extensions.generative_ui.openui_syntax import (
     STATEMENT_MAX,
     OpenUiCall,
     SyntaxRefused,
-    parsed,
+    parse_statement,
 )
 from awaken.extensions.generative_ui.prompts import openui_rules
 from awaken.extensions.generative_ui.reading import Interface
@@ -70,7 +70,7 @@ GOOD: list[tuple[str, list[str], list[tuple[str, int]]]] = [
 def test_a_statement_is_read_with_everything_that_it_names(
     text: str, references: list[str], calls: list[tuple[str, int]]
 ) -> None:
-    statement = parsed(text)
+    statement = parse_statement(text)
     assert statement is not None
     assert list(statement.references) == references
     assert list(statement.calls) == [OpenUiCall(name=it, arguments=count) for it, count in calls]
@@ -102,12 +102,12 @@ BAD = [
 @pytest.mark.parametrize("text", BAD, ids=[it[:20] for it in BAD])
 def test_what_begins_like_a_statement_and_is_none_is_refused(text: str) -> None:
     with pytest.raises(SyntaxRefused):
-        parsed(text)
+        parse_statement(text)
 
 
 @pytest.mark.parametrize("text", ["", "prose", "a == b", "@a = 1", "1 = 2", "true = 1", "- a = 1"])
 def test_a_line_that_is_no_statement_is_left_out(text: str) -> None:
-    assert parsed(text) is None
+    assert parse_statement(text) is None
 
 
 SPLIT: list[tuple[str, list[str]]] = [
@@ -135,11 +135,11 @@ SPLIT: list[tuple[str, list[str]]] = [
 def test_statements_end_where_the_language_says_however_they_come(
     text: str, wanted: list[str], piece: int
 ) -> None:
-    reader, view = ProgramReader(ANY), ProgramReader(ANY).shown
+    reader, view = ProgramReader(ANY), ProgramReader(ANY).preview
     for at in range(0, len(text), piece):
         for change in reader.feed(text[at : at + piece]):
-            view = applied(view, change)
-        assert view == reader.shown
+            view = apply_operation(view, change)
+        assert view == reader.preview
     assert reader.finish().content == {"statements": wanted}
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from awaken.extensions.generative_ui.json_patch import (
     TOKENS_MAX,
     PatchRefused,
-    applied,
+    apply_operation,
     is_same,
     pointer_tokens,
     value_at,
@@ -170,13 +170,13 @@ REFUSED: list[tuple[Any, Any]] = [
 def test_what_cannot_be_done_is_refused_and_changes_nothing(document: Any, operation: Any) -> None:
     before = copy.deepcopy(document)
     with pytest.raises(PatchRefused):
-        applied(document, operation)
+        apply_operation(document, operation)
     assert document == before
 
 
 def apply_all(document: Any, patch: list[Any]) -> Any:
     for operation in patch:
-        document = applied(document, operation)
+        document = apply_operation(document, operation)
     return document
 
 
@@ -211,15 +211,19 @@ def test_a_pointer_is_read_as_it_was_written(tokens: list[str]) -> None:
 @settings(deadline=None)
 @given(OBJECTS, NAMES, JSON, NAMES)
 def test_operations_undo_each_other(document: Any, name: str, value: Any, other: str) -> None:
-    added = applied(document, {"op": "add", "path": pointer(name), "value": value})
+    added = apply_operation(document, {"op": "add", "path": pointer(name), "value": value})
     assert is_same(value_at(added, pointer(name)), value)
     if name not in document:
-        assert is_same(applied(added, {"op": "remove", "path": pointer(name)}), document)
-    moved = applied(added, {"op": "move", "from": pointer(name), "path": pointer(other)})
-    copied = applied(added, {"op": "copy", "from": pointer(name), "path": pointer(other)})
+        assert is_same(apply_operation(added, {"op": "remove", "path": pointer(name)}), document)
+    moved = apply_operation(added, {"op": "move", "from": pointer(name), "path": pointer(other)})
+    copied = apply_operation(added, {"op": "copy", "from": pointer(name), "path": pointer(other)})
     assert is_same(value_at(moved, pointer(other)), value)
     assert (name in moved) is (name == other)
-    expected = copied if name == other else applied(copied, {"op": "remove", "path": pointer(name)})
+    expected = (
+        copied
+        if name == other
+        else apply_operation(copied, {"op": "remove", "path": pointer(name)})
+    )
     assert is_same(moved, expected)
 
 
@@ -231,11 +235,11 @@ def test_a_value_is_put_into_a_list_before_the_one_at_its_place(
     operation = {"op": "add", "path": f"/{index}", "value": value}
     if index > len(items):
         with pytest.raises(PatchRefused):
-            applied(items, operation)
+            apply_operation(items, operation)
         return
-    grown = applied(items, operation)
+    grown = apply_operation(items, operation)
     assert grown == [*items[:index], value, *items[index:]]
-    assert applied(grown, {"op": "remove", "path": f"/{index}"}) == items
+    assert apply_operation(grown, {"op": "remove", "path": f"/{index}"}) == items
 
 
 PATCHES = st.fixed_dictionaries(
@@ -265,7 +269,7 @@ def test_however_a_text_is_cut_the_same_is_shown_and_the_same_comes_out(
         changes = reader.feed(piece)
         assert is_patch(changes)
         view = apply_all(view, changes)
-        assert view == reader.shown
+        assert view == reader.preview
     assert reader.finish() == compiled(text)
 
 
@@ -310,7 +314,7 @@ def test_what_is_above_an_added_value_is_added_first_as_operations_of_its_own() 
         {"op": "add", "path": "/state/a~1b", "value": {}},
         {"op": "add", "path": "/state/a~1b/c", "value": 1},
     ]
-    assert apply_all(empty_spec(), shown) == reader.shown
+    assert apply_all(empty_spec(), shown) == reader.preview
 
 
 def test_an_operation_that_does_not_fit_is_reported_and_the_rest_goes_on() -> None:

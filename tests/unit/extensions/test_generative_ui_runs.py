@@ -22,7 +22,7 @@ from awaken.contracts.models.errors import StreamInterrupted
 from awaken.contracts.models.inference import InferenceRequest
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.extensions.generative_ui import GenerativeUiPlugin, json_render_rules
-from awaken.extensions.generative_ui.json_patch import applied
+from awaken.extensions.generative_ui.json_patch import apply_operation
 from awaken.protocols.ag_ui.encoder import AgUiEncoder
 from awaken.protocols.ai_sdk.encoder import AiSdkEncoder
 from awaken.testing import Chunks, ScriptedModel, ToolCalls, Turn
@@ -88,7 +88,7 @@ def views(events: list[AgentEvent], type_: str) -> list[Any]:
             continue
         view = seen[-1]
         for operation in event.patch:
-            view = applied(view, operation)
+            view = apply_operation(view, operation)
         seen.append(view)
     return seen
 

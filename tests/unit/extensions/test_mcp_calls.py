@@ -107,8 +107,8 @@ def test_calls_without_an_answer_have_the_connection_made_anew() -> None:
         turns = [calls("mcp__desk__slow")] * 3
         async with playing(plugin, *turns, "done") as (runtime, _):
             await events(runtime)
-            await plugin.reached("desk", ServerState.RECONNECTING)
-            await plugin.reached("desk")
+            await plugin.wait_for_state("desk", ServerState.RECONNECTING)
+            await plugin.wait_for_state("desk")
             assert status(plugin).generation == 2
 
     asyncio.run(scenario())

@@ -58,7 +58,7 @@ def test_tools_whose_ids_collide_are_all_refused_whatever_their_order() -> None:
 
 
 def test_one_bad_tool_makes_a_strict_server_unusable() -> None:
-    assert catalog(offered("!!"), offered("add"), strict=True).offered == ()
+    assert catalog(offered("!!"), offered("add"), strict=True).usable_tools == ()
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_description_over_the_limit_refuses_its_tool() -> None:
 
 
 def test_arguments_are_checked_against_the_servers_own_schema() -> None:
-    (tool,) = catalog(offered()).offered
+    (tool,) = catalog(offered()).usable_tools
     assert tool.validate({"n": 1}) == {"n": 1}
     with pytest.raises(InvalidArguments):
         tool.validate({"n": "one"})
@@ -95,14 +95,14 @@ def test_arguments_are_checked_against_the_servers_own_schema() -> None:
 def test_the_word_of_a_server_on_its_effects_counts_only_if_it_is_trusted() -> None:
     hints = [{"readOnlyHint": True}, {"idempotentHint": True}, {}]
     tools = [offered(f"t{n}", annotations=it) for n, it in enumerate(hints)]
-    assert [it.descriptor.effect for it in catalog(*tools).offered] == [ToolEffect.ONCE] * 3
-    trusted = catalog(*tools, trusted=True).offered
+    assert [it.descriptor.effect for it in catalog(*tools).usable_tools] == [ToolEffect.ONCE] * 3
+    trusted = catalog(*tools, trusted=True).usable_tools
     wanted = [ToolEffect.NONE, ToolEffect.IDEMPOTENT, ToolEffect.ONCE]
     assert [it.descriptor.effect for it in trusted] == wanted
 
 
 def test_a_descriptor_names_where_its_tool_comes_from() -> None:
-    (tool,) = catalog(offered(title="Add up")).offered
+    (tool,) = catalog(offered(title="Add up")).usable_tools
     assert tool.descriptor.id == "mcp__my_server__add"
     assert tool.descriptor.name == "Add up"
     assert tool.descriptor.description == "MCP tool add"

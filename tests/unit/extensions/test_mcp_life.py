@@ -32,7 +32,7 @@ from awaken.contracts.secrets import RedactedString
 from awaken.contracts.tool_results import ToolStatus
 from awaken.extensions.mcp import McpLimits, McpPlugin, McpServer, Restart, ServerState, Stdio
 from awaken.extensions.mcp import plugin as plugin_module
-from awaken.extensions.mcp.pipes import piped
+from awaken.extensions.mcp.pipes import run_program
 from awaken.extensions.mcp.sdk import SdkSession
 from awaken.testing import ScriptedModel
 
@@ -52,7 +52,7 @@ def test_a_server_that_is_down_keeps_nobody_from_starting() -> None:
         async with playing(plugin, calls("mcp__desk__say"), "done") as (runtime, _):
             (result,) = await results(runtime)
             assert result.status is ToolStatus.SUCCESS
-            await plugin.reached("away", ServerState.FAILED)
+            await plugin.wait_for_state("away", ServerState.FAILED)
             gone = status(plugin, "away")
             assert (gone.attempts, gone.generation) == (6, 0)
             assert "command '/no/such/program' was not found on PATH" in (gone.last_error or "")
@@ -69,7 +69,7 @@ def test_what_a_server_complains_of_shows_no_secret_that_it_was_given(
         env = {"INHERITED_KEY": None, "OWN": RedactedString("from-the-environment-of-its-own")}
         angry = Stdio(command=sys.executable, args=("-c", said), env=env)
         told = asyncio.get_running_loop().create_future()
-        async with asyncio.timeout(BOUND_S), piped(angry, McpLimits(), told.set_result):
+        async with asyncio.timeout(BOUND_S), run_program(angry, McpLimits(), told.set_result):
             why = await told
         assert why == "it ended with code 1: no: ******"
 
@@ -107,7 +107,7 @@ def test_a_runtime_does_not_wait_for_a_server_that_hangs(monkeypatch: pytest.Mon
             assert status(plugin).state is ServerState.CONNECTING
             (early,) = await results(runtime)
             desk.ready.set()
-            await plugin.reached("desk")
+            await plugin.wait_for_state("desk")
             (late,) = await results(runtime)
             assert {early.status, late.status} == {ToolStatus.SUCCESS}
 
@@ -118,19 +118,19 @@ def test_a_connection_that_cannot_hear_of_changes_any_more_is_made_anew(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
-        fail, hear = asyncio.Event(), SdkSession.hear
+        fail, hear = asyncio.Event(), SdkSession.listen_for_changes
 
         async def deaf(session: SdkSession) -> None:
-            monkeypatch.setattr(SdkSession, "hear", hear)
+            monkeypatch.setattr(SdkSession, "listen_for_changes", hear)
             await fail.wait()
             raise RuntimeError("deaf")
 
-        monkeypatch.setattr(SdkSession, "hear", deaf)
+        monkeypatch.setattr(SdkSession, "listen_for_changes", deaf)
         plugin = McpPlugin([local(Desk())])
         async with playing(plugin, "done"):
             fail.set()
-            await plugin.reached("desk", ServerState.RECONNECTING)
-            await plugin.reached("desk")
+            await plugin.wait_for_state("desk", ServerState.RECONNECTING)
+            await plugin.wait_for_state("desk")
             assert status(plugin).generation == 2
             assert "'desk': RuntimeError: deaf" in caplog.text
 
@@ -260,9 +260,9 @@ def test_a_program_that_is_killed_is_started_again(tmp_path: Path) -> None:
         async with playing(plugin, calls("mcp__desk__say"), "done") as (runtime, _):
             (pid,) = children()
             os.kill(pid, signal.SIGKILL)
-            await plugin.reached("desk", ServerState.RECONNECTING)
+            await plugin.wait_for_state("desk", ServerState.RECONNECTING)
             assert "code -9" in (status(plugin).last_error or "")
-            await plugin.reached("desk")
+            await plugin.wait_for_state("desk")
             assert status(plugin).generation == 2
             (result,) = await results(runtime)
             assert result.status is ToolStatus.SUCCESS
@@ -322,7 +322,7 @@ def test_a_server_can_be_disabled_and_enabled_again() -> None:
         async with playing(plugin, "done"):
             assert status(plugin).state is ServerState.DISABLED
             await plugin.enable("desk")
-            await plugin.reached("desk")
+            await plugin.wait_for_state("desk")
             assert len(plugin.tools()) == 11
             with pytest.raises(UnknownReference):
                 await plugin.enable("nobody")
@@ -431,7 +431,7 @@ def test_a_server_whose_pins_cannot_be_kept_is_not_trusted_anew(what: str, tmp_p
             file.chmod(0o600 if what == "torn" else 0o644)
         plugin = McpPlugin([local(Desk(), pin_file=str(file))])
         async with playing(plugin, "done"):
-            await plugin.reached("desk", ServerState.FAILED)
+            await plugin.wait_for_state("desk", ServerState.FAILED)
             assert "pins.json" in (status(plugin).last_error or "")
             assert plugin.tools() == ()
 

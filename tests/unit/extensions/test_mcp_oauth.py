@@ -19,7 +19,7 @@ from tests.extensions.mcp_servers.authority import CLIENT, SECRET, Authority, aw
 from tests.extensions.mcp_servers.worlds import BOUND_S, calls, playing, results, status
 
 from awaken.cli import mcp_login
-from awaken.cli.served import app_served
+from awaken.cli.served import load_app_target
 from awaken.contracts.errors import AwakenError, InvalidSpec
 from awaken.contracts.secrets import RedactedString
 from awaken.contracts.tools.tool import ToolError
@@ -32,7 +32,7 @@ from awaken.extensions.mcp import (
     Restart,
     ServerState,
 )
-from awaken.extensions.mcp.guarded import guarded_client
+from awaken.extensions.mcp.guarded import open_guarded_client
 
 NEVER = Restart(max_attempts=0, cap_ms=1)
 CALL = calls("mcp__vault__go")
@@ -168,7 +168,7 @@ def test_a_server_that_needs_a_login_says_so_and_goes_on_after_it(tmp_path: Path
                 assert "awaken mcp-login" in (status(plugin, "vault").last_error or "")
                 assert authority.calls == authority.asked == []
                 await McpPlugin([server]).login("vault", authority.person)
-                await plugin.reached("vault")
+                await plugin.wait_for_state("vault")
                 (result,) = await results(runtime)
                 assert result.data == "went"
         (asked,), (token,) = authority.forms("/authorize"), authority.forms("/token")
@@ -259,9 +259,9 @@ def test_a_login_that_was_revoked_while_connected_ends_in_a_login_and_no_wait(
                 authority.refreshes.clear()
                 (result,) = await results(runtime)
                 assert result.metadata["code"] == "mcp_server_unavailable"
-                await plugin.reached("vault", ServerState.LOGIN_REQUIRED)
+                await plugin.wait_for_state("vault", ServerState.LOGIN_REQUIRED)
                 await McpPlugin([server]).login("vault", authority.person)
-                await plugin.reached("vault")
+                await plugin.wait_for_state("vault")
         assert len(authority.forms("/register")) == 1
 
     asyncio.run(scenario())
@@ -360,7 +360,7 @@ def test_no_token_or_secret_is_in_a_log_a_status_an_error_or_a_repr(
                 authority.valid.clear()
                 authority.refreshes.clear()  # The refusal repeats the token.
                 told.append(await results(runtime))
-                await plugin.reached("vault", ServerState.LOGIN_REQUIRED)
+                await plugin.wait_for_state("vault", ServerState.LOGIN_REQUIRED)
                 told.append(plugin.status())
         assert "canary" not in repr(told)
         assert "canary" in (tmp_path / "login.json").read_text()
@@ -400,7 +400,7 @@ def test_tokens_are_not_asked_for_at_private_addresses_unless_they_are_allowed()
             oauth = credentials(authority)
             http = Http(url="https://mcp.example.com/mcp", oauth=oauth)
             server = McpServer(name="vault", transport=http)
-            async with guarded_client(server, http) as client:
+            async with open_guarded_client(server, http) as client:
                 transport: Any = client._transport
                 request = httpx2.Request("POST", f"{authority.url}/token", data={"a": "b"})
                 with pytest.raises(httpx2.ConnectError, match="InvalidInput"):
@@ -456,7 +456,7 @@ def test_an_operator_logs_in_with_a_command_and_no_other_redirect_counts(
         with socket.create_server(("127.0.0.1", 0)) as free:
             redirect = f"http://127.0.0.1:{free.getsockname()[1]}/back"
         said: queue.Queue[str] = queue.Queue()
-        monkeypatch.setattr(mcp_login, "out", said.put)
+        monkeypatch.setattr(mcp_login, "print_stdout", said.put)
         async with authority.serving() as url, ClientSession() as browser:
             app = tmp_path / "app.py"
             app.write_text(APP.format(file=str(file), redirect=redirect, url=url))
@@ -486,7 +486,7 @@ def test_the_command_refuses_what_it_cannot_log_in_to_and_does_not_wait_for_ever
             app = tmp_path / "app.py"
             fields = {"file": str(tmp_path / "l"), "redirect": "http://127.0.0.1:38081/"}
             app.write_text(APP.format(url=url, **fields))
-            runtime = app_served(str(app), None, is_store_chosen=False).runtime
+            runtime = load_app_target(str(app), None, is_store_chosen=False).runtime
             with pytest.raises(AwakenError, match="known servers: vault, files"):
                 mcp_login._plugin_of(runtime, "nobody")
             plugin = mcp_login._plugin_of(runtime, "vault")

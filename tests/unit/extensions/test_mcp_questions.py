@@ -65,7 +65,7 @@ def test_a_no_is_told_to_the_server_and_to_the_model(era: Any) -> None:
         async with playing(plugin, calls("mcp__desk__book"), "done") as (runtime, _):
             waiting = await runtime.run("a", "go", thread_id="t")
             (ticket,) = await runtime.tickets("t")
-            assert ticket.asked is Asks.ANSWER
+            assert ticket.question_kind is Asks.ANSWER
             text = await answered(runtime, waiting.run_id, action=DecisionAction.CANCEL)
             await until(lambda: "booked decline" in desk.done)
         assert text == "The question was declined. The server says: decline None"
@@ -96,7 +96,7 @@ def test_a_no_to_a_question_that_got_lost_makes_no_new_call() -> None:
             waiting = await runtime.run("a", "go", thread_id="t")
             await plugin.disable("desk")
             await plugin.enable("desk")
-            await plugin.reached("desk", ServerState.CONNECTED)
+            await plugin.wait_for_state("desk", ServerState.CONNECTED)
             text = await answered(
                 runtime, waiting.run_id, action=DecisionAction.CANCEL, reason="Not today."
             )
@@ -114,7 +114,7 @@ def test_a_question_whose_call_is_gone_is_an_error_and_never_a_second_call() -> 
             waiting = await runtime.run("a", "go", thread_id="t")
             await plugin.disable("desk")
             await plugin.enable("desk")
-            await plugin.reached("desk", ServerState.CONNECTED)
+            await plugin.wait_for_state("desk", ServerState.CONNECTED)
             text = await answered(runtime, waiting.run_id, result={"seats": 2})
         assert "was lost with the process" in text
         assert desk.done == ["book"]

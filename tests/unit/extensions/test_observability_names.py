@@ -136,8 +136,8 @@ def _remote(seen: Telemetry) -> None:
     agent = AgentSpec(id="far", endpoint=endpoint)
     instrument = seen.plugin()._instrument(RunIdentity(thread_id="t", run_id="r"), agent)
     assert instrument is not None
-    with instrument.run(is_continued=False) as watch:
-        watch.ended(NaturalEnd(), TokenUsage(prompt_tokens=1, completion_tokens=2))
+    with instrument.watch_run(is_continued=False) as watch:
+        watch.on_end(NaturalEnd(), TokenUsage(prompt_tokens=1, completion_tokens=2))
 
 
 def _kind(span: ReadableSpan) -> str:

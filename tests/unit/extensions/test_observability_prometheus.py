@@ -173,7 +173,7 @@ def test_a_server_that_was_closed_watches_no_more_and_one_that_opens_again_count
             left = len(services.instruments), len(runtime._control.mailbox_watchers)
             await app.open()
             await runtime.run("a", "go")
-            turns = app.premises.observations.turns.series
+            turns = app.context.observations.turns.series
             await app.close()
             return (*left, sum(turns.values()))
 

@@ -140,7 +140,7 @@ def test_a_trace_outlives_the_queue_and_is_on_the_record() -> None:
 
     async def scenario() -> None:
         async with AgentRuntime([asked.agent()]) as runtime:
-            view = runtime._desk.view(None, trace=trace_of(GIVEN))
+            view = runtime._services.view(None, trace=trace_of(GIVEN))
             request = RunRequest(agent_id="a", messages=(user("hi"),))
             receipt = await view.send(request, InputMode.QUEUE)
             await view.wait(receipt.run_id, 10_000)

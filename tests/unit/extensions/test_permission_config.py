@@ -150,4 +150,4 @@ def test_an_agent_whose_section_is_wrong_is_not_registered(section: Any) -> None
 
 def test_a_rule_may_name_a_tool_of_a_server_that_is_not_there_yet() -> None:
     made = prepared(("mcp__github__create_issue", "ask"), ("mcp__github__list", "allow"))
-    assert len(made.rules.about("mcp__github__create_issue")) == 1
+    assert len(made.rules.rules_for_tool("mcp__github__create_issue")) == 1

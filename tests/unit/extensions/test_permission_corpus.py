@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from awaken.contracts.suspension.permissions import ToolBehavior
-from awaken.extensions.permission.checking import compiled
+from awaken.extensions.permission.checking import compile_rules
 from awaken.extensions.permission.config import PermissionConfig
-from awaken.extensions.permission.rules import decide, hidden_tools
+from awaken.extensions.permission.rules import decide, find_hidden_tools
 from awaken.patterns import call_of
 
 FILE = Path(__file__).parents[2] / "extensions" / "permission_corpus.toml"
@@ -54,7 +54,7 @@ HONEST = [
     "attack", ATTACKS, ids=lambda it: f"{it.kind}-{it.set}-{it.arguments}"[:60]
 )
 def test_no_disguise_of_a_call_gets_around_a_rule(attack: Attack) -> None:
-    rules = compiled(SETS[attack.set]).rules
+    rules = compile_rules(SETS[attack.set]).rules
     # As a provider reads it: of a key that is there twice, the last value.
     arguments: Any = msgspec.json.decode(attack.arguments)
     verdict = decide(rules, call_of(attack.tool, arguments))
@@ -66,9 +66,9 @@ def test_no_disguise_of_a_call_gets_around_a_rule(attack: Attack) -> None:
 def test_the_rules_of_the_corpus_let_honest_calls_pass(
     name: str, tool_id: str, arguments: Any
 ) -> None:
-    rules = compiled(SETS[name]).rules
+    rules = compile_rules(SETS[name]).rules
     assert decide(rules, call_of(tool_id, arguments)).behavior is ToolBehavior.ALLOW
-    assert hidden_tools(rules, [tool_id]) == ()
+    assert find_hidden_tools(rules, [tool_id]) == ()
 
 
 def test_the_corpus_is_large_and_of_many_kinds() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from awaken.contracts.suspension.permissions import PermissionScope, ToolBehavior
 from awaken.contracts.suspension.remembered import ANSWERS_MAX, RememberedAnswer, answers_after
-from awaken.extensions.permission.rules import Rule, RuleSet, decide, hidden_tools
+from awaken.extensions.permission.rules import Rule, RuleSet, decide, find_hidden_tools
 from awaken.patterns import call_of, parse_pattern
 
 ALLOW, ASK, DENY = ToolBehavior.ALLOW, ToolBehavior.ASK, ToolBehavior.DENY
@@ -107,28 +107,28 @@ def test_an_answer_about_one_tool_says_nothing_of_others_that_its_pattern_means(
     assert decide(rules(), LS, said).behavior is ALLOW
     assert decide(rules(), call_of("Read", {}), said).behavior is ASK
     assert decide(rules(), call_of("Write", {}), said).behavior is DENY
-    assert hidden_tools(rules(), ["Bash", "Read", "Write"], said) == ("Write",)
+    assert find_hidden_tools(rules(), ["Bash", "Read", "Write"], said) == ("Write",)
 
 
 @pytest.mark.parametrize("text", ["Bash", "B*", "/^Ba/", "*", "Bash(*)"])
 def test_a_tool_that_is_denied_whatever_its_arguments_are_is_hidden(text: str) -> None:
     given = rules((text, "deny"), ("Bash(ls *)", "allow"), default="allow")
-    assert "Bash" in hidden_tools(given, ["Bash", "Read"])
+    assert "Bash" in find_hidden_tools(given, ["Bash", "Read"])
 
 
 def test_a_tool_of_which_some_call_could_pass_is_shown() -> None:
     given = rules(("Bash(rm *)", "deny"), ("Read", "ask"), default="allow")
-    assert hidden_tools(given, ["Bash", "Read", "Other"]) == ()
+    assert find_hidden_tools(given, ["Bash", "Read", "Other"]) == ()
 
 
 def test_where_the_default_denies_only_tools_with_a_rule_of_their_own_are_shown() -> None:
     given = rules(("Bash(ls *)", "allow"), ("Re*", "ask"), ("Reset", "deny"), default="deny")
-    assert hidden_tools(given, ["Bash", "Read", "Reset", "Other"]) == ("Reset", "Other")
+    assert find_hidden_tools(given, ["Bash", "Read", "Reset", "Other"]) == ("Reset", "Other")
 
 
 def test_what_is_hidden_is_denied_with_any_arguments() -> None:
     given = rules(("B*", "deny"), ("Read(a*)", "deny"), ("Read", "allow"), default="deny")
-    for tool_id in hidden_tools(given, ["Bash", "Read", "Other"]):
+    for tool_id in find_hidden_tools(given, ["Bash", "Read", "Other"]):
         for arguments in (None, {}, {"a": 1}, [], "text", {"command": ["x"]}):
             assert decide(given, call_of(tool_id, arguments)).behavior is DENY
 

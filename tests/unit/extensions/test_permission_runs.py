@@ -175,7 +175,7 @@ def test_a_ticket_says_what_is_asked_by_which_rule_and_how_far_an_answer_may_rea
 
     first, second = asyncio.run(scenario())
     assert first.suspension.id == first.ticket_id
-    assert (first.asked, first.topic) == ("permission", "")
+    assert (first.question_kind, first.topic) == ("permission", "")
     assert first.suspension.action == "tool:PermissionConfirm"
     assert "'Bash'" in first.suspension.message
     assert (first.tool_name, first.arguments) == ("Bash", {"command": "rm x"})

@@ -13,7 +13,7 @@ from awaken.contracts.messages.message import Role, Visibility
 from awaken.contracts.models.inference import InferenceRequest
 from awaken.extensions.reminder import ReminderMessage, ReminderPlugin, ReminderRule
 from awaken.extensions.reminder.config import SECTION, ReminderConfig
-from awaken.extensions.reminder.rules import compiled
+from awaken.extensions.reminder.rules import compile_rules
 from awaken.patterns import call_of
 from awaken.testing import ScriptedModel, ToolCalls
 
@@ -27,7 +27,7 @@ def rule(tool_: str = "*", output: Any = "any", **more: Any) -> dict[str, Any]:
 def reminds(output: Any, result: ToolResult, tool_: str = "*", arguments: Any = None) -> bool:
     config = msgspec.convert({"rules": [rule(tool_, output)]}, ReminderConfig)
     call = call_of(result.tool_name, {} if arguments is None else arguments)
-    return bool(compiled(config.rules, "a", {}).due(call, result))
+    return bool(compile_rules(config.rules, "a", {}).find_due(call, result))
 
 
 def fields(*found: tuple[str, ...]) -> dict[str, Any]:
@@ -206,7 +206,7 @@ def test_a_rule_of_the_plugin_is_checked_as_well() -> None:
 def test_a_wrong_rule_is_a_typed_error_that_names_section_agent_and_rule() -> None:
     wrong = ReminderRule(name="mind", tool="look(", message=ReminderMessage(content="x"))
     with pytest.raises(InvalidPluginConfig) as caught:
-        compiled([wrong], "a", {})
+        compile_rules([wrong], "a", {})
     error = caught.value
     assert (error.section, error.agent_id) == ("reminder", "a")
     assert error.problem.startswith("rule 'mind': Pattern 'look(' is invalid at character 4")

@@ -19,7 +19,7 @@ from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.tool import Tool
 from awaken.extensions.skills import files
-from awaken.extensions.skills.files import checked_parts, copy_skill, read_file
+from awaken.extensions.skills.files import copy_skill, parse_path, read_file
 from awaken.extensions.skills.folders import FolderSkills
 from awaken.extensions.skills.given import StaticSkills
 from awaken.extensions.skills.library import SkillLibrary
@@ -156,13 +156,13 @@ def test_a_symlink_that_appears_after_the_check_is_not_followed(tmp_path: Path) 
 )
 def test_a_refusal_has_the_code_that_fits(name: str, expected: str) -> None:
     with pytest.raises(SkillProblem) as refusal:
-        checked_parts(name, ("references",))
+        parse_path(name, ("references",))
     assert refusal.value.kind == expected
 
 
 def test_names_that_files_of_skills_have_are_accepted() -> None:
     for name in ("references/a.md", "references/deep/er/My File_1.2+x@y-z.txt", "references/_x"):
-        assert "/".join(checked_parts(name, ("references",))) == name
+        assert "/".join(parse_path(name, ("references",))) == name
 
 
 def test_a_reference_is_text_and_an_asset_is_base64(tmp_path: Path) -> None:

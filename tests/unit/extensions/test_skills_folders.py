@@ -162,13 +162,13 @@ def test_the_earlier_source_keeps_a_name_that_a_later_one_takes_up(tmp_path: Pat
     write_skill(tmp_path, "pdf", "The operator's.")
     remote = Server()
     library = SkillLibrary([FolderSkills(tmp_path), remote])
-    first = library.shelf()
-    assert library.shelf() is first
+    first = library.snapshot()
+    assert library.snapshot() is first
     remote.offered = (
         Skill(name="pdf", description="Mine"),
         Skill(name="mcp:s:ask", description="?"),
     )
-    shelf = library.shelf()
+    shelf = library.snapshot()
     assert shelf.version == first.version + 1
     assert list(shelf.entries) == ["mcp:s:ask", "pdf"]
     assert shelf.entries["pdf"].skill.body == "The operator's."
@@ -182,7 +182,7 @@ def test_a_servers_skill_with_an_unusable_name_is_a_problem_and_not_offered(name
     remote = Server()
     library = SkillLibrary([remote])
     remote.offered = (Skill(name=name, description="d"),)
-    assert library.shelf().entries == {}
+    assert library.snapshot().entries == {}
     assert len(library.problems) == 1
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from awaken.contracts.specs.skills import Skill, SkillArgument
 from awaken.extensions.skills.problems import SkillProblem
-from awaken.extensions.skills.rendering import MAX_VALUE, checked_arguments, rendered
+from awaken.extensions.skills.rendering import MAX_VALUE, render_body, resolve_arguments
 
 
 def skill(body: str, *arguments: str) -> Skill:
@@ -16,7 +16,7 @@ def skill(body: str, *arguments: str) -> Skill:
 
 
 def render(it: Skill, given: str | dict[str, str] | None = None) -> str:
-    return rendered(it, checked_arguments(it, given))
+    return render_body(it, resolve_arguments(it, given))
 
 
 @pytest.mark.parametrize(
@@ -79,6 +79,6 @@ def test_arguments_that_do_not_fit_are_refused_with_the_way_out(
     names: tuple[str, ...], given: str | dict[str, str] | None, told: str
 ) -> None:
     with pytest.raises(SkillProblem) as refusal:
-        checked_arguments(skill("x", *names), given)
+        resolve_arguments(skill("x", *names), given)
     assert refusal.value.kind == "invalid_arguments"
     assert told in str(refusal.value)

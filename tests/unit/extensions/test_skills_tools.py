@@ -554,5 +554,5 @@ def test_a_skill_without_instructions_cannot_be_taken_up(tmp_path: Path) -> None
 def test_an_update_that_comes_back_from_the_journal_is_the_same_as_before() -> None:
     skill = ActiveSkill(name="a", text="t", content_hash="h", allowed_tools=("Read",))
     fork = SkillFork(call_id="c", agent_id="helper", prompt="p")
-    assert ACTIVE_SKILLS.applied({}, msgspec.to_builtins(skill)) == {"a": skill}
-    assert FORKS.applied({}, msgspec.to_builtins(fork)) == {"c": fork}
+    assert ACTIVE_SKILLS.apply_update({}, msgspec.to_builtins(skill)) == {"a": skill}
+    assert FORKS.apply_update({}, msgspec.to_builtins(fork)) == {"c": fork}

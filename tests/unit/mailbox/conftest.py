@@ -12,7 +12,7 @@ from awaken.buses.memory import MemoryBus
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.storage.bus import Signal
 from awaken.contracts.storage.dispatch import RunDispatch
-from awaken.contracts.storage.outbox import AbortRemote, Order
+from awaken.contracts.storage.outbox import AbortRemote, OutboxCommand
 from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery
 from awaken.contracts.storage.store import OutboxEntry, Store
 from awaken.mailbox.config import MailboxConfig
@@ -87,7 +87,7 @@ class World:
     def node(self) -> Node:
         return Node(self)
 
-    async def give(self, *orders: Order) -> list[str]:
+    async def give(self, *orders: OutboxCommand) -> list[str]:
         """Commit orders; returns the ids of their entries."""
         entries = []
         for order in orders:

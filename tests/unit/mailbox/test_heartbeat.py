@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from awaken.contracts.errors import StoreUnavailable
-from awaken.contracts.storage.dispatch import Claim, LeaseNews
+from awaken.contracts.storage.dispatch import Claim, LeaseReport
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.heartbeat import Heartbeat
 from awaken.runtime.journal.leases import Lease
@@ -21,11 +21,11 @@ from awaken.testing import SequentialIds
 WAIT_S = 10
 LEASE_MS, RENEW_MS = 150, 50
 
-Answer = Callable[[str], LeaseNews]
+Answer = Callable[[str], LeaseReport]
 
 
-def held(token: str) -> LeaseNews:
-    return LeaseNews(claim_token=token)
+def held(token: str) -> LeaseReport:
+    return LeaseReport(claim_token=token)
 
 
 class Keeper:
@@ -45,7 +45,7 @@ class Keeper:
         self.threads.add(threading.current_thread().name)
         return self
 
-    def extend(self, tokens: Any, lease_ms: int) -> tuple[LeaseNews, ...]:
+    def extend(self, tokens: Any, lease_ms: int) -> tuple[LeaseReport, ...]:
         assert lease_ms == self.lease_ms
         self.asked.append(tuple(tokens))
         self.beat.set()
@@ -72,7 +72,7 @@ class Holder:
     def cancel(self, cause: str) -> None:
         self._note(f"cancel {cause}")
 
-    def look_for_input(self) -> None:
+    def notify_input(self) -> None:
         self._note("input")
 
     def _note(self, what: str) -> None:
@@ -203,7 +203,7 @@ def test_a_lease_that_somebody_else_has_is_lost_once() -> None:
     async def scenario(keeper: Keeper, beats: Beats) -> None:
         lease, holder = beats.watch()
         other, kept = beats.watch()
-        keeper.answer = lambda token: LeaseNews(
+        keeper.answer = lambda token: LeaseReport(
             claim_token=token, is_held=token != lease.token, cancel_cause="late"
         )
         await holder.heard.wait()
@@ -219,7 +219,7 @@ def test_a_lease_that_somebody_else_has_is_lost_once() -> None:
 
 def test_the_holder_learns_of_a_cancellation_and_of_input() -> None:
     async def scenario(keeper: Keeper, beats: Beats) -> None:
-        keeper.answer = lambda token: LeaseNews(
+        keeper.answer = lambda token: LeaseReport(
             claim_token=token, cancel_cause="user", has_input=True
         )
         _, holder = beats.watch()
@@ -232,7 +232,7 @@ def test_the_holder_learns_of_a_cancellation_and_of_input() -> None:
 def test_what_is_learned_of_a_lease_that_ended_meanwhile_is_told_to_nobody() -> None:
     async def scenario(keeper: Keeper, beats: Beats) -> None:
         keeper.hold = threading.Event()
-        keeper.answer = lambda token: LeaseNews(claim_token=token, is_held=False)
+        keeper.answer = lambda token: LeaseReport(claim_token=token, is_held=False)
         lease, holder = beats.watch()
         await until(keeper.beat.is_set)
         keeper.hold.set()
@@ -253,7 +253,7 @@ def test_a_signal_is_followed_at_once_even_while_the_store_is_being_asked() -> N
         beats.heartbeat.beat_soon()
         await until(keeper.beat.is_set)
         beats.heartbeat.beat_soon()
-        keeper.answer = lambda token: LeaseNews(claim_token=token, has_input=True)
+        keeper.answer = lambda token: LeaseReport(claim_token=token, has_input=True)
         keeper.hold.set()
         await until(lambda: len(holder.told) == 2)
 
@@ -268,7 +268,7 @@ def test_a_store_that_fails_is_asked_again_soon_over_a_new_connection(
         failures = 0
         caplog.clear()
 
-        def answer(token: str) -> LeaseNews:
+        def answer(token: str) -> LeaseReport:
             nonlocal failures
             failures += 1
             if failures <= 3:
@@ -287,7 +287,7 @@ def test_a_store_that_fails_is_asked_again_soon_over_a_new_connection(
 
 def test_a_lease_that_cannot_be_confirmed_is_given_up_before_it_ends() -> None:
     async def scenario(keeper: Keeper, beats: Beats) -> None:
-        def fails(_: str) -> LeaseNews:
+        def fails(_: str) -> LeaseReport:
             raise OSError("no route")
 
         keeper.answer = fails
@@ -306,7 +306,7 @@ def test_a_lease_that_cannot_be_confirmed_is_given_up_before_it_ends() -> None:
 
 def test_another_holder_of_a_lease_does_not_make_it_last_longer() -> None:
     async def scenario(keeper: Keeper, beats: Beats) -> None:
-        def fails(_: str) -> LeaseNews:
+        def fails(_: str) -> LeaseReport:
             raise OSError("no route")
 
         keeper.answer = fails
@@ -347,7 +347,7 @@ def test_a_loop_that_is_closed_keeps_no_lease_from_others() -> None:
         beats.watch()
 
     asyncio.run(leaves())
-    keeper.answer = lambda token: LeaseNews(claim_token=token, has_input=True)
+    keeper.answer = lambda token: LeaseReport(claim_token=token, has_input=True)
     keeper.beat.clear()
     assert keeper.beat.wait(WAIT_S)
 

@@ -20,10 +20,10 @@ from awaken.testing.store_conformance.writing import (
     DONE,
     WAITING,
     Writer,
-    asked,
+    build_call_message,
+    build_user_message,
     dispatch,
     run,
-    said,
     ticket,
 )
 
@@ -38,7 +38,7 @@ async def a_child(world: Any, run_id: str, status: RunStatus = WAITING, **fields
     if status is DONE:
         fields.setdefault("termination", NaturalEnd())
     begun = run(run_id, **(known | {k: v for k, v in fields.items() if k != "termination"}))
-    await writer.commit(messages=(said(f"{run_id}-m"),), run=begun)
+    await writer.commit(messages=(build_user_message(f"{run_id}-m"),), run=begun)
     await writer.commit(run=run(run_id, status, **(known | fields)))
     return writer
 
@@ -46,7 +46,7 @@ async def a_child(world: Any, run_id: str, status: RunStatus = WAITING, **fields
 async def a_parent(world: Any, waits_for: str = "delegate_run:child") -> Writer:
     """A run on `up` that waits with one ticket."""
     writer, names = Writer(world.store, "up"), {"thread_id": "up", "run_id": "up-run"}
-    messages = (said("up-1"), asked("up-2", "call"))
+    messages = (build_user_message("up-1"), build_call_message("up-2", "call"))
     await writer.commit(messages=messages, run=run("up-run", thread_id="up"))
     opened = ticket("ticket", "call", suspension=Suspension(id=waits_for), **names)
     await writer.commit(run=run("up-run", WAITING, thread_id="up"), tickets=(opened,))

@@ -14,7 +14,7 @@ from awaken.patterns import (
     PatternError,
     PatternIndex,
     call_of,
-    compiled_regex,
+    compile_regex,
     parse_pattern,
 )
 
@@ -132,7 +132,7 @@ def test_an_index_answers_as_any_expressions_do_alone(sources: list[str], text: 
 
 def readable(source: str) -> bool:
     try:
-        compiled_regex(source)
+        compile_regex(source)
     except PatternError:
         return False
     return True

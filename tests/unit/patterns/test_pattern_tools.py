@@ -12,9 +12,9 @@ from awaken.patterns import (
     PatternError,
     PatternIndex,
     call_of,
-    compiled_regex,
+    compile_regex,
+    compile_tool_glob,
     parse_pattern,
-    tool_glob,
 )
 from awaken.patterns.readings import fold
 
@@ -135,20 +135,20 @@ def test_an_index_remembers_a_bounded_number_of_tools() -> None:
     ],
 )
 def test_a_glob_of_tools_is_the_glob_of_patterns(glob: str, tool_id: str, matches: bool) -> None:
-    assert tool_glob(glob)(tool_id) is matches
+    assert compile_tool_glob(glob)(tool_id) is matches
 
 
 @pytest.mark.parametrize("glob", ["", "a\\", "x" * 513, "\ud800", "[a", "{a", "a}"])
 def test_what_is_no_glob_of_tools_is_refused(glob: str) -> None:
     with pytest.raises(PatternError):
-        tool_glob(glob)
+        compile_tool_glob(glob)
 
 
 @given(st.text(), st.text())
 def test_an_escaped_text_is_a_glob_for_itself_only(text: str, other: str) -> None:
     escaped = "".join(f"\\{char}" for char in text[:200])
     try:
-        fits = tool_glob(escaped)
+        fits = compile_tool_glob(escaped)
     except PatternError:
         assert not text or max(text) >= "\ud800"
         return
@@ -157,7 +157,7 @@ def test_an_escaped_text_is_a_glob_for_itself_only(text: str, other: str) -> Non
 
 
 def test_an_expression_is_searched_within_its_bounds() -> None:
-    regex = compiled_regex("b+$")
+    regex = compile_regex("b+$")
     assert regex.search("abb", otherwise=False)
     assert not regex.search("abba", otherwise=True)
     for otherwise in (True, False):

@@ -25,7 +25,7 @@ from awaken.contracts.models.inference import (
     TokenUsage,
     UsageReport,
 )
-from awaken.providers.bedrock.decode import ConverseDecoder, reported
+from awaken.providers.bedrock.decode import ConverseDecoder, build_error
 from awaken.providers.bedrock.frames import BedrockFrame
 
 
@@ -237,9 +237,9 @@ def test_an_error_of_the_stream_itself_is_told_by_its_headers() -> None:
 
 def test_a_failure_of_the_model_is_not_blamed_on_the_request() -> None:
     body = b'{"message":"the model failed","originalStatusCode":500}'
-    assert type(reported(424, "ModelErrorException", body, None)) is ProviderFailed
-    assert type(reported(429, "ModelNotReadyException", b"{}", 5)) is Overloaded
-    assert reported(429, "ThrottlingException", b"{}", 5).retry_after_ms == 5
+    assert type(build_error(424, "ModelErrorException", body, None)) is ProviderFailed
+    assert type(build_error(429, "ModelNotReadyException", b"{}", 5)) is Overloaded
+    assert build_error(429, "ThrottlingException", b"{}", 5).retry_after_ms == 5
 
 
 def test_what_is_not_the_protocol_is_malformed() -> None:

@@ -26,7 +26,7 @@ from awaken.contracts.models.inference import (
 )
 from awaken.contracts.secrets import RedactedString
 from awaken.providers.openai_responses.codec import OpenAiResponsesCodec
-from awaken.providers.openai_responses.kept import ORIGIN, Kept, signed
+from awaken.providers.openai_responses.kept import ORIGIN, ReasoningItem, make_signature
 
 PNG = Base64Source(media_type="image/png", data="aWNvbg==")
 PDF = Base64Source(media_type="application/pdf", data="AA==")
@@ -58,7 +58,7 @@ def said(role: str, content, **more) -> dict:
 
 
 def thought(text: str = "", **kept) -> Thinking:
-    signature = signed(Kept(**kept)).signature
+    signature = make_signature(ReasoningItem(**kept)).signature
     return Thinking(thinking=text, signature=signature, origin=ORIGIN)
 
 
@@ -219,7 +219,7 @@ def test_an_id_that_is_too_long_is_made_to_fit_call_and_result_alike():
 
 
 def test_only_reasoning_of_the_same_provider_goes_back():
-    signature = signed(Kept(id="rs_1", encrypted_content="x")).signature
+    signature = make_signature(ReasoningItem(id="rs_1", encrypted_content="x")).signature
     block = Thinking(thinking="", signature=signature, origin="openai_responses:azure")
     asked = request(assistant([block, Text(text="a")]))
     azure = OpenAiResponsesCodec(origin="openai_responses:azure")

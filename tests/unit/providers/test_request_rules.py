@@ -15,20 +15,20 @@ from awaken.contracts.models.inference import (
 )
 from awaken.providers.anthropic.codec import AnthropicCodec
 from awaken.providers.gemini.codec import GeminiCodec
-from awaken.providers.http.call_ids import call_ids
+from awaken.providers.http.call_ids import make_id_fitter
 from awaken.providers.http.efforts import openai_word
 from awaken.providers.http.schemas import is_closed, strict_schema
-from awaken.providers.http.turns import distinct_calls
+from awaken.providers.http.turns import make_call_ids_distinct
 from awaken.providers.openai_chat.codec import OpenAiChatCodec
 from awaken.providers.openai_responses.codec import OpenAiResponsesCodec
 
 
 def test_an_id_that_fits_is_itself_and_another_is_always_the_same_one() -> None:
-    fitted = call_ids("[a-z]{1,4}", 9)
+    fitted = make_id_fitter("[a-z]{1,4}", 9)
     assert [fitted(it) for it in ("a", "abcd")] == ["a", "abcd"]
     odd = [f"id {number}" for number in range(1000)]
     made = [fitted(it) for it in odd]
-    assert made == [call_ids("[a-z]{1,4}", 9)(it) for it in odd]
+    assert made == [make_id_fitter("[a-z]{1,4}", 9)(it) for it in odd]
     assert len(set(made)) == 1000
     assert all(re.fullmatch("[A-Z0-9]{9}", it) for it in made)
 
@@ -181,7 +181,9 @@ def test_a_word_of_ones_own_wins_and_models_that_do_not_reason_get_none() -> Non
 
 def test_new_ids_differ_from_all_that_were_used_before() -> None:
     calls = [ToolCall(id=it, name="t") for it in ("a", "a_2", "a", "a_2", "b")]
-    made = distinct_calls([assistant("", calls), *(tool_answer(it.id, "x") for it in calls)])
+    made = make_call_ids_distinct(
+        [assistant("", calls), *(tool_answer(it.id, "x") for it in calls)]
+    )
     ids = [call.id for call in made[0].tool_calls or ()]
     assert ids == ["a", "a_2", "a_3", "a_2_2", "b"]
     assert [message.tool_call_id for message in made[1:]] == ids
@@ -190,8 +192,8 @@ def test_new_ids_differ_from_all_that_were_used_before() -> None:
 def test_messages_without_a_second_use_of_an_id_stay_the_same_objects() -> None:
     call = ToolCall(id="a", name="t")
     first = [user("x"), assistant("", [call]), tool_answer("a", "1")]
-    assert distinct_calls(first) is first
-    made = distinct_calls([*first, assistant("", [call]), tool_answer("a", "2")])
+    assert make_call_ids_distinct(first) is first
+    made = make_call_ids_distinct([*first, assistant("", [call]), tool_answer("a", "2")])
     assert all(one is other for one, other in zip(first, made, strict=False))
 
 

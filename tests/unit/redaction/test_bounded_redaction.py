@@ -7,15 +7,15 @@ from unittest.mock import patch
 
 import pytest
 
-from awaken.redaction import DETECTORS, redacted, redacted_value
+from awaken.redaction import DETECTORS, redact_text, redact_value
 from awaken.redaction.detectors import MATCHES_MAX, Detector
 from awaken.redaction.replacing import (
     CHARS_MAX,
     FOLDED_CHARS_MAX,
     TEXTS_MAX,
     UNCHECKED,
-    findings,
-    folding,
+    find_all,
+    fold_text,
 )
 
 from .test_redaction import FOUND
@@ -48,16 +48,16 @@ def test_a_flood_is_looked_at_so_often_and_no_more(piece: str) -> None:
 
     real = Detector._real_ones
     with patch.object(Detector, "_real_ones", counted):
-        findings(piece * (300_000 // len(piece)))
+        find_all(piece * (300_000 // len(piece)))
     # Once as it is written and once as it is read.
     assert max(looks.values(), default=0) <= 2 * MATCHES_MAX
 
 
 def test_after_too_many_the_rest_is_taken_out() -> None:
     mails = " ".join(["a@b.co"] * (MATCHES_MAX + 50))
-    shown = redacted(f"{mails} and the rest")
+    shown = redact_text(f"{mails} and the rest")
     assert shown == " ".join(["[pii.email]"] * (MATCHES_MAX + 1))
-    assert redacted(" ".join(["a@b.co"] * MATCHES_MAX) + " end").endswith("] end")
+    assert redact_text(" ".join(["a@b.co"] * MATCHES_MAX) + " end").endswith("] end")
 
 
 @pytest.mark.parametrize(
@@ -65,12 +65,12 @@ def test_after_too_many_the_rest_is_taken_out() -> None:
 )
 def test_of_a_text_that_is_too_long_the_rest_is_taken_out(piece: str, limit: int) -> None:
     text = piece * (limit // len(piece))
-    assert redacted(text) == text
+    assert redact_text(text) == text
     whole = text + "x" * (limit - len(text)) + " AKIAABCDEFGHIJKLMNOP and more"
-    shown = redacted(whole)
+    shown = redact_text(whole)
     assert shown.endswith(f"[{UNCHECKED}]")
     assert "AKIA" not in shown
-    assert redacted("\ufdfa" * FOLDED_CHARS_MAX) == f"[{UNCHECKED}]"
+    assert redact_text("\ufdfa" * FOLDED_CHARS_MAX) == f"[{UNCHECKED}]"
 
 
 @pytest.mark.parametrize("text", FOUND)
@@ -101,22 +101,22 @@ def test_a_value_without_secrets_is_looked_at_as_a_whole() -> None:
         return real(self, text, at)
 
     with patch.object(Detector, "find", counted):
-        assert redacted_value(value) is value
+        assert redact_value(value) is value
     assert next(calls) <= 2 * len(DETECTORS)
 
 
 def test_in_a_value_with_a_secret_so_many_texts_are_looked_at() -> None:
     mail = "a@b.co"
-    shown = redacted_value([mail, *["fine"] * (TEXTS_MAX + 10), mail])
+    shown = redact_value([mail, *["fine"] * (TEXTS_MAX + 10), mail])
     assert shown[0] == "[pii.email]"
     assert shown[1 : TEXTS_MAX - 1] == ["fine"] * (TEXTS_MAX - 2)
     assert shown[-1] == f"[{UNCHECKED}]"
-    assert 5 not in redacted_value({"list": ["fine"] * 3000, "api_token": 5}).values()
+    assert 5 not in redact_value({"list": ["fine"] * 3000, "api_token": 5}).values()
 
 
 def test_a_text_is_read_as_before() -> None:
     for text in ("é\u0301x", "\uff14\u200b1", "\ufb01n", "plain", ""):
-        plain, places = folding(text)
+        plain, places = fold_text(text)
         assert len(plain) == len(places)
         assert all(0 <= it < len(text) for it in places)
-    assert folding("\ufb01\u200bn") == ("fin", [0, 0, 2])
+    assert fold_text("\ufb01\u200bn") == ("fin", [0, 0, 2])

@@ -7,12 +7,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.sampling import choose_size, sampled
 
-from awaken.redaction import DETECTORS, Detector, custom_detector, redacted
+from awaken.redaction import DETECTORS, Detector, build_detector, redact_text
 from awaken.redaction.streaming import RedactedStream
 
 from .test_redaction import FOUND, HARMLESS
 
-OWN = custom_detector("own", r"(?m)^code|case [0-9]{1,4}(?:x{0,9}y)?$|\bfoo[+*]?\b", longest=40)
+OWN = build_detector("own", r"(?m)^code|case [0-9]{1,4}(?:x{0,9}y)?$|\bfoo[+*]?\b", longest=40)
 CUTS = list(range(150))
 KNOWN = tuple(DETECTORS.values())
 ALL = (*KNOWN, OWN)
@@ -34,7 +34,7 @@ texts = st.lists(
 def streamed(text: str, cuts: list[int], detectors: tuple[Detector, ...]) -> list[str]:
     stream = RedactedStream(detectors, stride=1 + len(cuts) % 3 * 10)
     places = sorted({0, len(text), *(it % (len(text) + 1) for it in cuts)})
-    return [*(stream.hear(text[a:b]) for a, b in pairwise(places)), stream.end()]
+    return [*(stream.feed(text[a:b]) for a, b in pairwise(places)), stream.end()]
 
 
 @sampled
@@ -48,14 +48,14 @@ def streamed(text: str, cuts: list[int], detectors: tuple[Detector, ...]) -> lis
 @example("z" * 50 + "foo" + " " * 50, CUTS, (OWN,))
 @example("z" * 50 + "\u0301\uff46oo" + " " * 50, CUTS, (OWN,))
 # What ends within a character that stands for three.
-@example("ab\ufb03" + "z" * 30, CUTS, (custom_detector("m", "abf", 5),))
+@example("ab\ufb03" + "z" * 30, CUTS, (build_detector("m", "abf", 5),))
 # Two that overlap, and a third that would begin where they do.
-@example("abcde" + "z" * 30, CUTS, (custom_detector("a", "abc", 6), custom_detector("b", "cde", 6)))
+@example("abcde" + "z" * 30, CUTS, (build_detector("a", "abc", 6), build_detector("b", "cde", 6)))
 def test_what_was_shown_is_always_the_beginning_of_the_redacted_whole(
     text: str, cuts: list[int], detectors: tuple[Detector, ...]
 ) -> None:
     pieces = streamed(text, cuts, detectors)
-    whole = redacted(text, detectors)
+    whole = redact_text(text, detectors)
     seen = ""
     for piece in pieces:
         seen += piece
@@ -68,11 +68,11 @@ def test_what_could_become_one_is_kept_back_from_its_first_character(text: str) 
     before = "this is enough to be looked at: "
     for upto in range(1, len(text)):
         stream = RedactedStream(KNOWN)
-        assert stream.hear(before + text[:upto]) in (before, before[:-1])
+        assert stream.feed(before + text[:upto]) in (before, before[:-1])
 
 
 def test_a_text_flows_a_few_words_behind() -> None:
     stream, said, shown = RedactedStream(KNOWN), "These are words, and some more of them. " * 50, 0
     for at, char in enumerate(said):
-        shown += len(stream.hear(char))
+        shown += len(stream.feed(char))
         assert at - shown < 60

@@ -30,11 +30,11 @@ from awaken.contracts.tool_results import ToolResult
 from awaken.runtime.context.compaction import (
     OBLIGATIONS_KEPT,
     UNSETTLED,
+    build_mark,
     find_boundary,
-    marked,
-    planned,
+    plan_compaction,
     raw_suffix,
-    rendered,
+    render_messages,
     saves_enough,
     summary_message,
 )
@@ -105,7 +105,7 @@ def test_the_mode_says_how_many_messages_stay_as_they_are(
     policy: ContextWindowPolicy, suffix: int
 ) -> None:
     messages = talk(10, size=200)
-    made = planned(messages, 0, policy, 100_000)
+    made = plan_compaction(messages, 0, policy, 100_000)
     assert raw_suffix(policy) == suffix
     assert made is not None
     assert (made.place, made.message_id) == (19 - suffix, f"m{19 - suffix}")
@@ -113,14 +113,14 @@ def test_the_mode_says_how_many_messages_stay_as_they_are(
 
 def test_a_plan_names_its_boundary_and_counts_what_it_replaces() -> None:
     messages = talk(10, size=200)
-    made = planned(messages, 4, POLICY, 100_000)
+    made = plan_compaction(messages, 4, POLICY, 100_000)
     assert made is not None
     assert (made.place, made.previous) == (17, None)
     assert made.tokens == estimate_tokens(messages[4:18])
     assert made.transcript.startswith("[User]: 2 word")
     assert made.transcript.count("[Assistant]:") == 7
     before = mark(3)
-    again = planned(messages, 4, POLICY, 100_000, before)
+    again = plan_compaction(messages, 4, POLICY, 100_000, before)
     assert again is not None
     assert again.tokens == made.tokens + estimate_message_tokens(summary_message(before))
     assert again.previous is before
@@ -139,12 +139,12 @@ def test_a_plan_names_its_boundary_and_counts_what_it_replaces() -> None:
     ids=["nothing", "too few", "too short", "more than fits", "nothing to read", "no id"],
 )
 def test_there_is_no_plan_without_a_useful_boundary(messages: list[Message], limit: int) -> None:
-    assert planned(messages, 0, POLICY, limit) is None
+    assert plan_compaction(messages, 0, POLICY, limit) is None
 
 
 def test_no_more_is_summarised_at_once_than_a_model_can_read() -> None:
     messages = talk(50, size=200)
-    made = planned(messages, 0, POLICY, 3000)
+    made = plan_compaction(messages, 0, POLICY, 3000)
     assert made is not None
     assert 2700 < made.tokens <= 3000
     assert made.place < 20
@@ -152,7 +152,7 @@ def test_no_more_is_summarised_at_once_than_a_model_can_read() -> None:
 
 def test_long_tool_outputs_are_summarised_by_their_previews() -> None:
     messages = numbered([user("go"), calls("1"), answer("1", "x" * 1_000_000), *talk(20)])
-    made = planned(messages, 0, POLICY, 100_000)
+    made = plan_compaction(messages, 0, POLICY, 100_000)
     assert made is not None
     assert len(made.transcript) < 20_000
 
@@ -167,12 +167,12 @@ def test_a_transcript_has_labels_and_calls_and_no_hidden_or_empty_messages() -> 
         answer("1", "sunny"),
         assistant("It is sunny."),
     ]
-    assert rendered(messages) == (
+    assert render_messages(messages) == (
         "[System]: Rules.\n\n[User]: hello\n\n"
         '[Assistant]: Let me see.\n(calls search with {"q":"1"})\n\n'
         "[Tool]: sunny\n\n[Assistant]: It is sunny."
     )
-    assert rendered([]) == rendered(messages[2:4]) == ""
+    assert render_messages([]) == render_messages(messages[2:4]) == ""
 
 
 def ticket(name: str, **fields: Any) -> Ticket:
@@ -183,11 +183,11 @@ def ticket(name: str, **fields: Any) -> Ticket:
 def test_what_is_open_is_written_by_code_into_the_summary_message() -> None:
     unknown = shown_text(ToolResult.error_with_code("pay", OUTCOME_UNKNOWN, "nobody knows"))
     messages = numbered([user("go"), calls("c1", "c2"), answer("c1", unknown), answer("c2")])
-    made = planned([*messages, *talk(20, size=100)], 0, POLICY, 100_000)
+    made = plan_compaction([*messages, *talk(20, size=100)], 0, POLICY, 100_000)
     assert made is not None
     asked = Suspension(message="May I pay?")
     tickets = [ticket("k1", suspension=asked), ticket("k2", status=TicketStatus.CLOSED)]
-    text = summary_message(marked(made, "They paid.", tickets, at=7)).text
+    text = summary_message(build_mark(made, "They paid.", tickets, at=7)).text
     assert text.startswith("<conversation-summary>\nThey paid.\n</conversation-summary>\n")
     assert "Call 'c1' of 'search' may or may not have taken effect" in text
     assert "Ticket 'k1' on 'pay' waits for: May I pay?." in text
@@ -204,16 +204,16 @@ def test_unsettled_effects_stay_through_later_summaries_and_tickets_are_looked_u
     effect, waiting = ObligationKind.EFFECT, ObligationKind.TICKET
     before = mark(3, obligations=(obligation(effect, "e1"), obligation(waiting, "old")))
     made = plan(9, previous=before, effects=(obligation(effect, "e2"),))
-    again = marked(made, "s", [ticket("new")], at=1)
+    again = build_mark(made, "s", [ticket("new")], at=1)
     assert [it.id for it in again.obligations] == ["e1", "e2", "new"]
     many = plan(9, effects=tuple(obligation(effect, f"e{n}") for n in range(200)))
-    kept = marked(many, "s", [ticket("new")], at=1).obligations
+    kept = build_mark(many, "s", [ticket("new")], at=1).obligations
     assert len(kept) == OBLIGATIONS_KEPT
     assert kept[-1].id == "new"
 
 
 def test_a_mark_keeps_the_plan_and_the_cost_of_what_is_sent() -> None:
-    made = marked(plan(9), "  <conversation-summary>Short.</conversation-summary> ", [], at=7)
+    made = build_mark(plan(9), "  <conversation-summary>Short.</conversation-summary> ", [], at=7)
     assert (made.message_id, made.place, made.at, made.pre_tokens) == ("m9", 9, 7, 2000)
     assert made.summary == "Short."
     message = summary_message(made)
@@ -304,15 +304,15 @@ def test_whatever_is_marked_and_cut_at_boundaries_leaves_calls_with_their_result
 def test_the_state_of_a_thread_counts_its_compactions_and_keeps_the_newest_marks() -> None:
     state = CONTEXT_STATE.default
     for place in range(MARKS_KEPT + 3):
-        state = CONTEXT_STATE.applied(state, MarkAdded(mark=mark(place)))
+        state = CONTEXT_STATE.apply_update(state, MarkAdded(mark=mark(place)))
     assert [it.place for it in state.marks] == list(range(3, MARKS_KEPT + 3))
     assert state.total_compactions == MARKS_KEPT + 3
     cut = Cut(message_id="m5", place=5)
-    state = CONTEXT_STATE.applied(state, CutMoved(cut=cut, correction=1.5))
+    state = CONTEXT_STATE.apply_update(state, CutMoved(cut=cut, correction=1.5))
     assert (state.cut, state.correction, len(state.marks)) == (cut, 1.5, MARKS_KEPT)
     assert CONTEXT_STATE.decode(CONTEXT_STATE.encode(state)) == state
     for _ in range(2):
-        state = CONTEXT_STATE.applied(state, HistoryRestored())
+        state = CONTEXT_STATE.apply_update(state, HistoryRestored())
         assert (state.marks, state.cut, state.correction) == ((), None, 1.5)
 
 

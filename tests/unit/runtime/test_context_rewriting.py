@@ -33,7 +33,7 @@ def made(
 def fitted(window: ContextWindow, rewrite: Rewrite, frame: Frame | None = None) -> list[Message]:
     window.catch_up(frame or Frame())
     window.rewrite(rewrite)
-    return list(window.fitted())
+    return list(window.fit_messages())
 
 
 def tripled(messages: Sequence[Message]) -> list[Message]:
@@ -81,7 +81,7 @@ def test_a_transform_that_changes_nothing_leaves_out_what_is_left_out_without_it
     frame = Frame(before=[user("before")], after=[system("after")])
     plain, rewritten = made(messages := talk(30)), made(messages)
     plain.catch_up(frame)
-    assert fitted(rewritten, rewrite, frame) == list(plain.fitted())
+    assert fitted(rewritten, rewrite, frame) == list(plain.fit_messages())
 
 
 def test_a_transform_sees_everything_and_long_outputs_whole() -> None:
@@ -176,7 +176,7 @@ def test_every_cut_of_a_rewritten_history_is_a_valid_transcript(
     if is_smaller:
         before = len(shown)
         has_shrunk = window.shrink()
-        shown = list(window.placed())
+        shown = list(window.get_messages())
         assert not has_shrunk or len(shown) <= before
     assert unpaired(shown) == unpaired(messages)
     assert window._estimate == estimate_tokens(shown)

@@ -15,7 +15,7 @@ from awaken.runtime.context.summaries import (
     TASKS_MAX,
     Compactor,
     SummaryJob,
-    summarised,
+    write_summary,
 )
 from awaken.testing.scripted_model import Chunks, Entry, ScriptedModel, ToolCalls, Turn
 
@@ -48,7 +48,7 @@ def test_the_model_is_asked_once_with_the_transcript_and_the_limits() -> None:
     limits = InferenceOverride(max_tokens=1024)
     transcript = "[User]: {messages} and {summary} are only text"
     made = job(client, config=config, plan=plan(transcript=transcript), overrides=limits)
-    summary = asyncio.run(summarised(made))
+    summary = asyncio.run(write_summary(made))
     assert (summary.text, summary.problem) == ("A summary.", "")
     assert summary.usage.total_tokens == 30
     (request,) = client.requests
@@ -59,7 +59,7 @@ def test_the_model_is_asked_once_with_the_transcript_and_the_limits() -> None:
 
 def test_a_second_summary_is_made_from_the_first_and_what_came_after() -> None:
     client = ScriptedModel(["All of it."])
-    asyncio.run(summarised(job(client, plan=plan(previous=mark(2, summary="The {messages}.")))))
+    asyncio.run(write_summary(job(client, plan=plan(previous=mark(2, summary="The {messages}.")))))
     text = client.requests[0].messages[0].text
     assert "so far:\n\nThe {messages}.\n\n" in text
     assert text.endswith("\n\n[User]: hi")
@@ -87,7 +87,7 @@ class Broken:
     ids=["refused", "cut off", "token limit", "blank", "no text", "endless", "script"],
 )
 def test_a_summary_that_fails_says_why(script: list[Entry], problem: str) -> None:
-    summary = asyncio.run(summarised(job(script)))
+    summary = asyncio.run(write_summary(job(script)))
     assert summary.text == ""
     assert problem in summary.problem
 
@@ -95,7 +95,7 @@ def test_a_summary_that_fails_says_why(script: list[Entry], problem: str) -> Non
 def test_a_provider_that_breaks_its_contract_is_a_problem_too(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    summary = asyncio.run(summarised(job([], client=Broken())))
+    summary = asyncio.run(write_summary(job([], client=Broken())))
     assert (summary.text, summary.problem) == ("", "RuntimeError: boom")
     assert "Provider 'broken' raised" in caplog.text
 
@@ -105,7 +105,7 @@ def test_a_summary_that_takes_too_long_is_given_up() -> None:
         await asyncio.Event().wait()
         return "x"
 
-    summary = asyncio.run(summarised(job([never], config=CompactionConfig(timeout_ms=1))))
+    summary = asyncio.run(write_summary(job([never], config=CompactionConfig(timeout_ms=1))))
     assert summary.problem == "the summary took too long"
 
 

@@ -9,9 +9,9 @@ from awaken.contracts.messages.message import Message, Role, assistant, tool_ans
 from awaken.runtime.context.estimate import estimate_message_tokens
 from awaken.runtime.context.truncation import (
     PREVIEW_CHARS,
-    previewed,
-    shown_output,
+    preview_message,
     split_point,
+    truncate_output,
 )
 
 from .context_samples import answer, calls, transcripts, unpaired
@@ -22,7 +22,7 @@ LONG = 8192
 @pytest.mark.parametrize("text", ["", "x" * (LONG - 1), "中" * 2730])
 def test_a_tool_output_below_the_bound_is_sent_as_it_is(text: str) -> None:
     message = answer("a", text)
-    assert shown_output(message) is message
+    assert truncate_output(message) is message
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_tool_output_below_the_bound_is_sent_as_it_is(text: str) -> None:
     ids=["at the bound", "by bytes", "by lines", "by characters"],
 )
 def test_a_long_tool_output_is_shown_by_its_beginning_with_a_notice(text: str, shown: str) -> None:
-    preview = shown_output(answer("a", text)).text
+    preview = truncate_output(answer("a", text)).text
     head, _, notice = preview.rpartition("\n")
     assert head == shown
     assert f"{len(text.encode()) // 4} tokens" in notice
@@ -45,18 +45,18 @@ def test_a_long_tool_output_is_shown_by_its_beginning_with_a_notice(text: str, s
 
 def test_only_the_long_texts_of_tool_messages_become_previews() -> None:
     image, short, long = Image(source=UrlSource(url="u")), Text(text="s"), Text(text="x" * LONG)
-    shown = shown_output(tool_answer("a", (short, long, image, long)))
+    shown = truncate_output(tool_answer("a", (short, long, image, long)))
     assert (shown.content[0], shown.content[2]) == (short, image)
     assert shown.content[1] == shown.content[3] != long
     assert (shown.role, shown.tool_call_id) == (Role.TOOL, "a")
     for message in (user("x" * LONG), assistant("x" * LONG)):
-        assert shown_output(message) is message
+        assert truncate_output(message) is message
 
 
 def test_a_preview_is_small_and_its_own_preview() -> None:
-    preview = previewed(user("x" * 10 * LONG))
+    preview = preview_message(user("x" * 10 * LONG))
     assert estimate_message_tokens(preview) < 450
-    assert previewed(preview) is preview
+    assert preview_message(preview) is preview
 
 
 def history(pattern: str) -> list[Message]:

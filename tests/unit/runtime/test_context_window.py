@@ -14,7 +14,7 @@ from awaken.contracts.models.model_specs import ModelSpec
 from awaken.contracts.state.context_state import CONTEXT_STATE, HistoryRestored
 from awaken.runtime.context.compaction import summary_message
 from awaken.runtime.context.estimate import estimate_tokens
-from awaken.runtime.context.window import ContextWindow, Frame, clamped
+from awaken.runtime.context.window import ContextWindow, Frame, clamp_policy
 from awaken.runtime.state.store import StateStore
 
 from .context_samples import answer, calls, mark, model, numbered, talk, transcripts, unpaired
@@ -30,7 +30,7 @@ def made(
 
 def fitted(window: ContextWindow, frame: Frame | None = None) -> list[Message]:
     window.catch_up(frame or Frame())
-    return list(window.fitted())
+    return list(window.fit_messages())
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def fitted(window: ContextWindow, frame: Frame | None = None) -> list[Message]:
 def test_a_policy_is_clamped_to_the_model(
     policy: dict[str, int], spec: dict[str, int], expected: tuple[int, int, int | None]
 ) -> None:
-    made = clamped(ContextWindowPolicy(**policy), [model(**spec)])
+    made = clamp_policy(ContextWindowPolicy(**policy), [model(**spec)])
     found = (made.max_context_tokens, made.max_output_tokens, made.autocompact_threshold)
     assert found == expected
 
@@ -59,7 +59,7 @@ def test_a_policy_is_clamped_to_the_smallest_model_of_a_pool() -> None:
         model(context_window=100_000, max_output_tokens=8_000),
         model(context_window=50_000, max_output_tokens=20_000),
     ]
-    made = clamped(ContextWindowPolicy(), pool)
+    made = clamp_policy(ContextWindowPolicy(), pool)
     assert (made.max_context_tokens, made.max_output_tokens) == (50_000, 8_000)
 
 
@@ -155,7 +155,7 @@ def test_a_step_looks_only_at_what_is_new() -> None:
     for n in range(10):
         messages.append(Message(role=Role.USER, id=f"n{n}", content=user("x").content))
         window.catch_up(Frame())
-        assert window.fitted() is window.placed()
+        assert window.fit_messages() is window.get_messages()
     assert messages.looks == 10
     assert len(fitted(window)) == 1010
 
@@ -206,7 +206,7 @@ def test_the_correction_outlives_the_process_and_is_written_only_when_it_changes
         window.observe(round(factor * estimate_tokens(messages)))
         assert state.get(CONTEXT_STATE).correction == pytest.approx(kept, rel=0.01)
         window.catch_up(Frame())
-        assert window.placed() == shown
+        assert window.get_messages() == shown
     assert state.revision == 2
     fitted(window)
     assert state.get(CONTEXT_STATE).cut is not None
@@ -219,7 +219,7 @@ def test_a_request_that_a_provider_finds_too_long_becomes_smaller(size: int) -> 
     window = made(messages, min_recent_messages=50)
     before = fitted(window)
     assert window.shrink()
-    after = list(window.placed())
+    after = list(window.get_messages())
     assert after == before[-len(after) :]
     assert len(after) <= len(before) * 3 // 4 + 1
     assert fitted(window) == after
@@ -230,7 +230,7 @@ def test_the_last_message_is_never_given_up() -> None:
     window = made(messages)
     assert fitted(window) == messages
     assert not window.shrink()
-    assert list(window.placed()) == messages
+    assert list(window.get_messages()) == messages
 
 
 def test_a_mark_is_taken_once_and_only_if_its_message_is_there() -> None:
@@ -302,7 +302,7 @@ def test_whatever_is_cut_leaves_calls_with_their_results_and_begins_with_a_user(
         transcript.append(message)
     _check(fitted(window), messages)
     if window.shrink():
-        _check(list(window.placed()), messages)
+        _check(list(window.get_messages()), messages)
 
 
 def _check(shown: list[Message], messages: list[Message]) -> None:

@@ -22,8 +22,8 @@ from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.storage.store import Checkout, Commit, CommitReceipt
 from awaken.contracts.suspension.tickets import Ticket
-from awaken.runtime.journal.bookmark import Answered, Bookmark, stored_bookmark
-from awaken.runtime.suspension.forced_end import Ending, forced_end, never_begun
+from awaken.runtime.journal.bookmark import Answered, Bookmark, encode_bookmark
+from awaken.runtime.suspension.forced_end import Ending, build_forced_end, never_begun
 from awaken.stores.memory import MemoryStore
 from awaken.testing import assert_valid_events, assert_valid_transcript
 from awaken.testing.fakes import SequentialIds
@@ -47,13 +47,13 @@ def view(run: RunRecord = RUN, **more: Any) -> Checkout:
     fields = {
         "thread": Thread(id="t", version=4),
         "messages": messages,
-        "open_run": msgspec.structs.replace(run, bookmark=stored_bookmark(MARK)),
+        "open_run": msgspec.structs.replace(run, bookmark=encode_bookmark(MARK)),
     }
     return Checkout(**(fields | more))
 
 
 def test_every_open_call_is_answered_and_the_log_ends_as_it_should() -> None:
-    commit = forced_end(view(), ending(token="token", release=Release()))
+    commit = build_forced_end(view(), ending(token="token", release=Release()))
     assert commit is not None
     (answer,) = commit.messages
     assert (answer.tool_call_id, answer.text) == ("c2", "[The run was cancelled]")
@@ -69,7 +69,7 @@ def test_every_open_call_is_answered_and_the_log_ends_as_it_should() -> None:
 
 
 def test_a_failure_says_that_calls_were_interrupted() -> None:
-    commit = forced_end(view(), ending(Failed(message="given up")))
+    commit = build_forced_end(view(), ending(Failed(message="given up")))
     assert commit is not None
     assert [it.text for it in commit.messages] == ["[Tool execution was interrupted]"]
 
@@ -91,7 +91,7 @@ def test_open_tickets_are_closed_decided_ones_are_left_and_held_messages_are_kep
         ),
     )
     held = {PENDING_MESSAGES.name: PENDING_MESSAGES.encode((user("and this"),))}
-    commit = forced_end(view(run, tickets=tickets, run_state=held), ending())
+    commit = build_forced_end(view(run, tickets=tickets, run_state=held), ending())
     assert commit is not None
     assert [(it.ticket_id, it.status, it.closed_because) for it in commit.tickets] == [
         ("1", TicketStatus.CLOSED, "cancelled")
@@ -106,13 +106,13 @@ def test_open_tickets_are_closed_decided_ones_are_left_and_held_messages_are_kep
 def test_a_held_message_whose_id_is_used_gets_another_one_so_that_the_run_can_end() -> None:
     said, again = (msgspec.structs.replace(user(it), id="used") for it in ("go", "and this"))
     held = {PENDING_MESSAGES.name: PENDING_MESSAGES.encode((again,))}
-    commit = forced_end(view(messages=(said,), run_state=held), ending())
+    commit = build_forced_end(view(messages=(said,), run_state=held), ending())
     assert commit is not None
     assert [(it.text, it.id == "used") for it in commit.messages] == [("and this", False)]
 
 
 def test_a_thread_without_an_open_run_has_nothing_to_end() -> None:
-    assert forced_end(Checkout(thread=Thread(id="t")), ending()) is None
+    assert build_forced_end(Checkout(thread=Thread(id="t")), ending()) is None
 
 
 def test_a_run_that_never_began_gets_a_record_that_says_how_it_ended() -> None:

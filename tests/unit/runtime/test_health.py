@@ -39,7 +39,7 @@ COOLDOWN = BreakerPolicy().cooldown_ms
 def failing(health: ModelHealth, times: int, model: str = "m") -> None:
     for _ in range(times):
         assert health.try_begin(model)
-        health.failed(model, Overloaded("full"))
+        health.record_failure(model, Overloaded("full"))
 
 
 def opened(clock: FakeClock, policy: BreakerPolicy | None = None) -> ModelHealth:
@@ -67,7 +67,7 @@ def test_a_breaker_opens_exactly_at_its_threshold() -> None:
 def test_a_success_makes_all_failures_before_it_forgotten() -> None:
     health = ModelHealth(FakeClock())
     failing(health, 4)
-    health.succeeded("m")
+    health.record_success("m")
     failing(health, 4)
     assert health.is_available("m")
 
@@ -82,7 +82,7 @@ def test_models_do_not_fail_for_each_other() -> None:
 def test_what_is_not_the_models_fault_never_opens_its_breaker(error: type[ModelError]) -> None:
     health = ModelHealth(FakeClock())
     for _ in range(20):
-        health.failed("m", error("no"))
+        health.record_failure("m", error("no"))
     assert health.breaker("m").failures == 0
 
 
@@ -90,7 +90,7 @@ def test_what_is_not_the_models_fault_never_opens_its_breaker(error: type[ModelE
 def test_what_can_succeed_later_counts(error: type[ModelError]) -> None:
     health = ModelHealth(FakeClock())
     for _ in range(5):
-        health.failed("m", error("no"))
+        health.record_failure("m", error("no"))
     assert not health.is_available("m")
 
 
@@ -121,12 +121,12 @@ def test_a_probe_that_succeeds_closes_and_one_that_fails_opens_for_another_coold
     clock.advance(COOLDOWN)
     assert health.try_begin("m")
     clock.advance(10)
-    health.failed("m", Overloaded("full"))
+    health.record_failure("m", Overloaded("full"))
     clock.advance(COOLDOWN - 1)
     assert not health.is_available("m")
     clock.advance(1)
     assert health.try_begin("m")
-    health.succeeded("m")
+    health.record_success("m")
     assert health.breaker("m").state is CLOSED
     failing(health, 4)
     assert health.is_available("m")
@@ -158,7 +158,7 @@ def test_calls_that_began_before_it_opened_give_no_probe_back_that_nobody_took()
     clock.advance(COOLDOWN)
     assert health.try_begin("m")
     for _ in range(3):
-        health.abandoned("m")
+        health.record_abandon("m")
     assert health.try_begin("m")
     assert not health.try_begin("m")
 
@@ -186,7 +186,7 @@ def test_a_late_failure_neither_reopens_nor_prolongs() -> None:
     clock = FakeClock()
     health = opened(clock)
     clock.advance(COOLDOWN - 1)
-    health.failed("m", Overloaded("full"))
+    health.record_failure("m", Overloaded("full"))
     clock.advance(1)
     assert health.is_available("m")
 
@@ -204,9 +204,9 @@ def test_every_move_of_a_breaker_is_one_of_the_table() -> None:
         before = todo.pop()
         now = before.changed_at + 1
         for name, after in {
-            Heard.PROBED: before.begun(now, policy),
-            Heard.SUCCEEDED: before.succeeded(now),
-            Heard.FAILED: before.failed(now, policy, "x"),
+            Heard.PROBED: before.after_start(now, policy),
+            Heard.SUCCEEDED: before.after_success(now),
+            Heard.FAILED: before.after_failure(now, policy, "x"),
         }.items():
             if after.state is not before.state:
                 seen.add((before.state, after.state, name))
@@ -276,7 +276,7 @@ def test_one_process_probes_and_the_other_waits_and_hears_how_it_went(tmp_path: 
         await one.close()
         await other.refresh()
         assert not other.is_available("m")
-        one.succeeded("m")
+        one.record_success("m")
         await one.close()
         clock.advance(REFRESH_MS)
         await other.refresh()
@@ -293,7 +293,7 @@ def test_old_news_changes_nothing_here_or_there(tmp_path: Path) -> None:
         await other.refresh()
         clock.advance(COOLDOWN)
         assert other.try_begin("m")
-        other.succeeded("m")
+        other.record_success("m")
         await other.close()
         clock.advance(REFRESH_MS)
         await one.refresh()
@@ -422,7 +422,7 @@ def test_calls_that_change_nothing_write_nothing() -> None:
         health = ModelHealth(FakeClock(), store)
         for _ in range(100):
             failing(health, 1)
-            health.succeeded("m")
+            health.record_success("m")
         await health.close()
         assert not store.asked.is_set()
 
@@ -435,7 +435,7 @@ def test_many_changes_of_one_model_are_saved_by_one_task_and_the_last_one_wins()
         health = ModelHealth(FakeClock(), shared)
         for _ in range(50):
             failing(health, 5)
-            health.succeeded("m")
+            health.record_success("m")
         assert len(asyncio.all_tasks()) == 2
         await health.close()
         entry = await shared.find_entry(OWNER, "m")

@@ -99,7 +99,7 @@ def expected(plans: list[Plan]) -> tuple[dict[str, Any], list[Any]]:
         shown = {name: state.get(name, KEYS[name].default) for name in plan.reads}
         results.append(msgspec.to_builtins(shown))
         for name in plan.writes:
-            state[name] = KEYS[name].applied(state.get(name, KEYS[name].default), index + 1)
+            state[name] = KEYS[name].apply_update(state.get(name, KEYS[name].default), index + 1)
         written |= set(plan.writes)
     return state, results
 

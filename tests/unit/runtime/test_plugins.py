@@ -88,7 +88,7 @@ def structure(env: ExecutionEnv) -> list[list[str]]:
 def test_the_filter_switches_behaviour_off_but_never_structure_or_the_runtimes_own(
     active: tuple[str, ...], acting: str, owned: str
 ) -> None:
-    env = ExecutionEnv.compiled(
+    env = ExecutionEnv.compile(
         [everything(name) for name in "abc"],
         active=active,
         runtime_owned=[everything(name) for name in owned],
@@ -136,7 +136,7 @@ def test_one_thing_declared_twice_is_an_error_within_a_plugin_and_between_two(wh
 
     for plugins in ([Made("p", twice)], [Made("p", declare), Made("q", declare)]):
         with pytest.raises(ERRORS[what]):
-            ExecutionEnv.compiled(plugins)
+            ExecutionEnv.compile(plugins)
         with pytest.raises(InvalidSpec, match="'a': "):
             runtime_of(*plugins)
 
@@ -146,16 +146,16 @@ def test_two_plugins_may_share_one_key_and_no_two_may_share_a_name() -> None:
         registrar.key(SAME_KEY)
         registrar.profile_key(SAME_PROFILE)
 
-    env = ExecutionEnv.compiled([Made("p", declare), Made("q", declare)])
+    env = ExecutionEnv.compile([Made("p", declare), Made("q", declare)])
     assert (env.keys, env.profile_keys) == ({"k": SAME_KEY}, {"k": SAME_PROFILE})
     with pytest.raises(DuplicateRegistration, match="'p'"):
-        ExecutionEnv.compiled([Made("p"), Made("p")])
+        ExecutionEnv.compile([Made("p"), Made("p")])
 
 
 @pytest.mark.parametrize("method", ["hook", "observer"])
 def test_a_hook_that_would_never_run_is_refused(method: str) -> None:
     with pytest.raises(InvalidSpec, match="gate"):
-        ExecutionEnv.compiled([Made("p", lambda r: getattr(r, method)(Phase.TOOL_GATE, nothing))])
+        ExecutionEnv.compile([Made("p", lambda r: getattr(r, method)(Phase.TOOL_GATE, nothing))])
 
 
 class Tone(msgspec.Struct, frozen=True):

@@ -8,9 +8,9 @@ from awaken.runtime.tools.recalled import _update
 def test_an_update_comes_back_as_the_type_that_its_key_declares() -> None:
     grant = _update(TOOL_GRANTS, {"source": "skill:pdf", "patterns": ["Read"]})
     assert grant.update == ToolGrant(source="skill:pdf", patterns=("Read",))
-    assert TOOL_GRANTS.applied({}, grant.update)["skill:pdf"].patterns == ("Read",)
+    assert TOOL_GRANTS.apply_update({}, grant.update)["skill:pdf"].patterns == ("Read",)
     held = _update(WITHHELD, ["c", {"text": "x"}])
-    assert WITHHELD.applied({}, held.update) == {"c": Withheld(text="x")}
+    assert WITHHELD.apply_update({}, held.update) == {"c": Withheld(text="x")}
 
 
 def test_an_update_without_a_declared_type_comes_back_as_json() -> None:

@@ -131,7 +131,7 @@ def test_the_store_of_context_messages_keeps_exactly_what_it_should(updates: lis
     value = CONTEXT_MESSAGES.default
     expected: dict[str, ContextMessage] = {}
     for update in updates:
-        value = CONTEXT_MESSAGES.applied(value, update)
+        value = CONTEXT_MESSAGES.apply_update(value, update)
         match update:
             case UpsertContext(message=message):
                 expected[message.key] = message
@@ -190,9 +190,9 @@ def test_a_message_that_cools_down_is_left_out_unless_it_says_something_new(
 
 def test_throttling_remembers_each_message_by_itself() -> None:
     first, second = Throttled(step=1, content_hash="a"), Throttled(step=2, content_hash="b")
-    value = CONTEXT_THROTTLE.applied({}, ("k", first))
-    value = CONTEXT_THROTTLE.applied(value, ("l", first))
-    value = CONTEXT_THROTTLE.applied(value, ("k", second))
+    value = CONTEXT_THROTTLE.apply_update({}, ("k", first))
+    value = CONTEXT_THROTTLE.apply_update(value, ("l", first))
+    value = CONTEXT_THROTTLE.apply_update(value, ("k", second))
     assert value == {"k": second, "l": first}
     assert CONTEXT_THROTTLE.decode(CONTEXT_THROTTLE.encode(value)) == value
 
@@ -301,10 +301,10 @@ def test_overrides_come_from_agent_run_and_step_and_the_later_wins_for_one_step(
 
 
 def test_step_overrides_add_up_and_clear() -> None:
-    value = STEP_OVERRIDE.applied(STEP_OVERRIDE.default, InferenceOverride(top_p=0.5))
-    value = STEP_OVERRIDE.applied(value, InferenceOverride(max_tokens=1))
+    value = STEP_OVERRIDE.apply_update(STEP_OVERRIDE.default, InferenceOverride(top_p=0.5))
+    value = STEP_OVERRIDE.apply_update(value, InferenceOverride(max_tokens=1))
     assert value == InferenceOverride(top_p=0.5, max_tokens=1)
-    assert STEP_OVERRIDE.applied(value, None).is_empty
+    assert STEP_OVERRIDE.apply_update(value, None).is_empty
 
 
 def test_transforms_are_chained_in_order_and_leave_the_transcript_alone() -> None:

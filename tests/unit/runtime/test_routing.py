@@ -7,7 +7,7 @@ import pytest
 
 from awaken.contracts.models.errors import AllModelsUnavailable, Overloaded
 from awaken.contracts.models.model_specs import ModelPool, ModelSpec, PoolMember
-from awaken.runtime.inference.routing import candidates, ordered, within
+from awaken.runtime.inference.routing import candidates, order_routes, within
 from awaken.runtime.model_health.health import ModelHealth
 from awaken.runtime.resolution.models import ModelRoute
 from awaken.testing import FakeClock, ScriptedModel
@@ -31,7 +31,7 @@ def routes(*ids: str) -> tuple[ModelRoute, ...]:
 
 
 def order(of: ModelPool, thread_id: str = "t", turn: int = 0) -> list[str]:
-    found = ordered(routes(*(it.model_id for it in of.members)), of, thread_id, turn)
+    found = order_routes(routes(*(it.model_id for it in of.members)), of, thread_id, turn)
     return [route.id for route in found]
 
 
@@ -43,7 +43,7 @@ THREADS = [f"thread-{number}" for number in range(2_000)]
 
 
 def test_a_single_model_needs_no_order() -> None:
-    assert ordered(routes("a"), None, "t", 5) == routes("a")
+    assert order_routes(routes("a"), None, "t", 5) == routes("a")
 
 
 def test_a_thread_keeps_its_home_in_every_process_and_version() -> None:
@@ -105,7 +105,7 @@ def sick(clock: FakeClock, *models: str) -> ModelHealth:
     health = ModelHealth(clock)
     for model in models:
         for _ in range(5):
-            health.failed(model, Overloaded("full"))
+            health.record_failure(model, Overloaded("full"))
     return health
 
 
@@ -129,7 +129,7 @@ def test_when_nobody_is_left_every_model_is_named_with_its_reason_and_the_first_
     health = sick(clock, "a")
     clock.advance(10_000)
     for _ in range(5):
-        health.failed("b", Overloaded("full"))
+        health.record_failure("b", Overloaded("full"))
     with pytest.raises(AllModelsUnavailable) as refused:
         candidates(routes("a", "b", "c"), health, lambda _: False)
     text = str(refused.value)

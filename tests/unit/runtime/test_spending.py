@@ -20,7 +20,7 @@ from awaken.contracts.models.budgets import (
     BudgetExceeded,
     BudgetScope,
     Ledger,
-    decoded_ledger,
+    decode_ledger,
     tenant_scope,
 )
 from awaken.contracts.models.inference import (
@@ -31,7 +31,7 @@ from awaken.contracts.models.inference import (
 )
 from awaken.contracts.models.model_specs import ModelPrices, ModelSpec
 from awaken.contracts.runs.records import RunRequest
-from awaken.contracts.tenancy import namespace_of, stored_id
+from awaken.contracts.tenancy import add_namespace, namespace_of
 from awaken.runtime.loop.opening import open_run
 from awaken.runtime.run import Run
 from awaken.runtime.spending.calls import (
@@ -68,7 +68,7 @@ def on_run(
 
 async def begun(runtime: Any, thread: str = "t", tenant: str | None = None) -> Run:
     request = RunRequest(agent_id="a", messages=(user("hi"),), tenant_id=tenant)
-    thread = stored_id(namespace_of(tenant), thread)
+    thread = add_namespace(namespace_of(tenant), thread)
     run: Run = await runtime._engine._admission.prepare(request, thread)
     await open_run(run)
     return run
@@ -76,7 +76,7 @@ async def begun(runtime: Any, thread: str = "t", tenant: str | None = None) -> R
 
 async def tenant_ledger(run: Run, tenant: str = "acme") -> Ledger:
     entry = await run.services.profile.find_entry(tenant_scope(tenant), TENANT_LEDGER)
-    return decoded_ledger(None if entry is None else entry.value)
+    return decode_ledger(None if entry is None else entry.value)
 
 
 def used(prompt: int, completion: int, nanos: int | None = None) -> TokenUsage:
@@ -427,12 +427,18 @@ def test_what_was_spent_outside_of_calls_is_charged_with_the_next_one() -> None:
     async def use(run: Run) -> None:
         run.usage = run.usage.plus(used(150, 50))
         note_spent(run, used(150, 50))
-        assert [it.left("tokens") for it in await allowances(run, applicable(run))] == [700, 600]
+        assert [it.remainder("tokens") for it in await allowances(run, applicable(run))] == [
+            700,
+            600,
+        ]
         assert limit_of(await spend(run, used(90, 10))) == 600 - PROMPT
         assert run.state.get(THREAD_LEDGER).spent.tokens == 300
         assert (await tenant_ledger(run)).spent.tokens == 300
         assert run.state.get(RUN_LEDGER).spent.tokens == 0
-        assert [it.left("tokens") for it in await allowances(run, applicable(run))] == [600, 500]
+        assert [it.remainder("tokens") for it in await allowances(run, applicable(run))] == [
+            600,
+            500,
+        ]
 
     on_run(use, *budgets, tenant="acme")
 

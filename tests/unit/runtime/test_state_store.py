@@ -261,7 +261,7 @@ def test_export_has_the_persistent_values_of_the_scope_and_nothing_else() -> Non
     assert (exported.revision, set(exported.extensions)) == (1, {"sum", "list"})
     assert set(store.export(StateScope.THREAD).extensions) == {"list"}
     assert set(store.export(StateScope.RUN).extensions) == {"sum"}
-    assert store.shown() == {"revision": 1, "extensions": {"sum": 1, "list": (2,)}}
+    assert store.export_values() == {"revision": 1, "extensions": {"sum": 1, "list": (2,)}}
     data = msgspec.json.encode(exported)
     back = StateStore(KEYS)
     back.restore(msgspec.json.decode(data, type=PersistedState).extensions)

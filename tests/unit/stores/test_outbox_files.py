@@ -42,7 +42,7 @@ def old_file(path: Path, *entry_ids: str) -> Path:
         for script in migrations("awaken.stores.sqlite")[:BEFORE_ATTEMPTS]:
             file.executescript(script)
         add = "INSERT INTO outbox (entry_id, thread_no, record) VALUES (?, 1, ?)"
-        file.executemany(add, [(name, rows.packed(mail(name))) for name in entry_ids])
+        file.executemany(add, [(name, rows.pack(mail(name))) for name in entry_ids])
         file.execute(f"PRAGMA user_version = {BEFORE_ATTEMPTS}")
         file.commit()
     return path

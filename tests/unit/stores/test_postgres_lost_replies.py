@@ -12,7 +12,7 @@ from tests.postgres.writing import commit_at, message_ids
 from awaken.contracts.errors import StorageError, StoreUnavailable
 from awaken.contracts.storage.store import Commit
 from awaken.stores.postgres import PostgresStore
-from awaken.testing.store_conformance.writing import dispatch, refusal, run, taking
+from awaken.testing.store_conformance.writing import claim_fields, dispatch, refusal, run
 
 CUTS = 20
 
@@ -126,7 +126,11 @@ def test_a_write_cancelled_anywhere_is_whole_or_absent_and_leaves_nothing_behind
             for number, point in enumerate([*range(1, 24), "commit"]):
                 thread_id = f"thread-{number}"
                 commit = commit_at(
-                    0, "c-1", thread_id, run=run(f"r-{number}", thread_id=thread_id), **taking()
+                    0,
+                    "c-1",
+                    thread_id,
+                    run=run(f"r-{number}", thread_id=thread_id),
+                    **claim_fields(),
                 )
                 outcomes[await cancelled_at(proxy, store, commit, point)] += 1
                 found = await store.find_commit("c-1", thread_id)

@@ -31,21 +31,21 @@ from awaken.contracts.state.profile import ProfileEntry
 from awaken.contracts.storage.queries import ThreadQuery
 from awaken.contracts.storage.store import OutboxEntry, Store
 from awaken.stores.postgres import PostgresStore
-from awaken.stores.postgres.server import server_at
+from awaken.stores.postgres.server import parse_server
 from awaken.stores.sql.session import SqlSession
 from awaken.stores.sql.statements import migrations
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.store_conformance.writing import (
     Writer,
-    asked,
+    build_call_message,
+    build_user_message,
     claim,
     dispatch,
-    everything,
     extend,
     queue,
+    read_everything,
     refusal,
     run,
-    said,
     ticket,
 )
 
@@ -55,7 +55,7 @@ SECRET = "s3cr3t"
 def test_a_store_is_named_without_its_password() -> None:
     store = PostgresStore(f"postgresql://ann:{SECRET}@db.example:5433/app?sslmode=disable")
     assert store.name == "postgresql://ann@db.example:5433/app"
-    assert SECRET not in repr(server_at(f"postgres://ann:{SECRET}@db/app", "awaken", 1, 1))
+    assert SECRET not in repr(parse_server(f"postgres://ann:{SECRET}@db/app", "awaken", 1, 1))
     by_socket = PostgresStore(f"postgresql://ann:{SECRET}@/app?host=/run/pg&password={SECRET}")
     assert by_socket.name == "postgresql://ann@/run/pg:5432/app"
 
@@ -219,7 +219,7 @@ def test_ids_of_tenants_begin_with_the_tenant_after_a_database_was_brought_up_to
             told = RunStart(thread_id=waiting.thread_id, run_id=waiting.run_id)
             await writer.commit(
                 run=waiting,
-                messages=(said("m-1"), asked("m-2", "c-1")),
+                messages=(build_user_message("m-1"), build_call_message("m-2", "c-1")),
                 tickets=(ticket("k-1", "c-1"),),
                 events=(told,),
                 state={"key": StoredValue(version=1, data={"run_id": waiting.run_id})},
@@ -389,7 +389,7 @@ def test_text_that_no_column_can_keep_is_refused_by_every_store(
     async def check() -> None:
         async with either(kind, tmp_path) as store:
             await store.commit(commit_at(0, "c-1"))
-            before = await everything(store)
+            before = await read_everything(store)
             for refused in (
                 store.commit(commit_at(0, "c-2", bad)),
                 store.commit(commit_at(1, bad, messages=())),
@@ -402,7 +402,7 @@ def test_text_that_no_column_can_keep_is_refused_by_every_store(
                 store.save_entry(ProfileEntry(owner=bad, key="k", value=1)),
             ):
                 await refusal(InvalidRecord, refused)
-            assert await everything(store) == before
+            assert await read_everything(store) == before
 
     asyncio.run(check())
 
@@ -414,7 +414,7 @@ def test_numbers_that_no_column_can_keep_are_refused_by_every_store(
     async def check() -> None:
         async with either(kind, tmp_path) as store:
             await store.commit(commit_at(0, "c-1"))
-            before = await everything(store)
+            before = await read_everything(store)
             for number in (2**63, -(2**63) - 1):
                 for refused in (
                     store.commit(commit_at(1, "c-2", committed_at=number)),
@@ -422,7 +422,7 @@ def test_numbers_that_no_column_can_keep_are_refused_by_every_store(
                     store.commit(commit_at(1, "c-2", run=run(created_at=number))),
                 ):
                     await refusal(InvalidRecord, refused)
-            assert await everything(store) == before
+            assert await read_everything(store) == before
             await store.enqueue(dispatch("d-1", priority=2**63 - 1))
 
     asyncio.run(check())

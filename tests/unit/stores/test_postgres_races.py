@@ -22,7 +22,7 @@ from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.store import CommitReceipt, DeleteStrategy, StreamCheckpoint
 from awaken.stores.postgres.database import ATTEMPTS
 from awaken.stores.sql.session import SqlSession
-from awaken.testing.store_conformance.writing import dispatch, refusal, run, taking
+from awaken.testing.store_conformance.writing import claim_fields, dispatch, refusal, run
 
 ROOT = Path(__file__).parents[3]
 WRITERS, MESSAGES = 8, 10
@@ -244,7 +244,7 @@ def test_reclaimers_that_race_take_a_claim_back_once() -> None:
 def test_a_checkpoint_waits_for_whoever_takes_the_thread() -> None:
     async def check() -> None:
         async with opened() as store:
-            await store.commit(commit_at(0, "c-1", run=run(), **taking("old", 0)))
+            await store.commit(commit_at(0, "c-1", run=run(), **claim_fields("old", 0)))
             await store.reclaim()
             entered, leave = asyncio.Event(), asyncio.Event()
 

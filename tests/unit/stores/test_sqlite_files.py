@@ -12,7 +12,7 @@ import pytest
 
 from awaken.contracts.errors import StorageError
 from awaken.contracts.runs.threads import Thread
-from awaken.stores.sqlite.connection import connected
+from awaken.stores.sqlite.connection import connect
 from awaken.stores.sqlite.store import SqliteStore
 
 
@@ -81,7 +81,7 @@ def test_a_process_that_comes_and_goes_never_takes_the_log_away(tmp_path: Path) 
         store = SqliteStore(path)
         await store.open()
         await store.save_thread(Thread(id="t1"))
-        second = connected(path, "the store", is_writer=True)
+        second = connect(path, "the store", is_writer=True)
         for count in (1, 2, 3):
             look = [sys.executable, "-c", LOOK, str(path)]
             found = subprocess.run(look, capture_output=True, text=True, check=True).stdout

@@ -99,8 +99,8 @@ def test_what_is_locked_while_it_is_used_is_told_and_waited_for(
         loop = asyncio.get_running_loop()
         monkeypatch.setattr(
             writer,
-            "tell_locked",
-            lambda *args: (locks.tell_locked(*args), loop.call_soon_threadsafe(heard.set)),
+            "log_locked",
+            lambda *args: (locks.log_locked(*args), loop.call_soon_threadsafe(heard.set)),
         )
         holder = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         holder.execute("BEGIN IMMEDIATE")

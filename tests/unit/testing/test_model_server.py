@@ -31,10 +31,10 @@ from awaken.testing.model_server import (
     Said,
     Sent,
     Silence,
-    broken,
-    continuing,
+    break_json,
+    continue_answer,
     deep,
-    doubled,
+    double_fields,
     endless,
     long_line,
     not_a_number,
@@ -331,7 +331,7 @@ def test_what_has_no_end_stops_when_the_client_leaves(answer: object) -> None:
 
 
 def test_spoiled_events_are_spoiled_and_the_others_are_not() -> None:
-    for spoil in (broken, deep, not_a_number):
+    for spoil in (break_json, deep, not_a_number):
         first, second, *_ = told([Sent("hi", spoil=spoil)], "openai_chat").split(b"\n\n")
         assert json.loads(first.removeprefix(b"data: "))
         bad = second.removeprefix(b"data: ")
@@ -340,7 +340,7 @@ def test_spoiled_events_are_spoiled_and_the_others_are_not() -> None:
         else:
             with pytest.raises((ValueError, RecursionError)):
                 json.loads(bad)
-    whole = told([Sent("hi", spoil=doubled)], "openai_chat")
+    whole = told([Sent("hi", spoil=double_fields)], "openai_chat")
     assert data_of(whole) == data_of(told(["hi"], "openai_chat"))
     assert whole.count(b'"hi"') == 2
 
@@ -373,7 +373,7 @@ def test_a_continued_answer_is_the_rest_of_the_text(
         async with session.post(server.url + PATHS[wire], json=body(wire, *turns)) as response:
             assert await response.read() == b"".join(stream_of(wire, expected))
 
-    served(continuing("one two three"), check)
+    served(continue_answer("one two three"), check)
 
 
 def test_a_script_that_is_used_up_says_so() -> None:

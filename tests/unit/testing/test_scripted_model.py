@@ -77,11 +77,11 @@ def test_the_model_is_a_model_client():
 
 def test_entries_answer_in_order_and_remaining_counts_down():
     model = ScriptedModel(["one", "two"])
-    assert model.remaining == 2
+    assert model.entries_left == 2
     assert asyncio.run(collect(model))[0] == TextDelta(delta="one")
-    assert model.remaining == 1
+    assert model.entries_left == 1
     assert asyncio.run(collect(model))[0] == TextDelta(delta="two")
-    assert model.remaining == 0
+    assert model.entries_left == 0
 
 
 def test_calls_are_streamed_after_the_text_and_stop_with_tool_use():
@@ -255,7 +255,7 @@ def test_a_cycle_starts_again_but_not_from_nothing():
     model = ScriptedModel(["one", "two"], cycle=True)
     texts = [asyncio.run(collect(model))[0].delta for _ in range(5)]
     assert texts == ["one", "two", "one", "two", "one"]
-    assert model.remaining == 0
+    assert model.entries_left == 0
     with pytest.raises(ScriptExhausted):
         asyncio.run(collect(ScriptedModel([], cycle=True)))
 

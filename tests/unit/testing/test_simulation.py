@@ -28,9 +28,9 @@ from awaken.testing.simulation import (
     ScheduleFailed,
     SimulatedLoop,
     UnseenFailure,
-    cancelling,
     enumerate_awaits,
     inject_at,
+    inject_cancellation,
     replay,
     run,
     simulate,
@@ -163,7 +163,7 @@ def test_the_same_seed_gives_the_same_trace_in_another_process() -> None:
 def hash_of_unnamed_tasks(seed: int) -> int:
     loop = SimulatedLoop(RandomOrder(seed))
     run(loop, group_aborting_many_unnamed_tasks)
-    return loop.interleaving
+    return loop.schedule_hash
 
 
 async def group_aborting_many_unnamed_tasks() -> tuple[str, ...]:
@@ -960,9 +960,9 @@ def test_cancelling_a_scenario_everywhere_finds_the_await_that_leaks_a_task() ->
 
         return tidy if owned else leaky
 
-    assert enumerate_awaits(cancelling(scenario(owned=True))) > 5
+    assert enumerate_awaits(inject_cancellation(scenario(owned=True))) > 5
     with pytest.raises(ScheduleFailed, match="child") as failed:
-        enumerate_awaits(cancelling(scenario(owned=False)))
+        enumerate_awaits(inject_cancellation(scenario(owned=False)))
     assert isinstance(failed.value.__cause__, LeakedTask)
 
 

@@ -27,10 +27,10 @@ from awaken.outbound.guard import Outbound
 from .channel import Channel
 from .client import A2AClient
 from .config import NAME, A2AConfig, config_of
-from .errand import Errands, RemoteTurn
-from .results import RemoteEnding, ending_of, ending_of_message, ending_of_timeout, progress_of
-from .sending import delivered
-from .stopping import stop
+from .errand import RemoteTurn, RemoteTurns
+from .results import RemoteEnding, make_timeout_end, progress_of, read_message_end, read_task_end
+from .sending import deliver_message
+from .stopping import stop_task
 from .task_view import TaskView
 from .turn import A2aTurn, Request
 from .watching import Watch
@@ -108,12 +108,12 @@ class A2ABackend:
         self._clock = clock
         self._channel = Channel(config, guard)
         self._client = A2AClient(self._channel, clock)
-        self._remote_turns = Errands()
+        self._remote_turns = RemoteTurns()
 
     @property
     def is_idle(self) -> bool:
         """Whether it has no turn under way, and no connection."""
-        return self._remote_turns.are_none and self._channel.is_closed
+        return self._remote_turns.is_empty and self._channel.is_closed
 
     def capabilities(self) -> BackendCapabilities:
         """The agent can be aborted, wait and continue; it gets the user's new messages only."""
@@ -137,7 +137,9 @@ class A2ABackend:
         identity = request.run_identity
         remote_turn = self._remote_turns.find(identity.run_id)
         try:
-            await stop(self._client, identity, remote_turn, self._load_target(request.checkpoint))
+            await stop_task(
+                self._client, identity, remote_turn, self._load_target(request.checkpoint)
+            )
             if remote_turn is not None:
                 self._remote_turns.end(remote_turn)
         finally:
@@ -156,7 +158,7 @@ class A2ABackend:
 
     async def _close_if_idle(self) -> None:
         """Close the connections while no turn is under way: they would be stale by the next one."""
-        if self._remote_turns.are_none:
+        if self._remote_turns.is_empty:
             await self._channel.close()
 
     async def _run_turn(self, request: Request) -> BackendRunResult:
@@ -165,7 +167,7 @@ class A2ABackend:
         try:
             ending = await self._run_in_time(request, turn, remote_turn)
         except asyncio.CancelledError:
-            self._remote_turns.leave(remote_turn)
+            self._remote_turns.end_later(remote_turn)
             raise
         except BaseException:
             self._remote_turns.end(remote_turn)
@@ -204,19 +206,19 @@ class A2ABackend:
                 error.is_work_left = not await self._stop_remote_task(request, remote_turn)
             raise
         if said is not None:
-            return ending_of_message(said)
+            return read_message_end(said)
         if remote_turn.view is None or not remote_turn.view.is_over:
             seen = remote_turn.view.task if remote_turn.view else None
-            return ending_of_timeout(seen, timeout_ms, is_work_left=is_left)
+            return make_timeout_end(seen, timeout_ms, is_work_left=is_left)
         await self._save_target(request, turn, remote_turn.view.target)
         is_delegate = isinstance(request, BackendDelegateRunRequest)
-        return ending_of(remote_turn.view.task, is_delegate=is_delegate)
+        return read_task_end(remote_turn.view.task, is_delegate=is_delegate)
 
     async def _send_and_follow(
         self, request: Request, turn: A2aTurn, remote_turn: RemoteTurn
     ) -> RemoteMessage | None:
         """Send the message and follow its task to the end; return a message that is the answer."""
-        reply = await delivered(self._client, turn, remote_turn)
+        reply = await deliver_message(self._client, turn, remote_turn)
         if isinstance(reply, RemoteMessage):
             if reply.context_id not in (None, turn.context_id):
                 await self._save_target(request, turn, RemoteTarget(context_id=reply.context_id))
@@ -230,7 +232,7 @@ class A2ABackend:
 
         show(view)
         poll_s = self._config.options.poll_interval_ms / 1000
-        await Watch(self._client, view, show, self._clock, poll_s).to_end()
+        await Watch(self._client, view, show, self._clock, poll_s).follow_to_end()
         return None
 
     async def _save_target(self, request: Request, turn: A2aTurn, found: RemoteTarget) -> None:
@@ -253,7 +255,7 @@ class A2ABackend:
         """Stop a task that the run no longer waits for; return whether no work is left."""
         try:
             known = self._load_target(request.checkpoint)
-            await stop(self._client, request.run_identity, remote_turn, known)
+            await stop_task(self._client, request.run_identity, remote_turn, known)
         except (RemoteError, TimeoutError) as error:
             logger.warning("A remote task of run '%s' goes on: %s", remote_turn.run_id, error)
             return False

@@ -10,9 +10,9 @@ from awaken.contracts.backends.errors import RemoteMalformed, RemoteRefused, Rem
 
 from .channel import Channel
 from .config import A2AConfig, origin_of
-from .failures import failure_of_error, shown
+from .failures import failure_of_error, shorten_text
 from .outgoing import Payload
-from .wire import AgentCard, AgentInterface, parsed
+from .wire import AgentCard, AgentInterface, parse_json
 
 REST = "HTTP+JSON"
 RPC = "JSONRPC"
@@ -45,7 +45,7 @@ class Binding(Protocol):
         ...
 
 
-def binding_of(card: AgentCard | None, channel: Channel) -> Binding:
+def choose_binding(card: AgentCard | None, channel: Channel) -> Binding:
     """Choose the binding by the agent's card; HTTP+JSON without a card.
 
     Raises:
@@ -58,18 +58,18 @@ def binding_of(card: AgentCard | None, channel: Channel) -> Binding:
     usable = [it for it in interfaces if _is_usable(it)]
     if not usable:
         offered = ", ".join(f"{it.protocol_binding} {it.protocol_version}" for it in interfaces)
-        raise RemoteUnsupported(problem=f"the agent's card offers only: {shown(offered)}")
+        raise RemoteUnsupported(problem=f"the agent's card offers only: {shorten_text(offered)}")
     config = channel.config
     here = [it for it in usable if _origin(it) == config.origin]
     if not here:
-        problem = f"the card of {config.origin} points to {shown(_origin(usable[0]))}"
+        problem = f"the card of {config.origin} points to {shorten_text(_origin(usable[0]))}"
         raise RemoteRefused(problem=f"{problem}; set base_url to the intended origin")
     if any(it.protocol_binding == REST for it in here):
         return RestBinding(channel)
     return RpcBinding(channel, _nearest(here, config))
 
 
-def known_binding(channel: Channel) -> Binding | None:
+def find_configured_binding(channel: Channel) -> Binding | None:
     """The binding that the options name, if they name one."""
     config = channel.config
     match config.options.binding:
@@ -90,13 +90,13 @@ class RestBinding:
     async def ask(self, operation: str, params: Payload, timeout_s: float | None) -> Any:
         """The result of an operation."""
         method, url, body = self._request(operation, params)
-        return parsed(await self._channel.call(method, url, body, timeout_s))
+        return parse_json(await self._channel.call(method, url, body, timeout_s))
 
     async def stream(self, operation: str, params: Payload) -> AsyncGenerator[Any, None]:
         """The events of an operation; after an error among them the stream ends."""
         async with aclosing(self._channel.stream(*self._request(operation, params))) as found:
             async for data in found:
-                yield parsed(data)
+                yield parse_json(data)
 
     def _request(self, operation: str, params: Payload) -> tuple[str, str, Payload | None]:
         method, path = _PLACES[operation]
@@ -133,11 +133,11 @@ class RpcBinding:
         return {"jsonrpc": "2.0", "id": next(self._ids), "method": operation, "params": named}
 
     def _result(self, data: bytes, body: Payload) -> Any:
-        reply = parsed(data)
+        reply = parse_json(data)
         if not isinstance(reply, dict):
             raise RemoteMalformed(problem="a JSON-RPC answer that is not an object")
         if reply.get("error") is not None:
-            raise self._channel.told(failure_of_error(reply["error"]))
+            raise self._channel.describe_failure(failure_of_error(reply["error"]))
         if reply.get("id") != body["id"] or "result" not in reply:
             raise RemoteMalformed(problem="a JSON-RPC answer to another request, or to none")
         return reply["result"]

@@ -29,7 +29,7 @@ class A2ACards:
         channel, timeout_s = Channel(config, self._guard), registry.timeout_ms / 1000
         try:
             if registry.auth is None:
-                return await channel.public(registry.card_url, CARD_BYTES_MAX, timeout_s)
+                return await channel.call_public(registry.card_url, CARD_BYTES_MAX, timeout_s)
             return await channel.call("GET", registry.card_url, None, timeout_s, CARD_BYTES_MAX)
         finally:
             await channel.close()

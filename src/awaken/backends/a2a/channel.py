@@ -26,7 +26,7 @@ from awaken.outbound.guard import Outbound
 from awaken.outbound.sse import SseDecoder
 
 from .config import A2AConfig, origin_of
-from .failures import RemoteNotReached, failure_of_status, shown
+from .failures import RemoteNotReached, failure_of_status, shorten_text
 from .outgoing import Payload
 
 BODY_BYTES_MAX = 8 * 1024 * 1024
@@ -53,7 +53,7 @@ class Channel:
         host = URL(config.base_url).raw_host or ""
         # The operator configured this host, so its address may be private. Every other host has
         # to be public, and no other host is called.
-        self._guard = guard.trusting(host)
+        self._guard = guard.with_trusted_host(host)
         self._echo = _echo_of(config.token)
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -74,7 +74,7 @@ class Channel:
         async with self._request(method, url, body, timeout_s) as response:
             return self._clean(await _read_body(response, most))
 
-    async def public(self, url: str, most: int, timeout_s: float) -> bytes:
+    async def call_public(self, url: str, most: int, timeout_s: float) -> bytes:
         """Fetch a public document, without the token.
 
         Raises:
@@ -94,7 +94,9 @@ class Channel:
         async with self._request(method, url, body, None, accept="text/event-stream") as response:
             if response.content_type != "text/event-stream":
                 # A refusal over JSON-RPC is not a stream either.
-                raise RemoteUnsupported(problem=f"a stream of '{shown(response.content_type)}'")
+                raise RemoteUnsupported(
+                    problem=f"a stream of '{shorten_text(response.content_type)}'"
+                )
             decoder = SseDecoder(EVENT_BYTES_MAX, lambda text: RemoteTooLarge(problem=text))
             unread = 0
             async for chunk in response.content.iter_any():
@@ -118,7 +120,7 @@ class Channel:
         if session is not None and self._loop is asyncio.get_running_loop():
             await session.close()
 
-    def told(self, failure: RemoteError) -> RemoteError:
+    def describe_failure(self, failure: RemoteError) -> RemoteError:
         """Add the origin to an error of the server, and remove the token if it repeats it."""
         return type(failure)(problem=self._scrub(f"{self.config.origin}: {failure.problem}"))
 
@@ -179,13 +181,13 @@ class Channel:
         if not 200 <= status < 300:
             said = self._clean(await _read_start(response))
             is_delayed = "Retry-After" in response.headers
-            raise self.told(failure_of_status(status, said, is_delayed=is_delayed))
+            raise self.describe_failure(failure_of_status(status, said, is_delayed=is_delayed))
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise RemoteMalformed(problem="the answer is compressed, which was not requested")
 
     def _translate_error(self, error: Exception) -> RemoteError:
         """The `RemoteError` of a failed connection; its text does not repeat the token."""
-        text, origin = shown(self._scrub(str(error))), self.config.origin
+        text, origin = shorten_text(self._scrub(str(error))), self.config.origin
         if isinstance(error, InvalidInput):
             return RemoteRefused(problem=text)
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):

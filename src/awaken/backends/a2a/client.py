@@ -10,7 +10,7 @@ from awaken.contracts.clock import Clock
 from awaken.contracts.specs.remote_registries import CARD_PATH
 from awaken.wire.a2a import CARD_BYTES_MAX
 
-from .bindings import Binding, RestBinding, binding_of, known_binding
+from .bindings import Binding, RestBinding, choose_binding, find_configured_binding
 from .channel import CALL_S, Channel
 from .failures import RemoteNotReached
 from .outgoing import OUTPUT_MODES, Payload
@@ -22,7 +22,7 @@ from .wire import (
     Task,
     TaskPage,
     is_name,
-    parsed,
+    parse_json,
     read_as,
 )
 
@@ -45,7 +45,7 @@ class A2AClient:
     def __init__(self, channel: Channel, clock: Clock) -> None:
         self._channel = channel
         self._clock = clock
-        self._known = known_binding(channel)
+        self._known = find_configured_binding(channel)
         self._binding: Binding | None = None
         self._bound_until_ms = 0
         self._missed_ms: int | None = None
@@ -135,7 +135,7 @@ class A2AClient:
             card = await self._fetch_card()
         except RemoteUnreachable as error:
             return self._fall_back(error)
-        self._binding = binding_of(card, self._channel)
+        self._binding = choose_binding(card, self._channel)
         self._bound_until_ms = self._clock.monotonic_ms() + CARD_TTL_MS
         self.can_stream = card is None or card.capabilities.streaming is not False
         return self._binding
@@ -155,7 +155,7 @@ class A2AClient:
         url = self._channel.config.origin + CARD_PATH
         try:
             return read_as(
-                parsed(await self._channel.public(url, CARD_BYTES_MAX, CARD_S)), AgentCard
+                parse_json(await self._channel.call_public(url, CARD_BYTES_MAX, CARD_S)), AgentCard
             )
         except RemoteUnreachable:
             raise

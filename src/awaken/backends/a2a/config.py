@@ -7,7 +7,7 @@ import msgspec
 from yarl import URL
 
 from awaken.contracts.backends.errors import InvalidBackendConfig
-from awaken.contracts.identity import present
+from awaken.contracts.identity import normalize_id
 from awaken.contracts.record import Record, StrictRecord
 from awaken.contracts.secrets import RedactedString
 from awaken.contracts.specs.agents import RemoteEndpoint
@@ -62,7 +62,7 @@ def config_of(endpoint: RemoteEndpoint) -> A2AConfig:
         raise _invalid(f"its backend is '{endpoint.backend}'")
     if endpoint.timeout_ms <= 0:
         raise _invalid("timeout_ms must be positive")
-    target = present(endpoint.target)
+    target = normalize_id(endpoint.target)
     if target in (".", ".."):
         raise _invalid("target is not a name")
     return A2AConfig(

@@ -31,14 +31,14 @@ class RemoteTurn:
         """The last failure to reach the server."""
         self._sending: asyncio.Task[Reply] | None = None
 
-    async def carry(self, send: Coroutine[Any, Any, Reply]) -> Reply:
+    async def send_shielded(self, send: Coroutine[Any, Any, Reply]) -> Reply:
         """Send in a separate task, which a cancellation of the caller does not cancel."""
         self._sending = asyncio.create_task(send, name=f"a2a-send:{self.run_id}")
         reply = await asyncio.shield(self._sending)
         self._sending = None
         return reply
 
-    async def task_id(self) -> str | None:
+    async def find_task_id(self) -> str | None:
         """The id of the task to stop; waits for the answer of a send that is under way."""
         if self._sending is not None:
             await asyncio.wait({self._sending}, timeout=CARRY_S)
@@ -65,14 +65,14 @@ class RemoteTurn:
         return self._sending
 
 
-class Errands:
+class RemoteTurns:
     """The turns under way of one backend, by run."""
 
     def __init__(self) -> None:
         self._open: dict[str, RemoteTurn] = {}
 
     @property
-    def are_none(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether no turn is under way."""
         return not self._open
 
@@ -85,7 +85,7 @@ class Errands:
         """The turn of a run, if this process knows it."""
         return self._open.get(run_id)
 
-    def leave(self, remote_turn: RemoteTurn) -> None:
+    def end_later(self, remote_turn: RemoteTurn) -> None:
         """End a cancelled turn after a moment: the abort still needs the answer of its send."""
         asyncio.get_running_loop().call_later(CARRY_S, self.end, remote_turn)
 

@@ -86,10 +86,12 @@ def failure_of_error(error: Any) -> RemoteError:
     kind = _REASONS.get(_reason(error))
     if kind is None and isinstance(code, int):
         kind = _RPC_CODES.get(code)
-    return (kind or RemoteError)(problem=f"error {shown(code)}" + (f", {text}" if text else ""))
+    return (kind or RemoteError)(
+        problem=f"error {shorten_text(code)}" + (f", {text}" if text else "")
+    )
 
 
-def shown(text: Any) -> str:
+def shorten_text(text: Any) -> str:
     """Make text of the server fit for an error message: short and on one line."""
     if text is None:
         return ""
@@ -102,7 +104,7 @@ def _read_refusal(body: bytes) -> tuple[str, str]:
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return "", shown(body.decode("utf-8", "replace"))
+        return "", shorten_text(body.decode("utf-8", "replace"))
     error = document.get("error") if isinstance(document, dict) else None
     if not isinstance(error, dict):
         return "", ""
@@ -111,7 +113,7 @@ def _read_refusal(body: bytes) -> tuple[str, str]:
 
 def _message(error: dict[str, Any]) -> str:
     message = error.get("message")
-    return shown(message) if isinstance(message, str) else ""
+    return shorten_text(message) if isinstance(message, str) else ""
 
 
 def _reason(error: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from awaken.contracts.backends.errors import BackendExecutionFailed
-from awaken.contracts.identity import derived_id
+from awaken.contracts.identity import derive_id
 from awaken.contracts.messages import content
 from awaken.contracts.messages.message import Message
 
@@ -22,7 +22,7 @@ def turn_messages(new: Sequence[Message], whole: Sequence[Message]) -> list[Mess
 
 def message_id_of(run_id: str, messages: Sequence[Message]) -> str:
     """The id of the turn's message: the same for every attempt and every process."""
-    return derived_id(run_id, NAME, *(message.id or "" for message in messages))
+    return derive_id(run_id, NAME, *(message.id or "" for message in messages))
 
 
 def parts_of(messages: Sequence[Message]) -> list[Payload]:

@@ -49,7 +49,7 @@ class RemoteEnding(NamedTuple):
     is_work_left: bool = False
 
 
-def ending_of(task: Task, *, is_delegate: bool) -> RemoteEnding:
+def read_task_end(task: Task, *, is_delegate: bool) -> RemoteEnding:
     """The end of a turn by its task; a delegating run always gets the reason for a wait."""
     state, output = task.status.state, output_of(task)
     said = text_of(task.status.message.parts) if task.status.message else ""
@@ -69,7 +69,7 @@ def ending_of(task: Task, *, is_delegate: bool) -> RemoteEnding:
             return RemoteEnding(BackendRunStatus.FAILED, termination, output, reason)
 
 
-def ending_of_message(message: RemoteMessage) -> RemoteEnding:
+def read_message_end(message: RemoteMessage) -> RemoteEnding:
     """The end of a turn that a message answered; parts that are not text become an artifact."""
     text = text_of(message.parts) or None
     has_more = any(part.text is None for part in message.parts)
@@ -78,7 +78,7 @@ def ending_of_message(message: RemoteMessage) -> RemoteEnding:
     return RemoteEnding(BackendRunStatus.COMPLETED, NaturalEnd(), output)
 
 
-def ending_of_timeout(task: Task | None, timeout_ms: int, *, is_work_left: bool) -> RemoteEnding:
+def make_timeout_end(task: Task | None, timeout_ms: int, *, is_work_left: bool) -> RemoteEnding:
     """The end of a turn that timed out, with the output so far."""
     detail = f"the remote agent had {timeout_ms} ms"
     termination = Stopped(reason=StoppedReason(code="timeout", detail=detail))

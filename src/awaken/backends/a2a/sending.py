@@ -20,7 +20,7 @@ FIRST_PAUSE_S = 0.1
 PAUSE_MAX_S = 2.0
 
 
-async def delivered(client: A2AClient, turn: A2aTurn, remote_turn: RemoteTurn) -> Reply:
+async def deliver_message(client: A2AClient, turn: A2aTurn, remote_turn: RemoteTurn) -> Reply:
     """Deliver the message; return the answer, or the task in which it has arrived before.
 
     Unreachable servers are retried until the run's deadline, which the caller enforces.
@@ -48,7 +48,7 @@ async def _try_once(client: A2AClient, turn: A2aTurn, remote_turn: RemoteTurn) -
         return await client.get(turn.accepted_id)
     if remote_turn.is_maybe_sent and (task := await _find_arrived_task(client, turn)):
         return task
-    return _check_reply(await remote_turn.carry(client.send(turn.message())), turn)
+    return _check_reply(await remote_turn.send_shielded(client.send(turn.message())), turn)
 
 
 async def _find_arrived_task(client: A2AClient, turn: A2aTurn) -> Task | None:
@@ -61,7 +61,7 @@ async def _find_arrived_task(client: A2AClient, turn: A2aTurn) -> Task | None:
         task = await client.get(turn.continued_id, FOUND_HISTORY)
         return None if turn.is_unanswered(task) else task
     try:
-        return turn.own_among(await client.find(turn.context_id))
+        return turn.find_own_task(await client.find(turn.context_id))
     except RemoteUnsupported as error:
         problem = "outcome unknown; the server cannot list its tasks, so it is unknown "
         problem += "whether the message has arrived; send it again if it may arrive twice"

@@ -19,7 +19,7 @@ FIRST_PAUSE_S = 0.1
 _ENDS = frozenset(it for it in TaskState if not (it.is_active or it.is_waiting))
 
 
-async def stop(
+async def stop_task(
     client: A2AClient,
     identity: RunIdentity,
     remote_turn: RemoteTurn | None,
@@ -55,7 +55,7 @@ async def _find_task_id(
 ) -> str | None:
     """Find the task of a run: in memory, in the checkpoint, or in the list of its context."""
     if remote_turn is not None:
-        task_id = await remote_turn.task_id()
+        task_id = await remote_turn.find_task_id()
         if task_id is not None or remote_turn.was_answered:
             return task_id
     if known is not None and known.run_id == identity.run_id and known.task_id is not None:

@@ -69,7 +69,7 @@ class TaskView:
         if not self.is_over or task.status.state is self.state:
             self._adopt(task, _advance_status(self._status, task.status))
 
-    def take(self, event: A2aAnswer) -> None:
+    def apply_event(self, event: A2aAnswer) -> None:
         """Apply an event of a stream.
 
         Raises:

@@ -7,7 +7,7 @@ from awaken.contracts.backends.requests import (
     BackendRootRunRequest,
     RemoteTarget,
 )
-from awaken.contracts.identity import derived_id
+from awaken.contracts.identity import derive_id
 from awaken.contracts.record import Record
 from awaken.wire.a2a import TaskState
 
@@ -23,7 +23,7 @@ def context_of(thread_id: str) -> str:
     Never the thread's own id: the remote server may be this server, or share its store, and a task
     on the thread would wait for the very run that started it.
     """
-    return derived_id(thread_id, "a2a", "context")
+    return derive_id(thread_id, "a2a", "context")
 
 
 class A2aTurn(Record, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ class A2aTurn(Record, frozen=True, kw_only=True):
         is_same = self.question_id is not None and task.status.question_id == self.question_id
         return is_same and bool(task.history) and not task.has_message(self.message_id)
 
-    def own_among(self, tasks: Sequence[Task]) -> Task | None:
+    def find_own_task(self, tasks: Sequence[Task]) -> Task | None:
         """The task in which the message has arrived.
 
         Some servers list tasks without messages. In a context that only this run uses, such a task

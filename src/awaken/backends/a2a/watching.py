@@ -51,7 +51,7 @@ class Watch:
         self._shown_ms: int | None = None
         self._shown_state = view.state
 
-    async def to_end(self) -> None:
+    async def follow_to_end(self) -> None:
         """Return when the task has ended or waits for the client.
 
         Raises:
@@ -80,7 +80,7 @@ class Watch:
                     if self._events > EVENTS_MAX:
                         problem = f"the task has more than {EVENTS_MAX} events"
                         raise RemoteTooLarge(problem=problem)
-                    self._view.take(event)
+                    self._view.apply_event(event)
                     self._show_if_due()
                     if self._view.is_over:
                         return

@@ -5,10 +5,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from awaken.contracts.backends.errors import RemoteMalformed, RemoteTooLarge
-from awaken.contracts.identity import derived_id
+from awaken.contracts.identity import derive_id
 from awaken.wire.a2a import A2aRecord, Part, TaskState
 
-from .failures import shown
+from .failures import shorten_text
 
 DEPTH_MAX = 64
 VALUES_MAX = 200_000
@@ -47,7 +47,7 @@ class Status(A2aRecord, frozen=True, kw_only=True):
             return None
         parts = self.message.parts if self.message is not None else ()
         words = msgspec.json.encode(parts, order="deterministic").decode()
-        return derived_id(self.timestamp or "", message_id, words)
+        return derive_id(self.timestamp or "", message_id, words)
 
 
 class Artifact(A2aRecord, frozen=True, kw_only=True):
@@ -146,7 +146,7 @@ def is_name(text: str) -> bool:
     return is_plain and 0 < len(text) <= ID_LENGTH_MAX
 
 
-def parsed(data: bytes) -> Any:
+def parse_json(data: bytes) -> Any:
     """Decode JSON.
 
     Raises:
@@ -158,7 +158,7 @@ def parsed(data: bytes) -> Any:
     except RecursionError as error:
         raise _too_deep() from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RemoteMalformed(problem=f"the answer is not JSON: {shown(error)}") from error
+        raise RemoteMalformed(problem=f"the answer is not JSON: {shorten_text(error)}") from error
     # Few documents have that many: only those are counted exactly.
     brackets = data.count(b"[") + data.count(b"{")
     if brackets > DEPTH_MAX or brackets + data.count(b",") > VALUES_MAX:
@@ -175,7 +175,7 @@ def read_as(document: Any, kind: type[T]) -> T:
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
-        problem = f"the answer is not a valid {kind.__name__}: {shown(error)}"
+        problem = f"the answer is not a valid {kind.__name__}: {shorten_text(error)}"
         raise RemoteMalformed(problem=problem) from error
 
 

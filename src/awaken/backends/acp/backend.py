@@ -13,9 +13,9 @@ from awaken.contracts.clock import Clock, SystemClock
 from awaken.contracts.specs.agents import RemoteEndpoint
 
 from .config import NAME, AcpLimits, Settings, program_of
-from .process import AgentProcess, started
+from .process import AgentProcess, run_program
 from .turn import TIMED_OUT, AcpTurn, Request
-from .wire import library
+from .wire import load_library
 
 Running = dict[str, AgentProcess]
 """The agent processes of the runs in this process, by run id."""
@@ -56,7 +56,7 @@ class AcpBackendFactory:
         Raises:
             InvalidBackendConfig: The endpoint is invalid, or the extra `acp` is not installed.
         """
-        library()
+        load_library()
         settings = Settings(
             program=program_of(endpoint),
             timeout_ms=endpoint.timeout_ms,
@@ -98,11 +98,11 @@ class AcpBackend:
     async def _execute(self, request: Request) -> BackendRunResult:
         identity = request.run_identity
         known = _load_earlier_target(request, self._settings.program.target)
-        async with started(self._settings.program, self._settings.limits) as process:
+        async with run_program(self._settings.program, self._settings.limits) as process:
             self._running[identity.run_id] = process
             try:
                 turn = AcpTurn(request, self._settings, process)
-                reason = await turn.stop_reason(known)
+                reason = await turn.run_until_stop(known)
             finally:
                 del self._running[identity.run_id]
         status, termination, message = _read_end(reason)

@@ -10,7 +10,7 @@ import msgspec
 
 from awaken.contracts.backends import errors as errors
 from awaken.contracts.clock import Clock
-from awaken.contracts.identity import derived_id
+from awaken.contracts.identity import derive_id
 from awaken.contracts.record import Record
 from awaken.contracts.secrets import RedactedString, decode_secret, encode_secret
 from awaken.contracts.specs.agents import RemoteEndpoint
@@ -59,7 +59,7 @@ class Program(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     @property
     def target(self) -> str:
         """The key of its checkpoint in the thread's state; it reveals nothing of the command."""
-        return f"{NAME}:{derived_id(self.cwd, *self.command)}"
+        return f"{NAME}:{derive_id(self.cwd, *self.command)}"
 
     def environment(self, own: Mapping[str, str]) -> dict[str, str]:
         """The environment variables of the process.

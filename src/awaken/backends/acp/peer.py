@@ -8,7 +8,7 @@ from awaken.contracts.backends import errors as errors
 from awaken.contracts.errors import AwakenError
 
 from .process import AgentProcess
-from .wire import AcpWire, library
+from .wire import AcpWire, load_library
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ class Peer:
     """Sends requests to an agent and translates failures to typed errors."""
 
     def __init__(self, process: AgentProcess, wire: AcpWire, handler: Any) -> None:
-        self._acp = library()
+        self._acp = load_library()
         self._process = process
         self._wire = wire
         self._connection = self._acp.connection.Connection(handler, wire)
@@ -43,7 +43,7 @@ class Peer:
         except ConnectionError as error:
             raise await self._make_loss() from error
 
-    async def tell(self, method: str, params: Any) -> None:
+    async def notify(self, method: str, params: Any) -> None:
         """Send a notification.
 
         Raises:
@@ -58,12 +58,12 @@ class Peer:
     async def _make_loss(self) -> AwakenError:
         if self._wire.broken.done():
             return self._wire.broken.result()
-        how = await self._process.how_it_ended()
+        how = await self._process.describe_end()
         return errors.BackendExecutionFailed(problem=f"the coding agent {how}")
 
     def _make_refusal(self, method: str, error: Any) -> errors.RemoteError:
         data = "" if error.data is None else f" {msgspec.json.encode(error.data).decode()}"
-        said = self._process.redacted(f"{error}{data}")[:_SHOWN_CHARS]
+        said = self._process.redact_text(f"{error}{data}")[:_SHOWN_CHARS]
         if error.code == _AUTH_REQUIRED:
             advice = "log in with the agent's own command, or give it a key in options.env"
             return errors.RemoteRefused(problem=f"the coding agent wants a login: {said}; {advice}")

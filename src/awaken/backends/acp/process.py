@@ -18,7 +18,7 @@ _CHUNK = 64 * 1024
 
 
 @asynccontextmanager
-async def started(program: Program, limits: AcpLimits) -> AsyncIterator["AgentProcess"]:
+async def run_program(program: Program, limits: AcpLimits) -> AsyncIterator["AgentProcess"]:
     """Run the program; its process group has ended when the context exits, also on an error.
 
     Raises:
@@ -94,33 +94,33 @@ class AgentProcess:
         self._tail = b""
         self._stderr_reader = asyncio.create_task(self._read_stderr())
 
-    async def how_it_ended(self) -> str:
+    async def describe_end(self) -> str:
         """Describe how a process that closed its output ended, with the end of its stderr."""
         has_exited = await self._exits_within(self._limits.exit_ms)
         await asyncio.wait({self._stderr_reader}, timeout=self._limits.exit_ms / 1000)
         code = self._transport.get_returncode() if has_exited else None
         how = "closed its output" if code is None else f"ended with code {code}"
         # More is kept than is shown: a secret must not be cut before it is found.
-        tail = self.redacted(self._tail.decode(errors="replace").strip())
+        tail = self.redact_text(self._tail.decode(errors="replace").strip())
         tail = tail[-self._limits.stderr_bytes :]
         return f"{how}: {tail}" if tail else how
 
-    def redacted(self, said: str) -> str:
+    def redact_text(self, said: str) -> str:
         """A text of the agent without the values that `env` gave it."""
         for secret in self.secrets:
             if len(secret) >= _SECRET_CHARS:
                 said = said.replace(secret, "***")
         return said
 
-    def redacted_value(self, value: Any) -> Any:
+    def redact_value(self, value: Any) -> Any:
         """A JSON value with every text in it redacted."""
         match value:
             case str():
-                return self.redacted(value)
+                return self.redact_text(value)
             case list():
-                return [self.redacted_value(it) for it in value]
+                return [self.redact_value(it) for it in value]
             case dict():
-                return {self.redacted(k): self.redacted_value(it) for k, it in value.items()}
+                return {self.redact_text(k): self.redact_value(it) for k, it in value.items()}
             case _:
                 return value
 

@@ -70,7 +70,7 @@ class TurnProgress:
         """Accept updates of a session from now on; earlier ones belong to an earlier turn."""
         self._session_id = session_id
 
-    def heed(self, received: SessionUpdate) -> None:
+    def apply_update(self, received: SessionUpdate) -> None:
         """Apply an update; unknown kinds are ignored.
 
         Raises:

@@ -37,7 +37,7 @@ def _blocks(message: Message, abilities: PromptAbilities) -> Iterator[Block]:
     for block in message.content:
         match block:
             case content.Text():
-                yield {"type": "text", "text": content.encodable(block.text)}
+                yield {"type": "text", "text": content.replace_surrogates(block.text)}
             case content.Image() | content.Audio() | content.Document() | content.Video():
                 yield _file(block, abilities)
 

@@ -18,7 +18,7 @@ from .permissions import AskedCall, PermissionQuestions, PermissionRequest
 from .process import AgentProcess
 from .progress import SessionUpdate, TurnProgress
 from .prompts import Block, PromptAbilities, prompt_of
-from .wire import AcpWire, library
+from .wire import AcpWire, load_library
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class AcpTurn:
         self._wire = AcpWire(process, settings.limits)
         self._process = process
         self._progress = TurnProgress(
-            request.sink, request.run_identity.run_id, settings.limits, process.redacted_value
+            request.sink, request.run_identity.run_id, settings.limits, process.redact_value
         )
         self._questions = PermissionQuestions(control.decisions, deadline, self._wire.fail)
         self._peer = Peer(process, self._wire, self._handle)
@@ -72,7 +72,7 @@ class AcpTurn:
         """The agent's answer so far."""
         return self._progress.text
 
-    async def stop_reason(self, known: asked.RemoteTarget | None) -> str:
+    async def run_until_stop(self, known: asked.RemoteTarget | None) -> str:
         """Run the session and return the protocol's stop reason, or `TIMED_OUT`.
 
         On a cancellation the agent is notified and gets `cancel_ms` to end its turn.
@@ -123,7 +123,7 @@ class AcpTurn:
             return
         with suppress(TimeoutError, ConnectionError):
             async with asyncio.timeout(self._settings.limits.cancel_ms / 1000):
-                await self._peer.tell("session/cancel", {"sessionId": self._session_id})
+                await self._peer.notify("session/cancel", {"sessionId": self._session_id})
                 await asyncio.wait({session_task})
 
     async def _run_session(self, known: asked.RemoteTarget | None) -> str:
@@ -184,12 +184,12 @@ class AcpTurn:
             return self._handle_update(params)
         if is_notification:
             return None
-        refusal = library().RequestError
+        refusal = load_library().RequestError
         if method != "session/request_permission":
             raise refusal.method_not_found(method)
         try:
             wanted = msgspec.convert(params, PermissionRequest)
-            shown = self._process.redacted_value(msgspec.to_builtins(wanted.tool_call))
+            shown = self._process.redact_value(msgspec.to_builtins(wanted.tool_call))
             wanted = msgspec.structs.replace(wanted, tool_call=msgspec.convert(shown, AskedCall))
         except (msgspec.ValidationError, RecursionError) as error:
             raise refusal(_INVALID_PARAMS, str(error)) from error
@@ -201,7 +201,7 @@ class AcpTurn:
 
     def _handle_update(self, params: Any) -> None:
         try:
-            self._progress.heed(msgspec.convert(params, SessionUpdate))
+            self._progress.apply_update(msgspec.convert(params, SessionUpdate))
         except msgspec.ValidationError as error:
             said = str(error)[:_SHOWN_CHARS]
             self._wire.fail(errors.RemoteMalformed(problem=f"a session update: {said}"))

@@ -101,7 +101,7 @@ class AcpWire:
             message = msgspec.json.decode(line, type=dict[str, Any])
             frame = msgspec.convert(message, _Frame)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            shown = self._process.redacted(line.decode(errors="replace").strip())[:_SHOWN_CHARS]
+            shown = self._process.redact_text(line.decode(errors="replace").strip())[:_SHOWN_CHARS]
             why = str(error)[:_SHOWN_CHARS]
             problem = f"the agent wrote a line that is not a message ({why}): {shown}"
             raise errors.RemoteMalformed(problem=problem) from error
@@ -112,7 +112,7 @@ class AcpWire:
         return message
 
 
-def library() -> Any:
+def load_library() -> Any:
     """Import the official package when it is first needed.
 
     Raises:

@@ -91,7 +91,7 @@ def text_of(blocks: "tuple[ContentBlock, ...] | None") -> str:
     return "".join(block.text for block in blocks if type(block) is Text)
 
 
-def encodable(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Return the text, with lone surrogates replaced so that it can be written as UTF-8."""
     if text.isascii():
         return text
@@ -102,7 +102,7 @@ def encodable(text: str) -> str:
     return text
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Return the text on one line, with everything invisible spelled out.
 
     Text from models and other parties must not reach a terminal or a log as control characters.

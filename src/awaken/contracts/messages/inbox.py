@@ -13,7 +13,7 @@ import msgspec
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.record import Record
 
-from .content import encodable
+from .content import replace_surrogates
 from .message import Message, Role, Sender, SenderKind, TokenUsage, Visibility, as_blocks
 
 PAYLOAD_BYTES = 1024 * 1024
@@ -34,7 +34,7 @@ class TaskEnded(Record, frozen=True, kw_only=True, tag_field="kind", tag="ended"
     """The usage of the task, if it was an agent's run."""
 
 
-class TaskNews(Record, frozen=True, kw_only=True, tag_field="kind", tag="custom"):
+class TaskUpdate(Record, frozen=True, kw_only=True, tag_field="kind", tag="custom"):
     """A task reports something while it is running."""
 
     task_id: str
@@ -60,7 +60,7 @@ class PlainMessages(Record, frozen=True, kw_only=True, tag_field="kind", tag="me
     messages: tuple[Message, ...]
 
 
-InboxPayload = TaskEnded | TaskNews | AgentMessage | PlainMessages
+InboxPayload = TaskEnded | TaskUpdate | AgentMessage | PlainMessages
 
 
 def inbox_messages(payload: Any) -> tuple[Message, ...]:
@@ -84,7 +84,7 @@ def inbox_messages(payload: Any) -> tuple[Message, ...]:
                 usage=ended.usage,
             )
             return (_build_task_message(sender, ended.status, ended),)
-        case TaskNews() as update:
+        case TaskUpdate() as update:
             # It does not wake an idle thread: the agent reads it with the next input.
             sender = Sender(kind=SenderKind.TASK, task_id=update.task_id, is_quiet=True)
             return (_build_task_message(sender, "custom", update),)
@@ -104,12 +104,12 @@ def _decode_payload(payload: Any) -> InboxPayload:
     return known
 
 
-def _build_task_message(sender: Sender, kind: str, event: TaskEnded | TaskNews) -> Message:
+def _build_task_message(sender: Sender, kind: str, event: TaskEnded | TaskUpdate) -> Message:
     data = msgspec.to_builtins(event)
     data["kind"] = kind
     for name in ("status", "is_quiet", "usage"):
         data.pop(name, None)
-    body = encodable(msgspec.json.encode(data).decode())
+    body = replace_surrogates(msgspec.json.encode(data).decode())
     text = (
         f"<background-task-event kind={_quote(kind)} task_id={_quote(event.task_id)}>\n"
         f"{_escape_end_tag(body, 'background-task-event')}\n</background-task-event>"
@@ -121,7 +121,7 @@ def _build_agent_message(message: AgentMessage) -> Message:
     attributes = f"from={_quote(message.agent_id)} thread_id={_quote(message.thread_id)}"
     text = (
         f"<agent-message {attributes}>\n"
-        f"{_escape_end_tag(encodable(message.content), 'agent-message')}\n</agent-message>"
+        f"{_escape_end_tag(replace_surrogates(message.content), 'agent-message')}\n</agent-message>"
     )
     sender = Sender(
         kind=SenderKind.AGENT,

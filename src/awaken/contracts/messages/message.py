@@ -161,7 +161,7 @@ class Message(Record, frozen=True, kw_only=True, gc=True, weakref=True):
         is_open = self.visibility is Visibility.ALL or self.sender is not None
         return self.role is Role.USER and is_open
 
-    def marked(self, run_id: str, step_index: int | None = None) -> "Message":
+    def with_producer(self, run_id: str, step_index: int | None = None) -> "Message":
         """Return the message with its producer filled in where it is absent."""
         known = self.metadata or MessageMetadata()
         index = known.step_index if known.step_index is not None else step_index

@@ -138,21 +138,21 @@ class Ledger(Record, frozen=True, kw_only=True):
         """The reservations that still count."""
         return {name: hold for name, hold in self.holds.items() if now - hold.at < HOLD_MS}
 
-    def holding(self, name: str, amount: Amount, now: int) -> "Ledger":
+    def reserve(self, name: str, amount: Amount, now: int) -> "Ledger":
         """Return the ledger with a call's reservation, which replaces its run's earlier one."""
         holds = {**self.open_holds(now), name: Hold(amount=amount, at=now)}
         return msgspec.structs.replace(self, holds=holds)
 
-    def settled(self, name: str, spent: Amount, now: int) -> "Ledger":
+    def settle(self, name: str, spent: Amount, now: int) -> "Ledger":
         """Return the ledger after a call is over."""
         holds = {other: hold for other, hold in self.open_holds(now).items() if other != name}
-        return msgspec.structs.replace(self.charged(spent), holds=holds)
+        return msgspec.structs.replace(self.charge(spent), holds=holds)
 
-    def charged(self, amount: Amount) -> "Ledger":
+    def charge(self, amount: Amount) -> "Ledger":
         """Return the ledger with more spent."""
         return msgspec.structs.replace(self, spent=self.spent.plus(amount))
 
-    def extending(self, budget: Budget, used: Amount) -> "Ledger":
+    def extend_budget(self, budget: Budget, used: Amount) -> "Ledger":
         """Return the ledger with the budget extended by its limit until something is left of it."""
         times = max(int(getattr(used, unit)) // limit for unit, limit in budget.limits)
         return msgspec.structs.replace(self, extended={**self.extended, budget.key: times})
@@ -188,7 +188,7 @@ class Allowance(Record, frozen=True, kw_only=True):
                 used = used if name == caller else used.plus(hold.amount)
         return cls(budget=budget, used=used, extended=ledger.extended.get(budget.key, 0))
 
-    def left(self, unit: str) -> int | None:
+    def remainder(self, unit: str) -> int | None:
         """How much of a unit remains, at least 0; None if the budget does not limit it."""
         for name, limit in self.budget.limits:
             if name == unit:
@@ -196,14 +196,14 @@ class Allowance(Record, frozen=True, kw_only=True):
         return None
 
     @property
-    def used_up(self) -> str | None:
+    def limit_reached(self) -> str | None:
         """The limit that is used up, as a text; None if some of every unit remains."""
         for unit, _ in self.budget.limits:
-            if self.left(unit) == 0:
-                return self.words(unit)
+            if self.remainder(unit) == 0:
+                return self.describe_limit(unit)
         return None
 
-    def words(self, unit: str) -> str:
+    def describe_limit(self, unit: str) -> str:
         """A limit as a text for people: `thread: 1,000 tokens`."""
         limit = dict(self.budget.limits)[unit] * (1 + self.extended)
         text = f"${limit / NANOS:,}" if unit == "nanos" else f"{limit:,} {unit}"
@@ -223,7 +223,7 @@ class BudgetExceeded(RunError):
         return StoppedReason(code=self.code, detail=self.detail)
 
 
-def split(allowances: Iterable[Allowance], share: float) -> tuple[Budget, ...]:
+def split_budgets(allowances: Iterable[Allowance], share: float) -> tuple[Budget, ...]:
     """The budgets of a child that may spend a share of what its parent has left.
 
     A tenant's budget is not split: the child spends from the tenant's ledger itself.
@@ -244,9 +244,9 @@ def split(allowances: Iterable[Allowance], share: float) -> tuple[Budget, ...]:
 def _split_allowance(allowance: Allowance, share: float) -> Budget:
     parts: dict[str, int] = {}
     for unit, _ in allowance.budget.limits:
-        parts[unit] = math.floor((allowance.left(unit) or 0) * share)
+        parts[unit] = math.floor((allowance.remainder(unit) or 0) * share)
         if parts[unit] == 0:
-            raise BudgetExceeded(detail=allowance.words(unit))
+            raise BudgetExceeded(detail=allowance.describe_limit(unit))
     return Budget(
         tokens=parts.get("tokens"),
         cost_usd=parts["nanos"] / NANOS if "nanos" in parts else None,
@@ -273,6 +273,6 @@ class OwnPrices:
         return None if model.prices is None else model.prices.nanos(usage)
 
 
-def decoded_ledger(value: Any) -> Ledger:
+def decode_ledger(value: Any) -> Ledger:
     """Decode a ledger from its stored form; None gives an empty one."""
     return Ledger() if value is None else msgspec.convert(value, Ledger)

@@ -114,7 +114,7 @@ class InferenceOverride(StrictRecord, frozen=True, kw_only=True):
     provider_options: dict[str, Any] | None = None
     """Vendor-specific fields, put into the request unchanged."""
 
-    def merged(self, other: "InferenceOverride | None") -> "InferenceOverride":
+    def merge(self, other: "InferenceOverride | None") -> "InferenceOverride":
         """Combine two overrides; a field set in `other` wins, provider options one by one."""
         if other is None:
             return self

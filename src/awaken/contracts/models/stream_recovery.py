@@ -52,7 +52,7 @@ def recovery_plan(snapshot: InterruptSnapshot) -> RecoveryPlan:
     return RecoveryPlan.WHOLE_RESTART
 
 
-def continued_text(messages: Sequence[Message]) -> str | None:
+def text_to_continue(messages: Sequence[Message]) -> str | None:
     """The text that the model is asked to continue, or None if a new answer is requested."""
     if len(messages) < 2 or messages[-1].text not in (TRUNCATED_PROMPT, INTERRUPTED_PROMPT):
         return None

@@ -22,7 +22,7 @@ from awaken.contracts.tools.tool import ToolDescriptor
 class RunWatch(Protocol):
     """Watches a run while it executes in this process."""
 
-    def ended(self, termination: Termination, usage: TokenUsage) -> None:
+    def on_end(self, termination: Termination, usage: TokenUsage) -> None:
         """Called when the run ended or began to wait."""
         ...
 
@@ -42,11 +42,11 @@ class ModelCall(Record, frozen=True, kw_only=True):
 class ModelWatch(Protocol):
     """Watches one model call."""
 
-    def begun(self) -> None:
+    def on_first_piece(self) -> None:
         """Called when the first piece of the answer arrived."""
         ...
 
-    def ended(self, answer: StreamResult, usage: TokenUsage | None) -> None:
+    def on_end(self, answer: StreamResult, usage: TokenUsage | None) -> None:
         """Called with the answer; a failed call leaves the context with its error instead."""
         ...
 
@@ -54,7 +54,7 @@ class ModelWatch(Protocol):
 class ToolWatch(Protocol):
     """Watches one tool call."""
 
-    def ended(self, result: ToolResult) -> None:
+    def on_end(self, result: ToolResult) -> None:
         """Called with the result, also if it is an error or a suspension."""
         ...
 
@@ -62,15 +62,15 @@ class ToolWatch(Protocol):
 class Instrument(Protocol):
     """Watches one run, from its start or continuation in this process until it ends or waits."""
 
-    def run(self, *, is_continued: bool) -> AbstractContextManager[RunWatch]:
+    def watch_run(self, *, is_continued: bool) -> AbstractContextManager[RunWatch]:
         """Watch the run itself."""
         ...
 
-    def model_call(self, call: ModelCall) -> AbstractContextManager[ModelWatch]:
+    def watch_model_call(self, call: ModelCall) -> AbstractContextManager[ModelWatch]:
         """Watch a call of a model."""
         ...
 
-    def tool_call(
+    def watch_tool_call(
         self, call: ToolCall, tool: ToolDescriptor, attempt: int
     ) -> AbstractContextManager[ToolWatch]:
         """Watch a call of a tool, from the moment its code is about to run.
@@ -80,7 +80,7 @@ class Instrument(Protocol):
         """
         ...
 
-    def handed_over(self, agent: AgentSpec) -> None:
+    def on_handoff(self, agent: AgentSpec) -> None:
         """Called when the run was handed over to another agent."""
         ...
 

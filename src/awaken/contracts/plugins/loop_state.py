@@ -306,7 +306,7 @@ TOOL_FILTER: StateKey[ToolFilter, ToolFilter | None] = StateKey(
 def _override_after(
     value: InferenceOverride, update: InferenceOverride | None
 ) -> InferenceOverride:
-    return InferenceOverride() if update is None else value.merged(update)
+    return InferenceOverride() if update is None else value.merge(update)
 
 
 STEP_OVERRIDE: StateKey[InferenceOverride, InferenceOverride | None] = StateKey(

@@ -381,7 +381,7 @@ class Plugin:
         """
         return None
 
-    def oddities(self, agent: AgentSpec) -> Sequence[str]:
+    def list_warnings(self, agent: AgentSpec) -> Sequence[str]:
         """Return warnings about the agent's configuration; the runtime logs them."""
         return ()
 

@@ -60,7 +60,7 @@ the `StreamScreen` releases them.
 class TextStream(Protocol):
     """Screens one text of an answer while it is streamed."""
 
-    def hear(self, piece: str) -> str:
+    def feed(self, piece: str) -> str:
         """Add the next piece; return the part of the text that may be shown now.
 
         At every moment, everything it has returned is a prefix of the screened whole text, however

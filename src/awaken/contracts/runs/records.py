@@ -19,7 +19,13 @@ from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.suspension.permissions import ToolGrant
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.contracts.tasks import TaskInfo
-from awaken.contracts.tenancy import TENANT_MARK, namespace_in, namespace_of, shown_id, stored_id
+from awaken.contracts.tenancy import (
+    TENANT_MARK,
+    add_namespace,
+    namespace_in,
+    namespace_of,
+    remove_namespace,
+)
 from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.contracts.tracing import TraceContext
 
@@ -211,7 +217,7 @@ class RunRequest(Record, frozen=True, kw_only=True):
     session_tools: tuple[ToolDescriptor, ...] = ()
     """Tools of the client's session; only the process that has the session open can run them."""
 
-    def owned(self) -> "RunRequest":
+    def with_stored_ids(self) -> "RunRequest":
         """The request with its ids as they are stored: trimmed, and its tenant's or its thread's.
 
         A blank id means that there is none.
@@ -221,16 +227,16 @@ class RunRequest(Record, frozen=True, kw_only=True):
             if value is not None and (not value or value != value.strip()):
                 untrimmed[name] = value.strip() or None
         if untrimmed:
-            return msgspec.structs.replace(self, **untrimmed).owned()
+            return msgspec.structs.replace(self, **untrimmed).with_stored_ids()
         if self.tenant_id is None and (self.thread_id is None or self.thread_id[0] != TENANT_MARK):
             return self
         namespace = self._namespace()
-        return self._rename(namespace, stored_id) if namespace else self
+        return self._rename(namespace, add_namespace) if namespace else self
 
-    def as_given(self) -> "RunRequest":
+    def with_given_ids(self) -> "RunRequest":
         """The request with its ids as the tenant gives them, without the namespace."""
         namespace = self._namespace()
-        return self._rename(namespace, shown_id) if namespace else self
+        return self._rename(namespace, remove_namespace) if namespace else self
 
     def _namespace(self) -> str:
         namespace = "" if self.tenant_id is None else namespace_of(self.tenant_id)
@@ -277,7 +283,7 @@ _OWN_IDS = (
 """The id fields that a client, or code acting for it, may choose."""
 
 
-def used_run_id(run_id: str) -> InvalidResume:
+def run_id_in_use(run_id: str) -> InvalidResume:
     """The error for a run id that another run or a queued dispatch already has."""
     return InvalidResume(run_id=run_id, problem="a run with this id exists")
 

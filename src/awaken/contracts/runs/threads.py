@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.errors import UnknownThread
-from awaken.contracts.identity import present
+from awaken.contracts.identity import normalize_id
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.record import Record
 
@@ -62,9 +62,9 @@ class Thread(Record, frozen=True, kw_only=True):
     event_seq: int = 0
     """The sequence number of the latest event in the log."""
 
-    def normalized(self) -> "Thread":
+    def normalize(self) -> "Thread":
         """Trim the lineage; blank means absent."""
-        resource, parent = present(self.resource_id), present(self.parent_thread_id)
+        resource, parent = normalize_id(self.resource_id), normalize_id(self.parent_thread_id)
         if resource == self.resource_id and parent == self.parent_thread_id:
             return self
         return msgspec.structs.replace(self, resource_id=resource, parent_thread_id=parent)
@@ -75,11 +75,11 @@ class Thread(Record, frozen=True, kw_only=True):
         Raises:
             UnknownThread: The thread belongs to another tenant, or to none.
         """
-        wanted = present(tenant_id)
+        wanted = normalize_id(tenant_id)
         if wanted is not None and wanted != self.tenant_id:
             raise UnknownThread(thread_id=self.id)
 
-    def touched(self, now_ms: int) -> "Thread":
+    def touch(self, now_ms: int) -> "Thread":
         """Set the creation time once and the update time always."""
         old = self.metadata
         metadata = ThreadMetadata(
@@ -90,7 +90,7 @@ class Thread(Record, frozen=True, kw_only=True):
         )
         return msgspec.structs.replace(self, metadata=metadata)
 
-    def projecting(self, run: RunRecord) -> "Thread":
+    def project_run(self, run: RunRecord) -> "Thread":
         """Update the thread's run pointers; a run older than the latest one changes nothing.
 
         The open run always counts as current, even if its writer's clock is behind: otherwise it
@@ -108,7 +108,7 @@ class Thread(Record, frozen=True, kw_only=True):
             active = None
         parent = self.parent_thread_id
         if parent is None and run.parent_thread_id is not None:
-            parent = present(run.parent_thread_id)
+            parent = normalize_id(run.parent_thread_id)
         return msgspec.structs.replace(
             self,
             latest_run_id=run.run_id,

@@ -96,6 +96,6 @@ class SkillSource(Protocol):
 class SharedSkills(Protocol):
     """Implemented by a source that offers an agent only a part of its skills."""
 
-    def withholding(self, agent: AgentSpec) -> Callable[[str], bool]:
+    def build_exclusion(self, agent: AgentSpec) -> Callable[[str], bool]:
         """Return a predicate that tells whether a skill of this source is hidden from the agent."""
         ...

@@ -83,7 +83,7 @@ class StateKey(Generic[V, U]):
         """Whether parallel updates merge."""
         return self.merge is MergeStrategy.COMMUTATIVE
 
-    def applied(self, value: V, update: U) -> V:
+    def apply_update(self, value: V, update: U) -> V:
         """Return the value after one update."""
         return self.apply(value, update) if self.apply is not None else update  # type: ignore[return-value]
 
@@ -266,7 +266,7 @@ class MutationBatch(Record, frozen=True, kw_only=True):
     base_revision: int | None = None
 
     @property
-    def touched_keys(self) -> tuple[str, ...]:
+    def key_names(self) -> tuple[str, ...]:
         """The key of each operation, in order and with repetitions."""
         return tuple(op.key.name for op in self.ops)
 
@@ -286,7 +286,7 @@ class MutationBatch(Record, frozen=True, kw_only=True):
             BaseRevisionMismatch: They were made for different revisions.
         """
         base = self._joint_base(other)
-        mine = set(self.touched_keys)
+        mine = set(self.key_names)
         for op in other.ops:
             if op.key.name in mine and not op.key.is_commutative:
                 raise MergeConflict(key=op.key.name, owners="of one phase")

@@ -109,7 +109,7 @@ class RunDispatch(Record, frozen=True, kw_only=True):
             raise ValueError(message)
 
     @property
-    def is_news(self) -> bool:
+    def is_notification(self) -> bool:
         """Whether it has only messages of tasks or other agents; no interrupt drops those."""
         messages = self.request.messages
         return bool(messages) and all(message.sender is not None for message in messages)
@@ -119,7 +119,7 @@ class RunDispatch(Record, frozen=True, kw_only=True):
         """The only agent that may read it: the one that another agent's message names."""
         request = self.request
         is_addressed = bool(request.agent_id) and request.continue_run_id is None
-        return request.agent_id if is_addressed and self.is_news else None
+        return request.agent_id if is_addressed and self.is_notification else None
 
     def is_held_by(self, run: RunRecord | None) -> bool:
         """Whether it stays queued while this run of its thread waits; other input overtakes it.
@@ -141,7 +141,7 @@ class RunDispatch(Record, frozen=True, kw_only=True):
         return self.dispatch_id.startswith(RECOVERY)
 
     @property
-    def is_spent(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether all attempts were used; such a dispatch becomes a dead letter, not a run."""
         return self.attempt_count > self.max_attempts
 
@@ -162,7 +162,7 @@ class Release(Record, frozen=True, kw_only=True):
     """The run that had already read its input."""
 
 
-class LeaseNews(Record, frozen=True, kw_only=True):
+class LeaseReport(Record, frozen=True, kw_only=True):
     """What the store reports to the holder of a claim when it extends the lease."""
 
     claim_token: str

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from awaken.contracts.suspension.tickets import Ticket
 
-from .dispatch import Interruption, LeaseNews, Purged, Release, RunDispatch
+from .dispatch import Interruption, LeaseReport, Purged, Release, RunDispatch
 from .queries import DispatchQuery, Page
 
 THREAD_BACKLOG_MAX = 1000
@@ -18,7 +18,7 @@ THREAD_BACKLOG_MAX = 1000
 class LeaseKeeper(Protocol):
     """Extends leases from an operating-system thread, over its own connection. Its calls block."""
 
-    def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
+    def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseReport, ...]:
         """Extend the leases that are still held, and report on each of them.
 
         A lease that has expired but was not taken over is extended as well. A lease that could not
@@ -37,11 +37,13 @@ class LeaseKeeper(Protocol):
 class MailboxWatcher(Protocol):
     """Observes mailbox operations and deliveries. It must not raise and must not wait."""
 
-    def operated(self, operation: str, result: str, ms: int) -> None:
+    def on_operation(self, operation: str, result: str, ms: int) -> None:
         """Called when an operation is over; the result is `ok` or the code of its error."""
         ...
 
-    def delivered(self, dispatch: RunDispatch, outcome: str, started_ms: int, now_ms: int) -> None:
+    def on_delivery(
+        self, dispatch: RunDispatch, outcome: str, started_ms: int, now_ms: int
+    ) -> None:
         """Called when a dispatch was executed by this process."""
         ...
 

@@ -52,17 +52,17 @@ class AbortRemote(Record, frozen=True, kw_only=True, tag_field="order", tag="abo
     agent_id: str
 
 
-Order = ThreadMessage | ReportToParent | StopChildren | AbortRemote
+OutboxCommand = ThreadMessage | ReportToParent | StopChildren | AbortRemote
 
 
-def order_of(payload: Any) -> Order:
+def decode_command(payload: Any) -> OutboxCommand:
     """Decode the command of an outbox entry.
 
     Raises:
         CorruptRecord: The entry has no known form.
     """
     try:
-        order: Order = msgspec.convert(payload, Order)
+        order: OutboxCommand = msgspec.convert(payload, OutboxCommand)
     except msgspec.ValidationError as error:
         raise CorruptRecord(what="An outbox entry", problem=str(error)) from error
     return order

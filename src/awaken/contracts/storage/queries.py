@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from awaken.contracts.errors import CursorInvalid
-from awaken.contracts.identity import present
+from awaken.contracts.identity import normalize_id
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.record import Record
 
@@ -69,7 +69,7 @@ class ThreadQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="t
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("tenant_id", "resource_id", "parent_id"):
-            msgspec.structs.force_setattr(self, name, present(getattr(self, name)))
+            msgspec.structs.force_setattr(self, name, normalize_id(getattr(self, name)))
 
 
 class RunQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="runs"):
@@ -81,7 +81,7 @@ class RunQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="runs
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        msgspec.structs.force_setattr(self, "tenant_id", present(self.tenant_id))
+        msgspec.structs.force_setattr(self, "tenant_id", normalize_id(self.tenant_id))
 
 
 class DispatchQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="dispatches"):

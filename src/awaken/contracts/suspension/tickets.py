@@ -92,7 +92,7 @@ class SuspendTicket(Record, frozen=True, kw_only=True):
     """Whether the tool is run to receive a refusal; otherwise a refused call is not run."""
 
     @property
-    def asked(self) -> Asks:
+    def question_kind(self) -> Asks:
         """The kind of the question, given or derived."""
         return self.asks or _infer_question_kind(self)
 
@@ -176,7 +176,7 @@ class Ticket(Record, frozen=True, kw_only=True):
     updated_at: int = 0
 
     @property
-    def asked(self) -> Asks:
+    def question_kind(self) -> Asks:
         """The kind of the question, given or derived."""
         if self.asks is not None:
             return self.asks
@@ -198,33 +198,33 @@ class Ticket(Record, frozen=True, kw_only=True):
             topic = "" if self.asked_by and is_derived else self.suspension.id
         return (self.asked_by, self.suspension.action, topic)
 
-    def asked_of(self, decision: ToolCallResume) -> Asks:
+    def question_kind_for(self, decision: ToolCallResume) -> Asks:
         """The kind of the question in the mode of the decision, or else in the ticket's mode."""
         if decision.resume_mode is None or decision.resume_mode not in tuple(ResumeMode):
             # An unknown mode is refused later, when the decision is checked.
-            return self.asked
+            return self.question_kind
         mode = ResumeMode(decision.resume_mode)
         if mode is self.resume_mode:
-            return self.asked
+            return self.question_kind
         is_run = mode is not ResumeMode.USE_DECISION_AS_TOOL_RESULT
-        if is_run and self.asked_by and self.asked is Asks.PERMISSION:
+        if is_run and self.asked_by and self.question_kind is Asks.PERMISSION:
             # A gate passes no call without a clear permission.
             return Asks.PERMISSION
         return _infer_question_kind(msgspec.structs.replace(self, resume_mode=mode))
 
     @property
-    def decided_mode(self) -> ResumeMode:
+    def effective_mode(self) -> ResumeMode:
         """How the call continues: in the decision's mode, else in the ticket's."""
         chosen = self.decision.resume_mode if self.decision is not None else None
         return chosen or self.resume_mode
 
     @property
-    def tells_refusal(self) -> bool:
+    def runs_on_refusal(self) -> bool:
         """Whether the tool is run to receive a refusal: the tool itself asked, not a gate."""
         return self.hears_refusal and not self.asked_by
 
     @property
-    def decided_hash(self) -> str:
+    def call_hash(self) -> str:
         """The hash of the tool and the arguments that are decided on."""
         return self.arguments_hash or hash_call(self.tool_name, self.arguments)
 
@@ -252,7 +252,7 @@ class ToolCallState(Record, frozen=True, kw_only=True):
             arguments=ticket.arguments,
             status=_status_of(ticket),
             updated_at=ticket.updated_at,
-            resume_mode=ticket.decided_mode,
+            resume_mode=ticket.effective_mode,
             ticket_id=ticket.ticket_id,
             suspension_id=ticket.suspension.id or None,
             suspension_reason=ticket.suspension.action or None,
@@ -281,7 +281,7 @@ def _infer_question_kind(ticket: SuspendTicket | Ticket) -> Asks:
 def _status_of(ticket: Ticket) -> ToolCallStatus:
     if ticket.decision is None:
         return ToolCallStatus.SUSPENDED
-    is_resumed = ticket.decision.action is DecisionAction.RESUME or ticket.tells_refusal
+    is_resumed = ticket.decision.action is DecisionAction.RESUME or ticket.runs_on_refusal
     return ToolCallStatus.RESUMING if is_resumed else ToolCallStatus.CANCELLED
 
 

@@ -64,7 +64,7 @@ def read_decision(ticket: Ticket, given: ToolCallResume) -> ToolCallResume:
         InvalidDecision: It is not a clear answer to the ticket's question.
     """
     is_cancel = given.action == DecisionAction.CANCEL
-    kind = ticket.asked_of(given)
+    kind = ticket.question_kind_for(given)
     choices = ticket.suspension.choices or _NO_CHOICES
     if is_cancel:
         if kind is Asks.PERMISSION and _try_verdict(given.result, choices) is True:

@@ -103,7 +103,7 @@ class ToolState:
         value = _private(self.snapshot.get(key))
         for op in own:
             if isinstance(op, Update):
-                value = key.applied(value, op.update)
+                value = key.apply_update(value, op.update)
             else:
                 value = _private(key.default)
         return value
@@ -182,7 +182,7 @@ class ToolContext:
         self._command = EMPTY_COMMAND
 
     @property
-    def cancelled(self) -> bool:
+    def is_cancelled(self) -> bool:
         """Whether the run was cancelled; for code that cannot await."""
         return self._channel is not None and self._channel.is_cancelled
 

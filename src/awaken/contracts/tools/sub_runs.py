@@ -187,7 +187,7 @@ class SubRuns(DurableMessageSink, Protocol):
         """
         ...
 
-    async def failed_messages(self) -> tuple[FailedMessage, ...]:
+    async def list_failed_messages(self) -> tuple[FailedMessage, ...]:
         """List the messages of this thread that could not be delivered."""
         ...
 

@@ -166,7 +166,7 @@ _KIND_WORDS: tuple[tuple[ToolKind, str], ...] = (
 )
 
 
-def inferred_kind(tool_name: str) -> ToolKind:
+def infer_kind(tool_name: str) -> ToolKind:
     """Guess a kind from the words of a name; a declared kind is always better."""
     spaced = "".join(f" {c}" if c.isupper() else c for c in tool_name)
     words = set("".join(c if c.isalnum() else " " for c in spaced).lower().split())

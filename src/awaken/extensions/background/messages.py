@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from awaken.authoring.refusals import bounded
+from awaken.authoring.refusals import truncate_text
 from awaken.contracts.errors import AwakenError, UnknownAgent
 from awaken.contracts.record import Record
 from awaken.contracts.tasks import TaskHasNoInbox, TaskNotFound, TaskNotOwned, TaskTerminated
@@ -18,7 +18,7 @@ from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.sub_runs import DurableMessageRequest
 from awaken.contracts.tools.tool import InvalidArguments, ToolDescriptor, ToolEffect, ToolOutput
-from awaken.redaction import without_secrets
+from awaken.redaction import remove_secrets
 
 from .config import check_offered, startable_agents
 from .targets import Child, MessagePeer, Parent, Target, relation_schema, target_of
@@ -161,7 +161,7 @@ def _describe_way_out(context: ToolContext) -> str:
         allowed = f"as agent_id '{own}' may name {named}"
     else:
         allowed = f"'{own}' may name no agent_id"
-    return bounded(f"{allowed}; {_NAMELESS}")
+    return truncate_text(f"{allowed}; {_NAMELESS}")
 
 
 def _make_receipt(message_id: str, promise: str) -> SendMessageReceipt:
@@ -176,7 +176,7 @@ def _describe_refusal(error: AwakenError) -> SendMessageReceipt:
     if isinstance(error, UnknownAgent):
         # The text of this error names every registered agent.
         return _make_error(MessageError.RECIPIENT_NOT_FOUND, f"there is no such agent; {_NAMELESS}")
-    said = bounded(without_secrets(str(error)))
+    said = truncate_text(remove_secrets(str(error)))
     if (code := _CODES.get(type(error))) is not None:
         return _make_error(code, said)
     return _make_error(f"{MessageError.TRANSPORT_FAILED}: {said}")

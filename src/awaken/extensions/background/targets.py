@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from awaken.authoring.refusals import bounded
+from awaken.authoring.refusals import truncate_text
 from awaken.contracts.record import Record
 from awaken.contracts.tools.tool import InvalidArguments
 
@@ -46,7 +46,7 @@ def target_of(arguments: Any, field: str, relations: Collection[str]) -> Target:
     if not isinstance(relation, str):
         raise InvalidArguments(f"missing '{field}.relation'")
     if relation not in relations:
-        raise InvalidArguments(bounded(f"unknown relation '{relation}'"))
+        raise InvalidArguments(truncate_text(f"unknown relation '{relation}'"))
     match relation:
         case "child":
             return Child(name=_require_field(target, relation, "name"))

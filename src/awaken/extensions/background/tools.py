@@ -7,7 +7,7 @@ import msgspec
 from awaken.authoring.functions import tool
 from awaken.contracts.backends.errors import ExecutionBackendError
 from awaken.contracts.errors import UsageError
-from awaken.contracts.identity import present
+from awaken.contracts.identity import normalize_id
 from awaken.contracts.tasks import SUB_AGENT, TaskInfo, TaskNotFound, TaskRecord
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools.context import ToolContext
@@ -48,7 +48,7 @@ async def spawn_agent(
     startable = startable_agents(ctx.agent)
     if agent_id not in startable:
         raise InvalidArguments(f"agent_id must be one of: {', '.join(startable)}")
-    task = TaskInfo(name=present(name), description=description, task_type=SUB_AGENT)
+    task = TaskInfo(name=normalize_id(name), description=description, task_type=SUB_AGENT)
     try:
         record = await ctx.sub_runs.spawn_agent(agent_id, prompt, task)
     except (UsageError, ExecutionBackendError) as error:
@@ -65,7 +65,7 @@ async def task_status(ctx: ToolContext, name: str | None = None) -> Any:
         name: The name or id of one task; without it all of them are listed, newest first.
     """
     check_offered("task_status", ctx)
-    if (wanted := present(name)) is None:
+    if (wanted := normalize_id(name)) is None:
         records = await ctx.sub_runs.list_tasks()
         shown = [_describe_task(record) for record in records[:LISTED]]
         return {"tasks": shown, "total": len(records)}
@@ -85,8 +85,8 @@ async def recover_failed_messages(ctx: ToolContext, message_id: str | None = Non
         message_id: The message to try again; without it the undelivered ones are listed.
     """
     check_offered("recover_failed_messages", ctx)
-    if (wanted := present(message_id)) is None:
-        failed = await ctx.sub_runs.failed_messages()
+    if (wanted := normalize_id(message_id)) is None:
+        failed = await ctx.sub_runs.list_failed_messages()
         return {"messages": failed[:LISTED], "total": len(failed)}
     if await ctx.sub_runs.resend(wanted):
         return {"message_id": wanted, "status": "accepted"}

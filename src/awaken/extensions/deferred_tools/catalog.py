@@ -8,7 +8,7 @@ import msgspec
 from awaken.contracts.errors import InvalidPluginConfig
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.tools.tool import ToolDescriptor
-from awaken.patterns import PatternError, tool_glob
+from awaken.patterns import PatternError, compile_tool_glob
 
 from .config import SECTION, TOOL_SEARCH, DeferredToolsConfig, LoadMode
 
@@ -64,13 +64,13 @@ def catalog_of(agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Deferre
     return DeferredCatalog(config=config, tools=deferred if is_on else {}, has_search=has_search)
 
 
-def matching(pattern: str, tool_ids: Iterable[str]) -> frozenset[str]:
+def match_tools(pattern: str, tool_ids: Iterable[str]) -> frozenset[str]:
     """The ids that equal the pattern or match it as a glob.
 
     Raises:
         PatternError: It is not a glob.
     """
-    fits = tool_glob(pattern)
+    fits = compile_tool_glob(pattern)
     return frozenset(it for it in tool_ids if it == pattern or fits(it))
 
 
@@ -84,7 +84,7 @@ def _select_deferred(
     modes = dict.fromkeys(tools, config.default_mode)
     # The first matching rule decides, so the rules are applied in reverse.
     for rule in reversed(config.rules):
-        modes.update(dict.fromkeys(matching(rule.tool, tools), rule.mode))
+        modes.update(dict.fromkeys(match_tools(rule.tool, tools), rule.mode))
     modes[TOOL_SEARCH] = LoadMode.EAGER
     return {
         tool_id: _build_deferred_tool(tools[tool_id])

@@ -22,9 +22,9 @@ from awaken.contracts.state.keys import ScheduledActionSpec, StateCommand
 from awaken.contracts.suspension.permissions import WANTED_TOOLS
 from awaken.patterns import PatternError
 
-from .catalog import DeferredCatalog, matching
+from .catalog import DeferredCatalog, match_tools
 from .config import TOOL_SEARCH
-from .learning import expected_use
+from .learning import load_expected_use
 from .policy import DEFAULT_PRIOR, belief_after, is_worth_deferring, prior_belief
 from .state import (
     HIDDEN_TOOLS,
@@ -64,7 +64,7 @@ class WantedTools:
 
 def _match_pattern(pattern: str, catalog: DeferredCatalog) -> frozenset[str]:
     try:
-        return matching(pattern, catalog.tools)
+        return match_tools(pattern, catalog.tools)
     except PatternError as error:
         # The author of a pattern may not know this plugin; a malformed pattern loads nothing.
         logger.warning("Wanted tools '%s' are ignored: %s", pattern, error)
@@ -82,7 +82,7 @@ async def begin_turn(context: BeforeInferenceContext) -> StateCommand | None:
     before = context.state(LOADED_TOOLS).get(agent_id, Conversation()).turn
     command = StateCommand().update(LOADED_TOOLS, Shift(agent_id=agent_id, turn=before + 1))
     if agent_id not in context.state(TOOL_USE):
-        priors = await expected_use(context, catalog)
+        priors = await load_expected_use(context, catalog)
         first = FirstTurn(agent_id=agent_id, since=before, priors=priors)
         command = command.update(TOOL_USE, first)
     return command.schedule(HIDE_DEFERRED, None)
@@ -95,7 +95,7 @@ async def hide_deferred(context: PhaseContext, _payload: None) -> StateCommand:
     conversation = context.state(LOADED_TOOLS)[agent_id]
     wanted = context.own.match(context.state(WANTED_TOOLS), catalog)
     idle = idle_tools(catalog, conversation, context.state(TOOL_USE)[agent_id])
-    offered = (conversation.loaded.keys() - set(idle)) | wanted
+    offered = (conversation.active_tools.keys() - set(idle)) | wanted
     deferred = tuple(tool_id for tool_id in catalog.tools if tool_id not in offered)
     elsewhere = frozenset(context.state(TOOL_FILTER).excluded)
     hidden = tuple(tool_id for tool_id in catalog.tools if tool_id in elsewhere)
@@ -131,7 +131,7 @@ def idle_tools(
     rules = catalog.config.disc_beta
     turns_over = conversation.turn - 1
     found = []
-    for tool_id, latest in sorted(conversation.loaded.items()):
+    for tool_id, latest in sorted(conversation.active_tools.items()):
         if tool_id not in catalog.tools or turns_over - latest < rules.defer_after:
             continue
         prior = prior_belief(use.priors.get(tool_id, DEFAULT_PRIOR), rules.n0)

@@ -27,7 +27,7 @@ class Learned(Record, frozen=True, kw_only=True):
 LEARNED: ProfileKey[Learned] = ProfileKey("deferred_tools.learned", default=Learned(), type=Learned)
 
 
-async def expected_use(context: PhaseContext, catalog: DeferredCatalog) -> dict[str, float]:
+async def load_expected_use(context: PhaseContext, catalog: DeferredCatalog) -> dict[str, float]:
     """The expected call rate of the agent's deferred tools: as learned, else as configured."""
     expected: dict[str, float] = dict(catalog.config.agent_priors)
     if context.profile is not None:
@@ -44,11 +44,11 @@ async def learn(context: RunEndContext) -> None:
     for agent_id, use in context.state(TOOL_USE).items():
         turns = conversations[agent_id].turn - use.since
         if use.priors or use.calls:
-            change = functools.partial(learned_from, use=use, turns=turns)
+            change = functools.partial(learn_from_run, use=use, turns=turns)
             await context.profile.change(LEARNED, agent_type_scope(agent_id), change)
 
 
-def learned_from(before: Learned, *, use: ToolUsage, turns: int) -> Learned:
+def learn_from_run(before: Learned, *, use: ToolUsage, turns: int) -> Learned:
     """The statistics after one more run; tools that it could not call keep their value."""
     weight = max(LEAST_WEIGHT, 1 / (before.runs + 1))
     presence = dict(before.presence)

@@ -28,7 +28,7 @@ class Keywords(Record, frozen=True, kw_only=True):
     required: tuple[str, ...] = ()
 
 
-def parsed(query: str) -> Select | Keywords:
+def parse_query(query: str) -> Select | Keywords:
     """Read `select:a,b`, `+required other words` or plain keywords."""
     text = query.strip()
     if text.startswith("select:"):
@@ -40,7 +40,7 @@ def parsed(query: str) -> Select | Keywords:
     return Keywords(words=tuple(dict.fromkeys(word for word in words if word)), required=required)
 
 
-def found(
+def find_tools(
     query: Select | Keywords,
     tools: Mapping[str, DeferredTool],
     hidden: Collection[str],
@@ -59,7 +59,7 @@ def found(
     return tuple(seen[tool_id].descriptor for _, tool_id in best[:limit])
 
 
-def shown(tools: Iterable[ToolDescriptor]) -> str:
+def format_tools(tools: Iterable[ToolDescriptor]) -> str:
     """The definitions of the tools as the model reads them."""
     lines = [f"<function>{_definition(tool)}</function>" for tool in tools]
     return "\n".join(["<functions>", *lines, "</functions>"]) if lines else NOTHING_FOUND

@@ -27,7 +27,7 @@ class Conversation(Record, frozen=True, kw_only=True):
     marks: Mapping[str, Mark] = {}
 
     @property
-    def loaded(self) -> dict[str, int]:
+    def active_tools(self) -> dict[str, int]:
         """The tools that are loaded, with the turn in which each was last searched or called."""
         return {tool_id: mark.turn for tool_id, mark in self.marks.items() if mark.is_loaded}
 

@@ -9,7 +9,7 @@ from awaken.contracts.tools.context import ToolContext
 
 from .catalog import DeferredCatalog
 from .config import TOOL_SEARCH
-from .search import found, parsed, shown
+from .search import find_tools, format_tools, parse_query
 from .state import HIDDEN_TOOLS, LOADED_TOOLS, Conversation, Shift
 
 
@@ -32,10 +32,10 @@ async def tool_search(
     # Read from the snapshot, not as tracked reads: no other call of the step changes these values.
     snapshot = ctx.state.snapshot
     hidden: tuple[str, ...] = snapshot.get(HIDDEN_TOOLS)
-    tools = found(parsed(query), catalog.tools, hidden, max_results)
+    tools = find_tools(parse_query(query), catalog.tools, hidden, max_results)
     loaded = tuple(it.id for it in tools)
     if loaded:
         turn = snapshot.get(LOADED_TOOLS).get(ctx.agent.id, Conversation()).turn
         shift = Shift(agent_id=ctx.agent.id, turn=turn, load=loaded)
         ctx.state.update(LOADED_TOOLS, shift)
-    return {"tools": shown(tools), "loaded": loaded}
+    return {"tools": format_tools(tools), "loaded": loaded}

@@ -46,7 +46,7 @@ class Language(StrictRecord, frozen=True, kw_only=True):
         """Whether a component is wrapped in an object whose only member is its type."""
         return self.version == "v0.8"
 
-    def says(self, kind: str) -> str:
+    def describe_kind(self, kind: str) -> str:
         """Describe a kind in words."""
         known = self.kinds.get(kind)
         return f"one of {kind.replace('|', ', ')}" if known is None else known.says

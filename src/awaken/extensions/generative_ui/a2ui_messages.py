@@ -118,14 +118,14 @@ def _fields_problems(
         if name in value:
             yield from _value_problems(language, kind, value[name], f"{path}.{name}")
         elif f"{name}?" not in table:
-            yield f"{path}: {owner} needs {name!r}, {language.says(kind)}"
+            yield f"{path}: {owner} needs {name!r}, {language.describe_kind(kind)}"
 
 
 def _value_problems(language: Language, kind: str, value: Any, path: str) -> Iterator[str]:
     for violation in schema_of(language.version, kind).violations(value)[:1]:
         _, is_inner, inner = violation.partition(" - at `$")
         place = f" (see {path}{inner.rstrip('`')})" if is_inner else ""
-        yield f"{path}: it must be {language.says(kind)}{place}"
+        yield f"{path}: it must be {language.describe_kind(kind)}{place}"
 
 
 def _envelope_problems(language: Language, item: Any, path: str) -> Iterator[str]:

@@ -36,7 +36,7 @@ class Rendering:
         """Where the components of this call are, by surface and id."""
         self._touched: dict[str, str] = {}
 
-    def take(self, message: Any, path: str) -> None:
+    def apply_message(self, message: Any, path: str) -> None:
         """Apply a message; a malformed one changes nothing."""
         wrong = list(message_problems(self._language, message, path))
         if wrong:

@@ -36,7 +36,9 @@ class Writing(Record, frozen=True, kw_only=True):
     new_reader: Callable[[], InterfaceReader]
 
 
-async def written(writing: Writing, ctx: ToolContext) -> tuple[Interface | None, ToolResult]:
+async def write_interface(
+    writing: Writing, ctx: ToolContext
+) -> tuple[Interface | None, ToolResult]:
     """Have the interface written; returns it with a result to complete, or None and the error."""
     preview = _Preview(writing, ctx)
     prompt = f"{writing.rules}\n\n## What to show\n\n{writing.prompt}"
@@ -46,11 +48,11 @@ async def written(writing: Writing, ctx: ToolContext) -> tuple[Interface | None,
     except (ExecutionBackendError, UsageError) as error:
         return None, ToolResult.error(ctx.tool_name, str(error), code=error.code)
     if answer.status.is_waiting:
-        return None, ToolResult.suspended(ctx.tool_name, _ticket(answer, writing, ctx))
+        return None, ToolResult.from_ticket(ctx.tool_name, _ticket(answer, writing, ctx))
     known = {"child_run_id": answer.run_id}
     result = ToolResult(tool_name=ctx.tool_name, metadata=known, usage=answer.usage)
     if answer.status is not BackendRunStatus.COMPLETED:
-        problem = f"Agent '{answer.agent_id}' did not answer ({answer.shown_status})."
+        problem = f"Agent '{answer.agent_id}' did not answer ({answer.status_text})."
         return None, _make_failure(result, f"delegate_{answer.status}", problem)
     reader = writing.new_reader()
     reader.feed(answer.text)
@@ -79,10 +81,10 @@ class _Preview:
                 # Only the last answer counts, and a reset discards what was streamed of it.
                 self._reader = self._writing.new_reader()
                 if self._is_shown:
-                    self._ctx.report_activity(self._writing.activity_type, self._reader.shown)
+                    self._ctx.report_activity(self._writing.activity_type, self._reader.preview)
 
     def _read(self, text: str) -> None:
-        before = None if self._is_shown else self._reader.shown
+        before = None if self._is_shown else self._reader.preview
         changes = self._reader.feed(text)
         if not changes:
             return
@@ -109,7 +111,7 @@ def _ticket(answer: BackendRunResult, writing: Writing, ctx: ToolContext) -> Sus
             message=answer.message or reason.replace("_", " "),
             parameters={
                 "agent_id": answer.agent_id,
-                "backend_status": answer.shown_status,
+                "backend_status": answer.status_text,
                 "child_run_id": answer.run_id,
                 "tool_call_id": ctx.call_id,
                 "ticket_ids": [it.ticket_id for it in answer.tickets],

@@ -19,7 +19,7 @@ class PatchRefused(UsageError):
     message: str = field(kw_only=False)
 
 
-def applied(document: Document, operation: Operation) -> Document:
+def apply_operation(document: Document, operation: Operation) -> Document:
     """Return the document after an operation; unchanged parts are shared with the old one.
 
     Raises:

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from .json_patch import PatchRefused, applied, pointer_tokens, value_at
-from .reading import Interface, LineBuffer, Shown, unfenced
+from .json_patch import PatchRefused, apply_operation, pointer_tokens, value_at
+from .reading import Interface, LineBuffer, PatchOperation, strip_fences
 
 ELEMENTS_MAX = 500
 REFUSALS_MAX = 10
@@ -32,11 +32,11 @@ class SpecReader:
         self._refused: list[str] = []
 
     @property
-    def shown(self) -> Spec:
+    def preview(self) -> Spec:
         """The spec so far, as clients see it."""
         return self._spec
 
-    def feed(self, text: str) -> list[Shown]:
+    def feed(self, text: str) -> list[PatchOperation]:
         """Read more text; return the RFC 6902 operations that it completes."""
         if self._lines.problem is None:
             self._text.append(text)
@@ -51,15 +51,15 @@ class SpecReader:
         problem = self._lines.problem or spec_problem(self._spec, self._components)
         return Interface(content=self._spec, problem=problem, warnings=tuple(self._refused))
 
-    def _take(self, line: str) -> list[Shown]:
+    def _take(self, line: str) -> list[PatchOperation]:
         operation = _operation(line)
         if operation is None:
             return []
-        done: list[Shown] = []
+        done: list[PatchOperation] = []
         spec = self._spec
         try:
             for it in (*_parents(spec, operation), operation):
-                spec = applied(spec, it)
+                spec = apply_operation(spec, it)
                 done.append(it)
             weight = _weight_after(self._weight, self._spec, operation)
         except PatchRefused as refusal:
@@ -161,7 +161,7 @@ def _weight(value: Any, levels: int) -> int:
 
 def _whole(text: str) -> Spec | None:
     try:
-        spec = msgspec.json.decode(unfenced(text))
+        spec = msgspec.json.decode(strip_fences(text))
         _weight(spec, LEVELS_MAX)
     except (msgspec.DecodeError, RecursionError, PatchRefused):
         return None

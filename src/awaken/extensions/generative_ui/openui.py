@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from .config import OpenUiConfig, argument_name
-from .openui_syntax import Boundary, Statement, SyntaxRefused, begins_statement, parsed
-from .reading import Interface, LineBuffer, Shown
+from .openui_syntax import Boundary, Statement, SyntaxRefused, begins_statement, parse_statement
+from .reading import Interface, LineBuffer, PatchOperation
 
 WARNINGS_MAX = 20
 
@@ -33,11 +33,11 @@ class ProgramReader:
         self._is_fenced = self._is_inside = False
 
     @property
-    def shown(self) -> dict[str, Any]:
+    def preview(self) -> dict[str, Any]:
         """The statements so far, as clients see them."""
         return {"statements": [it.text for it in self._statements]}
 
-    def feed(self, text: str) -> list[Shown]:
+    def feed(self, text: str) -> list[PatchOperation]:
         """Read more text; return the changes of the statements."""
         return [it for line in self._lines.feed(text) for it in self._take(line)]
 
@@ -48,9 +48,9 @@ class ProgramReader:
         self._complete()
         problem = self._lines.problem or self._root_problem()
         warnings = (*self._warnings, *program_warnings(self._statements, self._library))
-        return Interface(content=self.shown, problem=problem, warnings=warnings[:WARNINGS_MAX])
+        return Interface(content=self.preview, problem=problem, warnings=warnings[:WARNINGS_MAX])
 
-    def _take(self, line: str) -> list[Shown]:
+    def _take(self, line: str) -> list[PatchOperation]:
         if line.startswith("```") and not (self._pending and self._boundary.is_open):
             return self._fence()
         if self._is_fenced and not self._is_inside:
@@ -65,7 +65,7 @@ class ProgramReader:
             self._boundary.feed(line)
         return done
 
-    def _fence(self) -> list[Shown]:
+    def _fence(self) -> list[PatchOperation]:
         self._is_inside = not self._is_inside
         if self._is_fenced or not self._is_inside:
             return self._complete()
@@ -75,10 +75,10 @@ class ProgramReader:
         self._statements, self._warnings = [], []
         return [{"op": "replace", "path": "/statements", "value": []}] if had else []
 
-    def _complete(self) -> list[Shown]:
+    def _complete(self) -> list[PatchOperation]:
         text, self._pending = "\n".join(self._pending).strip(), []
         try:
-            statement = parsed(text)
+            statement = parse_statement(text)
         except SyntaxRefused as refusal:
             self._warnings.append(f"{text[:60]}: {refusal}")
             return []

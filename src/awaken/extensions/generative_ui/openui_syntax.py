@@ -114,7 +114,7 @@ class Boundary:
             self._ternaries += (token == "?") - (token == ":" and self._ternaries > 0)
 
 
-def parsed(text: str) -> Statement | None:
+def parse_statement(text: str) -> Statement | None:
     """Parse one statement; None for a line that is not a statement, such as prose.
 
     Raises:

@@ -72,4 +72,4 @@ def _kinds(language: Language) -> str:
     tables = (language.messages, language.components, language.functions)
     used = {it for table in tables for properties in table.values() for it in properties.values()}
     words = sorted(it for it in used if "|" not in it and it != "components")
-    return "\n".join(f"- {it}: {language.says(it)}" for it in words)
+    return "\n".join(f"- {it}: {language.describe_kind(it)}" for it in words)

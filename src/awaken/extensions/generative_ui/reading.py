@@ -8,7 +8,7 @@ LINE_MAX = 32_768
 LINES_MAX = 4_000
 BYTES_MAX = 512_000
 
-Shown = dict[str, Any]
+PatchOperation = dict[str, Any]
 """A JSON Patch operation on the preview that clients have."""
 
 
@@ -26,11 +26,11 @@ class InterfaceReader(Protocol):
     """Reads a text in pieces; the result does not depend on how it is cut."""
 
     @property
-    def shown(self) -> dict[str, Any]:
+    def preview(self) -> dict[str, Any]:
         """The interface so far, as clients see it."""
         ...
 
-    def feed(self, text: str) -> list[Shown]:
+    def feed(self, text: str) -> list[PatchOperation]:
         """Read more text; return the changes of the preview."""
         ...
 
@@ -73,7 +73,7 @@ class LineBuffer:
         return [line.removesuffix("\r") for line in lines]
 
 
-def unfenced(text: str) -> str:
+def strip_fences(text: str) -> str:
     """The text inside the code fences; the whole text if it has none."""
     kept: list[str] = []
     is_inside = has_fence = False

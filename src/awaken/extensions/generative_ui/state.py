@@ -32,7 +32,7 @@ SURFACES: StateKey[Surfaces, Surfaces] = StateKey(
 """Stored in the thread: a surface outlives the run and the agent that rendered it."""
 
 
-def bounded_surfaces(surfaces: Surfaces) -> Surfaces:
+def forget_old_surfaces(surfaces: Surfaces) -> Surfaces:
     """The surfaces without those that were deleted long ago."""
     gone = [name for name, surface in surfaces.items() if surface.is_deleted]
     forgotten = set(gone[:-DELETED_MAX])

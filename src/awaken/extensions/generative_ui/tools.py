@@ -20,12 +20,12 @@ from .a2ui_arguments import MESSAGES_MAX, messages_of
 from .a2ui_language import language_of
 from .a2ui_surfaces import Rendering
 from .config import check_offered
-from .generating import Writing, written
+from .generating import Writing, write_interface
 from .json_render import SpecReader
 from .openui import ProgramReader
 from .prompts import json_render_rules, openui_rules
 from .reading import Interface
-from .state import SURFACES, bounded_surfaces
+from .state import SURFACES, forget_old_surfaces
 
 A2UI_ACTIVITY = "a2ui-surface"
 A2UI_OPERATIONS = "a2ui_operations"
@@ -90,10 +90,10 @@ class RenderA2uiTool:
             raise InvalidArguments("$: give either `messages` or one message by its name")
         rendering = Rendering(language, context.state.get(SURFACES), config.catalog_id)
         for index, message in enumerate(messages):
-            rendering.take(message, path.format(index))
+            rendering.apply_message(message, path.format(index))
         rendering.finish()
         _check_problems(rendering.problems)
-        context.state.set(SURFACES, bounded_surfaces(rendering.surfaces))
+        context.state.set(SURFACES, forget_old_surfaces(rendering.surfaces))
         context.report_activity(A2UI_ACTIVITY, {A2UI_OPERATIONS: messages})
         data = {"rendered": True, "count": len(messages)}
         result = ToolResult.success(context.tool_name, data)
@@ -133,7 +133,7 @@ async def render_json_ui(prompt: str, ctx: ToolContext) -> Any:
         activity_type=JSON_ACTIVITY,
         new_reader=lambda: SpecReader(config.components),
     )
-    interface, result = await written(writing, ctx)
+    interface, result = await write_interface(writing, ctx)
     return (
         result if interface is None else _complete_result(result, interface, spec=interface.content)
     )
@@ -157,7 +157,7 @@ async def render_openui(prompt: str, ctx: ToolContext) -> Any:
         activity_type=OPENUI_ACTIVITY,
         new_reader=lambda: ProgramReader(config),
     )
-    interface, result = await written(writing, ctx)
+    interface, result = await write_interface(writing, ctx)
     if interface is None:
         return result
     return _complete_result(result, interface, program="\n".join(interface.content["statements"]))

@@ -17,8 +17,8 @@ from awaken.contracts.messages.content import (
     text_of,
 )
 from awaken.contracts.record import Record
-from awaken.redaction import DETECTORS, Detector, Finding, custom_detector, detectors_named
-from awaken.redaction.replacing import findings, redacted, redacted_value
+from awaken.redaction import DETECTORS, Detector, Finding, build_detector, select_detectors
+from awaken.redaction.replacing import find_all, redact_text, redact_value
 from awaken.redaction.streaming import RedactedStream
 
 from .config import SECTION, Action, CheckPlace, GuardrailsConfig, GuardRule
@@ -60,9 +60,9 @@ class Guard:
             isinstance(it, Detector) and it.can_stream for it in self.detectors
         )
 
-    def objection(self, text: str) -> CheckFinding | None:
+    def find_objection(self, text: str) -> CheckFinding | None:
         """The rule's objection to a text, if it has one."""
-        kinds = dict.fromkeys(it.kind for it in findings(text, self.detectors))
+        kinds = dict.fromkeys(it.kind for it in find_all(text, self.detectors))
         if not kinds:
             return None
         return CheckFinding(rule=self.rule.name, action=self.rule.action, kinds=tuple(kinds))
@@ -82,27 +82,27 @@ class Guards:
         """Whether any rule checks that place, with one of these actions if any are given."""
         return any(not actions or it.rule.action in actions for it in self._by_place[place])
 
-    def objection(self, place: CheckPlace, text: str, *actions: Action) -> CheckFinding | None:
+    def find_objection(self, place: CheckPlace, text: str, *actions: Action) -> CheckFinding | None:
         """The objection of the rules with one of these actions; blocking rules come first.
 
         The objections of several rules become one, so that a person is asked once.
         """
         for action in (Action.BLOCK, Action.ASK):
             chosen = [it for it in self._by_place[place] if it.rule.action is action in actions]
-            found = [it for guard in chosen if (it := guard.objection(text)) is not None]
+            found = [it for guard in chosen if (it := guard.find_objection(text)) is not None]
             if found:
                 kinds = dict.fromkeys(kind for it in found for kind in it.kinds)
                 rules = ", ".join(it.rule for it in found)
                 return CheckFinding(rule=rules, action=action, kinds=tuple(kinds))
         return None
 
-    def redacted_value(self, place: CheckPlace, value: Any) -> Any:
+    def redact_value(self, place: CheckPlace, value: Any) -> Any:
         """Redact a JSON value."""
         for guard in self._guards_that_redact(place):
-            value = redacted_value(value, guard.detectors)
+            value = redact_value(value, guard.detectors)
         return value
 
-    def redacted_blocks(
+    def redact_blocks(
         self, place: CheckPlace, content: tuple[ContentBlock, ...]
     ) -> tuple[ContentBlock, ...]:
         """Redact content.
@@ -113,8 +113,8 @@ class Guards:
         for guard in self._guards_that_redact(place):
             made = tuple(_redact_block(it, guard.detectors) for it in content)
             texts = [index for index, it in enumerate(made) if isinstance(it, Text)]
-            if len(texts) > 1 and findings(whole := text_of(made), guard.detectors):
-                joined = Text(text=redacted(whole, guard.detectors))
+            if len(texts) > 1 and find_all(whole := text_of(made), guard.detectors):
+                joined = Text(text=redact_text(whole, guard.detectors))
                 others = [it for it in made if not isinstance(it, Text)]
                 made = (*others[: texts[0]], joined, *others[texts[0] :])
             content = content if made == content else made
@@ -134,7 +134,7 @@ class Guards:
         return [it for it in self._by_place[place] if it.rule.action is Action.REDACT]
 
 
-def compiled(config: GuardrailsConfig, checks: Mapping[str, Check], agent_id: str) -> Guards:
+def compile_rules(config: GuardrailsConfig, checks: Mapping[str, Check], agent_id: str) -> Guards:
     """Compile the rules of an agent.
 
     Raises:
@@ -174,38 +174,38 @@ def _check_rule(rule: GuardRule, names: Sequence[str]) -> None:
 
 def _detectors(rule: GuardRule, checks: Mapping[str, Check]) -> tuple[Any, ...]:
     own = [checks[name] for name in rule.detect if name in checks]
-    known: tuple[Detector, ...] = detectors_named(it for it in rule.detect if it not in checks)
+    known: tuple[Detector, ...] = select_detectors(it for it in rule.detect if it not in checks)
     if rule.pattern is None:
         return (*own, *known)
-    return (*own, *known, custom_detector(rule.name, rule.pattern, rule.max_chars))
+    return (*own, *known, build_detector(rule.name, rule.pattern, rule.max_chars))
 
 
 def _redact_block(block: ContentBlock, detectors: tuple[Any, ...]) -> ContentBlock:
     match block:
         case Text(text=text):
-            made = redacted(text, detectors)
+            made = redact_text(text, detectors)
             return block if made == text else Text(text=made)
         case Thinking(thinking=thinking):
-            made = redacted(thinking, detectors)
+            made = redact_text(thinking, detectors)
             return block if made == thinking else Thinking(thinking=made)
         case ToolResultContent(content=content):
             inside = tuple(_redact_block(it, detectors) for it in content)
             return block if inside == content else msgspec.structs.replace(block, content=inside)
     if (inside_file := text_in_file(block)) is not None:
-        block = _with_text(block, inside_file, redacted(inside_file, detectors))
-    bare = without_bytes(block)
+        block = _with_text(block, inside_file, redact_text(inside_file, detectors))
+    bare = strip_bytes(block)
     plain = msgspec.to_builtins(bare)
-    found = redacted_value(plain, detectors)
+    found = redact_value(plain, detectors)
     if found == plain:
         return block
     made_block: ContentBlock = msgspec.convert(found, ContentBlock)
     return made_block if bare is block else _with_bytes(made_block, block)
 
 
-def without_bytes(block: ContentBlock) -> ContentBlock:
+def strip_bytes(block: ContentBlock) -> ContentBlock:
     """A block without the bytes of images and files, which are not text."""
     if isinstance(block, ToolResultContent):
-        return msgspec.structs.replace(block, content=tuple(map(without_bytes, block.content)))
+        return msgspec.structs.replace(block, content=tuple(map(strip_bytes, block.content)))
     source = getattr(block, "source", None)
     if not isinstance(source, Base64Source):
         return block
@@ -243,7 +243,7 @@ def _with_bytes(block: Any, whole: Any) -> ContentBlock:
     return made
 
 
-def given_checks(checks: object) -> tuple[Check, ...]:
+def validate_checks(checks: object) -> tuple[Check, ...]:
     """Validate the checks of the application.
 
     Raises:
@@ -257,7 +257,7 @@ def given_checks(checks: object) -> tuple[Check, ...]:
     return given
 
 
-def clashing(checks: Iterable[Check]) -> str | None:
+def find_clash(checks: Iterable[Check]) -> str | None:
     """A kind that two checks share, or that a built-in detector has."""
     seen: set[str] = {*DETECTORS, "secrets", "pii"}
     for check in checks:

@@ -41,11 +41,11 @@ from .checks import (
     Check,
     CheckFinding,
     Guards,
-    clashing,
-    compiled,
-    given_checks,
+    compile_rules,
+    find_clash,
+    strip_bytes,
     text_in_file,
-    without_bytes,
+    validate_checks,
 )
 from .config import SECTION, Action, CheckPlace, GuardrailsConfig
 from .reviews import CLEARED, REVIEW, WITHHELD, Withheld, guardrail_review, review_call
@@ -66,8 +66,8 @@ class GuardrailsPlugin(Plugin):
     name = "guardrails"
 
     def __init__(self, checks: Iterable[Check] = ()) -> None:
-        own = given_checks(checks)
-        if (kind := clashing(own)) is not None:
+        own = validate_checks(checks)
+        if (kind := find_clash(own)) is not None:
             raise InvalidSpec(what=f"The check '{kind}'", problem="another one has its kind")
         self._checks = {check.kind: check for check in own}
 
@@ -77,7 +77,7 @@ class GuardrailsPlugin(Plugin):
 
     def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Guards:
         """Compile the agent's rules."""
-        return compiled(agent.config(SECTION, GuardrailsConfig), self._checks, agent.id)
+        return compile_rules(agent.config(SECTION, GuardrailsConfig), self._checks, agent.id)
 
     def register(self, registrar: PluginRegistrar) -> None:
         """Register the checks of messages, results, answers and calls."""
@@ -100,11 +100,11 @@ def _screen_message(guards: Guards, message: Message) -> Message | BlockedInput:
         if message.text.startswith(_BLOCKED):
             # It was blocked before it was stored, as in a queue.
             return BlockedInput(message=message, reason=message.text)
-        found = guards.objection(CheckPlace.INPUT, _content_text(message), Action.BLOCK)
+        found = guards.find_objection(CheckPlace.INPUT, _content_text(message), Action.BLOCK)
         if found is not None:
             mark = _mark(found)
             return BlockedInput(message=_replace_content(message, (Text(text=mark),)), reason=mark)
-    content = guards.redacted_blocks(CheckPlace.INPUT, message.content)
+    content = guards.redact_blocks(CheckPlace.INPUT, message.content)
     return message if content is message.content else _replace_content(message, content)
 
 
@@ -114,10 +114,10 @@ def _replace_content(message: Message, content: tuple[Any, ...]) -> Message:
 
 def _screen_result(guards: Guards, value: Any) -> Any:
     if guards.has(CheckPlace.TOOL_RESULTS, Action.BLOCK):
-        found = guards.objection(CheckPlace.TOOL_RESULTS, _text(value), Action.BLOCK)
+        found = guards.find_objection(CheckPlace.TOOL_RESULTS, _text(value), Action.BLOCK)
         if found is not None:
             return {"blocked": _mark(found)} if isinstance(value, dict) else _mark(found)
-    return guards.redacted_value(CheckPlace.TOOL_RESULTS, value)
+    return guards.redact_value(CheckPlace.TOOL_RESULTS, value)
 
 
 def _screen_answer(context: AfterInferenceContext, answer: StreamResult) -> Screened:
@@ -125,16 +125,16 @@ def _screen_answer(context: AfterInferenceContext, answer: StreamResult) -> Scre
     # Only this plugin requests reviews: a review that a model calls for is dropped.
     calls = tuple(_screen_call(guards, call) for call in answer.tool_calls if call.name != REVIEW)
     answer = msgspec.structs.replace(answer, tool_calls=calls)
-    found = guards.objection(CheckPlace.OUTPUT, _answer_text(answer), Action.BLOCK, Action.ASK)
+    found = guards.find_objection(CheckPlace.OUTPUT, _answer_text(answer), Action.BLOCK, Action.ASK)
     if found is None:
-        content = guards.redacted_blocks(CheckPlace.OUTPUT, answer.content)
+        content = guards.redact_blocks(CheckPlace.OUTPUT, answer.content)
         return Screened(answer=msgspec.structs.replace(answer, content=content))
     if found.action is Action.BLOCK:
         blocked = (Text(text=_mark(found)),)
         return Screened(answer=msgspec.structs.replace(answer, content=blocked, tool_calls=()))
     asking = review_call(context.run.run_id, context.step, CheckPlace.OUTPUT, found)
     # An approval covers only what was asked about; the rest is redacted all the same.
-    text = text_of(guards.redacted_blocks(CheckPlace.OUTPUT, answer.content))
+    text = text_of(guards.redact_blocks(CheckPlace.OUTPUT, answer.content))
     held = Withheld(text=text, tool_calls=answer.tool_calls)
     return Screened(
         answer=msgspec.structs.replace(answer, content=(), tool_calls=(asking,)),
@@ -144,7 +144,7 @@ def _screen_answer(context: AfterInferenceContext, answer: StreamResult) -> Scre
 
 def _screen_call(guards: Guards, call: ToolCall) -> ToolCall:
     """The call as it is stored: blocked arguments are replaced by the reason."""
-    found = guards.objection(CheckPlace.TOOL_ARGUMENTS, _text(call.arguments), Action.BLOCK)
+    found = guards.find_objection(CheckPlace.TOOL_ARGUMENTS, _text(call.arguments), Action.BLOCK)
     if found is None:
         return call
     return ToolCall(id=call.id, name=call.name, arguments={_REFUSED: _describe_finding(found)})
@@ -162,7 +162,7 @@ async def _gate(context: ToolGateContext) -> GateDecision | None:
         reason = str(call.arguments[_REFUSED])
         return SetResult(result=ToolResult.error(call.name, reason, code="guardrail"))
     text = _text(call.arguments)
-    found = guards.objection(CheckPlace.TOOL_ARGUMENTS, text, Action.BLOCK, Action.ASK)
+    found = guards.find_objection(CheckPlace.TOOL_ARGUMENTS, text, Action.BLOCK, Action.ASK)
     if found is None or call.name == REVIEW:
         return None
     kinds = ", ".join(found.kinds)
@@ -228,7 +228,7 @@ def _find_uncleared(context: BeforeInferenceContext | RunEndContext) -> CheckFin
     for index in range(context.state(CLEARED), len(context.messages)):
         message = context.messages[index]
         if message.role in (Role.USER, Role.SYSTEM):
-            found = guards.objection(CheckPlace.INPUT, _content_text(message), Action.ASK)
+            found = guards.find_objection(CheckPlace.INPUT, _content_text(message), Action.ASK)
             if found is not None:
                 return found
     return None
@@ -248,7 +248,7 @@ def _content_text(message: Message) -> str:
         return message.text
     rest = [it for it in message.content if not isinstance(it, Text)]
     files = [text for it in rest if (text := text_in_file(it)) is not None]
-    fields = _texts(msgspec.to_builtins(list(map(without_bytes, rest))))
+    fields = _texts(msgspec.to_builtins(list(map(strip_bytes, rest))))
     return "\n".join((message.text, *files, *fields))
 
 

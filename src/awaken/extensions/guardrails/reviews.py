@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from awaken.authoring.functions import tool
-from awaken.contracts.identity import derived_id
+from awaken.contracts.identity import derive_id
 from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.record import Record
 from awaken.contracts.state.keys import MergeStrategy, StateKey, StateScope
@@ -60,7 +60,7 @@ def review_call(
     arguments: dict[str, Any] = {"check": found.rule, "place": place, "found": list(found.kinds)}
     if upto:
         arguments["messages"] = upto
-    call_id = f"review_{derived_id(run_id, str(step), place)}"
+    call_id = f"review_{derive_id(run_id, str(step), place)}"
     return ToolCall(id=call_id, name=REVIEW, arguments=arguments)
 
 

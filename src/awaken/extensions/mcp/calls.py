@@ -16,8 +16,8 @@ from awaken.contracts.tools.tool import ToolError, ToolOutput, ToolTimeout
 from . import errors
 from .catalog import McpTool
 from .config import McpServer
-from .exchange import Asked, Json, McpExchange
-from .questions import DECLINED, QUESTIONS, OpenQuestion, answers_of, sampled, ticket_of
+from .exchange import Json, McpExchange, ServerQuestion
+from .questions import DECLINED, QUESTIONS, OpenQuestion, answers_of, sample_model, ticket_of
 from .results import Reports, result_of
 from .server import ConnectedServer
 
@@ -28,7 +28,7 @@ UI_S = 5.0
 _PAUSE_S = 0.1
 
 
-async def performed(
+async def perform_call(
     server: ConnectedServer, tool: McpTool, arguments: Json, context: ToolContext
 ) -> ToolOutput:
     """Call a tool, or continue a call whose question people have answered.
@@ -75,7 +75,7 @@ class _Call:
         exchange = self._first_exchange()
         for _ in range(self.config.limits.rounds + 1):
             reply = await self._wait_for_server(exchange)
-            if isinstance(reply, Asked):
+            if isinstance(reply, ServerQuestion):
                 ticket = self._hold(exchange, reply)
                 if ticket is not None:
                     return ticket
@@ -108,11 +108,11 @@ class _Call:
             (answer,) = answers_of(question, resume).values()
         except errors.QuestionRefused:
             answer = DECLINED
-        exchange.go_on(self.context, answer)
+        exchange.resume(self.context, answer)
         return exchange
 
     def _start_exchange(self, answers: Json | None, state: str | None) -> McpExchange:
-        session, limits = self.server.in_use(self.tool), self.config.limits
+        session, limits = self.server.get_session(self.tool), self.config.limits
         reports = Reports(limits, self.server.clock)
 
         async def call(exchange: McpExchange) -> Json:
@@ -121,40 +121,41 @@ class _Call:
 
             return await session.call(self.tool.name, self.arguments, answers, state, report)
 
-        return self.server.began(McpExchange(self.context, limits.rounds, call))
+        return self.server.track_exchange(McpExchange(self.context, limits.rounds, call))
 
-    async def _wait_for_server(self, exchange: McpExchange) -> Json | Asked:
+    async def _wait_for_server(self, exchange: McpExchange) -> Json | ServerQuestion:
         """Wait for the result or a question to people; the model answers samplings meanwhile."""
         server, patience_ms = self.server, self.config.call_ms
         try:
             async with asyncio.timeout(patience_ms / 1000):
                 while (
-                    isinstance(reply := await exchange.told(), Asked) and reply.kind == "sampling"
+                    isinstance(reply := await exchange.wait_for_reply(), ServerQuestion)
+                    and reply.kind == "sampling"
                 ):
                     try:
                         reply.answer(await self._sample(reply.params))
                     except errors.QuestionRefused as error:
                         reply.answer(error)
         except TimeoutError:
-            await exchange.give_up()
-            server.heard(is_answer=False)
+            await exchange.cancel()
+            server.note_reply(is_answer=False)
             problem = f"no answer of MCP server '{self.config.name}' within {patience_ms} ms"
             raise ToolTimeout(problem) from None
         except asyncio.CancelledError:
-            await exchange.give_up()
+            await exchange.cancel()
             raise
         except errors.ServerUnavailable:
-            server.heard(is_answer=False)
+            server.note_reply(is_answer=False)
             raise
-        server.heard(is_answer=True)
+        server.note_reply(is_answer=True)
         return reply
 
     async def _sample(self, params: Json) -> Json:
         if not self.config.sampling:
             raise errors.QuestionRefused("this server may not ask the model")
-        return await sampled(params, self.context, self.config.limits)
+        return await sample_model(params, self.context, self.config.limits)
 
-    def _hold(self, exchange: McpExchange, asked: Asked) -> SuspendTicket | None:
+    def _hold(self, exchange: McpExchange, asked: ServerQuestion) -> SuspendTicket | None:
         """Hold the call and return its ticket; None if the question was refused."""
         held, held_max = self.server.held, self.config.limits.held_calls
         if len(held) >= held_max:
@@ -178,7 +179,7 @@ class _Call:
                 case "sampling/createMessage":
                     answers[key] = await self._sample(params)
                 case "roots/list":
-                    answers[key] = self.config.told_roots
+                    answers[key] = self.config.roots_result
                 case "elicitation/create" if self.config.elicitation:
                     asked[key] = params
                 case method:
@@ -203,7 +204,7 @@ class _Call:
         found = {"mcp.ui.resourceUri": uri}
         try:
             async with asyncio.timeout(UI_S):
-                (content, *_) = await self.server.in_use().read(uri)
+                (content, *_) = await self.server.get_session().read(uri)
             text = content.get("text") or content.get("blob") or ""
             if len(text) > self.config.limits.ui_chars:
                 raise errors.ServerFailed(f"it exceeds {self.config.limits.ui_chars} characters")

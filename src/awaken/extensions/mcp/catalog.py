@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 
 from awaken.authoring.json_schemas import JsonSchema
-from awaken.authoring.schema import sanitized
+from awaken.authoring.schema import sanitize_schema
 from awaken.authoring.schema_tools import ArgumentSchema
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.record import Record
 from awaken.contracts.specs.skills import SkillArgument
 from awaken.contracts.tools import tool as tools
 from awaken.contracts.tools.context import ToolContext
-from awaken.patterns import tool_glob
+from awaken.patterns import compile_tool_glob
 
 from .config import McpConfig, McpServer
 from .errors import ServerFailed
@@ -136,14 +136,14 @@ class McpCatalog:
     problems: tuple[str, ...] = ()
 
     @property
-    def offered(self) -> tuple[McpTool, ...]:
+    def usable_tools(self) -> tuple[McpTool, ...]:
         """The tools, sorted by name."""
         return tuple(self.tools[name] for name in sorted(self.tools))
 
     def statuses(self) -> tuple[McpToolStatus, ...]:
         """The status of each tool."""
         described = (
-            (it.descriptor.id, it.name, it.hash, it.name in self.drift) for it in self.offered
+            (it.descriptor.id, it.name, it.hash, it.name in self.drift) for it in self.usable_tools
         )
         return tuple(
             McpToolStatus(id=id_, name=name, hash=hash_, state="drifted" if is_other else "offered")
@@ -185,14 +185,14 @@ def catalog_of(
     return McpCatalog({} if problems and server.strict else usable, drift, problems)
 
 
-def withholding(config: McpConfig) -> Callable[[str, str | None], bool]:
+def build_exclusion(config: McpConfig) -> Callable[[str, str | None], bool]:
     """Build the check whether this section withholds a tool or prompt, by its id and server.
 
     Raises:
         PatternError: A glob of the section is malformed.
     """
-    allowed = None if config.allow is None else [tool_glob(it) for it in config.allow]
-    excluded = [tool_glob(it) for it in config.exclude]
+    allowed = None if config.allow is None else [compile_tool_glob(it) for it in config.allow]
+    excluded = [compile_tool_glob(it) for it in config.exclude]
 
     def is_withheld(id_: str, server: str | None) -> bool:
         is_of_server = server is None or config.servers is None or server in config.servers
@@ -238,7 +238,7 @@ def _descriptor(offered: OfferedTool, server: McpServer) -> tools.ToolDescriptor
         id=tool_id(server.name, offered.name),
         name=(offered.title or offered.name)[:_SHOWN],
         description=offered.description or f"MCP tool {offered.name}",
-        parameters=sanitized(schema),
+        parameters=sanitize_schema(schema),
         category=server.name,
         effect=_effect(server, offered),
         # The call has its own deadline, after which it tells the server; this one covers the rest.

@@ -148,7 +148,7 @@ class McpServer(StrictRecord, frozen=True, kw_only=True):
     """The roots that it may list: where it should work."""
 
     @property
-    def told_roots(self) -> dict[str, Any]:
+    def roots_result(self) -> dict[str, Any]:
         """The answer to `roots/list`."""
         return {"roots": [to_builtins(root) for root in self.roots]}
 

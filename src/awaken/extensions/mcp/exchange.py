@@ -24,7 +24,7 @@ CURRENT_EXCHANGE: ContextVar["McpExchange | None"] = ContextVar("mcp_exchange", 
 """The call to which a server's request belongs, if the transport knows it."""
 
 
-class Asked:
+class ServerQuestion:
     """A question of a server during a call."""
 
     def __init__(self, kind: Kind, params: Json) -> None:
@@ -47,14 +47,14 @@ class McpExchange:
 
     def __init__(self, context: ToolContext, questions_max: int, call: Carry) -> None:
         self.context = context
-        self.open: Asked | None = None
+        self.open: ServerQuestion | None = None
         """The question to people; while it is open, new questions belong to other calls."""
         self._questions_left = questions_max
-        self._replies: asyncio.Queue[Asked | None] = asyncio.Queue()
+        self._replies: asyncio.Queue[ServerQuestion | None] = asyncio.Queue()
         self.task = asyncio.create_task(self._run(call))
         self.task.add_done_callback(self._on_done)
 
-    async def told(self) -> Json | Asked:
+    async def wait_for_reply(self) -> Json | ServerQuestion:
         """Wait for the result or the next question, whichever comes first.
 
         Raises:
@@ -76,18 +76,18 @@ class McpExchange:
         if self._questions_left < 1 or self.task.done():
             raise QuestionRefused("the call takes no more questions")
         self._questions_left -= 1
-        asked = Asked(kind, params)
+        asked = ServerQuestion(kind, params)
         self._replies.put_nowait(asked)
         return await asked.reply
 
-    def go_on(self, context: ToolContext, answer: Json) -> None:
+    def resume(self, context: ToolContext, answer: Json) -> None:
         """Answer the open question; the call belongs to this context from now on."""
         self.context = context
         if self.open is not None:
             self.open.answer(answer)
             self.open = None
 
-    async def give_up(self) -> None:
+    async def cancel(self) -> None:
         """Cancel the call and notify its server."""
         self.task.cancel()
         await asyncio.wait({self.task}, timeout=GRACE_S)

@@ -32,7 +32,7 @@ _STREAM_MESSAGES = 4
 
 
 @asynccontextmanager
-async def guarded_client(
+async def open_guarded_client(
     server: McpServer, target: Http, person: Person | None = None
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """A client that calls one server and its authorization server, if the guard allows it.
@@ -83,7 +83,7 @@ class _Guarded(httpx2.AsyncBaseTransport):
             LoginRequired, AuthorizationFailed: There is no valid authorization.
         """
         if self._authorized is not None:
-            return await self._authorized.answer(request)
+            return await self._authorized.send(request)
         return await self._send(request, is_aside=False)
 
     async def _send(self, request: httpx2.Request, is_aside: bool) -> httpx2.Response:  # noqa: FBT001

@@ -5,15 +5,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from awaken.authoring.functions import tool
-from awaken.contracts.messages.content import encodable
+from awaken.contracts.messages.content import replace_surrogates
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.specs.skills import Skill, SkillUnavailable
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.tool import Tool, ToolDenied, ToolError
 
-from .catalog import tool_id, withholding
+from .catalog import build_exclusion, tool_id
 from .config import SECTION, McpConfig
-from .results import kept_contents
+from .results import cut_contents
 from .server import ConnectedServer
 
 
@@ -42,13 +42,13 @@ class PromptSkills:
             self._skills = now
         return self._skills
 
-    def withholding(self, agent: AgentSpec) -> Callable[[str], bool]:
+    def build_exclusion(self, agent: AgentSpec) -> Callable[[str], bool]:
         """Build the check whether the agent's section withholds a prompt, by its id as a tool.
 
         Raises:
             KeyCodecError, PatternError: The section is invalid.
         """
-        is_withheld = withholding(agent.config(SECTION, McpConfig))
+        is_withheld = build_exclusion(agent.config(SECTION, McpConfig))
 
         def withholds(name: str) -> bool:
             server, prompt = _place(name)
@@ -68,13 +68,13 @@ class PromptSkills:
             raise SkillUnavailable(f"There is no prompt '{name}'.")
         try:
             async with asyncio.timeout(server.config.call_ms / 1000):
-                messages = await server.in_use().prompt(prompt, dict(arguments))
+                messages = await server.get_session().prompt(prompt, dict(arguments))
         except (TimeoutError, ToolError) as error:
             raise SkillUnavailable(f"MCP server '{server_name}': {error!r}") from error
         text = "\n\n".join(map(_text, messages))
         if len(text) > server.config.limits.result_chars:
             raise SkillUnavailable(f"Prompt '{name}' is too long.")
-        return encodable(text)
+        return replace_surrogates(text)
 
 
 def _place(name: str) -> tuple[str, str]:
@@ -106,14 +106,14 @@ def resource_tools(servers: Mapping[str, ConnectedServer]) -> tuple[Tool, ...]:
         """List the resources of an MCP server."""
         found = usable(server, context)
         async with asyncio.timeout(found.config.call_ms / 1000):
-            return {"resources": await found.in_use().resources()}
+            return {"resources": await found.get_session().resources()}
 
     @tool(effect="none", kind="read", category=SECTION)
     async def mcp_read_resource(server: str, uri: str, context: ToolContext) -> dict[str, Any]:
         """Read a resource of an MCP server."""
         found = usable(server, context)
         async with asyncio.timeout(found.config.call_ms / 1000):
-            contents = await found.in_use().read(uri)
-        return {"contents": kept_contents(contents, found.config.limits)}
+            contents = await found.get_session().read(uri)
+        return {"contents": cut_contents(contents, found.config.limits)}
 
     return (mcp_list_resources, mcp_read_resource)

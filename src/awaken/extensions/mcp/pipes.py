@@ -28,7 +28,7 @@ Outgoing = MemoryObjectSendStream[SessionMessage]
 
 
 @asynccontextmanager
-async def piped(
+async def run_program(
     program: Stdio, limits: McpLimits, ended: Callable[[str], None]
 ) -> AsyncIterator[tuple[Incoming, Outgoing]]:
     """Run a program as a transport; its process group has ended when the context exits.

@@ -19,8 +19,8 @@ from awaken.contracts.suspension.tickets import DecisionAction
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools.tool import Tool, ToolDescriptor
 
-from .calls import performed
-from .catalog import SERVER, component, withholding
+from .calls import perform_call
+from .catalog import SERVER, build_exclusion, component
 from .config import SECTION, McpConfig, McpServer, check
 from .offers import PromptSkills, resource_tools
 from .questions import QUESTIONS
@@ -56,7 +56,7 @@ class McpPlugin(plugins.Plugin):
             if any(component(config.name) == component(known) for known in self._servers):
                 raise errors.DuplicateRegistration(kind="MCP server", name=config.name)
             server = ConnectedServer(
-                config, clock or SystemClock(), jitter, self._publish, performed
+                config, clock or SystemClock(), jitter, self._publish, perform_call
             )
             self._servers[config.name] = server
         self._host: plugins.PluginHost | None = None
@@ -88,7 +88,7 @@ class McpPlugin(plugins.Plugin):
             config = agent.config(SECTION, McpConfig)
             for name in config.servers or ():
                 self._server(name)
-            is_withheld = withholding(config)
+            is_withheld = build_exclusion(config)
         except (errors.UsageError, errors.KeyCodecError) as error:
             problem = str(error).rstrip(".")
             raise errors.InvalidPluginConfig(
@@ -116,7 +116,7 @@ class McpPlugin(plugins.Plugin):
             server.start()
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_TRY_S):
-                await asyncio.gather(*(server.tried() for server in servers))
+                await asyncio.gather(*(server.wait_for_first_try() for server in servers))
         self._host = host
         for server in servers:
             self._publish(server)
@@ -177,13 +177,13 @@ class McpPlugin(plugins.Plugin):
         """
         await self._server(server).login(person)
 
-    async def reached(self, server: str, state: ServerState = ServerState.CONNECTED) -> None:
+    async def wait_for_state(self, server: str, state: ServerState = ServerState.CONNECTED) -> None:
         """Wait until a server is in a state; the caller bounds the time.
 
         Raises:
             UnknownReference: There is no such server.
         """
-        await self._server(server).reached(state)
+        await self._server(server).wait_for_state(state)
 
     def _server(self, name: str) -> ConnectedServer:
         if name not in self._servers:
@@ -193,7 +193,7 @@ class McpPlugin(plugins.Plugin):
 
     def _publish(self, server: ConnectedServer) -> None:
         """Resolve the agents with the current tools of a server; on failure nothing changes."""
-        name, offered = server.config.name, server.catalog.offered
+        name, offered = server.config.name, server.catalog.usable_tools
         before = self._offered.get(name, ())
         if self._host is None or (*map(id, before),) == (*map(id, offered),):
             return

@@ -131,7 +131,7 @@ def _default_values(asked: Json) -> Json:
     return {name: it["default"] for name, it in fields.items() if "default" in it}
 
 
-async def sampled(params: Json, context: ToolContext, limits: McpLimits) -> Json:
+async def sample_model(params: Json, context: ToolContext, limits: McpLimits) -> Json:
     """Have the model answer a server's messages, and nothing else; the run pays for it.
 
     Raises:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.messages.content import encodable
+from awaken.contracts.messages.content import replace_surrogates
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools.context import ProgressStatus, ToolContext
 from awaken.contracts.tools.tool import ToolDescriptor
@@ -40,7 +40,7 @@ def result_of(tool: ToolDescriptor, reply: _Json, limits: McpLimits) -> ToolResu
     return ToolResult(tool_name=tool.id, data=data, metadata=metadata)
 
 
-def kept_contents(contents: list[_Json], limits: McpLimits) -> list[_Json]:
+def cut_contents(contents: list[_Json], limits: McpLimits) -> list[_Json]:
     """The contents of a resource as the model reads them, cut to the limits."""
     kept = _SizeBudget(limits)
     return [_readable(kept.part(it)) for it in contents]
@@ -58,7 +58,7 @@ class _SizeBudget:
             part["resource"] = self.part(part["resource"])
         if isinstance(part.get("text"), str):
             text, room = part["text"], self._chars
-            part["text"] = encodable(text if len(text) <= room else text[:room] + _CUT)
+            part["text"] = replace_surrogates(text if len(text) <= room else text[:room] + _CUT)
             self._chars = max(0, room - len(text))
         for name in _BYTES:
             size = len(part.get(name) or "")
@@ -95,7 +95,7 @@ class Reports:
     ) -> None:
         """Forward a progress report to the run's events, unless it is too soon."""
         fraction = min(1.0, max(0.0, progress / total)) if total and total > 0 else 0.0
-        message = encodable(message[:_MESSAGE_CHARS]) if message else None
+        message = replace_surrogates(message[:_MESSAGE_CHARS]) if message else None
         now = self._clock.monotonic_ms()
         if self._last is not None and now - self._last[0] < self._pause_ms:
             is_further = fraction >= 1.0 or abs(fraction - self._last[1]) >= _STEP

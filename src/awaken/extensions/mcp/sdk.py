@@ -25,8 +25,8 @@ from .catalog import Listing, OfferedPrompt, OfferedTool
 from .config import Http, InProcess, McpServer, Stdio
 from .errors import EXPIRED, ServerFailed, ServerUnavailable
 from .exchange import Ask, Json, Kind
-from .guarded import guarded_client
-from .pipes import piped
+from .guarded import open_guarded_client
+from .pipes import run_program
 
 _RELISTEN_S = 5.0
 _SHOWN = 500
@@ -74,9 +74,9 @@ async def _target(
 ) -> Any:
     match server.transport:
         case Stdio() as program:
-            return piped(program, server.limits, session.end)
+            return run_program(program, server.limits, session.end)
         case Http() as http:
-            client = await stack.enter_async_context(guarded_client(server, http, person))
+            client = await stack.enter_async_context(open_guarded_client(server, http, person))
             size = server.limits.message_bytes
             return streamable_http_client(http.url, http_client=client, max_sse_event_size=size)
         case InProcess() as local:
@@ -111,7 +111,7 @@ class SdkSession:
         if isinstance(message, _CHANGES):
             self.changed.set()
 
-    async def listing(self) -> Listing:
+    async def read_listing(self) -> Listing:
         """Read all lists completely, up to the limits."""
         offers, problems = self.client.server_capabilities, list[str]()
         tools = await self._pages("tools", problems) if offers.tools else []
@@ -124,7 +124,7 @@ class SdkSession:
             protocol_version=self.client.protocol_version,
         )
 
-    async def hear(self) -> None:
+    async def listen_for_changes(self) -> None:
         """Listen for list changes as long as the server reports them."""
         offers = self.client.server_capabilities
         tools = bool(offers.tools and offers.tools.list_changed)
@@ -256,7 +256,7 @@ def _make_callback(ask: Ask, kind: Kind) -> Any:
 
 def _make_roots_callback(server: McpServer) -> Any:
     async def answer(_context: Any) -> types.ListRootsResult:
-        return types.ListRootsResult.model_validate(server.told_roots)
+        return types.ListRootsResult.model_validate(server.roots_result)
 
     return answer
 

@@ -70,12 +70,12 @@ class ConnectedServer:
             self._move(ServerState.CONNECTING)
             self._task = asyncio.create_task(self._run())
 
-    async def tried(self) -> None:
+    async def wait_for_first_try(self) -> None:
         """Wait until the first try has succeeded or failed."""
         while self._state is ServerState.CONNECTING:
             await self._state_changed.wait()
 
-    async def reached(self, state: ServerState) -> None:
+    async def wait_for_state(self, state: ServerState) -> None:
         """Wait until the server is in a state."""
         while self._state is not state:
             await self._state_changed.wait()
@@ -101,14 +101,14 @@ class ConnectedServer:
             raise InvalidSpec(what=what, problem="it has no login: its `oauth` is not a Login")
         try:
             async with _open_session(self.config, self._ask, person) as session:
-                await session.listing()
+                await session.read_listing()
         except Exception as error:
             logger.debug("The login failed.", exc_info=True)
             cause = _cause(error)
             is_typed = isinstance(cause, AwakenError)
             raise cause if is_typed else ServerUnavailable(_describe_error(cause)) from None
 
-    def in_use(self, tool: McpTool | None = None) -> "SdkSession":
+    def get_session(self, tool: McpTool | None = None) -> "SdkSession":
         """The connection for a call of a tool in the version that the caller resolved.
 
         Raises:
@@ -122,7 +122,7 @@ class ConnectedServer:
             self._check(tool)
         return self._session
 
-    def began(self, exchange: McpExchange) -> McpExchange:
+    def track_exchange(self, exchange: McpExchange) -> McpExchange:
         """Track a call, so that the server's questions can be passed to it."""
         self._exchanges.add(exchange)
         exchange.task.add_done_callback(partial(self._on_exchange_done, exchange))
@@ -133,11 +133,11 @@ class ConnectedServer:
         for exchange in list(self.held.values()):
             context = exchange.context
             if (context.run.run_id, context.call_id) == (run_id, call_id):
-                exchange.go_on(context, DECLINED)
+                exchange.resume(context, DECLINED)
                 await asyncio.wait({exchange.task}, timeout=GRACE_S)
-                await exchange.give_up()
+                await exchange.cancel()
 
-    def heard(self, *, is_answer: bool) -> None:
+    def note_reply(self, *, is_answer: bool) -> None:
         """Count consecutive calls without an answer; too many end the connection."""
         self._unheard = 0 if is_answer else self._unheard + 1
         if self._session is not None and self._unheard >= self.config.restart.failures:
@@ -213,7 +213,7 @@ class ConnectedServer:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self.config.connect_ms / 1000):
                     session = await stack.enter_async_context(_open_session(self.config, self._ask))
-                    listing = await session.listing()
+                    listing = await session.read_listing()
                 stack.push_async_callback(self._end)
                 self._generation += 1
                 self._session, self._unheard, self._error = session, 0, None
@@ -240,7 +240,7 @@ class ConnectedServer:
 
     async def _keep_fresh(self, session: "SdkSession") -> None:
         """Read the lists again whenever they change, until the connection ends."""
-        listener = asyncio.create_task(session.hear())
+        listener = asyncio.create_task(session.listen_for_changes())
         ended = asyncio.create_task(session.ended.wait())
         changed = asyncio.create_task(session.changed.wait())
         awaited: set[asyncio.Task[Any]] = {listener, ended, changed}
@@ -262,11 +262,11 @@ class ConnectedServer:
     async def _refresh(self, session: "SdkSession") -> None:
         try:
             async with asyncio.timeout(self.config.connect_ms / 1000):
-                listing = await session.listing()
+                listing = await session.read_listing()
         except (TimeoutError, ToolError) as error:
             # The previous listing stays.
             self._error = f"its lists could not be read again: {_describe_error(error)}"
-            self.heard(is_answer=False)
+            self.note_reply(is_answer=False)
         else:
             self._install(listing)
 
@@ -278,7 +278,7 @@ class ConnectedServer:
         file = self.config.pin_file
         if file is not None and pins != self._pins:
             # Other processes may have seen other tools.
-            private_files.keep(file, {**self._read_pins(), **pins})
+            private_files.write(file, {**self._read_pins(), **pins})
         self._pins, self.listing, self.catalog = pins, listing, catalog
         self._publish(self)
 

@@ -8,7 +8,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from . import names
 from .scopes import Scope, error_type
-from .watched_run import Attributes, WatchedRun
+from .watched_run import Attributes, RunTelemetry
 
 
 class CallSpan(ABC):
@@ -16,7 +16,7 @@ class CallSpan(ABC):
 
     __slots__ = ("_failure", "_run", "_scope", "_span", "_started")
 
-    def __init__(self, run: WatchedRun) -> None:
+    def __init__(self, run: RunTelemetry) -> None:
         self._run = run
         self._span: trace.Span = trace.INVALID_SPAN
         self._scope: Scope | None = None

@@ -12,8 +12,8 @@ from awaken.contracts.plugins.instruments import ModelCall
 
 from . import names
 from .call_spans import CallSpan
-from .content import FINISH_REASONS, encoded
-from .watched_run import Attributes, WatchedRun, server_attributes
+from .content import FINISH_REASONS, encode_json
+from .watched_run import Attributes, RunTelemetry, server_attributes
 
 _MESSAGE_CHARS = 500
 _NAME_CHARS = 256
@@ -24,7 +24,7 @@ class ChatSpan(CallSpan):
 
     __slots__ = ("_answer", "_attributes", "_call", "_first_chunk", "_labels", "_usage")
 
-    def __init__(self, run: WatchedRun, call: ModelCall) -> None:
+    def __init__(self, run: RunTelemetry, call: ModelCall) -> None:
         super().__init__(run)
         self._call = call
         self._labels: Attributes = {
@@ -54,13 +54,13 @@ class ChatSpan(CallSpan):
         self._begin(f"chat {call.request.upstream_model}", SpanKind.CLIENT, self._attributes)
         return self
 
-    def begun(self) -> None:
+    def on_first_piece(self) -> None:
         """Record the time to the first piece of the answer."""
         if self._first_chunk is None:
             self._first_chunk = self._run.telemetry.seconds() - self._started
             self._set_attributes({names.RESPONSE_TIME_TO_FIRST_CHUNK: self._first_chunk})
 
-    def ended(self, answer: StreamResult, usage: TokenUsage | None) -> None:
+    def on_end(self, answer: StreamResult, usage: TokenUsage | None) -> None:
         """Record the answer and its usage."""
         self._answer, self._usage = answer, usage or TokenUsage()
         named = _vendor_attributes(answer.vendor)
@@ -120,7 +120,7 @@ class ChatSpan(CallSpan):
         if self._answer is not None:
             said[names.OUTPUT_MESSAGES] = writer.output(self._answer)
         if capture.is_on_spans:
-            self._span.set_attributes({name: encoded(value) for name, value in said.items()})
+            self._span.set_attributes({name: encode_json(value) for name, value in said.items()})
         if capture.is_on_events:
             run.telemetry.logger.emit(
                 event_name=names.EVENT_DETAILS,

@@ -53,7 +53,7 @@ class ContentWriter(Record, frozen=True, kw_only=True):
     def value(self, value: Any) -> Json:
         """Arguments or a result; a large value becomes a cut text."""
         clean = self.redactor.value(value, self.limit)
-        text = encoded(clean)
+        text = encode_json(clean)
         return clean if len(text) <= self.limit * VALUE_TEXTS else text[: self.limit] + CUT
 
     def system(self, request: InferenceRequest) -> Json:
@@ -66,7 +66,7 @@ class ContentWriter(Record, frozen=True, kw_only=True):
         room = MESSAGES_CHARS_MIN + self.limit * MESSAGES_TEXTS
         for message in reversed(request.messages):
             written = {"role": message.role.value, "parts": list(self._message(message))}
-            room -= len(encoded(written))
+            room -= len(encode_json(written))
             if room < 0:
                 break
             found.appendleft(written)
@@ -126,6 +126,6 @@ class ContentWriter(Record, frozen=True, kw_only=True):
         return {"type": "uri", "mime_type": None, "modality": modality, "uri": uri}
 
 
-def encoded(value: Json) -> str:
+def encode_json(value: Json) -> str:
     """Encode JSON as text, the only form that span attributes support."""
     return _encode(value).decode()

@@ -9,7 +9,7 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
-from awaken.contracts.messages.content import printable
+from awaken.contracts.messages.content import escape_unprintable
 from awaken.contracts.tracing import CURRENT_RUN, CURRENT_TRACE
 
 from .redactor import Redactor
@@ -77,12 +77,14 @@ class TextLogFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Format the record; no line after its first looks like another record."""
         at = datetime.fromtimestamp(record.created, UTC)
-        message = printable(self._redactor.text(record.getMessage(), self._limit))
-        head = f"{at:%Y-%m-%d %H:%M:%S}Z {record.levelname} {printable(record.name)}: {message}"
+        message = escape_unprintable(self._redactor.text(record.getMessage(), self._limit))
+        head = f"{at:%Y-%m-%d %H:%M:%S}Z {record.levelname} {escape_unprintable(record.name)}: {message}"
         if not record.exc_info or record.exc_info[0] is None:
             return head
         stack = self._redactor.text(self.formatException(record.exc_info), self._limit)
-        return "\n".join((head, *(f"{STACK_MARK}{printable(it)}" for it in stack.splitlines())))
+        return "\n".join(
+            (head, *(f"{STACK_MARK}{escape_unprintable(it)}" for it in stack.splitlines()))
+        )
 
 
 def json_handler(handler: logging.Handler, redactor: Redactor | None = None) -> logging.Handler:

@@ -26,7 +26,7 @@ from .run_spans import RunInstrument
 from .state import SPANS_OF_RUN, link_span, note_span
 from .statistics import RuntimeStatistics
 from .telemetry import Providers, TelemetrySource
-from .watched_run import WatchedRun
+from .watched_run import RunTelemetry
 
 
 class ObservabilityPlugin(Plugin):
@@ -101,5 +101,5 @@ class ObservabilityPlugin(Plugin):
         writer = self._writer
         if config.content_chars is not None:
             writer = ContentWriter(redactor=writer.redactor, limit=config.content_chars)
-        watched = WatchedRun(telemetry, run, agent, config.content or self._content, writer)
+        watched = RunTelemetry(telemetry, run, agent, config.content or self._content, writer)
         return RunInstrument(watched)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any
 
-from awaken.contracts.messages.content import encodable
-from awaken.redaction import redacted
+from awaken.contracts.messages.content import replace_surrogates
+from awaken.redaction import redact_text
 
 MARK = "[redacted]"
 CUT = "…[cut]"
@@ -34,7 +34,7 @@ class Redactor:
     def text(self, text: str, limit: int | None = None) -> str:
         """Redact a text and cut it to a length; a cut never leaves part of a secret."""
         head = text if len(text) <= _SCANNED_CHARS else _whole_words(text[:_SCANNED_CHARS])
-        clean = redacted(encodable(head))
+        clean = redact_text(replace_surrogates(head))
         if self._more is not None:
             clean = self._more(clean)
         is_cut = len(head) < len(text)

@@ -16,7 +16,7 @@ from . import names
 from .chat_spans import ChatSpan
 from .scopes import Scope, context_above, error_type
 from .tool_spans import ToolSpan
-from .watched_run import Attributes, WatchedRun, server_attributes
+from .watched_run import Attributes, RunTelemetry, server_attributes
 
 _OPERATION = "invoke_agent"
 
@@ -26,24 +26,24 @@ class RunInstrument:
 
     __slots__ = ("_run",)
 
-    def __init__(self, run: WatchedRun) -> None:
+    def __init__(self, run: RunTelemetry) -> None:
         self._run = run
 
-    def run(self, *, is_continued: bool) -> AbstractContextManager[RunWatch]:
+    def watch_run(self, *, is_continued: bool) -> AbstractContextManager[RunWatch]:
         """Make the span of the run."""
         return RunSpan(self._run, is_continued=is_continued)
 
-    def model_call(self, call: ModelCall) -> AbstractContextManager[ModelWatch]:
+    def watch_model_call(self, call: ModelCall) -> AbstractContextManager[ModelWatch]:
         """Make the span of a model call."""
         return ChatSpan(self._run, call)
 
-    def tool_call(
+    def watch_tool_call(
         self, call: ToolCall, tool: ToolDescriptor, attempt: int
     ) -> AbstractContextManager[ToolWatch]:
         """Make the span of a tool call."""
         return ToolSpan(self._run, call, tool, attempt)
 
-    def handed_over(self, agent: AgentSpec) -> None:
+    def on_handoff(self, agent: AgentSpec) -> None:
         """Record that another agent is active from now on."""
         self._run.hand_over(agent)
 
@@ -53,7 +53,7 @@ class RunSpan:
 
     __slots__ = ("_is_continued", "_remote", "_run", "_scope", "_started", "_termination")
 
-    def __init__(self, run: WatchedRun, *, is_continued: bool) -> None:
+    def __init__(self, run: RunTelemetry, *, is_continued: bool) -> None:
         self._run = run
         self._is_continued = is_continued
         self._remote = _remote_attributes(run.agent.endpoint)
@@ -70,11 +70,11 @@ class RunSpan:
         span = run.telemetry.tracer.start_span(
             f"{_OPERATION} {agent.id}", above, kind, self._attributes(agent)
         )
-        run.entered(span, above)
+        run.enter_span(span, above)
         self._scope = Scope(span, above)
         return self
 
-    def ended(self, termination: Termination, usage: TokenUsage) -> None:
+    def on_end(self, termination: Termination, usage: TokenUsage) -> None:
         """Record how the run ended."""
         self._termination = termination
         span = self._run.span

@@ -60,7 +60,7 @@ class Series:
         place = floor(log(min(max(ms, _LEAST_MS), _MOST_MS)) / _BIN)
         bucket.bins[place] = bucket.bins.get(place, 0) + 1
 
-    def timing(self, first: int) -> Timing | None:
+    def summarize(self, first: int) -> Timing | None:
         """The timing since a bucket began; None without durations."""
         recent = [it for it in self._buckets if it.index >= first]
         count = sum(it.count for it in recent)
@@ -118,20 +118,22 @@ class RunCounter:
         self._statistics = statistics
         self._agent_id = agent.id
 
-    def run(self, *, is_continued: bool) -> "CountedRun":
+    def watch_run(self, *, is_continued: bool) -> "CountedRun":
         """Measure the run until it ends or waits."""
         statistics = self._statistics
         return CountedRun(statistics, "agents", self._agent_id)
 
-    def model_call(self, call: ModelCall) -> "CountedModelCall":
+    def watch_model_call(self, call: ModelCall) -> "CountedModelCall":
         """Measure a model call."""
         return CountedModelCall(self._statistics, "models", call.model_id)
 
-    def tool_call(self, call: ToolCall, tool: ToolDescriptor, attempt: int) -> "CountedToolCall":
+    def watch_tool_call(
+        self, call: ToolCall, tool: ToolDescriptor, attempt: int
+    ) -> "CountedToolCall":
         """Measure a tool call."""
         return CountedToolCall(self._statistics, "tools", tool.id)
 
-    def handed_over(self, agent: AgentSpec) -> None:
+    def on_handoff(self, agent: AgentSpec) -> None:
         """Do nothing: the run counts for the agent that it began with."""
 
 
@@ -166,7 +168,7 @@ class CountedRun(Counted):
     def __enter__(self) -> "CountedRun":
         return self
 
-    def ended(self, termination: Termination, usage: TokenUsage) -> None:
+    def on_end(self, termination: Termination, usage: TokenUsage) -> None:
         """Note whether it failed."""
         self._is_error = isinstance(termination, Failed)
 
@@ -179,10 +181,10 @@ class CountedModelCall(Counted):
     def __enter__(self) -> "CountedModelCall":
         return self
 
-    def begun(self) -> None:
+    def on_first_piece(self) -> None:
         """Do nothing: the whole answer is measured."""
 
-    def ended(self, answer: StreamResult, usage: TokenUsage | None) -> None:
+    def on_end(self, answer: StreamResult, usage: TokenUsage | None) -> None:
         """Do nothing: a failed call exits with its error."""
 
 
@@ -194,13 +196,13 @@ class CountedToolCall(Counted):
     def __enter__(self) -> "CountedToolCall":
         return self
 
-    def ended(self, result: ToolResult) -> None:
+    def on_end(self, result: ToolResult) -> None:
         """Note whether it failed."""
         self._is_error = result.status is ToolStatus.ERROR
 
 
 def _timings(kind: dict[str, Series], first: int) -> dict[str, Timing]:
-    found = ((name, series.timing(first)) for name, series in sorted(kind.items()))
+    found = ((name, series.summarize(first)) for name, series in sorted(kind.items()))
     return {name: timing for name, timing in found if timing is not None}
 
 

@@ -8,8 +8,8 @@ from awaken.contracts.tools.tool import ToolDescriptor
 
 from . import names
 from .call_spans import CallSpan
-from .content import encoded
-from .watched_run import Attributes, WatchedRun
+from .content import encode_json
+from .watched_run import Attributes, RunTelemetry
 
 
 class ToolSpan(CallSpan):
@@ -17,7 +17,9 @@ class ToolSpan(CallSpan):
 
     __slots__ = ("_attempt", "_call", "_labels", "_tool")
 
-    def __init__(self, run: WatchedRun, call: ToolCall, tool: ToolDescriptor, attempt: int) -> None:
+    def __init__(
+        self, run: RunTelemetry, call: ToolCall, tool: ToolDescriptor, attempt: int
+    ) -> None:
         super().__init__(run)
         self._call = call
         self._tool = tool
@@ -44,11 +46,11 @@ class ToolSpan(CallSpan):
             attributes[names.TOOL_DESCRIPTION] = tool.description
         self._begin(f"execute_tool {tool.id}", SpanKind.INTERNAL, attributes)
         if run.capture.is_on_spans and self._span.is_recording():
-            arguments = encoded(run.writer.value(self._call.arguments))
+            arguments = encode_json(run.writer.value(self._call.arguments))
             self._span.set_attribute(names.TOOL_CALL_ARGUMENTS, arguments)
         return self
 
-    def ended(self, result: ToolResult) -> None:
+    def on_end(self, result: ToolResult) -> None:
         """Record the result."""
         span, run = self._span, self._run
         span.set_attribute(names.TOOL_STATUS, result.status.value)
@@ -58,7 +60,7 @@ class ToolSpan(CallSpan):
             action = result.suspension.suspension.action
             span.add_event(names.EVENT_SUSPENDED, {names.SUSPENSION_ACTION: action})
         elif run.capture.is_on_spans and span.is_recording():
-            data = encoded(run.writer.value(result.data))
+            data = encode_json(run.writer.value(result.data))
             span.set_attribute(names.TOOL_CALL_RESULT, data)
 
     def _finish(self, took: float, _error: BaseException | None) -> None:

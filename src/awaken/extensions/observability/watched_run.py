@@ -16,7 +16,7 @@ from .telemetry import Telemetry
 Attributes = dict[str, AttributeValue]
 
 
-class WatchedRun:
+class RunTelemetry:
     """A run while it executes in this process."""
 
     __slots__ = (
@@ -52,7 +52,7 @@ class WatchedRun:
         self.finish_reasons: tuple[str, ...] = ()
         self._below: otel.Context | None = None
 
-    def entered(self, span: trace.Span, above: otel.Context) -> None:
+    def enter_span(self, span: trace.Span, above: otel.Context) -> None:
         """Make this span the parent of every call."""
         self.span = span
         self._below = trace.set_span_in_context(span, above)

@@ -21,14 +21,14 @@ class RefusedRule(ValueError):
     """A rule that cannot be used; the text says which one and why."""
 
 
-class Compiled(Record, frozen=True, kw_only=True):
+class CompiledRules(Record, frozen=True, kw_only=True):
     """Compiled rules, and warnings about them."""
 
     rules: RuleSet
     oddities: tuple[str, ...] = ()
 
 
-def compiled(config: PermissionConfig, tools: Tools | None = None) -> Compiled:
+def compile_rules(config: PermissionConfig, tools: Tools | None = None) -> CompiledRules:
     """Compile a section and check it, against the tools of its agent if they are known.
 
     Raises:
@@ -43,10 +43,10 @@ def compiled(config: PermissionConfig, tools: Tools | None = None) -> Compiled:
             raise _rule_error(number, rule.pattern, problem)
     rules = RuleSet((rule for _, rule in numbered.values()), config.default_behavior)
     if tools is None:
-        return Compiled(rules=rules)
+        return CompiledRules(rules=rules)
     meant = _tools_by_pattern(rules, tools)
     found = (_find_oddity(*it, meant.get(text, []), tools) for text, it in numbered.items())
-    return Compiled(rules=rules, oddities=tuple(oddity for oddity in found if oddity))
+    return CompiledRules(rules=rules, oddities=tuple(oddity for oddity in found if oddity))
 
 
 def _parse_rule(number: int, written: RuleConfig) -> ToolPattern:
@@ -61,7 +61,7 @@ def _tools_by_pattern(rules: RuleSet, tools: Tools) -> dict[str, list[ToolDescri
     """The tools that each pattern matches."""
     meant: dict[str, list[ToolDescriptor]] = {}
     for tool_id, tool in tools.items():
-        for rule in rules.about(tool_id):
+        for rule in rules.rules_for_tool(tool_id):
             meant.setdefault(rule.pattern.text, []).append(tool)
     return meant
 

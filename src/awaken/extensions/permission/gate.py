@@ -26,7 +26,7 @@ from awaken.contracts.tools.tool import ToolDenied
 from awaken.patterns import call_of
 
 from .config import OnDeny
-from .rules import RuleSet, Verdict, hidden_tools, is_within
+from .rules import RuleSet, Verdict, find_hidden_tools, is_within
 
 ACTION = "tool:PermissionConfirm"
 
@@ -64,15 +64,15 @@ async def hide_denied_tools(context: BeforeInferenceContext) -> StateCommand | N
     denials = await context.own.denials(context)
     new = [tool_id for tool_id in context.tool_ids if tool_id not in prepared.tool_ids]
     hidden = [tool_id for tool_id in context.tool_ids if tool_id in prepared.hidden]
-    hidden += hidden_tools(prepared.rules, new)
+    hidden += find_hidden_tools(prepared.rules, new)
     if denials:
-        hidden += hidden_tools(_NO_RULES, context.tool_ids, denials)
+        hidden += find_hidden_tools(_NO_RULES, context.tool_ids, denials)
     if not hidden:
         return None
     return StateCommand().update(TOOL_FILTER, ToolFilter(excluded=tuple(dict.fromkeys(hidden))))
 
 
-def asked_pattern(verdict: Verdict) -> str:
+def question_pattern(verdict: Verdict) -> str:
     """The pattern that an answer applies to, unless the answer has its own."""
     return "*" if verdict.rule is None else verdict.rule.pattern.text
 
@@ -85,7 +85,7 @@ def _ticket(context: ToolGateContext, verdict: Verdict) -> SuspendTicket:
     return SuspendTicket(
         suspension=Suspension(
             action=ACTION,
-            message=f"Permission required for tool '{escaped(call.name)}'",
+            message=f"Permission required for tool '{escape_unprintable(call.name)}'",
             parameters=_parameters(context, verdict),
         ),
         pending=PendingToolCall(id=call.id, name=call.name, arguments=call.arguments),
@@ -108,13 +108,13 @@ def _parameters(context: ToolGateContext, verdict: Verdict) -> dict[str, Any]:
         "remember": {
             "scopes": scopes,
             "tool": context.call.name,
-            "pattern": asked_pattern(verdict),
+            "pattern": question_pattern(verdict),
         },
     }
 
 
 def _refusal(tool_name: str, verdict: Verdict, on_deny: OnDeny) -> GateDecision:
-    reason = f"tool '{escaped(tool_name)}' is denied by the permission rules"
+    reason = f"tool '{escape_unprintable(tool_name)}' is denied by the permission rules"
     if on_deny is OnDeny.END:
         return Block(reason=reason)
     error = ToolDenied(f"{reason}; this call will not be made")
@@ -122,7 +122,7 @@ def _refusal(tool_name: str, verdict: Verdict, on_deny: OnDeny) -> GateDecision:
     return SetResult(result=result)
 
 
-def escaped(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """Text on one line with invisible characters escaped: people read it before they decide."""
     return "".join(
         mark if mark.isprintable() else mark.encode("unicode_escape").decode() for mark in text

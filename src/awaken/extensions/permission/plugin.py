@@ -16,7 +16,7 @@ from awaken.contracts.suspension.remembered import (
 )
 from awaken.contracts.tools.tool import ToolDescriptor
 
-from .checking import RefusedRule, compiled
+from .checking import RefusedRule, compile_rules
 from .config import NAME, SECTION, PermissionConfig
 from .gate import PreparedPolicy, hide_denied_tools, permission_gate
 from .remembering import (
@@ -26,7 +26,7 @@ from .remembering import (
     remember_refusal,
     share_answer,
 )
-from .rules import hidden_tools
+from .rules import find_hidden_tools
 from .standing import RememberedRules
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class PermissionPlugin(Plugin):
         """
         try:
             config = agent.config(SECTION, PermissionConfig)
-            made = compiled(config, tools)
+            made = compile_rules(config, tools)
         except (KeyCodecError, RefusedRule) as error:
             problem = error.problem if isinstance(error, KeyCodecError) else str(error)
             raise InvalidPluginConfig(
@@ -80,7 +80,7 @@ class PermissionPlugin(Plugin):
             rules=made.rules,
             on_deny=config.on_deny,
             tool_ids=frozenset(tools),
-            hidden=frozenset(hidden_tools(made.rules, tools)),
+            hidden=frozenset(find_hidden_tools(made.rules, tools)),
         )
 
     def activate(self, run: RunIdentity, agent: AgentSpec) -> RememberedRules:

@@ -36,7 +36,7 @@ class PolicyDiff(Record, frozen=True, kw_only=True):
     calls: int
     changes: tuple[PolicyChange, ...] = ()
 
-    def newly(self, behavior: ToolBehavior) -> tuple[PolicyChange, ...]:
+    def changes_to(self, behavior: ToolBehavior) -> tuple[PolicyChange, ...]:
         """The calls that get this behavior now and did not before."""
         return tuple(change for change in self.changes if change.after is behavior)
 

@@ -30,9 +30,9 @@ from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
 from awaken.patterns import PatternCall, PatternError, call_of
 
 from .config import NAME
-from .gate import ACTION, asked_pattern
+from .gate import ACTION, question_pattern
 from .rules import Rule, Verdict, decide, is_within
-from .standing import parsed
+from .standing import parse_stored_pattern
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ def _build_answer(
         said = (remember.scope.value, context.call.id, scope.value)
         logger.info("An answer for the %s to call '%s' is remembered for the %s only.", *said)
     return RememberedAnswer(
-        pattern=remember.pattern or asked_pattern(verdict),
+        pattern=remember.pattern or question_pattern(verdict),
         behavior=behavior,
         scope=scope,
         # "Always" applies to the tool that was shown, even if the pattern matches others.
@@ -136,7 +136,7 @@ def _build_answer(
 def _covers(text: str, behavior: ToolBehavior, call: PatternCall) -> bool:
     """Whether the pattern of a decision matches the call that was asked about."""
     try:
-        if Rule(parsed(text), behavior).fits(call):
+        if Rule(parse_stored_pattern(text), behavior).fits(call):
             return True
         problem = "it does not match the call that was asked about"
     except PatternError as error:

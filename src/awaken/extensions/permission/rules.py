@@ -1,6 +1,6 @@
 """Rules and the one function that decides by them.
 
-Pure: the gate, the preview and the policy diff all use `decide` and `hidden_tools`. Rules that stop
+Pure: the gate, the preview and the policy diff all use `decide` and `find_hidden_tools`. Rules that stop
 a call match generously; rules that allow it match strictly.
 """
 
@@ -83,11 +83,11 @@ class RuleSet:
         self.rules = by_specificity(rules)
         self._index = PatternIndex((rule.pattern, rule) for rule in self.rules)
 
-    def about(self, tool_id: str) -> list[Rule]:
+    def rules_for_tool(self, tool_id: str) -> list[Rule]:
         """The rules that can match calls of the tool, most specific first."""
         return self._index.of_tool(tool_id)
 
-    def worth_asking(self, call: PatternCall) -> list[Rule]:
+    def rules_for_call(self, call: PatternCall) -> list[Rule]:
         """The rules that may match the call, most specific first; no other rule matches it."""
         return self._index.of_call(call)
 
@@ -104,7 +104,7 @@ def decide(rules: RuleSet, call: PatternCall, answers: Sequence[Rule] = ()) -> V
     and grants: their denials always count, their permissions only where the rules ask, and only
     within the scope that the question allows.
     """
-    about = rules.worth_asking(call)
+    about = rules.rules_for_call(call)
     if denial := _first(ToolBehavior.DENY, (*about, *answers), call):
         return Verdict(ToolBehavior.DENY, denial)
     if permission := _first(ToolBehavior.ALLOW, about, call):
@@ -118,7 +118,7 @@ def decide(rules: RuleSet, call: PatternCall, answers: Sequence[Rule] = ()) -> V
     return verdict
 
 
-def hidden_tools(
+def find_hidden_tools(
     rules: RuleSet, tool_ids: Iterable[str], answers: Sequence[Rule] = ()
 ) -> tuple[str, ...]:
     """The tools whose calls would all be denied, with any arguments."""
@@ -140,7 +140,7 @@ def _first(behavior: ToolBehavior, rules: Iterable[Rule], call: PatternCall) -> 
 
 
 def _is_shut(rules: RuleSet, tool_id: str) -> bool:
-    about = rules.about(tool_id)
+    about = rules.rules_for_tool(tool_id)
     if any(_is_shutting(rule) for rule in about):
         return True
     is_open = any(rule.behavior is not ToolBehavior.DENY for rule in about)

@@ -121,7 +121,7 @@ def _rules_of_answers(answers: Iterable[RememberedAnswer]) -> Iterator[Rule]:
         if answer.behavior is ToolBehavior.ALLOW:
             pattern = _parse_permission(answer.pattern, f"answer to call '{answer.call_id}'")
         else:
-            pattern = parsed(answer.pattern)
+            pattern = parse_stored_pattern(answer.pattern)
         if pattern is not None:
             yield Rule(pattern, answer.behavior, answer.scope, answer.tool, is_answer=True)
 
@@ -129,13 +129,13 @@ def _rules_of_answers(answers: Iterable[RememberedAnswer]) -> Iterator[Rule]:
 def _parse_permission(text: str, source: str) -> ToolPattern | None:
     """Parse the pattern of a permission; a malformed one permits nothing."""
     try:
-        return parsed(text)
+        return parse_stored_pattern(text)
     except PatternError as error:
         logger.warning("A permission of '%s' is left out: %s", source, error)
         return None
 
 
 @lru_cache(maxsize=4_096)
-def parsed(text: str) -> ToolPattern:
+def parse_stored_pattern(text: str) -> ToolPattern:
     """Parse a pattern that was stored at run time, with a cache."""
     return parse_pattern(text)

@@ -17,7 +17,7 @@ from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.patterns import call_of
 
 from .config import SECTION, ReminderConfig, ReminderRule
-from .rules import Reminders, compiled
+from .rules import Reminders, compile_rules
 
 
 class ReminderPlugin(Plugin):
@@ -45,7 +45,7 @@ class ReminderPlugin(Plugin):
     def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Reminders:
         """Compile the rules, so that an invalid one is refused before any run."""
         own = agent.config(SECTION, ReminderConfig).rules
-        return compiled((*self._rules, *own), agent.id, tools)
+        return compile_rules((*self._rules, *own), agent.id, tools)
 
 
 async def _remind(context: AfterToolExecuteContext) -> StateCommand:
@@ -53,7 +53,7 @@ async def _remind(context: AfterToolExecuteContext) -> StateCommand:
     reminders: Reminders = context.prepared
     call = call_of(context.call.name, context.call.arguments)
     command = StateCommand()
-    for message in reminders.due(call, context.result):
+    for message in reminders.find_due(call, context.result):
         command = command.schedule(ADD_CONTEXT_MESSAGE, message)
     return command
 

@@ -24,7 +24,7 @@ from awaken.patterns import (
     call_of,
     parse_condition,
     parse_pattern,
-    reading_of,
+    read_value,
 )
 
 from .config import SECTION, FieldsMatch, OutputMatch, ReminderRule
@@ -53,7 +53,7 @@ class Reminder(msgspec.Struct, frozen=True, eq=False):
             return False
         # The glob is compared with the data, or with the message of a result without data.
         shown = result.message if result.data is None else result.data
-        if self.text is not None and not self.text.may_fit(reading_of(shown)):
+        if self.text is not None and not self.text.may_fit(read_value(shown)):
             return False
         if not self.fields:
             return True
@@ -66,12 +66,12 @@ class Reminders(msgspec.Struct, frozen=True, eq=False):
 
     rules: PatternIndex[Reminder]
 
-    def due(self, call: PatternCall, result: ToolResult) -> list[ContextMessage]:
+    def find_due(self, call: PatternCall, result: ToolResult) -> list[ContextMessage]:
         """The reminders that the result of a call triggers."""
         return [it.message for it in self.rules.may_match(call) if it.follows(result)]
 
 
-def compiled(
+def compile_rules(
     rules: Iterable[ReminderRule], agent_id: str, tools: Mapping[str, ToolDescriptor]
 ) -> Reminders:
     """Compile and check the rules of an agent.

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 from typing import Any
 
-from awaken.authoring.delegates import TIMEOUT_SECONDS, delegated
+from awaken.authoring.delegates import TIMEOUT_SECONDS, ask_delegate
 from awaken.authoring.functions import tool
 from awaken.contracts.messages.message import Provenance
 from awaken.contracts.specs.skills import Skill, SkillContext, SkillUnavailable
@@ -15,10 +15,10 @@ from awaken.contracts.tools.sub_runs import Delegation
 from awaken.contracts.tools.tool import Tool
 
 from .config import SECTION, SkillsConfig
-from .grants import grant_of, usable_patterns, wanted_tools
+from .grants import grant_of, list_wanted_tools, usable_patterns
 from .library import Entry, SkillLibrary
 from .problems import SkillProblem
-from .rendering import ALL, MAX_TEXT, checked_arguments, rendered
+from .rendering import ALL, MAX_TEXT, render_body, resolve_arguments
 from .state import ACTIVE_SKILLS, FORKS, ActiveSkill, SkillFork
 
 RENDER_SECONDS = 60
@@ -61,7 +61,7 @@ async def _activate(
         return await _delegate_fork(fork, ctx)
     config = ctx.agent.config(SECTION, SkillsConfig)
     entry = library.find(name, ctx.agent)
-    values = checked_arguments(entry.skill, given)
+    values = resolve_arguments(entry.skill, given)
     text = await _render_text(entry, values)
     if entry.skill.context is SkillContext.FORK:
         fork = _make_fork(entry, text, config, ctx)
@@ -77,7 +77,7 @@ async def _render_text(entry: Entry, values: dict[str, str]) -> str:
         SkillProblem: The source returns no text, or too much.
     """
     skill = entry.skill
-    text = rendered(skill, values) if skill.body else await _render_at_source(entry, values)
+    text = render_body(skill, values) if skill.body else await _render_at_source(entry, values)
     if not 0 < len(text.strip()) <= MAX_TEXT:
         problem = f"The text of skill '{skill.name}' must have 1 to {MAX_TEXT} characters."
         raise SkillProblem(kind="invalid_skill_md", message=problem)
@@ -117,7 +117,7 @@ def _add_to_run(
     grant = grant_of(taken, config, ctx.agent.id)
     if grant.patterns:
         ctx.state.update(TOOL_GRANTS, grant)
-    if wanted := wanted_tools(taken, grant):
+    if wanted := list_wanted_tools(taken, grant):
         ctx.state.update(WANTED_TOOLS, wanted)
     return {
         "skill": skill.name,
@@ -149,7 +149,7 @@ def _make_fork(entry: Entry, text: str, config: SkillsConfig, ctx: ToolContext) 
         agent_id=agent_id,
         prompt=text,
         grant=grant if grant.patterns else None,
-        wanted_tools=wanted_tools(followed, grant),
+        wanted_tools=list_wanted_tools(followed, grant),
     )
 
 
@@ -173,4 +173,4 @@ async def _delegate_fork(fork: SkillFork, ctx: ToolContext) -> ToolResult:
         grant=fork.grant,
         wanted_tools=fork.wanted_tools,
     )
-    return await delegated(asked, ctx)
+    return await ask_delegate(asked, ctx)

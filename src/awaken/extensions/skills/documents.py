@@ -13,7 +13,7 @@ from awaken.contracts.record import Record
 from awaken.contracts.specs.skills import Skill, SkillArgument, SkillContext
 
 from .frontmatter import read_frontmatter, split_document
-from .problems import DocumentError, InvalidSkill, shown_name
+from .problems import DocumentError, InvalidSkill, printable_name
 
 MAX_NAME = 64
 
@@ -60,7 +60,7 @@ def parse_skill(text: str, directory: str) -> Skill:
         fields = msgspec.convert(read_frontmatter(head), Frontmatter, strict=False)
         return _skill(fields, _name(fields.name, directory), body, text)
     except (DocumentError, msgspec.ValidationError) as error:
-        raise InvalidSkill(where=shown_name(directory), problem=str(error)) from error
+        raise InvalidSkill(where=printable_name(directory), problem=str(error)) from error
 
 
 def name_problem(name: str) -> str | None:

@@ -22,7 +22,7 @@ _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_. +@-]*", re.ASCII)
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
-def checked_parts(path: str, first: Collection[str]) -> tuple[str, ...]:
+def parse_path(path: str, first: Collection[str]) -> tuple[str, ...]:
     """The parts of a relative path that begins in one of these directories.
 
     Raises:

@@ -16,7 +16,7 @@ from awaken.contracts.specs.skills import Skill
 from .documents import parse_skill
 from .given import LocalSkills
 from .grants import pattern_problems
-from .problems import InvalidSkill, shown_name
+from .problems import InvalidSkill, printable_name
 
 MAX_DOCUMENT_BYTES = 262_144
 MAX_SKILLS = 2_000
@@ -79,7 +79,7 @@ class FolderSkills(LocalSkills):
     def _load_directory(self, directory: str, stamp: Stamp | str) -> LoadedSkill:
         known = self._loaded.get(directory) or LoadedSkill(stamp=None, skill=None)
         if isinstance(stamp, str):
-            problem = f"{shown_name(directory)}: {stamp}"
+            problem = f"{printable_name(directory)}: {stamp}"
             return LoadedSkill(stamp=None, skill=known.skill, problem=problem)
         if known.stamp == stamp:
             return known
@@ -152,8 +152,8 @@ def _read_document(path: Path) -> str:
 def _describe_error(directory: str, error: Exception) -> str:
     match error:
         case OSError():
-            return f"{shown_name(directory)}: SKILL.md cannot be read ({error.strerror})"
+            return f"{printable_name(directory)}: SKILL.md cannot be read ({error.strerror})"
         case UnicodeDecodeError():
-            return f"{shown_name(directory)}: SKILL.md is not UTF-8"
+            return f"{printable_name(directory)}: SKILL.md is not UTF-8"
         case _:
             return str(error)

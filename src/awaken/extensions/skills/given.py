@@ -7,7 +7,7 @@ from awaken.contracts.specs.skills import Skill, SkillUnavailable
 
 from .documents import name_problem
 from .grants import pattern_problems
-from .rendering import rendered
+from .rendering import render_body
 
 
 class LocalSkills:
@@ -31,7 +31,7 @@ class LocalSkills:
         """
         for skill in self._skills:
             if skill.name == name:
-                return rendered(skill, arguments)
+                return render_body(skill, arguments)
         raise SkillUnavailable(f"There is no skill '{name}' in '{self.name}'.")
 
 

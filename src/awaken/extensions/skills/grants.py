@@ -26,7 +26,7 @@ def usable_patterns(skill: Skill) -> tuple[str, ...]:
     return tuple(it.text for it in found if isinstance(it, ToolPattern))
 
 
-def wanted_tools(skill: ActiveSkill, grant: ToolGrant) -> tuple[str, ...]:
+def list_wanted_tools(skill: ActiveSkill, grant: ToolGrant) -> tuple[str, ...]:
     """The tools that a skill names, as ids or globs; regular expressions are left out."""
     # Wanting a tool is not a permission, but a remote skill must not fill the request.
     patterns = grant.patterns if skill.is_remote else skill.allowed_tools
@@ -41,7 +41,7 @@ def grant_of(skill: ActiveSkill, config: SkillsConfig, agent_id: str) -> ToolGra
     return ToolGrant(source=f"skill:{skill.name}", patterns=patterns, agent_id=agent_id)
 
 
-def changed_grants(
+def find_grant_changes(
     active: Iterable[ActiveSkill], config: SkillsConfig, agent_id: str, snapshot: Snapshot
 ) -> tuple[ToolGrant, ...]:
     """The grants that have to change, for example after a handoff to another agent."""

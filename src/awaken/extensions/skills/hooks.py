@@ -27,8 +27,8 @@ from awaken.contracts.suspension.permissions import TOOL_GRANTS
 
 from .catalog import catalog_text
 from .config import RESOURCE, SCRIPT, SKILL, SkillsConfig
-from .grants import changed_grants
-from .library import Shelf, SkillLibrary
+from .grants import find_grant_changes
+from .library import SkillLibrary, SkillSnapshot
 from .state import ACTIVE_SKILLS, ActiveSkill
 
 CATALOG_KEY = "skills.catalog"
@@ -47,14 +47,14 @@ class AgentSkills:
     def __init__(self, library: SkillLibrary, config: SkillsConfig, agent: AgentSpec) -> None:
         self.config = config
         self._library, self._agent = library, agent
-        self._shelf: Shelf | None = None
+        self._shelf: SkillSnapshot | None = None
         self._catalogs: tuple[ContextMessage, ...] = ()
 
     def catalogs(self) -> tuple[ContextMessage, ...]:
         """The catalogs of local and of remote skills; the same as long as no skill changes."""
-        shelf = self._library.shelf()
+        shelf = self._library.snapshot()
         if shelf is not self._shelf:
-            self.withholds = self._library.withholding(self._agent)
+            self.withholds = self._library.build_exclusion(self._agent)
             own, remote = (self._text(shelf, is_remote=it) for it in (False, True))
             found = [system_context(CATALOG_KEY, own)] if own else []
             if remote:
@@ -64,7 +64,7 @@ class AgentSkills:
             self._catalogs, self._shelf = tuple(found), shelf
         return self._catalogs
 
-    def _text(self, shelf: Shelf, *, is_remote: bool) -> str:
+    def _text(self, shelf: SkillSnapshot, *, is_remote: bool) -> str:
         entries = (it for it in shelf.entries.values() if it.source.is_remote is is_remote)
         known = (it.skill for it in entries if not self.withholds(it.skill.name))
         return catalog_text(
@@ -99,7 +99,7 @@ def _with_active(
     active, config = context.state(ACTIVE_SKILLS), skills.config
     if not active:
         return command
-    for grant in changed_grants(active.values(), config, context.agent.id, context.snapshot):
+    for grant in find_grant_changes(active.values(), config, context.agent.id, context.snapshot):
         command = command.update(TOOL_GRANTS, grant)
     permitted = (it for it in sorted(active) if config.permits(it) and not skills.withholds(it))
     shown = [active[name] for name in permitted]

@@ -24,7 +24,7 @@ class Entry(Record, frozen=True, kw_only=True):
     source: SkillSource
 
 
-class Shelf(Record, frozen=True, kw_only=True):
+class SkillSnapshot(Record, frozen=True, kw_only=True):
     """Every skill at one time; a later snapshot is another object with a higher version."""
 
     version: int
@@ -46,26 +46,26 @@ class SkillLibrary:
         self._sources = tuple(sources)
         self._folders = tuple(it for it in sources if isinstance(it, FolderSkills))
         self._seen: tuple[tuple[Skill, ...], ...] = ()
-        self._shelf = Shelf(version=0, entries={})
+        self._shelf = SkillSnapshot(version=0, entries={})
         self._warned: tuple[str, ...] = ()
         here = [it for it in sources if not it.is_remote]
         if doubles := _collect_skills(here, [it.skills() for it in here])[1]:
             raise InvalidSpec(what="SkillsPlugin", problem=doubles[0])
-        self.shelf()
+        self.snapshot()
 
     @property
     def problems(self) -> tuple[str, ...]:
         """Current problems; these skills are not offered, or in their last valid version."""
         return (*(it for folder in self._folders for it in folder.problems), *self._shelf.problems)
 
-    def shelf(self) -> Shelf:
+    def snapshot(self) -> SkillSnapshot:
         """The current skills of the sources; cheap while nothing has changed."""
         seen = tuple(source.skills() for source in self._sources)
         # A source that has not changed is compared by identity.
         if seen != self._seen:
             entries, problems = _collect_skills(self._sources, seen)
             version = self._shelf.version + 1
-            self._shelf = Shelf(version=version, entries=entries, problems=problems)
+            self._shelf = SkillSnapshot(version=version, entries=entries, problems=problems)
             self._warn()
         self._seen = seen
         return self._shelf
@@ -82,24 +82,24 @@ class SkillLibrary:
         Raises:
             SkillProblem: There is none; a hidden skill gives the same error as an unknown one.
         """
-        entry = self.shelf().entries.get(name)
+        entry = self.snapshot().entries.get(name)
         config = agent.config(SECTION, SkillsConfig)
-        if entry is None or not config.shows(entry.skill) or self.withholding(agent)(name):
+        if entry is None or not config.shows(entry.skill) or self.build_exclusion(agent)(name):
             raise SkillProblem(
                 kind="unknown_skill", message=f"There is no skill {name[:MAX_NAME]!r}."
             )
         return entry
 
-    def withholding(self, agent: AgentSpec) -> Callable[[str], bool]:
+    def build_exclusion(self, agent: AgentSpec) -> Callable[[str], bool]:
         """Build the check whether a source withholds the skill of a name from the agent."""
-        found = [it.withholding(agent) for it in self._sources if isinstance(it, SharedSkills)]
+        found = [it.build_exclusion(agent) for it in self._sources if isinstance(it, SharedSkills)]
         return lambda name: any(withholds(name) for withholds in found)
 
-    def unknown(self, names: Iterable[str]) -> list[str]:
+    def find_unknown(self, names: Iterable[str]) -> list[str]:
         """Which of these names have no skill; empty if a remote source may still add them."""
         if any(source.is_remote for source in self._sources):
             return []
-        known = self.shelf().entries
+        known = self.snapshot().entries
         return [name for name in dict.fromkeys(names) if name not in known]
 
     def _warn(self) -> None:

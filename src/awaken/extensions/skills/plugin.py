@@ -59,7 +59,7 @@ class SkillsPlugin(Plugin):
     @property
     def skills(self) -> tuple[Skill, ...]:
         """Every skill of every source, by name."""
-        return tuple(entry.skill for entry in self._library.shelf().entries.values())
+        return tuple(entry.skill for entry in self._library.snapshot().entries.values())
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -88,10 +88,10 @@ class SkillsPlugin(Plugin):
             raise _config_error(agent, f"fork_agent '{config.fork_agent}' is none of its delegates")
         return AgentSkills(self._library, config, agent)
 
-    def oddities(self, agent: AgentSpec) -> Sequence[str]:
+    def list_warnings(self, agent: AgentSpec) -> Sequence[str]:
         """Names in the section that no skill has."""
         config = agent.config(SECTION, SkillsConfig)
-        unknown = self._library.unknown((*(config.allowed or ()), *config.excluded))
+        unknown = self._library.find_unknown((*(config.allowed or ()), *config.excluded))
         return [f"section 'skills' names '{name}', which is not a skill here" for name in unknown]
 
     async def open(self, host: PluginHost) -> None:

@@ -43,6 +43,6 @@ class InvalidSkill(UsageError):
     problem: str
 
 
-def shown_name(directory: str) -> str:
+def printable_name(directory: str) -> str:
     """A directory's name for messages and logs, with unprintable characters escaped."""
     return directory if directory.isprintable() else ascii(directory)

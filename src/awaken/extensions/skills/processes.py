@@ -14,7 +14,7 @@ GRACE_SECONDS = 5
 """How long to wait for a killed process, and for the end of its output."""
 
 
-class Finished(Record, frozen=True, kw_only=True):
+class ProcessOutcome(Record, frozen=True, kw_only=True):
     """How a process ended."""
 
     exit_code: int
@@ -29,7 +29,7 @@ async def run_process(
     env: Mapping[str, str],
     timeout_s: float,
     output_bytes: int,
-) -> Finished:
+) -> ProcessOutcome:
     """Run a command without input, in its own process group, which does not outlive the call.
 
     Raises:
@@ -56,7 +56,7 @@ async def run_process(
             # Other processes of a sandbox end after the process that is known here. A process that
             # left the group may hold a pipe forever; its output is discarded.
             await asyncio.wait({out.reading, err.reading}, timeout=GRACE_SECONDS)
-        return Finished(exit_code=exit_code, stdout=out, stderr=err)
+        return ProcessOutcome(exit_code=exit_code, stdout=out, stderr=err)
 
 
 async def _kill_group(process: asyncio.subprocess.Process) -> None:

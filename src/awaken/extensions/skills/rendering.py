@@ -18,7 +18,7 @@ MAX_TEXT = 262_144
 _PLACE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_-]*)\}|\$ARGUMENTS\b")
 
 
-def checked_arguments(skill: Skill, given: str | Mapping[str, str] | None) -> dict[str, str]:
+def resolve_arguments(skill: Skill, given: str | Mapping[str, str] | None) -> dict[str, str]:
     """The values by declared name, with `ARGUMENTS` for the text of all of them.
 
     A plain text is the value of the only declared argument, if there is exactly one.
@@ -44,7 +44,7 @@ def checked_arguments(skill: Skill, given: str | Mapping[str, str] | None) -> di
     return values
 
 
-def rendered(skill: Skill, arguments: Mapping[str, str]) -> str:
+def render_body(skill: Skill, arguments: Mapping[str, str]) -> str:
     """The skill's body with the arguments inserted, in one pass: no value is expanded itself.
 
     `${name}`, `${NAME}` and `$ARGUMENTS` are placeholders; any other text with a dollar sign is

@@ -12,7 +12,7 @@ from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.tool import Tool
 
 from .config import RESOURCE
-from .files import checked_parts, read_file
+from .files import parse_path, read_file
 from .folders import FolderSkills
 from .library import Entry, SkillLibrary
 from .problems import SkillProblem
@@ -60,7 +60,7 @@ def directory_of(entry: Entry) -> Path:
 
 
 def _load_file(directory: Path, path: str, kind: Kind | None) -> dict[str, Any]:
-    parts = checked_parts(path, _KINDS)
+    parts = parse_path(path, _KINDS)
     actual = _KINDS[parts[0]]
     if kind is not None and kind != actual:
         raise SkillProblem(kind="unsupported_path", message=f"{path!r} is no {kind}.")

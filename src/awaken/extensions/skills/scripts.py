@@ -12,10 +12,10 @@ from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.tool import Tool
 
 from .config import SCRIPT, SECTION, ScriptsConfig, SkillsConfig
-from .files import checked_parts, copy_skill, read_file
+from .files import copy_skill, parse_path, read_file
 from .library import Entry, SkillLibrary
 from .problems import SkillProblem
-from .processes import Finished, run_process
+from .processes import ProcessOutcome, run_process
 from .resources import directory_of
 from .sandbox import SEARCH_PATH, Sandbox, script_environment
 
@@ -62,7 +62,7 @@ async def _run_script(
 ) -> dict[str, Any]:
     directory = directory_of(entry)
     _check_args(args)
-    parts = checked_parts(script, ("scripts",))
+    parts = parse_path(script, ("scripts",))
     runtime = _runtime(script)
     # Reading one byte checks that it is a file of the skill, before anything is copied.
     await asyncio.to_thread(read_file, directory, parts, 1)
@@ -91,7 +91,9 @@ async def _copy_files(directory: Path, work: Path) -> None:
         raise
 
 
-async def _run_command(command: tuple[str, ...], work: Path, config: ScriptsConfig) -> Finished:
+async def _run_command(
+    command: tuple[str, ...], work: Path, config: ScriptsConfig
+) -> ProcessOutcome:
     try:
         return await run_process(
             command,
@@ -135,7 +137,7 @@ def _check_args(args: list[str]) -> None:
         raise SkillProblem(kind="invalid_arguments", message=problem)
 
 
-def _format_outcome(done: Finished) -> dict[str, Any]:
+def _format_outcome(done: ProcessOutcome) -> dict[str, Any]:
     return {
         "exit_code": done.exit_code,
         "stdout": done.stdout.kept.decode(errors="replace"),

@@ -35,7 +35,7 @@ def output_artifact(value: Any) -> Payload:
     return {"artifactId": "output", "name": "output", "parts": [part]}
 
 
-def stored_artifacts(messages: Sequence[Message]) -> list[Payload]:
+def list_artifacts(messages: Sequence[Message]) -> list[Payload]:
     """List the artifacts of the tool results among a task's messages."""
     names = {it.id: it.name for message in messages for it in message.tool_calls or ()}
     found = []

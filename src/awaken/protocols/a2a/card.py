@@ -17,7 +17,7 @@ _BEARER = {
 }
 
 
-async def extended_card(ask: Ask[Request]) -> Payload:
+async def get_extended_card(ask: Ask[Request]) -> Payload:
     """The card for callers with the scope `read`: includes models and plugins."""
     return await agent_card(ask, is_extended=True)
 

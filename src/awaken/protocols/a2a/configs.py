@@ -17,7 +17,15 @@ from awaken.services.view import TenantView
 from awaken.transport.problems import HttpError
 
 from .states import Payload
-from .wire import Ask, Authentication, PushConfig, PushConfigName, Violation, Violations, wrong
+from .wire import (
+    Ask,
+    Authentication,
+    PushConfig,
+    PushConfigName,
+    Violation,
+    Violations,
+    find_violations,
+)
 
 PENDING = "a2a.push.pending"
 """The owner of the pointers to configs that may have something to deliver; also one per tenant."""
@@ -66,7 +74,7 @@ class Target(Record, frozen=True, kw_only=True):
     problem: str = ""
     """Why it was abandoned, if it was."""
 
-    def ended(self, problem: str = "") -> "Target":
+    def mark_over(self, problem: str = "") -> "Target":
         """Return the target as one that gets no more deliveries, without its secrets."""
         return msgspec.structs.replace(
             self, is_over=True, problem=problem, token="", credentials="", holder="", held_until=0
@@ -88,7 +96,7 @@ async def create_config(ask: Ask[PushConfig]) -> Payload:
 async def get_config(ask: Ask[PushConfigName]) -> Payload:
     """A config without its secrets."""
     record = await ask.record(ask.params.task_id)
-    task_id = ask.view.stored(record.run_id)
+    task_id = ask.view.add_namespace(record.run_id)
     target = await find_config(ask.view.profile, task_id, ask.params.id or "")
     if target is None:
         said = f"Task '{record.run_id}' has no push notification config '{ask.params.id}'."
@@ -99,7 +107,7 @@ async def get_config(ask: Ask[PushConfigName]) -> Payload:
 async def list_configs(ask: Ask[PushConfigName]) -> Payload:
     """All configs of a task without their secrets."""
     record = await ask.record(ask.params.task_id)
-    found = await ask.view.profile.list_entries(scope(ask.view.stored(record.run_id)))
+    found = await ask.view.profile.list_entries(scope(ask.view.add_namespace(record.run_id)))
     configs = [msgspec.convert(it.value, Target).wire(record.run_id) for it in found]
     return {"configs": configs, "nextPageToken": ""}
 
@@ -107,8 +115,10 @@ async def list_configs(ask: Ask[PushConfigName]) -> Payload:
 async def delete_config(ask: Ask[PushConfigName]) -> Payload:
     """Delete a config: post nothing more to its target; idempotent."""
     given = ask.params.id or ""
-    record = await ask.record(ask.params.task_id, wrong([("id", bool(given), "is required")]))
-    await forget_config(ask.view.profile, ask.view.stored(record.run_id), given)
+    record = await ask.record(
+        ask.params.task_id, find_violations([("id", bool(given), "is required")])
+    )
+    await forget_config(ask.view.profile, ask.view.add_namespace(record.run_id), given)
     return {}
 
 
@@ -131,7 +141,7 @@ async def config_violations(
         await outbound.check_resolved(config.url or "")
     except InvalidInput as error:
         checks.append(("url", False, str(error)))
-    return wrong(checks, path)
+    return find_violations(checks, path)
 
 
 async def save_config(view: TenantView, task_id: str, config: PushConfig, cursor: int) -> Target:
@@ -141,7 +151,7 @@ async def save_config(view: TenantView, task_id: str, config: PushConfig, cursor
         Violations: The task has too many configs.
         LimitExceeded: The tenant has too many configs.
     """
-    task_id = view.stored(task_id)
+    task_id = view.add_namespace(task_id)
     known = {it.key for it in await view.profile.list_entries(scope(task_id))}
     secrets = config.authentication or Authentication()
     target = Target(
@@ -163,7 +173,7 @@ async def save_config(view: TenantView, task_id: str, config: PushConfig, cursor
     ):
         entry = ProfileEntry(owner=owner, key=key, value=value, updated_at=view.now_ms())
         await view.profile.save_entry(entry)
-    await view.tell_changed(PENDING)
+    await view.notify_changed(PENDING)
     return target
 
 
@@ -173,7 +183,7 @@ async def check_room(view: TenantView) -> None:
     Raises:
         LimitExceeded: The limit is reached.
     """
-    _, owner = pointers(view.stored(""))
+    _, owner = pointers(view.add_namespace(""))
     count = len(await view.profile.list_entries(owner))
     if count >= TENANT_CONFIGS_MAX:
         what = "The number of push notification configs of unfinished tasks"

@@ -20,12 +20,12 @@ from awaken.contracts.suspension.tickets import DecisionAction, Ticket, ToolCall
 from awaken.contracts.suspension.verdicts import read_decision, read_text
 from awaken.outbound.guard import Outbound
 from awaken.transport.asgi import encode_json
-from awaken.transport.media import inline, linked
+from awaken.transport.media import content_from_base64, content_from_url
 from awaken.transport.problems import HttpError
 from awaken.wire.a2a import Part
 
 from .states import is_permission
-from .wire import Violation, Violations, WireMessage, wrong
+from .wire import Violation, Violations, WireMessage, find_violations
 
 ID_LENGTH_MAX = 256
 _NAMES = ("callId", "ticketId", "remember")
@@ -44,7 +44,7 @@ def message_violations(message: WireMessage | None, outbound: Outbound) -> list[
         *((it, len(given.get(it) or "") <= ID_LENGTH_MAX, _TOO_LONG) for it in _IDS),
         ("parts", bool(message.parts), "must have at least one part"),
     ]
-    found = wrong(checks, "message.")
+    found = find_violations(checks, "message.")
     for index, part in enumerate(message.parts or ()):
         try:
             if part.url is not None:
@@ -100,9 +100,9 @@ def _block(part: Part) -> ContentBlock:
     if part.text is not None:
         return Text(text=part.text)
     if part.url is not None:
-        return linked(part.url, part.media_type, part.filename)
+        return content_from_url(part.url, part.media_type, part.filename)
     if part.raw is not None:
-        return inline(part.raw, part.media_type, part.filename)
+        return content_from_base64(part.raw, part.media_type, part.filename)
     return Text(text=encode_json(part.data).decode())
 
 

@@ -20,7 +20,7 @@ from awaken.contracts.errors import AwakenError, CursorExpired, UnknownRun
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.tenancy import namespace_in, tenant_in
 from awaken.outbound.guard import Outbound, Undelivered
-from awaken.services.naming import shown
+from awaken.services.naming import hide_namespace
 from awaken.services.view import AppServices
 from awaken.transport.asgi import encode_json
 
@@ -46,7 +46,7 @@ REST_MS = 60_000
 
 
 @asynccontextmanager
-async def delivering(
+async def run_deliverer(
     services: AppServices, outbound: Outbound, policy: PushPolicy
 ) -> AsyncIterator[None]:
     """Run a deliverer in the background while the server serves."""
@@ -110,7 +110,7 @@ class Deliverer:
 
     async def run(self) -> None:
         """Deliver until it is cancelled."""
-        stop = self._services.following.watch(PENDING, self._list_soon)
+        stop = self._services.streams.watch(PENDING, self._list_soon)
         try:
             async with asyncio.TaskGroup() as group:
                 while True:
@@ -185,7 +185,7 @@ class Deliverer:
     async def _look_in_turn(self, key: str) -> None:
         watch = self._watches[key]
         watch.has_signal = False
-        pause = round(self._services.following.poll_s * 1000)
+        pause = round(self._services.streams.poll_s * 1000)
         try:
             pause = await self._look(key, watch)
         except _NotOurs:
@@ -200,7 +200,7 @@ class Deliverer:
 
     async def _look(self, key: str, watch: _Watch) -> int:
         """Deliver what is new; returns after how long to check again."""
-        poll_ms = round(self._services.following.poll_s * 1000)
+        poll_ms = round(self._services.streams.poll_s * 1000)
         # The pause grows while nothing happens.
         watch.pause_ms = min(max(poll_ms, watch.pause_ms * 2), REST_MS)
         task_id, _, config_id = key.rpartition("/")
@@ -245,7 +245,7 @@ class Deliverer:
         watch.thread_id = "" if record.started_at is None or attempts else record.thread_id
         if watch.stop is None:
             wake = partial(self._on_signal, key)
-            watch.stop = self._services.following.watch(record.thread_id, wake)
+            watch.stop = self._services.streams.watch(record.thread_id, wake)
 
     async def _has_undelivered(self, target: Target, record: RunRecord) -> bool:
         if max(target.due_at, target.held_until) > self._services.clock.now_ms():
@@ -268,12 +268,12 @@ class Deliverer:
             await self._change(target, _release)
             raise
         if record.termination is not None:
-            return await self._change(target, Target.ended)
+            return await self._change(target, Target.mark_over)
         return await self._change(target, partial(_release, cursor=cursor))
 
     async def _send_all(self, target: Target, record: RunRecord) -> int:
         """Deliver what the log has, in order, and store the cursor after each event."""
-        seen = shown(namespace_in(record.thread_id), record)
+        seen = hide_namespace(namespace_in(record.thread_id), record)
         if record.started_at is None:
             # It was cancelled before it began: the log has no event of it.
             view = self._services.view(tenant_in(record.thread_id))
@@ -328,7 +328,7 @@ class Deliverer:
         """Schedule a retry of the target, or abandon it."""
         attempts = target.attempts + 1
         if attempts >= self._policy.attempts:
-            return target.ended(problem)
+            return target.mark_over(problem)
         pause = min(self._policy.retry_cap_ms, self._policy.retry_base_ms << min(attempts - 1, 30))
         return _release(target, attempts=attempts, due_at=self._services.clock.now_ms() + pause)
 

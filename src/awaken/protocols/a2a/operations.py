@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from awaken.contracts.errors import InvalidResume, UnknownAgent
-from awaken.contracts.identity import Adapter, derived_id, present
+from awaken.contracts.identity import Adapter, derive_id, normalize_id
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.queries import LIMIT_MAX, RunQuery
@@ -23,7 +23,7 @@ from .configs import check_room, config_violations, save_config
 from .decode import decisions_of, message_violations, user_message
 from .projection import TaskProjection
 from .states import Payload, history, open_tickets, task_of
-from .wire import Ask, ListTasks, SendMessage, TaskRequest, WireMessage, wrong
+from .wire import Ask, ListTasks, SendMessage, TaskRequest, WireMessage, find_violations
 
 SEND_WAIT_MS = 300_000
 CANCEL_WAIT_MS = 10_000
@@ -36,7 +36,7 @@ _OPEN = {
 """The run status to query for a task state; a task is also working while its run waits."""
 
 
-class Streamed(NamedTuple):
+class TaskStream(NamedTuple):
     """A streaming answer: the current task, and the updates that follow."""
 
     opening: Payload
@@ -56,16 +56,16 @@ async def send_message(ask: Ask[SendMessage]) -> Payload:
     }
 
 
-async def stream_message(ask: Ask[SendMessage]) -> Streamed:
+async def stream_message(ask: Ask[SendMessage]) -> TaskStream:
     """Send a message to an agent and stream its task until it ends or waits."""
     message, wanted, begun = await _begin(ask)
-    if present(message.task_id) is not None:
+    if normalize_id(message.task_id) is not None:
         return await _open_stream(ask, begun.run_id, begun.stream, wanted.history_length)
     shown = TaskProjection(begun.run_id, begun.thread_id, ask.view.outputs.decode)
     task = shown.snapshot()
     if wanted.history_length != 0:
         task["history"] = [msgspec.to_builtins(message) | shown.names]
-    return Streamed({"task": task}, begun.stream, shown)
+    return TaskStream({"task": task}, begun.stream, shown)
 
 
 async def get_task(ask: Ask[TaskRequest]) -> Payload:
@@ -96,11 +96,11 @@ async def list_tasks(ask: Ask[ListTasks]) -> Payload:
         ("pageToken", is_token, "is none of ours"),
         ("statusTimestampAfter", after_ms is not None, "must be like 2026-01-31T12:00:00Z"),
     ]
-    await ask.check(wrong(checks))
+    await ask.check(find_violations(checks))
     return await _page(ask, TaskState(state) if state else None, size, after_ms or 0)
 
 
-async def subscribe(ask: Ask[TaskRequest]) -> Streamed:
+async def subscribe(ask: Ask[TaskRequest]) -> TaskStream:
     """Stream a task from now on, or from a cursor, to its end; a question does not end it."""
     record = await ask.record(ask.params.id)
     cursor = ask.call.cursor()
@@ -126,7 +126,7 @@ async def _begin(ask: Ask[SendMessage]) -> tuple[WireMessage, wire.Configuration
         ("historyLength", (wanted.history_length or 0) >= 0, "must not be negative"),
     ]
     violations = message_violations(ask.params.message, ask.outbound)
-    violations += wrong(checks, "configuration.")
+    violations += find_violations(checks, "configuration.")
     if push is not None:
         path = "configuration.taskPushNotificationConfig."
         violations += await config_violations(push, ask.outbound, path)
@@ -135,7 +135,7 @@ async def _begin(ask: Ask[SendMessage]) -> tuple[WireMessage, wire.Configuration
         # Checked before a run starts whose updates could not be delivered.
         await check_room(ask.view)
     cursor = 0
-    if present(message.task_id) is None:
+    if normalize_id(message.task_id) is None:
         begun = await _start(ask, message)
     else:
         record = await ask.record(message.task_id)
@@ -147,7 +147,7 @@ async def _begin(ask: Ask[SendMessage]) -> tuple[WireMessage, wire.Configuration
 
 
 async def _start(ask: Ask[SendMessage], message: WireMessage) -> StartedRun:
-    context, agent_id = present(message.context_id), ask.agent_id
+    context, agent_id = normalize_id(message.context_id), ask.agent_id
     thread = None if context is None else await ask.view.find_thread(context)
     if agent_id is None and (thread is None or thread.latest_run_id is None):
         agent_id = await _usual_agent(ask.view)
@@ -182,23 +182,23 @@ async def _usual_agent(view: TenantView) -> str | None:
 
 def _task_id(ask: Ask[SendMessage], message: WireMessage) -> str | None:
     """The id of a message's task: the same for every repeat, if it names its context."""
-    context = present(message.context_id)
+    context = normalize_id(message.context_id)
     if context is None:
         return None
-    return derived_id(ask.view.tenant_id or "", "a2a", context, message.message_id or "")
+    return derive_id(ask.view.tenant_id or "", "a2a", context, message.message_id or "")
 
 
 async def _continue(ask: Ask[SendMessage], message: WireMessage, record: RunRecord) -> StartedRun:
     thread_id = record.thread_id
     tickets = await open_tickets(ask.view, record)
     ask.call.check_may_answer(tickets, ())
-    is_here = present(message.context_id) in (None, thread_id)
+    is_here = normalize_id(message.context_id) in (None, thread_id)
     done = f"the task waits for nothing; begin a new one with contextId '{thread_id}'"
     checks = [
         ("contextId", is_here, f"the task is in the context '{thread_id}'"),
         ("taskId", bool(tickets) or record.awaits_message or record.awaits_tasks, done),
     ]
-    await ask.check(wrong(checks, "message."))
+    await ask.check(find_violations(checks, "message."))
     message_text = RunRequest(messages=() if tickets else (user_message(message),))
     decisions = decisions_of(message, tickets) if tickets else {}
     ask.call.check_may_answer(tickets, decisions.values())
@@ -211,13 +211,13 @@ async def _continue(ask: Ask[SendMessage], message: WireMessage, record: RunReco
 
 async def _open_stream(
     ask: Ask[Any], run_id: str, stream: EventStream, length: int | None
-) -> Streamed:
+) -> TaskStream:
     shown = TaskProjection(run_id, stream.thread_id, ask.view.outputs.decode)
     for event in stream.before:
         shown.project(event)
     stream.before = []
     task = shown.snapshot() | await history(ask.view, shown.names, length)
-    return Streamed({"task": task}, stream, shown)
+    return TaskStream({"task": task}, stream, shown)
 
 
 async def _page(
@@ -229,7 +229,7 @@ async def _page(
     """
     params = ask.params
     status = None if state is None else _OPEN.get(state, RunStatus.DONE)
-    query = RunQuery(thread_id=present(params.context_id), status=status, limit=1)
+    query = RunQuery(thread_id=normalize_id(params.context_id), status=status, limit=1)
     total = (await ask.view.runs(query)).total
     end = min(total, int(params.page_token or total))
     begin = max(0, end - LIMIT_MAX)

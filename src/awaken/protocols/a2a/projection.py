@@ -17,7 +17,7 @@ from awaken.transport.sse import data_line
 from awaken.wire.a2a import TaskState
 
 from .artifacts import output_artifact, tool_artifact
-from .states import Payload, Question, artifact, said_at, state_at, status, task
+from .states import Payload, Question, artifact, state_at, status, status_parts, task
 
 DecodeOutput = Callable[[str, str], Any]
 """Decodes an agent's answer into its output type, from the agent's id and the text."""
@@ -78,8 +78,8 @@ class TaskProjection:
 
     def _finish(self, event: ev.RunFinish) -> list[Payload]:
         questions, response = (list(self._questions.values()), ev.extract_response(event.result))
-        state = state_at(event.termination, questions, ev.wanted_message(event))
-        ending = self._move_to(state, said_at(event.termination, questions, response))
+        state = state_at(event.termination, questions, ev.message_wait_reason(event))
+        ending = self._move_to(state, status_parts(event.termination, questions, response))
         if state is not TaskState.COMPLETED or not (self._text or response):
             return [ending]
         is_whole, self._text = response == self._text, response

@@ -12,15 +12,15 @@ from awaken.contracts.errors import AwakenError
 from awaken.contracts.specs.remote_registries import CARD_PATH
 from awaken.outbound.guard import Outbound
 from awaken.transport.asgi import JSON, Bytes, Header, Reply, as_json, encode_json
-from awaken.transport.json_bodies import decoded
-from awaken.transport.problems import HttpError, problem_of, shown_problem
+from awaken.transport.json_bodies import decode_body
+from awaken.transport.problems import HttpError, hide_problem_namespace, to_http_error
 from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 from awaken.transport.sse import EventStreamReply
 
 from . import configs, wire
 from . import operations as ops
-from .card import PREFIX, PROTOCOL_VERSION, agent_card, extended_card
-from .delivery import delivering
+from .card import PREFIX, PROTOCOL_VERSION, agent_card, get_extended_card
+from .delivery import run_deliverer
 from .projection import TaskEncoder
 from .refusals import rest_error, rest_refusal, rpc_error, rpc_refusal
 from .states import Payload
@@ -38,7 +38,7 @@ class Operation(NamedTuple):
     method: str
     path: str
     params: type[wire.Request]
-    run: Callable[[wire.Ask[Any]], Awaitable[Payload | ops.Streamed]]
+    run: Callable[[wire.Ask[Any]], Awaitable[Payload | ops.TaskStream]]
 
     @property
     def access(self) -> Access:
@@ -60,7 +60,7 @@ OPERATIONS = (
     Operation(f"List{_CONFIG}s", "GET", _CONFIGS, _PUSH, configs.list_configs),
     Operation(f"Get{_CONFIG}", "GET", f"{_CONFIGS}/{{id}}", _PUSH, configs.get_config),
     Operation(f"Delete{_CONFIG}", "DELETE", f"{_CONFIGS}/{{id}}", _PUSH, configs.delete_config),
-    Operation("GetExtendedAgentCard", "GET", "/extendedAgentCard", wire.Request, extended_card),
+    Operation("GetExtendedAgentCard", "GET", "/extendedAgentCard", wire.Request, get_extended_card),
 )
 _NAMES = {it.name: it.encode_name for type_ in wire.types() for it in msgspec.structs.fields(type_)}
 """The JSON names of request fields, by their protobuf names."""
@@ -75,7 +75,7 @@ def a2a_protocol(
     With `asks_tokens` the cards say that callers need a bearer token.
     """
     routes = tuple(_routes(partial(wire.Ask, outbound=outbound, asks_tokens=asks_tokens)))
-    lifespan = partial(delivering, outbound=outbound, policy=push or configs.PushPolicy())
+    lifespan = partial(run_deliverer, outbound=outbound, policy=push or configs.PushPolicy())
     return WireProtocol(name="a2a", routes=routes, lifespan=lifespan)
 
 
@@ -138,7 +138,7 @@ async def _rpc(build_ask: BuildAsk, call: RouteCall) -> Reply:
     """An operation over JSON-RPC."""
     request_id = None
     try:
-        body: wire.RpcRequest = decoded(call.body, _RPC)
+        body: wire.RpcRequest = decode_body(call.body, _RPC)
         request_id = body.id
         _check_headers(call)
         operation, params = _method(body)
@@ -146,22 +146,22 @@ async def _rpc(build_ask: BuildAsk, call: RouteCall) -> Reply:
         ask.call.require(operation.access)
         answer = await operation.run(ask)
     except (HttpError, AwakenError) as error:
-        problem = error if isinstance(error, HttpError) else problem_of(error)
+        problem = error if isinstance(error, HttpError) else to_http_error(error)
         if problem.status == 500:
             raise
-        return as_json(rpc_error(shown_problem(problem, call.view.tenant_id), request_id))
+        return as_json(rpc_error(hide_problem_namespace(problem, call.view.tenant_id), request_id))
     envelope = {"jsonrpc": "2.0", "id": request_id}
     refuse = partial(rpc_error, request_id=request_id)
     return _reply(answer, JSON, lambda payload: envelope | {"result": payload}, refuse)
 
 
 def _reply(
-    answer: Payload | ops.Streamed,
+    answer: Payload | ops.TaskStream,
     kind: Header,
     wrap: Callable[[Payload], Payload],
     refuse: Callable[[HttpError], Payload],
 ) -> Reply:
-    if not isinstance(answer, ops.Streamed):
+    if not isinstance(answer, ops.TaskStream):
         return Bytes(200, encode_json(wrap(answer)), [kind])
     encoder = TaskEncoder(answer.projection, wrap, refuse)
     opening = encoder.frame(answer.opening) + b"\n\n"

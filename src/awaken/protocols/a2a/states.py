@@ -26,7 +26,7 @@ from awaken.contracts.suspension.tickets import (
 from awaken.services.view import TenantView
 from awaken.wire.a2a import A2aRecord, TaskState
 
-from .artifacts import block_part, output_artifact, stored_artifacts
+from .artifacts import block_part, list_artifacts, output_artifact
 
 Payload = dict[str, Any]
 _ROLES = {Role.USER: "ROLE_USER", Role.ASSISTANT: "ROLE_AGENT"}
@@ -72,7 +72,7 @@ class Question(A2aRecord, frozen=True, kw_only=True):
 
 def is_permission(ticket: Ticket | SuspendTicket) -> bool:
     """Whether a ticket only asks if its call may run."""
-    return ticket.asked is Asks.PERMISSION
+    return ticket.question_kind is Asks.PERMISSION
 
 
 async def task_of(view: TenantView, record: RunRecord, length: int | None = None) -> Payload:
@@ -85,12 +85,12 @@ async def task_of(view: TenantView, record: RunRecord, length: int | None = None
     # The text of a run that resumes by itself is not its answer.
     is_said = record.status is RunStatus.DONE or record.awaits_message
     state, response = state_of(record, questions), (is_said and record.final_output) or ""
-    said = status(names, state, said_at(record.termination, questions, response))
+    said = status(names, state, status_parts(record.termination, questions, response))
     said["timestamp"] = datetime.fromtimestamp((record.updated_at or record.created_at) / 1000, UTC)
     is_whole = state is TaskState.COMPLETED
     shown = task(names, said, response if is_whole else "")
     messages = await _messages(view, names) if length != 0 or record.steps > 1 else []
-    made = stored_artifacts([it.message for it in messages])
+    made = list_artifacts([it.message for it in messages])
     if is_whole:
         agent_id = record.active_agent_id or record.agent_id
         await view.outputs.recall(agent_id)
@@ -152,7 +152,7 @@ def _question_messages(ticket: Ticket, names: Mapping[str, str]) -> list[Payload
         return []
     asking_call = (ticket.call_id, ticket.tool_name, ticket.arguments, ticket)
     question = Question.of(*asking_call, ticket.ticket_id)
-    parts = said_at(None, [question], "")
+    parts = status_parts(None, [question], "")
     messages = [_message(f"{ticket.ticket_id}:question", "ROLE_AGENT", names, parts)]
     if (given := ticket.decision) is not None:
         messages.append(_message(given.decision_id, "ROLE_USER", names, [_answer(ticket, given)]))
@@ -196,7 +196,7 @@ def state_at(
     return _ENDS.get(type(termination), TaskState.COMPLETED)
 
 
-def said_at(
+def status_parts(
     termination: Termination | None, questions: Sequence[Question], response: str
 ) -> list[Payload]:
     """The parts of a status message: questions, the answer, or why there is no answer."""

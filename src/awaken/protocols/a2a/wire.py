@@ -10,7 +10,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from msgspec import Meta
 
 from awaken.contracts.errors import UnknownRun
-from awaken.contracts.identity import present
+from awaken.contracts.identity import normalize_id
 from awaken.contracts.runs.records import RunRecord
 from awaken.outbound.guard import Outbound
 from awaken.services.request_limits import PARTS_MAX
@@ -128,7 +128,7 @@ class Violations(HttpError):
         self.violations = violations
 
 
-def wrong(checks: Iterable[tuple[str, bool, str]], path: str = "") -> list[Violation]:
+def find_violations(checks: Iterable[tuple[str, bool, str]], path: str = "") -> list[Violation]:
     """List the failed checks; a check is a field, whether it is valid, and the rule."""
     return [(path + field, rule) for field, is_right, rule in checks if not is_right]
 
@@ -151,7 +151,7 @@ class Ask(Generic[P]):
     @property
     def agent_id(self) -> str | None:
         """The agent that the request names; others are not visible to it."""
-        return self.call.path.get("tenant") or present(self.params.tenant)
+        return self.call.path.get("tenant") or normalize_id(self.params.tenant)
 
     async def check(self, violations: Sequence[Violation] = ()) -> None:
         """Refuse a request with an unknown agent or with violations.
@@ -163,13 +163,13 @@ class Ask(Generic[P]):
         agent_id = self.agent_id
         if agent_id is not None:
             await self.view.agent(agent_id)
-        is_same = present(self.params.tenant) in (None, agent_id)
+        is_same = normalize_id(self.params.tenant) in (None, agent_id)
         length = getattr(self.params, "history_length", None) or 0
         checks = [
             ("tenant", is_same, f"differs from '{agent_id}' in the path"),
             ("historyLength", length >= 0, "must not be negative"),
         ]
-        if found := [*wrong(checks), *violations]:
+        if found := [*find_violations(checks), *violations]:
             raise Violations(*found)
 
     async def record(self, task_id: str | None, violations: Sequence[Violation] = ()) -> RunRecord:

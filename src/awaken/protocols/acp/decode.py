@@ -11,7 +11,7 @@ from awaken.contracts.messages.message import Message, user
 from awaken.contracts.record import Record
 from awaken.contracts.secrets import RedactedString
 from awaken.contracts.tools.session_tools import SessionServer
-from awaken.transport.media import inline, linked
+from awaken.transport.media import content_from_base64, content_from_url
 
 
 class Resource(Record, frozen=True, kw_only=True, rename="camel"):
@@ -117,15 +117,15 @@ def _block(block: PromptBlock) -> ContentBlock:
         case "text":
             return Text(text=block.text)
         case "image" if block.data:
-            return inline(block.data, block.mime_type or "image/png", kind="image")
+            return content_from_base64(block.data, block.mime_type or "image/png", kind="image")
         case "resource_link" if block.uri:
             if block.uri.startswith(("https://", "http://")):
-                return linked(block.uri, block.mime_type, block.name or None)
+                return content_from_url(block.uri, block.mime_type, block.name or None)
             # Only the client's machine has the file; the agent gets its location.
             return Text(text=f"[{block.name}]({block.uri})")
         case "resource" if (file := block.resource) is not None:
             if file.text is not None:
                 return Text(text=f'<resource uri="{file.uri}">\n{file.text}\n</resource>')
-            return inline(file.blob or "", file.mime_type, file.uri)
+            return content_from_base64(file.blob or "", file.mime_type, file.uri)
         case _:
             raise InvalidInput(what="The prompt", problem=f"it has a block of type '{block.type}'")

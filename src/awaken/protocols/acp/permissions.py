@@ -12,7 +12,7 @@ from awaken.contracts.suspension.permissions import PermissionScope, Remember
 from awaken.contracts.suspension.tickets import Asks, DecisionAction, Ticket, ToolCallResume
 from awaken.services.view import TenantView
 
-from .updates import shown_text, tool_call
+from .updates import text_content, tool_call
 
 _KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
 _OPTIONS = {f"opt_{it}": {"name": it.replace("_", " ").capitalize(), "kind": it} for it in _KINDS}
@@ -39,18 +39,18 @@ class Permission(Record, frozen=True, kw_only=True):
     outcome: Outcome
 
 
-async def permission(view: TenantView, ticket: Ticket, client: Any) -> ToolCallResume | None:
+async def ask_permission(view: TenantView, ticket: Ticket, client: Any) -> ToolCallResume | None:
     """Return the remembered decision, else ask the client; None when the client cancels.
 
     Raises:
         PromptFailed: The ticket asks for a free-form answer; the run is cancelled.
     """
-    if ticket.asked is Asks.ANSWER and ticket.suspension.response_schema is not None:
+    if ticket.question_kind is Asks.ANSWER and ticket.suspension.response_schema is not None:
         return await _form(ticket, client)
-    if ticket.asked is Asks.ANSWER:
+    if ticket.question_kind is Asks.ANSWER:
         await view.cancel_run(ticket.run_id)
         raise PromptFailed(f"Tool '{ticket.tool_name}' asks for an answer that ACP cannot give.")
-    scope = thread_scope(view.stored(ticket.thread_id))
+    scope = thread_scope(view.add_namespace(ticket.thread_id))
     key = f"acp.permission.{ticket.tool_name}"
     is_kept_there = _is_kept_by_asker(ticket)
     known = None if is_kept_there else await view.profile.find_entry(scope, key)
@@ -93,7 +93,7 @@ async def _choose_option(ticket: Ticket, client: Any, options: Mapping[str, Any]
     """Ask the client to choose an option; blank when it cancels."""
     shown = tool_call(ticket.call_id, ticket.tool_name, ticket.arguments)
     if ticket.suspension.message:
-        shown["content"] = shown_text(ticket.suspension.message)
+        shown["content"] = text_content(ticket.suspension.message)
     listed_options = [{"optionId": option_id, **option} for option_id, option in options.items()]
     asked = {"sessionId": ticket.thread_id, "toolCall": shown, "options": listed_options}
     answer = await client.send_request("session/request_permission", asked)

@@ -21,7 +21,7 @@ from awaken.services.threads import ThreadEdit
 from awaken.services.view import TenantView
 
 from .decode import OpenSession, Prompt, message_of, session_server
-from .permissions import PromptFailed, permission
+from .permissions import PromptFailed, ask_permission
 from .updates import event_updates, history_updates
 
 SETTLE_S = 5
@@ -181,7 +181,7 @@ class Sessions:
         """Send updates until the run ends or waits."""
         async with aclosing(stream.batches()) as batches:
             async for batch in batches:
-                for event in map(events.plain, batch):
+                for event in map(events.unwrap_event, batch):
                     if isinstance(event, events.RunFinish) and events.ends_stream(event):
                         return event.termination
                     if isinstance(event, events.ErrorEvent):
@@ -209,7 +209,7 @@ class Sessions:
 
     async def _ask_client(self, ticket: Ticket, cancelled: Cancel) -> ToolCallResume | None:
         """Ask the client to decide; None as soon as the turn is cancelled."""
-        asking = asyncio.ensure_future(permission(self._view, ticket, self.client))
+        asking = asyncio.ensure_future(ask_permission(self._view, ticket, self.client))
         try:
             await asyncio.wait((asking, cancelled), return_when=asyncio.FIRST_COMPLETED)
             return None if cancelled.done() else await asking

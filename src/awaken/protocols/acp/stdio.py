@@ -23,7 +23,7 @@ MISSING_EXTRA = "ACP needs the extra `acp`: pip install 'awaken[acp]'"
 Streams = tuple[Any, Any]
 
 
-def claimed_stdout() -> TextIO:
+def claim_stdout() -> TextIO:
     """Reserve the process's stdout for the protocol; everything printed goes to stderr."""
     sys.stdout.flush()
     ours = os.fdopen(os.dup(1), "w")

@@ -82,7 +82,7 @@ def kind_of(name: str) -> str:
     )
 
 
-def shown_text(text: str) -> list[Update]:
+def text_content(text: str) -> list[Update]:
     """Text as the content of a call."""
     return [{"type": "content", "content": {"type": "text", "text": text}}]
 
@@ -95,7 +95,7 @@ def _result(call_id: str, result: Any, *, is_failed: bool = False) -> Update:
     text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
     update = {"sessionUpdate": "tool_call_update", "toolCallId": call_id}
     update["status"] = "failed" if is_failed else "completed"
-    return {**update, "content": shown_text(text), "rawOutput": msgspec.to_builtins(result)}
+    return {**update, "content": text_content(text), "rawOutput": msgspec.to_builtins(result)}
 
 
 def _result_text(text: str) -> str:

@@ -14,8 +14,8 @@ from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.transport.asgi import encode_json
 from awaken.transport.sse import data_line
 
-from .endings import outcome, spent, strict_outcome, wanted_outcome
-from .messages import arguments_text, json_text, reasoning_id, wire_messages
+from .endings import message_outcome, outcome, strict_outcome, usage_entries
+from .messages import arguments_text, build_reasoning_id, json_text, wire_messages
 from .patch import difference, is_patch
 
 
@@ -90,7 +90,7 @@ class AgUiEncoder:
             case Failed(message=message, code=code):
                 return self._on_error(events.ErrorEvent(message=message, code=code))
             case Suspended():
-                why = wanted_outcome(event) or outcome(self._waiting)
+                why = message_outcome(event) or outcome(self._waiting)
             case Cancelled():
                 why = {"type": "cancelled"}
             case _:
@@ -98,12 +98,16 @@ class AgUiEncoder:
         if self._is_strict:
             why = strict_outcome(why)
         named = self._names(event)
-        self._say("RUN_FINISHED", **named, result=result, outcome=why, usage=spent(self._usage))
+        self._say(
+            "RUN_FINISHED", **named, result=result, outcome=why, usage=usage_entries(self._usage)
+        )
         self._is_running, self._is_over = False, True
         self._is_suspended = isinstance(ending, Suspended)
 
     def _on_error(self, event: events.ErrorEvent) -> None:
-        self._say("RUN_ERROR", message=event.message, code=event.code, usage=spent(self._usage))
+        self._say(
+            "RUN_ERROR", message=event.message, code=event.code, usage=usage_entries(self._usage)
+        )
         self._is_running, self._is_over, self._is_suspended = False, True, False
 
     def _on_step_start(self, event: events.StepStart) -> None:
@@ -142,7 +146,7 @@ class AgUiEncoder:
         self._close_block()
 
     def _open_thought(self) -> str:
-        thought = reasoning_id(self._message_id, self._thoughts)
+        thought = build_reasoning_id(self._message_id, self._thoughts)
         if self._block != "reasoning":
             self._close_block()
             self._block = "reasoning"
@@ -154,7 +158,7 @@ class AgUiEncoder:
         if self._block == "text":
             self._say("TEXT_MESSAGE_END", messageId=self._message_id)
         elif self._block == "reasoning":
-            thought = reasoning_id(self._message_id, self._thoughts)
+            thought = build_reasoning_id(self._message_id, self._thoughts)
             self._say("REASONING_MESSAGE_END", messageId=thought)
             self._say("REASONING_END", messageId=thought)
             self._thoughts += 1
@@ -259,7 +263,11 @@ class AgUiEncoder:
         used = {} if event.usage is None else {event.model: event.usage}
         for model, usage in used.items():
             self._usage[model] = usage.plus(self._usage.get(model))
-        fields = {"model": event.model, "durationMs": event.duration_ms, "usage": spent(used)}
+        fields = {
+            "model": event.model,
+            "durationMs": event.duration_ms,
+            "usage": usage_entries(used),
+        }
         self._custom("inference_complete", fields)
 
 

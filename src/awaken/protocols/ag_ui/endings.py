@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from awaken.contracts.events import RunFinish, extract_response, wanted_message
+from awaken.contracts.events import RunFinish, extract_response, message_wait_reason
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.suspension.tickets import ResumeMode, SuspendTicket, Ticket
 
@@ -45,9 +45,9 @@ def strict_outcome(fields: Fields | None) -> Fields | None:
             return None
 
 
-def wanted_outcome(event: RunFinish) -> Fields | None:
+def message_outcome(event: RunFinish) -> Fields | None:
     """The outcome of a run that waits for a message: one interrupt with the run's id."""
-    wanted = wanted_message(event)
+    wanted = message_wait_reason(event)
     if wanted is None:
         return None
     asked = {"id": event.run_id, "reason": wanted, "responseSchema": {"type": "string"}}
@@ -62,7 +62,7 @@ def is_client_call(ticket: SuspendTicket | Ticket, tool_name: str) -> bool:
     return ticket.resume_mode is ResumeMode.USE_DECISION_AS_TOOL_RESULT and not is_question
 
 
-def spent(usage: Mapping[str, TokenUsage]) -> list[Fields] | None:
+def usage_entries(usage: Mapping[str, TokenUsage]) -> list[Fields] | None:
     """The token usage of each model, with AG-UI's field names; None when there is none."""
     counts = {
         model: {name: getattr(it, of) for name, of in _COUNTS.items()}
@@ -83,7 +83,7 @@ def _interrupt(call_id: str, ticket: SuspendTicket) -> Fields:
         "metadata": {
             "toolName": ticket.pending.name,
             "parameters": asked.parameters,
-            "asks": ticket.asked,
+            "asks": ticket.question_kind,
         },
     }
     return _without_none(fields)

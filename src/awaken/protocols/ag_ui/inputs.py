@@ -15,8 +15,8 @@ from awaken.contracts.suspension.permissions import remember_of
 from awaken.contracts.suspension.tickets import DecisionAction, Ticket, ToolCallResume
 from awaken.contracts.tools.tool import EMPTY_PARAMETERS, ToolDescriptor
 from awaken.services.request_limits import HISTORY_MAX, ITEMS_MAX, check_context
-from awaken.transport.json_bodies import decoded_text
-from awaken.transport.media import inline, linked
+from awaken.transport.json_bodies import decode_text
+from awaken.transport.media import content_from_base64, content_from_url
 
 from .endings import is_client_call
 
@@ -163,7 +163,7 @@ def decisions(body: RunAgentInput, tickets: Iterable[Ticket]) -> dict[str, ToolC
     return found
 
 
-def spoken(body: RunAgentInput, run_id: str) -> tuple[Message, ...]:
+def build_answer_messages(body: RunAgentInput, run_id: str) -> tuple[Message, ...]:
     """Convert answers to a run that asked without a ticket into messages."""
     answers = [it.payload or it.status for it in body.answers if it.interrupt_id == run_id]
     texts = (it if isinstance(it, str) else msgspec.json.encode(it).decode() for it in answers)
@@ -225,7 +225,7 @@ def _result(message: ClientMessage) -> ToolCallResume:
     value: Any = stored.text_of(message.blocks)
     is_text = True
     with suppress(msgspec.DecodeError):
-        value, is_text = decoded_text(value), False
+        value, is_text = decode_text(value), False
     if message.error is not None:
         value = {"error": message.error, "content": value}
     return ToolCallResume(decision_id="", result=value, is_text=is_text)
@@ -238,9 +238,9 @@ def _blocks(part: ContentPart) -> Iterator[stored.ContentBlock]:
     elif part.type == "binary":
         # A reference to a file at a model provider is not supported.
         if part.data is not None:
-            yield inline(part.data, part.mime_type, part.filename)
+            yield content_from_base64(part.data, part.mime_type, part.filename)
         elif part.url is not None:
-            yield linked(part.url, part.mime_type, part.filename)
+            yield content_from_url(part.url, part.mime_type, part.filename)
     elif source is not None and source.type != "file":
-        make = linked if source.type == "url" else inline
+        make = content_from_url if source.type == "url" else content_from_base64
         yield make(source.value, source.mime_type, kind=part.type)

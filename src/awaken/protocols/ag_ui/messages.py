@@ -29,7 +29,7 @@ def arguments_text(arguments: Any) -> str:
     return "{}" if arguments is None else json_text(arguments)
 
 
-def reasoning_id(message_id: str, number: int) -> str:
+def build_reasoning_id(message_id: str, number: int) -> str:
     """The id of one reasoning block of an answer, in streams and in the history."""
     return f"{message_id}:reasoning:{number}"
 
@@ -38,7 +38,7 @@ def _wire(message: Message, id_: str) -> Iterator[WireMessage]:
     thoughts = [it for it in message.content if isinstance(it, content.Thinking)]
     for number, it in enumerate(thoughts):
         signed = {"encryptedValue": it.signature} if it.signature else {}
-        named = {"id": reasoning_id(id_, number), "role": "reasoning"}
+        named = {"id": build_reasoning_id(id_, number), "role": "reasoning"}
         yield {**named, "content": it.thinking, **signed}
     wire: WireMessage = {"id": id_, "role": message.role}
     if message.text or not message.tool_calls:

@@ -4,14 +4,14 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from itertools import islice, takewhile
 
-from awaken.contracts.events import MessagesSnapshot, RunStart, StepStart, StreamReset, plain
+from awaken.contracts.events import MessagesSnapshot, RunStart, StepStart, StreamReset, unwrap_event
 from awaken.contracts.messages.message import MessageRecord, Role
 from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, at_cursor
 from awaken.services.following import Batch, EventStream
 from awaken.services.view import TenantView
 
 
-class RenewingStream:
+class SnapshotStream:
     """A run's stream with a snapshot of the messages after each reset.
 
     With `is_anew` there is also one after the start, of the messages before the run, and one
@@ -46,7 +46,7 @@ class RenewingStream:
     async def _insert_snapshots(self, batch: Batch) -> Batch:
         found: Batch = []
         for item in batch:
-            match plain(item):
+            match unwrap_event(item):
                 case StepStart(message_id=message_id):
                     # A reader that continues after the step must have the messages before it.
                     found += self._advance_snapshot()

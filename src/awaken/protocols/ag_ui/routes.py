@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.errors import InvalidResume, UnknownRun, UnknownTicket
-from awaken.contracts.identity import Adapter, present
+from awaken.contracts.identity import Adapter, normalize_id
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.messages.message import MessageRecord
 from awaken.contracts.record import Record
@@ -30,7 +30,7 @@ from awaken.contracts.storage.queries import (
 from awaken.contracts.suspension.ticket_names import find_ticket
 from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.services.following import EventStream
-from awaken.services.histories import Copied, ThreadCopy, compare, start_branch
+from awaken.services.histories import CopiedMessage, ThreadCopy, compare_copy, start_branch
 from awaken.services.view import StartedRun
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import HttpError
@@ -41,16 +41,16 @@ from awaken.transport.stopping import cancel_chat, interrupt_chat
 from .encoder import AgUiEncoder
 from .inputs import (
     RunAgentInput,
+    build_answer_messages,
     decisions,
     frontend_context,
     input_of,
     is_before_first,
     is_input,
     new_messages,
-    spoken,
 )
 from .messages import wire_messages
-from .renewing import RenewingStream
+from .renewing import SnapshotStream
 
 
 class Place(Record, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class Place(Record, frozen=True, kw_only=True):
     limit: int = 50
 
 
-class AgUiAttaching(Record, frozen=True, kw_only=True, rename="camel"):
+class AgUiAttachQuery(Record, frozen=True, kw_only=True, rename="camel"):
     """Where in the log a stream begins, and the client's protocol version."""
 
     cursor: str | None = None
@@ -82,14 +82,17 @@ async def run_agent(call: RouteCall) -> Reply:
     open_run = await call.view.open_run(thread.id) if thread is not None else None
     same = open_run.run_id if open_run and _takes_messages(open_run) else ""
     copy = await _copy(call, thread)
-    said = (*new_messages(body, await _find_known_ids(call, copy)), *spoken(body, same))
+    said = (
+        *new_messages(body, await _find_known_ids(call, copy)),
+        *build_answer_messages(body, same),
+    )
     request = RunRequest(
         thread_id=chat_id if thread is None else thread.id,
         agent_id=call.path.get("agent_id") or body.agent_id,
         messages=(*frontend_context(body), *said) if said else (),
         frontend_tools=body.frontend_tools,
         adapter=Adapter.AG_UI,
-        run_id_hint=None if same else present(body.run_id) or call.view.new_id(),
+        run_id_hint=None if same else normalize_id(body.run_id) or call.view.new_id(),
         on_busy=_on_busy(open_run),
     )
     tickets = await call.view.tickets(thread.id) if thread and body.results else ()
@@ -136,8 +139,8 @@ async def _copy(call: RouteCall, thread: Thread | None) -> ThreadCopy | None:
     """Compare the client's messages with those of the thread, if it has any."""
     if thread is None or thread.message_count == 0:
         return None
-    copied = [Copied(it.id or None, is_input(it)) for it in call.body.messages]
-    return await compare(call.view, thread, copied)
+    copied = [CopiedMessage(it.id or None, is_input(it)) for it in call.body.messages]
+    return await compare_copy(call.view, thread, copied)
 
 
 async def _find_known_ids(call: RouteCall, copy: ThreadCopy | None) -> set[str] | None:
@@ -161,7 +164,7 @@ def _find_branch_point(copy: ThreadCopy, request: RunRequest) -> MessageRecord |
     """Find the first message of the thread that the client's conversation leaves out."""
     if request.messages:
         return copy.first_left_out()
-    return copy.repeated() if copy.is_answer_wanted_anew() else None
+    return copy.find_repeat() if copy.is_answer_wanted_anew() else None
 
 
 async def _branch(
@@ -223,7 +226,7 @@ async def _is_same_request(call: RouteCall, thread: Thread | None) -> bool:
 
 async def _repeat(call: RouteCall, copy: ThreadCopy | None) -> Reply:
     """Stream the run that got the repeated message, or refuse a request without a new one."""
-    again = None if copy is None else copy.repeated()
+    again = None if copy is None else copy.find_repeat()
     if again is None or again.produced_by_run_id is None:
         raise HttpError(400, "invalid_input", "at least one message is required")
     call.require(Access.READ)
@@ -233,7 +236,7 @@ async def _repeat(call: RouteCall, copy: ThreadCopy | None) -> Reply:
 def _chat_id(call: RouteCall) -> str | None:
     """The client's id of its conversation."""
     named = call.path.get("thread_id") or getattr(call.body, "thread_id", None)
-    return present(named)
+    return normalize_id(named)
 
 
 def _on_busy(open_run: RunRecord | None) -> OnBusy:
@@ -250,7 +253,7 @@ def _takes_messages(run: RunRecord) -> bool:
 def _stream_reply(
     call: RouteCall, stream: EventStream, given: Collection[str] = (), *, is_anew: bool = False
 ) -> Reply:
-    renewing = RenewingStream(call.view, stream, is_anew=is_anew)
+    renewing = SnapshotStream(call.view, stream, is_anew=is_anew)
     if isinstance(call.body, RunAgentInput):
         is_strict = call.body.is_strict
     else:
@@ -274,7 +277,7 @@ _RUN: dict[str, Any] = {"body": RunAgentInput, "reply": bytes}
 _DONE: dict[str, Any] = {"reply": dict[str, Any], "status": 202}
 
 _ATTACH = {
-    "query": AgUiAttaching,
+    "query": AgUiAttachQuery,
     "reply": bytes,
     "headers": ("Last-Event-ID",),
     "statuses": {204: None},

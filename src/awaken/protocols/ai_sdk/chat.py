@@ -8,20 +8,20 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from awaken.contracts.identity import Adapter, present
+from awaken.contracts.identity import Adapter, normalize_id
 from awaken.contracts.messages.message import Message, MessageRecord
 from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Order, at_cursor
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.services.following import EventStream
-from awaken.services.histories import Copied, ThreadCopy, compare, start_branch
+from awaken.services.histories import CopiedMessage, ThreadCopy, compare_copy, start_branch
 from awaken.transport.asgi import Header, Reply
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import Access, RouteCall
 from awaken.transport.sse import EventStreamReply
 
-from .decode import context_messages, decisions_of, input_messages, tool_descriptors, unseen
+from .decode import context_messages, decisions_of, find_unseen, input_messages, tool_descriptors
 from .encoder import AiSdkEncoder, Calls
 from .wire import ChatRequest
 
@@ -33,12 +33,12 @@ async def chat(call: RouteCall) -> Reply:
     """Send the new messages of a chat to the agent, and stream its answer."""
     body: ChatRequest = call.body
     named = call.path.get("thread_id") or body.thread_id or body.thread_id_alias
-    chat_id = present(named) or present(body.id)
+    chat_id = normalize_id(named) or normalize_id(body.id)
     thread = await call.view.find_branch(chat_id) if chat_id else None
     if chat_id is None or thread is None:
         return await _begin(call, _request(call, chat_id, input_messages(body.messages)), None)
-    copied = [Copied(present(it.id), it.role != "assistant") for it in body.messages]
-    return await _Turn(call, chat_id, thread, await compare(call.view, thread, copied)).take()
+    copied = [CopiedMessage(normalize_id(it.id), it.role != "assistant") for it in body.messages]
+    return await _Turn(call, chat_id, thread, await compare_copy(call.view, thread, copied)).take()
 
 
 class _Turn:
@@ -58,7 +58,7 @@ class _Turn:
             before, message = changed
             request = _request(call, self._thread.id, {before: message})
             return await self._branch(before, request)
-        said = unseen(body.messages, copy.ids, is_all=copy.is_all)
+        said = find_unseen(body.messages, copy.ids, is_all=copy.is_all)
         fresh = input_messages(said)
         request = _request(call, self._thread.id, fresh)
         tickets = await call.view.tickets(self._thread.id)
@@ -81,9 +81,13 @@ class _Turn:
         if body.trigger == _ANEW:
             return await self._find_last_input()
         last = body.messages[-1] if body.messages else None
-        if last is None or last.role == "assistant" or present(body.message_id) != present(last.id):
+        if (
+            last is None
+            or last.role == "assistant"
+            or normalize_id(body.message_id) != normalize_id(last.id)
+        ):
             return None
-        known, given = await self._find_stored(present(last.id)), input_messages([last])
+        known, given = await self._find_stored(normalize_id(last.id)), input_messages([last])
         if known is None or not given:
             return None
         (message,) = given.values()
@@ -92,7 +96,7 @@ class _Turn:
     async def _find_last_input(self) -> tuple[str, Message] | None:
         """Find the last input message, with the client's content."""
         last = next((it for it in reversed(self._body.messages) if it.role != "assistant"), None)
-        known = None if last is None else await self._find_stored(present(last.id))
+        known = None if last is None else await self._find_stored(normalize_id(last.id))
         if last is None or known is None:
             return None
         # Clients send no metadata.
@@ -116,7 +120,7 @@ class _Turn:
     async def _branch(self, before: str, request: RunRequest) -> Reply:
         view = self._call.view
         started = await start_branch(view, self._chat_id, self._thread, before, request)
-        return streamed(self._call, started.stream, branch=started.thread_id)
+        return stream_reply(self._call, started.stream, branch=started.thread_id)
 
     async def _decide(
         self,
@@ -131,19 +135,19 @@ class _Turn:
         view, run = call.view, await call.view.run(tickets[0].run_id)
         stream = await view.decide_and_follow(run, decisions, request)
         if not request.messages:
-            return streamed(call, stream, branch=self._branch_id)
+            return stream_reply(call, stream, branch=self._branch_id)
         stream.before.clear()
         earlier: Calls = {it.call_id: (it.tool_name, it.arguments) for it in tickets}
-        return streamed(call, stream, earlier, branch=self._branch_id)
+        return stream_reply(call, stream, earlier, branch=self._branch_id)
 
     async def _repeat(self) -> Reply:
         """Stream the run that got the repeated message."""
-        again = self._copy.repeated()
+        again = self._copy.find_repeat()
         if again is None or again.produced_by_run_id is None:
             raise HttpError(400, "nothing_new", "no new messages or interaction responses")
         self._call.require(Access.READ)
         stream = await self._call.view.follow_run(again.produced_by_run_id)
-        return streamed(self._call, stream, branch=self._branch_id)
+        return stream_reply(self._call, stream, branch=self._branch_id)
 
 
 async def _begin(
@@ -154,10 +158,10 @@ async def _begin(
     started = await call.view.start(request)
     # The client begins a new message, even if a run resumes that it has a message of.
     is_same = thread is not None and thread.open_run_id == started.run_id
-    return streamed(call, started.stream, {} if is_same else None, branch=branch)
+    return stream_reply(call, started.stream, {} if is_same else None, branch=branch)
 
 
-def streamed(
+def stream_reply(
     call: RouteCall, stream: EventStream, earlier: Calls | None = None, *, branch: str = ""
 ) -> Reply:
     """Stream a run, in the chunks of the client's version."""
@@ -169,7 +173,7 @@ def _request(call: RouteCall, thread_id: str | None, fresh: Mapping[str, Message
     body: ChatRequest = call.body
     return RunRequest(
         thread_id=thread_id,
-        agent_id=present(call.path.get("agent_id") or body.agent_id or body.agent_id_alias),
+        agent_id=normalize_id(call.path.get("agent_id") or body.agent_id or body.agent_id_alias),
         messages=(*context_messages(body.state), *fresh.values()) if fresh else (),
         frontend_tools=tool_descriptors(body.tools),
         adapter=Adapter.AI_SDK,

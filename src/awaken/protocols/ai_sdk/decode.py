@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.errors import UnknownTicket
-from awaken.contracts.identity import present
+from awaken.contracts.identity import normalize_id
 from awaken.contracts.messages import content
 from awaken.contracts.messages.message import Message, Role, Visibility, as_blocks
 from awaken.contracts.suspension.errors import InvalidDecision
@@ -21,14 +21,14 @@ from awaken.contracts.suspension.ticket_names import find_by_call, find_by_id
 from awaken.contracts.suspension.tickets import Asks, DecisionAction, Ticket, ToolCallResume
 from awaken.contracts.tools.tool import EMPTY_PARAMETERS, ToolDescriptor
 from awaken.services.request_limits import check_context
-from awaken.transport.media import linked
+from awaken.transport.media import content_from_url
 
 from .wire import UiMessage, UiPart, UiTools
 
 _ANSWERED = "approval-responded"
 
 
-def unseen(
+def find_unseen(
     messages: Sequence[UiMessage], stored: Collection[str], *, is_all: bool
 ) -> Sequence[UiMessage]:
     """Find the client's messages that are not stored yet, by the newest stored messages.
@@ -37,7 +37,7 @@ def unseen(
     new on a thread without other messages (`is_all`); on a longer thread those after the last
     answer are new.
     """
-    known = [place for place, it in enumerate(messages) if present(it.id) in stored]
+    known = [place for place, it in enumerate(messages) if normalize_id(it.id) in stored]
     if not known and not is_all:
         known = [place for place, it in enumerate(messages) if it.role == "assistant"]
     return messages[known[-1] + 1 :] if known else messages
@@ -53,7 +53,7 @@ def input_messages(messages: Sequence[UiMessage]) -> dict[str, Message]:
     for place, it in enumerate(messages):
         blocks = tuple(block for part in it.parts for block in _blocks(part))
         if blocks and it.role != "assistant":
-            id_ = present(it.id)
+            id_ = normalize_id(it.id)
             # A message without an id cannot be stored already.
             found[id_ or f"\0{place}"] = Message(role=Role(it.role), id=id_, content=blocks)
     return found
@@ -127,7 +127,7 @@ def _ticket(part: UiPart, tickets: Sequence[Ticket]) -> Ticket | None:
 
 
 def _decision(part: UiPart, ticket: Ticket) -> ToolCallResume | None:
-    is_permission = ticket.asked is Asks.PERMISSION
+    is_permission = ticket.question_kind is Asks.PERMISSION
     match part.state:
         case "output-available" if not is_permission:
             return ToolCallResume(decision_id="", result=part.output)
@@ -142,7 +142,7 @@ def _decision(part: UiPart, ticket: Ticket) -> ToolCallResume | None:
 
 
 def _read_answer(ticket: Ticket, answer: dict[str, Any]) -> ToolCallResume:
-    if ticket.asked is not Asks.ANSWER:
+    if ticket.question_kind is not Asks.ANSWER:
         return ToolCallResume(decision_id="", result=answer)
     if not isinstance(answer.get("approved"), bool):
         what = f"The approval of ticket '{ticket.ticket_id}'"
@@ -155,5 +155,5 @@ def _blocks(part: UiPart) -> tuple[content.ContentBlock, ...]:
     if part.type == "text" and part.text:
         return (content.Text(text=part.text),)
     if part.type == "file" and part.url is not None:
-        return (linked(part.url, part.media_type, part.filename),)
+        return (content_from_url(part.url, part.media_type, part.filename),)
     return ()

@@ -190,7 +190,7 @@ class AiSdkEncoder:
         usage = {name: count for name, count in counts.items() if count is not None}
         metadata = {"runId": event.run_id, "threadId": event.thread_id, "usage": usage}
         reason = _REASONS.get(type(ending), "stop")
-        if (wanted := ev.wanted_message(event)) is not None:
+        if (wanted := ev.message_wait_reason(event)) is not None:
             reason, metadata["waitsFor"] = "other", wanted
         return [*chunks, {"type": "finish", "finishReason": reason, "messageMetadata": metadata}]
 

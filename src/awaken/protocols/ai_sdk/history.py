@@ -26,7 +26,7 @@ from awaken.contracts.storage.queries import (
 from awaken.contracts.suspension.tickets import Asks, Ticket
 from awaken.services.view import TenantView
 
-from .parts import Fields, approval_requested, available, outcome_of, question_part
+from .parts import Fields, approval_fields, outcome_of, output_fields, question_part
 
 _UNKNOWN = {content.Image: "image/*", content.Audio: "audio/*", content.Video: "video/*"}
 """Media types of files that are known only by their URL."""
@@ -162,7 +162,7 @@ async def _settle_calls(
         for part in list(it["parts"]):
             ticket = tickets.get(part.get("toolCallId"))
             _settle(part, outcomes, ticket)
-            if ticket is not None and ticket.asked is not Asks.PERMISSION:
+            if ticket is not None and ticket.question_kind is not Asks.PERMISSION:
                 it["parts"] += question_part(ticket.call_id, ticket.ticket_id, ticket.suspension)
         shown.append({name: it[name] for name in ("id", "role", "parts")})
     return shown
@@ -175,9 +175,9 @@ def _has_answers(message: Fields) -> bool:
 def _settle(part: Fields, outcomes: Mapping[str, Fields | None], ticket: Ticket | None) -> None:
     answer = part.pop("answer", None)
     if answer is not None:
-        part |= outcomes.get(answer.id) or available(_decode_answer(answer))
-    elif ticket is not None and ticket.asked is Asks.PERMISSION:
-        part |= approval_requested(ticket.ticket_id)
+        part |= outcomes.get(answer.id) or output_fields(_decode_answer(answer))
+    elif ticket is not None and ticket.question_kind is Asks.PERMISSION:
+        part |= approval_fields(ticket.ticket_id)
 
 
 async def _outcomes(view: TenantView, run_id: str) -> dict[str, Fields | None]:

@@ -29,23 +29,23 @@ def outcome_of(event: ev.ToolCallDone | ev.ToolCallResumed) -> Fields | None:
     data = result.message if result.data is None else result.data
     match event.outcome:
         case ToolCallOutcome.SUCCEEDED:
-            return available(
+            return output_fields(
                 {"data": data, "metadata": result.metadata} if result.metadata else data
             )
         case ToolCallOutcome.FAILED:
             return _error_fields(result.message or encode_json(data or "tool error").decode())
         case ToolCallOutcome.SUSPENDED:
-            if wanted is None or wanted.asked is not Asks.PERMISSION:
+            if wanted is None or wanted.question_kind is not Asks.PERMISSION:
                 return None
-            return approval_requested(event.ticket_id or wanted.suspension.id or event.id)
+            return approval_fields(event.ticket_id or wanted.suspension.id or event.id)
 
 
-def available(output: Any) -> Fields:
+def output_fields(output: Any) -> Fields:
     """The fields of a call that succeeded."""
     return {"state": "output-available", "output": output, "providerExecuted": True}
 
 
-def approval_requested(approval_id: str) -> Fields:
+def approval_fields(approval_id: str) -> Fields:
     """The fields of a call that asks whether it may run."""
     return {"state": "approval-requested", "approval": {"id": approval_id}}
 
@@ -91,7 +91,7 @@ def _outcome_of_resume(event: ev.ToolCallResumed) -> Fields:
         reason = {"reason": event.result} if isinstance(event.result, str) else {}
         approval = {"id": event.ticket_id or event.target_id, **result, "approved": False, **reason}
         return {"state": "output-denied", "approval": approval}
-    return available(event.result)
+    return output_fields(event.result)
 
 
 def _error_fields(text: str) -> Fields:

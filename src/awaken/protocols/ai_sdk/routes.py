@@ -16,7 +16,7 @@ from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.routes import Access, ApiRoute, RouteCall
 from awaken.transport.stopping import cancel_chat, interrupt_chat
 
-from .chat import MARK, chat, streamed
+from .chat import MARK, chat, stream_reply
 from .history import HistoryQuery, ui_messages
 from .wire import ChatRequest
 
@@ -52,7 +52,7 @@ async def resume(call: RouteCall) -> Reply:
     run_id = None if thread is None else await _run_to_resume(call, thread, after)
     if run_id is None:
         return Bytes(204, headers=(MARK,))
-    return streamed(call, await call.view.follow_run(run_id, after), branch=branch)
+    return stream_reply(call, await call.view.follow_run(run_id, after), branch=branch)
 
 
 async def messages(call: RouteCall) -> Reply:

@@ -18,7 +18,7 @@ from awaken.services.view import TenantView
 from awaken.transport.routes import Access
 
 from .callers import Caller, Context, Link, caller_of
-from .calls import INPUT_SCHEMA, AgentCall, cancelled, forget
+from .calls import INPUT_SCHEMA, AgentCall, forget, handle_cancelled
 from .protocol import McpSettings
 from .resources import list_templates, list_threads, read_thread
 from .results import OUTPUT_SCHEMA, refusal
@@ -74,7 +74,7 @@ def agent_server(settings: McpSettings, pipe: Caller | None = None) -> Server[An
     add("tasks/cancel", TaskParams, cancel_task)
     server.extensions[TASKS] = {}
     note = types.CancelledNotificationParams
-    server.add_notification_handler("notifications/cancelled", note, cancelled)
+    server.add_notification_handler("notifications/cancelled", note, handle_cancelled)
     return server
 
 

@@ -38,7 +38,7 @@ class Link:
     """By request id. An interrupted call stays, because its cancel may still come."""
     log_level: LoggingLevel = "info"
 
-    def opened(self, request_id: str) -> OpenCall:
+    def open_call(self, request_id: str) -> OpenCall:
         """Add a call; if there are too many, the oldest can no longer be cancelled."""
         if len(self.calls) >= _CALLS_MAX:
             del self.calls[next(iter(self.calls))]

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from awaken.contracts.errors import AlreadyDecided, AwakenError, InvalidInput, UnknownRun
-from awaken.contracts.events import ErrorEvent, LoggedEvent, plain
+from awaken.contracts.events import ErrorEvent, LoggedEvent, unwrap_event
 from awaken.contracts.identity import Adapter
 from awaken.contracts.messages.message import user
 from awaken.contracts.record import StrictRecord
@@ -29,9 +29,9 @@ from awaken.services.following import EventStream
 from awaken.services.view import TenantView
 
 from .callers import Context, OpenCall, caller_of, is_stateless
-from .forms import decisions_of, form_of, keyed
+from .forms import decisions_of, form_of, select_askable
 from .results import result_of
-from .telling import Telling
+from .telling import ProgressReporter
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class AgentCall:
         self._ctx = ctx
         self._params = params
         self._view = caller_of(ctx).view
-        self._progress = Telling(ctx, params.name)
+        self._progress = ProgressReporter(ctx, params.name)
         self._cursor: int | None = None
         self._given: Mapping[str, Any] = params.input_responses or {}
         """Answers that came with the call."""
@@ -84,7 +84,7 @@ class AgentCall:
             adapter=Adapter.MCP,
             trace=trace_in(self._params.meta),
         )
-        call = caller_of(self._ctx).link.opened(str(self._ctx.request_id))
+        call = caller_of(self._ctx).link.open_call(str(self._ctx.request_id))
         # An interrupted call either has its run id or has no run: none is left without a cancel.
         with anyio.CancelScope(shield=True):
             receipt = await self._view.send(request, InputMode.QUEUE)
@@ -98,14 +98,17 @@ class AgentCall:
         while True:
             record = await self._watch_run(run_id)
             tickets = await open_tickets(self._view, record)
-            forms = keyed(self._ctx, [it for it in tickets if it.ticket_id not in self._dismissed])
+            forms = select_askable(
+                self._ctx, [it for it in tickets if it.ticket_id not in self._dismissed]
+            )
             if not forms:
                 return result_of(record, tickets)
             answers, self._given = self._given, {}
             if not forms.keys() & answers.keys():
                 if is_stateless(self._ctx):
                     return types.InputRequiredResult(
-                        input_requests=asked(forms), request_state=f"{run_id}@{self._cursor}"
+                        input_requests=build_input_requests(forms),
+                        request_state=f"{run_id}@{self._cursor}",
                     )
                 answers = await self._elicit_answers(record, forms)
             decisions = decisions_of(forms, answers)
@@ -130,7 +133,7 @@ class AgentCall:
         async with aclosing(stream.batches()) as batches:
             async for batch in batches:
                 for item in batch:
-                    await self._progress.tell(plain(item))
+                    await self._progress.report(unwrap_event(item))
         # Earlier events of other clients on the thread are no reason to withdraw a form.
         self._cursor = (await self._view.thread(stream.thread_id)).event_seq
         return await self._view.run(run_id)
@@ -156,7 +159,7 @@ class AgentCall:
         return answers
 
 
-def asked(forms: Mapping[str, Ticket]) -> types.InputRequests:
+def build_input_requests(forms: Mapping[str, Ticket]) -> types.InputRequests:
     """Build the requests that show forms."""
     return {name: types.ElicitRequest(params=form_of(ticket)) for name, ticket in forms.items()}
 
@@ -187,7 +190,7 @@ async def open_tickets(view: TenantView, record: RunRecord) -> tuple[Ticket, ...
     return tuple(ticket for ticket in tickets if ticket.run_id == record.run_id)
 
 
-async def cancelled(ctx: Context, params: types.CancelledNotificationParams) -> None:
+async def handle_cancelled(ctx: Context, params: types.CancelledNotificationParams) -> None:
     """Cancel the run of a call that the client has cancelled."""
     caller = caller_of(ctx)
     call = caller.link.calls.pop(str(params.request_id), OpenCall())

@@ -24,7 +24,7 @@ _SCOPES = tuple(PermissionScope)
 _REMEMBER = {"type": "string", "title": "For how long", "enum": list(_SCOPES), "default": "once"}
 
 
-def keyed(ctx: Context, tickets: Sequence[Ticket]) -> dict[str, Ticket]:
+def select_askable(ctx: Context, tickets: Sequence[Ticket]) -> dict[str, Ticket]:
     """Select the tickets that the client's user can decide on, by name.
 
     A question has its own name. A permission is named by its ticket's id, so that a repeated
@@ -36,7 +36,7 @@ def keyed(ctx: Context, tickets: Sequence[Ticket]) -> dict[str, Ticket]:
     decider = caller_of(ctx).view.principal_id
     for ticket in tickets:
         if _schema(ticket) is not None and decider in (ticket.deciders or (decider,)):
-            name = ticket.question[2] if ticket.asked is Asks.ANSWER else ""
+            name = ticket.question[2] if ticket.question_kind is Asks.ANSWER else ""
             found[name if name and name not in found else ticket.ticket_id] = ticket
     return found
 
@@ -134,7 +134,7 @@ def _schema(ticket: Ticket) -> dict[str, Any] | None:
 
 def _answer_schema(ticket: Ticket) -> dict[str, Any] | None:
     """The schema of the answer; None when the ticket asks for a yes or no."""
-    is_permission = ticket.asked is Asks.PERMISSION
+    is_permission = ticket.question_kind is Asks.PERMISSION
     return None if is_permission else ticket.suspension.response_schema
 
 

@@ -9,7 +9,7 @@ from awaken.contracts.errors import AwakenError
 from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, RunStatus, Stopped
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.suspension.tickets import Ticket
-from awaken.transport.problems import problem_of, shown_problem
+from awaken.transport.problems import hide_problem_namespace, to_http_error
 
 _STATUSES = ["completed", "failed", "cancelled", "waiting", "running"]
 OUTPUT_SCHEMA: dict[str, Any] = {
@@ -36,7 +36,7 @@ def result_of(record: RunRecord, tickets: Sequence[Ticket]) -> CallToolResult:
 
 def refusal(error: AwakenError, tenant_id: str | None) -> CallToolResult:
     """The result of a refused call, with a text that a model can act on."""
-    problem = shown_problem(problem_of(error), tenant_id)
+    problem = hide_problem_namespace(to_http_error(error), tenant_id)
     return CallToolResult(content=[TextContent(text=problem.message)], is_error=True)
 
 

@@ -17,8 +17,8 @@ from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.dispatch import InputMode
 
 from .callers import Context, caller_of, is_stateless
-from .calls import asked, decide, open_tickets
-from .forms import decisions_of, keyed, may_ask, message_form, message_in
+from .calls import build_input_requests, decide, open_tickets
+from .forms import decisions_of, may_ask, message_form, message_in, select_askable
 from .results import question_of, result_of
 
 TASKS = "io.modelcontextprotocol/tasks"
@@ -70,7 +70,7 @@ async def update_task(ctx: Context, params: TaskParams) -> dict[str, Any]:
             request = RunRequest(thread_id=record.thread_id, messages=(user(said),))
             await view.send(request, InputMode.RESUME)
         return {}
-    forms = keyed(ctx, await open_tickets(view, record))
+    forms = select_askable(ctx, await open_tickets(view, record))
     await decide(view, record, decisions_of(forms, params.input_responses))
     return {}
 
@@ -106,11 +106,11 @@ async def _describe_waiting(ctx: Context, record: RunRecord) -> dict[str, Any]:
         form = _plain(types.ElicitRequest(params=message_form(question)))
         return _task(record, "input_required", inputRequests={record.run_id: form})
     tickets = await open_tickets(caller_of(ctx).view, record)
-    forms = keyed(ctx, tickets)
+    forms = select_askable(ctx, tickets)
     if not forms:
         ids = ", ".join(ticket.ticket_id for ticket in tickets)
         return _task(record, "working", statusMessage=f"Another client must decide on: {ids}")
-    requests = {name: _plain(request) for name, request in asked(forms).items()}
+    requests = {name: _plain(request) for name, request in build_input_requests(forms).items()}
     return _task(record, "input_required", inputRequests=requests)
 
 

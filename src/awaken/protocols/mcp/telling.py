@@ -21,7 +21,7 @@ _NOTES: dict[type, tuple[types.LoggingLevel, str]] = {
 }
 
 
-class Telling:
+class ProgressReporter:
     """Sends notifications to the client of one request, from the log level that it wants."""
 
     def __init__(self, ctx: Context, agent_id: str) -> None:
@@ -33,7 +33,7 @@ class Telling:
         if not is_stateless(ctx):
             self._wanted = frozenset(_LEVELS[_LEVELS.index(caller_of(ctx).link.log_level) :])
 
-    async def tell(self, event: events.AgentEvent) -> None:
+    async def report(self, event: events.AgentEvent) -> None:
         """Report an event, if there is a notification for it."""
         if type(event) not in _NOTES:
             return

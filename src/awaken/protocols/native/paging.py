@@ -110,7 +110,7 @@ class LogPaging(StrictRecord, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX)] = DEFAULT_LIMIT
 
 
-class Attaching(StrictRecord, frozen=True, kw_only=True):
+class AttachQuery(StrictRecord, frozen=True, kw_only=True):
     """Where in the log a stream begins."""
 
     cursor: Place | None = None
@@ -161,7 +161,7 @@ def dispatch_query(given: DispatchFilter, thread_id: str) -> DispatchQuery:
     return _apply_paging(DispatchQuery(thread_id=thread_id, status=status), given)
 
 
-def listed(page: Page[S], view: Callable[[S], V], given: Paging) -> Listed[V]:
+def build_page(page: Page[S], view: Callable[[S], V], given: Paging) -> Listed[V]:
     """Build the page that the client gets."""
     return Listed(
         items=tuple(map(view, page.items)),

@@ -77,7 +77,7 @@ ROUTES = (
     _decide(f"POST {_RUN}/decision", inputs.decide_on_run),
     _read(f"GET {_RUN}/events", events.run_events, Listed[LoggedEvent], query=paging.LogPaging),
     _read(
-        f"GET {_RUN}/events/stream", events.stream_run, bytes, query=paging.Attaching, headers=_ID
+        f"GET {_RUN}/events/stream", events.stream_run, bytes, query=paging.AttachQuery, headers=_ID
     ),
     _read(
         f"GET {_RUN}/tickets",
@@ -111,7 +111,9 @@ ROUTES = (
         body=threads.ForkThread,
         status=201,
     ),
-    _invoke(f"DELETE {_THREAD}", threads.delete_thread, None, query=threads.Deleting, status=204),
+    _invoke(
+        f"DELETE {_THREAD}", threads.delete_thread, None, query=threads.DeleteQuery, status=204
+    ),
     _read(
         f"GET {_THREAD}/messages",
         threads.list_messages,
@@ -154,7 +156,7 @@ ROUTES = (
         f"GET {_THREAD}/events/stream",
         events.stream_thread,
         bytes,
-        query=paging.Attaching,
+        query=paging.AttachQuery,
         headers=_ID,
     ),
     _read(

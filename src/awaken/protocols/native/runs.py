@@ -16,7 +16,7 @@ from awaken.transport.sse import EventStreamReply
 
 from .bodies import StartRun, messages_of
 from .inputs import IDEMPOTENCY_KEY, check_agent
-from .paging import AnyRunFilter, listed, run_query
+from .paging import AnyRunFilter, build_page, run_query
 from .views import run_view
 from .whole_results import WholeResultReply, wants_json
 
@@ -56,7 +56,7 @@ async def list_runs(call: RouteCall) -> Reply:
     """List runs, oldest first."""
     given: AnyRunFilter = call.query
     page = await call.view.runs(run_query(call, given.thread_id))
-    return as_json(listed(page, run_view, given))
+    return as_json(build_page(page, run_view, given))
 
 
 async def get_run(call: RouteCall) -> Reply:

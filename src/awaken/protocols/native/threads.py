@@ -11,7 +11,7 @@ from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import RouteCall
 
-from .paging import dispatch_query, listed, message_query, run_query, thread_query
+from .paging import build_page, dispatch_query, message_query, run_query, thread_query
 from .views import (
     ActiveRunView,
     ThreadSummary,
@@ -21,7 +21,7 @@ from .views import (
 )
 
 
-class Deleting(StrictRecord, frozen=True, kw_only=True):
+class DeleteQuery(StrictRecord, frozen=True, kw_only=True):
     """What happens to the children of a deleted thread."""
 
     child_strategy: DeleteStrategy = DeleteStrategy.DETACH
@@ -37,14 +37,14 @@ class ForkThread(StrictRecord, frozen=True, kw_only=True):
 async def list_threads(call: RouteCall) -> Reply:
     """List threads, most recently changed first."""
     page = await call.view.threads(thread_query(call))
-    return as_json(listed(page, lambda thread: thread.id, call.query))
+    return as_json(build_page(page, lambda thread: thread.id, call.query))
 
 
 async def list_summaries(call: RouteCall) -> Reply:
     """List threads with their titles and their latest agents."""
     page = await call.view.threads(thread_query(call))
     agents = iter(await call.view.latest_agents(page.items))
-    return as_json(listed(page, lambda thread: _summary(thread, next(agents)), call.query))
+    return as_json(build_page(page, lambda thread: _summary(thread, next(agents)), call.query))
 
 
 async def create_thread(call: RouteCall) -> Reply:
@@ -88,20 +88,20 @@ async def fork_thread(call: RouteCall) -> Reply:
 async def list_messages(call: RouteCall) -> Reply:
     """List a thread's messages."""
     page = await call.view.messages(call.path["thread_id"], message_query(call.query))
-    return as_json(listed(page, lambda record: record, call.query))
+    return as_json(build_page(page, lambda record: record, call.query))
 
 
 async def list_mailbox(call: RouteCall) -> Reply:
     """List what was queued on a thread, oldest first."""
     page = await call.view.dispatches(dispatch_query(call.query, call.path["thread_id"]))
-    return as_json(listed(page, dispatch_view, call.query))
+    return as_json(build_page(page, dispatch_view, call.query))
 
 
 async def list_thread_runs(call: RouteCall) -> Reply:
     """List a thread's runs, oldest first."""
     thread = await call.view.thread(call.path["thread_id"])
     page = await call.view.runs(run_query(call, thread.id))
-    return as_json(listed(page, run_view, call.query))
+    return as_json(build_page(page, run_view, call.query))
 
 
 async def active_run(call: RouteCall) -> Reply:

@@ -208,7 +208,7 @@ def status_name(status: DispatchStatus) -> str:
 def ticket_view(ticket: Ticket) -> TicketView:
     """Convert a ticket to its view."""
     fields = {name: getattr(ticket, name) for name in _TICKET_FIELDS}
-    shown = {"asks": ticket.asked, "arguments_hash": ticket.decided_hash}
+    shown = {"asks": ticket.question_kind, "arguments_hash": ticket.call_hash}
     return TicketView(tool_call_id=ticket.call_id, **fields | shown)
 
 

@@ -28,7 +28,12 @@ from awaken.transport.asgi import (
     as_json,
     wait_for_disconnect,
 )
-from awaken.transport.problems import HttpError, native_refusal, problem_of, shown_problem
+from awaken.transport.problems import (
+    HttpError,
+    hide_problem_namespace,
+    native_refusal,
+    to_http_error,
+)
 
 from .views import Accepted, TicketView, ticket_view
 
@@ -101,7 +106,7 @@ class WholeResultReply:
             accepted = Accepted(status="running", thread_id=self._thread_id, run_id=self._run_id)
             return as_json(accepted, 202, self._headers)
         except AwakenError as error:
-            problem = shown_problem(problem_of(error), self._view.tenant_id)
+            problem = hide_problem_namespace(to_http_error(error), self._view.tenant_id)
             if problem.status >= 500:
                 logger.exception("The result of run '%s' could not be had", self._run_id)
             problem.headers = (*problem.headers, *self._headers)

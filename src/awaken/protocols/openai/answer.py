@@ -55,13 +55,13 @@ class AnswerEncoder:
             self.encode(event)
         async for batch in activation.batches():
             for item in batch:
-                self.encode(ev.plain(item))
+                self.encode(ev.unwrap_event(item))
 
     def call_of(self, call_id: str, name: str = "") -> dict[str, str]:
         """The name and the arguments of a call."""
         return self.calls.setdefault(call_id, {"name": name, "arguments": "{}"})
 
-    def counted(self, sent: str, said: str) -> dict[str, Any]:
+    def usage_fields(self, sent: str, said: str) -> dict[str, Any]:
         """The token usage, with the API's names for input and output."""
         usage = self.usage or TokenUsage()
         cached, written = usage.cache_read_tokens or 0, usage.cache_creation_tokens or 0
@@ -73,7 +73,7 @@ class AnswerEncoder:
             "total_tokens": (usage.prompt_tokens or 0) + (usage.completion_tokens or 0),
         }
 
-    def hear_call(self, event: ev.ToolCallReady) -> None:
+    def keep_call(self, event: ev.ToolCallReady) -> None:
         """Store the name and the arguments of a call."""
         self.calls[event.id] = {"name": event.name, "arguments": as_text(event.arguments or {})}
 
@@ -81,20 +81,20 @@ class AnswerEncoder:
         """Add up the token usage."""
         self.usage = (self.usage or TokenUsage()).plus(event.usage)
 
-    def holds(self, event: TextDelta | ReasoningDelta) -> bool:
+    def hold_back(self, event: TextDelta | ReasoningDelta) -> bool:
         """Hold text back until it is known whether it is the answer; True if it was held."""
         if self.is_formed and isinstance(event, TextDelta):
             self.held += event.delta
             return True
         return False
 
-    def fitting(self, termination: Termination) -> TextDelta | None:
+    def take_held_text(self, termination: Termination) -> TextDelta | None:
         """Take the text that was held back, if it is the answer."""
         held, self.held, self.is_formed = self.held, "", False
         is_over = not isinstance(termination, Suspended | Failed)
         return TextDelta(delta=held) if held and is_over else None
 
-    HANDLERS: ClassVar[Handlers] = {ev.ToolCallReady: hear_call, ev.InferenceComplete: count}
+    HANDLERS: ClassVar[Handlers] = {ev.ToolCallReady: keep_call, ev.InferenceComplete: count}
 
 
 class Activation:
@@ -116,7 +116,7 @@ class Activation:
         self._stream.on_drop = self.on_drop
         async with aclosing(self._stream.batches()) as batches:
             async for batch in batches:
-                ends = [at for at, it in enumerate(batch, 1) if is_last(ev.plain(it))]
+                ends = [at for at, it in enumerate(batch, 1) if is_last(ev.unwrap_event(it))]
                 yield batch[: ends[0]] if ends else batch
                 if ends:
                     return
@@ -131,7 +131,7 @@ def is_last(event: ev.AgentEvent) -> bool:
     return ev.ends_stream(event) or isinstance(event, ev.ErrorEvent)
 
 
-def ending_of(termination: Termination) -> tuple[str, dict[str, Any]]:
+def response_status(termination: Termination) -> tuple[str, dict[str, Any]]:
     """The status of a response, and the fields that explain it."""
     match termination:
         case Failed(message=message):

@@ -9,7 +9,7 @@ from awaken.transport.sse import EventStreamReply
 from .answer import Activation
 from .chat_encoder import CANCELLED, ChatEncoder
 from .decode import OpenAiOptions, request_of
-from .starting import begin, check_model, named_thread, thread_header
+from .starting import begin, check_model, read_thread_header, thread_header
 from .wire import CreateChat
 
 NO_RETRY = ((b"x-should-retry", b"false"),)
@@ -21,7 +21,7 @@ async def create_completion(call: RouteCall) -> Reply:
     body: CreateChat = call.body
     limit = body.max_completion_tokens or body.max_tokens
     options = OpenAiOptions(limit, body.reasoning_effort, body.response_format)
-    asked = request_of(body, named_thread(call), body.messages, options)
+    asked = request_of(body, read_thread_header(call), body.messages, options)
     begun, after = await begin(call, asked, {}, "", InputMode.INTERRUPT)
     created = call.view.now_ms() // 1000
     frame = {"id": f"chatcmpl-{begun.run_id}", "created": created, "model": body.model}

@@ -14,7 +14,7 @@ from awaken.contracts.suspension.tickets import Asks
 from awaken.transport.asgi import encode_json
 from awaken.transport.sse import data_line
 
-from .answer import AnswerEncoder, Handlers, ending_of, form_of, outside_id
+from .answer import AnswerEncoder, Handlers, form_of, outside_id, response_status
 from .wire import error_body
 
 CANCELLED = ev.ErrorEvent(message="The run was cancelled.", code="cancelled")
@@ -38,7 +38,7 @@ class ChatEncoder(AnswerEncoder):
         if self._asked:
             message["tool_calls"] = self._asked
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._reason}
-        usage = self.counted("prompt", "completion")
+        usage = self.usage_fields("prompt", "completion")
         return {**self.frame, "object": "chat.completion", "choices": [choice], "usage": usage}
 
     def _begin(self, _: ev.RunStart | None = None) -> None:
@@ -53,7 +53,7 @@ class ChatEncoder(AnswerEncoder):
         self._step_text, self.held = len(self._text), ""
 
     def _say(self, event: TextDelta) -> None:
-        if self.holds(event):
+        if self.hold_back(event):
             return
         is_first = len(self._text) == self._step_text
         delta = f"\n\n{event.delta}" if is_first and self._has_said else event.delta
@@ -69,7 +69,7 @@ class ChatEncoder(AnswerEncoder):
         ticket, name = event.result.suspension, event.result.tool_name
         if ticket is None:
             return
-        if ticket.asked is not Asks.ANSWER:
+        if ticket.question_kind is not Asks.ANSWER:
             self._say(TextDelta(delta=f"[The call of '{name}' waits for an approval.]"))
             return
         call_id = outside_id(event.id, self.run_id)
@@ -89,9 +89,9 @@ class ChatEncoder(AnswerEncoder):
         if isinstance(event.termination, Cancelled):
             self._fail(CANCELLED)
             return
-        if (text := self.fitting(event.termination)) is not None:
+        if (text := self.take_held_text(event.termination)) is not None:
             self._say(text)
-        status, why = ending_of(event.termination)
+        status, why = response_status(event.termination)
         if status == "incomplete":
             is_filtered = why["incomplete_details"]["reason"] == "content_filter"
             self._reason = "content_filter" if is_filtered else "length"
@@ -99,7 +99,7 @@ class ChatEncoder(AnswerEncoder):
             self._reason = "tool_calls"
         self._emit({}, self._reason)
         if self._has_usage:
-            self._write_chunk(choices=[], usage=self.counted("prompt", "completion"))
+            self._write_chunk(choices=[], usage=self.usage_fields("prompt", "completion"))
         self._write(b"[DONE]")
 
     def _fail(self, event: ev.ErrorEvent | Failed) -> None:

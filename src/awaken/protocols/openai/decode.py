@@ -13,11 +13,21 @@ from awaken.contracts.runs import records as runs
 from awaken.contracts.suspension.permissions import remember_of
 from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
 from awaken.contracts.tools import tool as tools
-from awaken.transport.json_bodies import decoded_text
-from awaken.transport.media import inline, linked
+from awaken.transport.json_bodies import decode_text
+from awaken.transport.media import content_from_base64, content_from_url
 
 from .answer import as_text
-from .wire import Asking, Content, Format, Input, Item, Media, OpenAiPart, OpenAiTool, bad_request
+from .wire import (
+    AgentRequest,
+    Content,
+    Format,
+    Input,
+    Item,
+    Media,
+    OpenAiPart,
+    OpenAiTool,
+    bad_request,
+)
 
 _ROLES = {str(it): it for it in (Role.USER, Role.SYSTEM, Role.ASSISTANT)}
 _ROLES["developer"] = Role.SYSTEM
@@ -37,7 +47,7 @@ class OpenAiOptions(NamedTuple):
 
 
 def request_of(
-    body: Asking, thread_id: str | None, items: Input, options: OpenAiOptions
+    body: AgentRequest, thread_id: str | None, items: Input, options: OpenAiOptions
 ) -> runs.RunRequest:
     """Build the run request of a client, with all the messages that it sends.
 
@@ -156,7 +166,7 @@ def is_own_call(call_id: str | None) -> bool:
 
 def _call(call_id: str | None, name: str | None, arguments: str | None) -> ToolCall:
     try:
-        decoded = decoded_text(arguments or "{}")
+        decoded = decode_text(arguments or "{}")
     except msgspec.DecodeError as error:
         raise bad_request(f"The arguments of call '{call_id}' are no JSON: {error}") from error
     return ToolCall(id=call_id or "", name=name or "", arguments=decoded)
@@ -197,4 +207,6 @@ def _file(given: str | None, media_type: str, kind: str, title: str | None = Non
     """Build content from a web address, a data URI, or plain base64."""
     if not given:
         raise bad_request("Send media as a URL or as data; uploaded files are not known here.")
-    return (linked if ":" in given else inline)(given, media_type, title, kind)
+    return (content_from_url if ":" in given else content_from_base64)(
+        given, media_type, title, kind
+    )

@@ -21,7 +21,7 @@ from .answer import Activation, is_last
 from .decode import OpenAiOptions, approvals_of, request_of
 from .previous import EVENTS_MAX, Previous, find_previous
 from .responses_encoder import ResponsesEncoder
-from .starting import begin, named_thread, thread_header
+from .starting import begin, read_thread_header, thread_header
 from .wire import CreateResponse, Format, bad_request
 
 CANCEL_MS = 10_000
@@ -126,7 +126,7 @@ async def _place(call: RouteCall, body: CreateResponse) -> tuple[str | None, Pre
     named = body.conversation
     if body.previous_response_id is None:
         known = named.get("id", "") if isinstance(named, dict) else named
-        return named_thread(call) if known is None else known, None
+        return read_thread_header(call) if known is None else known, None
     if named is not None:
         raise bad_request("Send previous_response_id or conversation, not both.")
     return None, await find_previous(call, *_parse_response_id(body.previous_response_id))

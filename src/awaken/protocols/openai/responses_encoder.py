@@ -13,7 +13,7 @@ from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
 from awaken.contracts.suspension.tickets import Asks, ToolCallOutcome
 from awaken.transport.asgi import encode_json
 
-from .answer import AnswerEncoder, Handlers, as_text, ending_of, form_of, outside_id
+from .answer import AnswerEncoder, Handlers, as_text, form_of, outside_id, response_status
 
 Item = dict[str, Any]
 
@@ -70,7 +70,7 @@ class ResponsesEncoder(AnswerEncoder):
 
     def document(self) -> dict[str, Any]:
         """The current response."""
-        usage = self.usage and self.counted("input", "output")
+        usage = self.usage and self.usage_fields("input", "output")
         state = {"status": self._status, "output": list(self._output), "usage": usage}
         return {**_BLANK, **self.frame, **state, **self._why}
 
@@ -84,7 +84,7 @@ class ResponsesEncoder(AnswerEncoder):
         self._step, self.held = (len(self._output), self._number), ""
 
     def _say(self, event: TextDelta | ReasoningDelta) -> None:
-        if self.holds(event):
+        if self.hold_back(event):
             return
         kind = _TEXTS[type(event)]
         if self._open is None or self._open[0] is not kind:
@@ -122,7 +122,7 @@ class ResponsesEncoder(AnswerEncoder):
             is_failed = event.outcome is ToolCallOutcome.FAILED
             error = (event.result.message or "it failed") if is_failed else None
             self._show_call(event.id, event.result.data, error)
-        elif ticket.asked is Asks.ANSWER:
+        elif ticket.question_kind is Asks.ANSWER:
             self._approvals.pop(event.id, None)
             call = form_of(ticket, call)
             item = {"id": self._item_id("fc"), "type": "function_call", "call_id": public, **call}
@@ -176,9 +176,9 @@ class ResponsesEncoder(AnswerEncoder):
     def _finish(self, event: ev.RunFinish) -> None:
         if self._status == "queued":
             self._begin()
-        if (text := self.fitting(event.termination)) is not None:
+        if (text := self.take_held_text(event.termination)) is not None:
             self._say(text)
-        self._status, self._why = ending_of(event.termination)
+        self._status, self._why = response_status(event.termination)
         self._close("completed" if self._status == "completed" else "incomplete")
         name = "incomplete" if self._status == "cancelled" else self._status
         self._emit(f"response.{name}", response=self.document())

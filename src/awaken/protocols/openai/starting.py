@@ -48,7 +48,7 @@ def thread_header(thread_id: str) -> tuple[tuple[bytes, bytes]]:
     return ((b"x-thread-id", quote(thread_id).encode()),)
 
 
-def named_thread(call: RouteCall) -> str | None:
+def read_thread_header(call: RouteCall) -> str | None:
     """The thread that the client names in a header."""
     return unquote(call.headers.get("x-thread-id", "")) or None
 
@@ -199,7 +199,7 @@ def _decision(
     A ticket that is shown as a call is answered by an output with the call's id; an output never
     answers a ticket that is shown as an approval request.
     """
-    is_answer = ticket.asked is Asks.ANSWER
+    is_answer = ticket.question_kind is Asks.ANSWER
     own = ticket.call_id if is_answer else ticket.ticket_id
     answers, public = outputs if is_answer else approvals, outside_id(own, ticket.run_id)
     given = answers.get(public) or answers.get(own)

@@ -113,7 +113,7 @@ class TextOptions(Record, frozen=True, kw_only=True):
     format: Format | None = None
 
 
-class Asking(Record, frozen=True, kw_only=True):
+class AgentRequest(Record, frozen=True, kw_only=True):
     """The fields that both APIs share."""
 
     model: str
@@ -124,7 +124,7 @@ class Asking(Record, frozen=True, kw_only=True):
     stream: bool | None = None
 
 
-class CreateResponse(Asking, frozen=True, kw_only=True):
+class CreateResponse(AgentRequest, frozen=True, kw_only=True):
     """The body of `POST /v1/responses`."""
 
     input: Input = ()
@@ -138,7 +138,7 @@ class CreateResponse(Asking, frozen=True, kw_only=True):
     background: bool | None = None
 
 
-class CreateChat(Asking, frozen=True, kw_only=True):
+class CreateChat(AgentRequest, frozen=True, kw_only=True):
     """The body of `POST /v1/chat/completions`."""
 
     messages: Items

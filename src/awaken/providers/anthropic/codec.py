@@ -9,14 +9,14 @@ import msgspec
 from awaken.contracts.models.inference import InferenceRequest, ModelTool
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.secrets import RedactedString
-from awaken.providers.http.codec import WireRequest, wire_request
+from awaken.providers.http.codec import WireRequest, build_wire_request
 from awaken.providers.http.encoded import EncodedMessages, EncodedParts
 from awaken.providers.http.options import read_options
 from awaken.providers.http.turns import (
     FIRST_WORDS,
-    distinct_calls,
-    in_call_order,
-    joined_turns,
+    join_turns,
+    make_call_ids_distinct,
+    order_results,
     split_system,
 )
 
@@ -67,7 +67,7 @@ class AnthropicCodec:
         Raises:
             InvalidRequest: The format cannot express a part of it.
         """
-        return wire_request("/v1/messages", self._body, request)
+        return build_wire_request("/v1/messages", self._body, request)
 
     def _body(self, request: InferenceRequest) -> bytes:
         leading, messages = split_system(request.messages)
@@ -80,8 +80,8 @@ class AnthropicCodec:
             tools = self._marked_tools if marker else self._tools
             parts += (b',"tools":', tools.of(request.tools))
         of = self._messages.of
-        pieces = [of(message) for message in distinct_calls(in_call_order(messages))]
-        parts += (b',"messages":[', joined_turns(pieces, _OPENINGS, _FIRST_WORDS), b"]}")
+        pieces = [of(message) for message in make_call_ids_distinct(order_results(messages))]
+        parts += (b',"messages":[', join_turns(pieces, _OPENINGS, _FIRST_WORDS), b"]}")
         return b"".join(parts)
 
     def headers(self, key: RedactedString | None) -> Mapping[str, str]:

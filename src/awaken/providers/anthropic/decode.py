@@ -21,11 +21,11 @@ from awaken.contracts.models.inference import (
     UsageReport,
     VendorAnswer,
 )
-from awaken.providers.http.codec import vendor_answer
+from awaken.providers.http.codec import read_vendor_answer
 from awaken.providers.http.failures import failure_of_event
 
-from .encode import ORIGIN, redacted
-from .usage import Usage, told_usage, updated
+from .encode import ORIGIN, origin_of_redacted
+from .usage import Usage, convert_usage, merge_usage
 
 MAX_CALLS = 1024
 """The maximum number of tool calls in one answer, and of blocks that are open at once."""
@@ -143,8 +143,8 @@ class AnthropicDecoder:
 
     def _start(self, event: _Event) -> Sequence[ModelEvent]:
         if event.message is not None:
-            self._usage = updated(self._usage, event.message.usage)
-            self.vendor = vendor_answer(event.message.id, event.message.model)
+            self._usage = merge_usage(self._usage, event.message.usage)
+            self.vendor = read_vendor_answer(event.message.id, event.message.model)
         return ()
 
     def _start_block(self, event: _Event) -> Sequence[ModelEvent]:
@@ -187,7 +187,11 @@ class AnthropicDecoder:
                 signature = "".join(self._signature)
                 return (ThinkingSignature(signature=signature or None, origin=self._origin),)
             case "redacted_thinking":
-                return (ThinkingSignature(signature=block.data, origin=redacted(self._origin)),)
+                return (
+                    ThinkingSignature(
+                        signature=block.data, origin=origin_of_redacted(self._origin)
+                    ),
+                )
             case "tool_use" if bytes(block.input) not in _NO_INPUT:
                 # Some servers of this format send the arguments whole, with the start.
                 return (ToolCallDelta(id=block.id, args_delta=bytes(block.input).decode()),)
@@ -196,7 +200,7 @@ class AnthropicDecoder:
 
     def _change(self, event: _Event) -> Sequence[ModelEvent]:
         reason = event.delta.stop_reason if event.delta is not None else None
-        self._usage = updated(self._usage, event.usage)
+        self._usage = merge_usage(self._usage, event.usage)
         if reason is None or self._has_stopped:
             return ()
         if reason == "refusal":
@@ -208,7 +212,7 @@ class AnthropicDecoder:
     def _report_stop(self, reason: StopReason) -> Sequence[ModelEvent]:
         """Report usage and stop. Usage counts from the start of the answer, so it is sent once."""
         self._has_stopped = True
-        return (UsageReport(usage=told_usage(self._usage)), Stop(reason=reason))
+        return (UsageReport(usage=convert_usage(self._usage)), Stop(reason=reason))
 
     def _stop(self, _event: _Event) -> Sequence[ModelEvent]:
         self.is_over = True

@@ -24,7 +24,7 @@ from awaken.providers.http.call_ids import CLAUDE_IDS
 from awaken.providers.http.claude import claude_thinking, is_loop_unreasoned
 from awaken.providers.http.options import put_options
 from awaken.providers.http.schemas import NO_PARAMETERS, is_any_object, strict_schema
-from awaken.providers.http.turns import notice
+from awaken.providers.http.turns import format_notice
 
 ORIGIN = "anthropic"
 REDACTED = "anthropic_redacted"
@@ -88,7 +88,7 @@ def _encode_effort(
     return {"thinking": thinking, **({"output_config": {"effort": level}} if level else {})}, budget
 
 
-def redacted(origin: str) -> str:
+def origin_of_redacted(origin: str) -> str:
     """Return the origin of encrypted reasoning from the same provider."""
     return REDACTED + origin.removeprefix(ORIGIN)
 
@@ -132,7 +132,7 @@ def encode_message(message: Message, origin: str = ORIGIN) -> tuple[str, bytes]:
 
 def _blocks(message: Message, origin: str) -> Iterator[dict[str, Any]]:
     if message.role is Role.SYSTEM:
-        yield {"type": "text", "text": notice(message)}
+        yield {"type": "text", "text": format_notice(message)}
     elif message.role is Role.TOOL:
         yield _tool_result(message.tool_call_id or "", message.content, origin)
     else:
@@ -180,7 +180,7 @@ def _encode_thinking(block: Thinking, origin: str) -> dict[str, Any] | None:
     """Encode reasoning with its signature; reasoning without one is not sent back."""
     if block.signature is None:
         return None
-    if block.origin == redacted(origin):
+    if block.origin == origin_of_redacted(origin):
         return {"type": "redacted_thinking", "data": block.signature}
     if block.origin != origin:
         return None

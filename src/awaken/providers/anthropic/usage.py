@@ -3,7 +3,7 @@
 import msgspec
 
 from awaken.contracts.models.inference import TokenUsage
-from awaken.providers.http.counts import Count, usage_reader
+from awaken.providers.http.counts import Count, make_usage_reader
 
 
 class AnthropicDetails(msgspec.Struct, gc=False):
@@ -22,10 +22,10 @@ class Usage(msgspec.Struct, gc=False):
     output_tokens_details: AnthropicDetails | None = None
 
 
-_read = usage_reader(Usage)
+_read = make_usage_reader(Usage)
 
 
-def updated(known: Usage, report: msgspec.Raw) -> Usage:
+def merge_usage(known: Usage, report: msgspec.Raw) -> Usage:
     """Merge a report into the known counts; counts that it does not repeat stay."""
     newer = _read(report)
     if newer is None:
@@ -36,7 +36,7 @@ def updated(known: Usage, report: msgspec.Raw) -> Usage:
     return msgspec.structs.replace(known, **counts)
 
 
-def told_usage(usage: Usage) -> TokenUsage:
+def convert_usage(usage: Usage) -> TokenUsage:
     """Convert the counts to the runtime's form: all input tokens are the prompt."""
     read, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
     prompt, completion = usage.input_tokens, usage.output_tokens

@@ -23,13 +23,13 @@ from awaken.outbound.pool import CONNECT_S, HttpPool
 from awaken.providers.http.failures import retry_after_ms
 from awaken.providers.http.transport import (
     Address,
-    beginning,
-    broken_by,
-    counted,
-    scrubbed,
+    classify_connection_error,
+    count_bytes,
+    read_beginning,
+    scrub_secrets,
 )
 
-from .decode import ConverseDecoder, reported
+from .decode import ConverseDecoder, build_error
 from .encode import ConverseEncoder
 from .frames import FrameDecoder
 
@@ -88,7 +88,7 @@ class BedrockClient:
                     for event in batch:
                         yield event
         except ModelError as error:
-            raise scrubbed(error, secrets) from error.__cause__
+            raise scrub_secrets(error, secrets) from error.__cause__
 
     async def _access(self, url: str, body: bytes) -> _Access:
         key = self._spec.key or RedactedString(os.environ.get("AWS_BEARER_TOKEN_BEDROCK", ""))
@@ -129,14 +129,14 @@ class BedrockClient:
             ) as response:
                 await _check(response)
                 while not decoder.is_over and (chunk := await response.content.readany()):
-                    received = counted(received, chunk)
+                    received = count_bytes(received, chunk)
                     for frame in frames.feed(chunk):
                         yield decoder.take(frame)
                         if decoder.is_over:
                             break
         except (aiohttp.ClientError, OSError, ValueError) as error:
             address = Address(url=self._url, idle_ms=self._spec.timeout_ms)
-            broken = broken_by(error, address, received)
+            broken = classify_connection_error(error, address, received)
         # A complete answer is valid, however its connection ended.
         if not decoder.has_stopped:
             if broken is not None:
@@ -177,6 +177,6 @@ async def _check(response: aiohttp.ClientResponse) -> None:
     """
     if response.status == 200:
         return
-    body = await beginning(response.content)
+    body = await read_beginning(response.content)
     kind = response.headers.get("x-amzn-errortype", "").partition(":")[0]
-    raise reported(response.status, kind, body, retry_after_ms(response.headers))
+    raise build_error(response.status, kind, body, retry_after_ms(response.headers))

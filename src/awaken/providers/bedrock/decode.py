@@ -99,7 +99,9 @@ _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _decode_event = msgspec.json.Decoder(_Event).decode
 
 
-def reported(status: int | None, kind: str | None, body: bytes, wait_ms: int | None) -> ModelError:
+def build_error(
+    status: int | None, kind: str | None, body: bytes, wait_ms: int | None
+) -> ModelError:
     """Return the error for a failure that Bedrock reports, in a stream or instead of one."""
     try:
         message = msgspec.json.decode(body, type=_Problem).message
@@ -138,7 +140,7 @@ class ConverseDecoder:
         if headers.get(":message-type", "event") != "event":
             kind = headers.get(":exception-type") or headers.get(":error-code")
             body = headers.get(":error-message", "").encode() or frame.payload
-            raise reported(None, kind, body, None)
+            raise build_error(None, kind, body, None)
         read = self._readers.get(headers.get(":event-type", ""))
         if read is None:
             return ()

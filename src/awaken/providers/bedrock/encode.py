@@ -31,7 +31,12 @@ from awaken.providers.http.claude import claude_thinking, is_loop_unreasoned
 from awaken.providers.http.codec import WireRequest
 from awaken.providers.http.encoded import EncodedMessages, EncodedParts
 from awaken.providers.http.schemas import NO_PARAMETERS, is_any_object, strict_schema
-from awaken.providers.http.turns import FIRST_WORDS, distinct_calls, in_call_order, joined_turns
+from awaken.providers.http.turns import (
+    FIRST_WORDS,
+    join_turns,
+    make_call_ids_distinct,
+    order_results,
+)
 
 from .decode import ORIGIN, REDACTED
 from .media import media_block
@@ -98,9 +103,9 @@ class ConverseEncoder:
 
     def _turns(self, request: InferenceRequest) -> bytes:
         """Join consecutive messages of one role into turns: Converse wants alternating roles."""
-        messages, of = distinct_calls(in_call_order(request.messages)), self._messages.of
+        messages, of = make_call_ids_distinct(order_results(request.messages)), self._messages.of
         pieces = [of(message) for message in messages]
-        turns = joined_turns(pieces, _OPENED, _FIRST_WORDS)
+        turns = join_turns(pieces, _OPENED, _FIRST_WORDS)
         if not turns or not _caches(request):
             return turns
         encoded = zip(reversed(messages), reversed(pieces), strict=True)

@@ -12,10 +12,10 @@ from awaken.contracts.models.errors import InvalidRequest
 from awaken.contracts.models.inference import InferenceRequest, ModelTool
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.secrets import RedactedString
-from awaken.providers.http.codec import WireRequest, wire_request
+from awaken.providers.http.codec import WireRequest, build_wire_request
 from awaken.providers.http.encoded import EncodedMessages, EncodedParts
 from awaken.providers.http.options import read_options
-from awaken.providers.http.turns import FIRST_WORDS, in_call_order, joined_turns, split_system
+from awaken.providers.http.turns import FIRST_WORDS, join_turns, order_results, split_system
 
 from .decode import GeminiDecoder
 from .encode import MODEL, ORIGIN, RESULTS, USER, encode_message, encode_tools, parameters
@@ -55,7 +55,7 @@ class GeminiCodec:
         Raises:
             InvalidRequest: The format cannot express a part of it.
         """
-        return wire_request(self._path(request.upstream_model), self._body, request)
+        return build_wire_request(self._path(request.upstream_model), self._body, request)
 
     def _path(self, model: str) -> str:
         name = quote(model if "/" in model else f"models/{model}", safe="/")
@@ -67,8 +67,8 @@ class GeminiCodec:
         fields = [msgspec.json.encode(head)[1:-1]] if head else []
         if request.tools:
             fields.append(b'"tools":' + self._tools.of(request.tools))
-        pieces = self._pieces(in_call_order(messages))
-        contents = joined_turns(pieces, _OPENINGS, _FIRST_WORDS)
+        pieces = self._pieces(order_results(messages))
+        contents = join_turns(pieces, _OPENINGS, _FIRST_WORDS)
         fields.append(b'"contents":[' + contents + b"]")
         return b"{" + b",".join(fields) + b"}"
 

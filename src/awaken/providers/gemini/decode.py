@@ -26,8 +26,8 @@ from awaken.contracts.models.inference import (
     UsageReport,
     VendorAnswer,
 )
-from awaken.providers.http.codec import vendor_answer
-from awaken.providers.http.counts import Count, is_told, usage_reader
+from awaken.providers.http.codec import read_vendor_answer
+from awaken.providers.http.counts import Count, has_value, make_usage_reader
 from awaken.providers.http.failures import failure_of_event
 
 from .encode import ORIGIN
@@ -100,7 +100,7 @@ class _Chunk(msgspec.Struct, rename="camel", gc=False):
 
 
 _read = msgspec.json.Decoder(_Chunk).decode
-_read_usage = usage_reader(_Usage)
+_read_usage = make_usage_reader(_Usage)
 
 
 class GeminiDecoder:
@@ -127,11 +127,11 @@ class GeminiDecoder:
             return ()
         try:
             chunk = _read(data)
-            if is_told(chunk.usage_metadata):
+            if has_value(chunk.usage_metadata):
                 self._usage = chunk.usage_metadata
             if not chunk.candidates:
                 return self._note(chunk, data)
-            self.vendor = self.vendor or vendor_answer(chunk.response_id, chunk.model_version)
+            self.vendor = self.vendor or read_vendor_answer(chunk.response_id, chunk.model_version)
             candidate = chunk.candidates[0]
             if candidate.finish_reason is not None:
                 self._note_finish(candidate)

@@ -29,10 +29,10 @@ from awaken.contracts.models.inference import (
     ReasoningEffort,
 )
 from awaken.contracts.record import Record
-from awaken.providers.http.call_ids import call_ids
+from awaken.providers.http.call_ids import make_id_fitter
 from awaken.providers.http.options import put_options
 from awaken.providers.http.schemas import NO_PARAMETERS, is_any_object
-from awaken.providers.http.turns import notice
+from awaken.providers.http.turns import format_notice
 
 ORIGIN = "gemini"
 USER, MODEL, RESULTS = "user", "model", "results"
@@ -70,7 +70,7 @@ _MEDIA_TYPES = {
     "webm": "video/webm",
 }
 
-_ids = call_ids(r"[a-zA-Z0-9_.:-]{1,128}")
+_ids = make_id_fitter(r"[a-zA-Z0-9_.:-]{1,128}")
 _json = msgspec.json.Encoder().encode
 
 
@@ -174,7 +174,7 @@ def encode_message(message: Message, origin: str = ORIGIN) -> EncodedMessage:
             call_id = message.tool_call_id or ""
             return EncodedMessage(piece=(RESULTS, _result(call_id, message)), answered=call_id)
         case Role.SYSTEM:
-            return EncodedMessage(piece=(USER, _json({"text": notice(message)})))
+            return EncodedMessage(piece=(USER, _json({"text": format_notice(message)})))
         case Role.USER:
             return EncodedMessage(piece=(USER, _join_parts(_parts(message, origin))))
         case Role.ASSISTANT:

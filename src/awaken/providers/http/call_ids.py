@@ -6,7 +6,7 @@ from collections.abc import Callable
 from hashlib import sha256
 
 
-def call_ids(pattern: str, made_chars: int = 32) -> Callable[[str], str]:
+def make_id_fitter(pattern: str, made_chars: int = 32) -> Callable[[str], str]:
     """Return a function that maps an id to one that matches the pattern, always the same one.
 
     An id that matches is unchanged; others are replaced by a hash in letters and digits.
@@ -21,5 +21,5 @@ def call_ids(pattern: str, made_chars: int = 32) -> Callable[[str], str]:
     return fit_id
 
 
-CLAUDE_IDS = call_ids(r"[a-zA-Z0-9_-]{1,64}")
-OPENAI_IDS = call_ids(r".{1,64}")
+CLAUDE_IDS = make_id_fitter(r"[a-zA-Z0-9_-]{1,64}")
+OPENAI_IDS = make_id_fitter(r".{1,64}")

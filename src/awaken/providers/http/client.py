@@ -22,7 +22,7 @@ from awaken.outbound.pool import CONNECT_S, HttpPool
 from awaken.outbound.sse import SseDecoder
 
 from .codec import Codec, StreamDecoder
-from .transport import Address, broken_by, check_answer, counted, scrubbed
+from .transport import Address, check_answer, classify_connection_error, count_bytes, scrub_secrets
 
 if TYPE_CHECKING:
     from aiohttp.client import _RequestContextManager
@@ -87,7 +87,7 @@ class HttpModelClient:
                             yield event
                     await _drain(response.content)
             except (aiohttp.ClientError, OSError, ValueError) as error:
-                broken = broken_by(error, self._address, reading.received)
+                broken = classify_connection_error(error, self._address, reading.received)
             # A complete answer is valid, however its connection ended.
             for event in reading.last_events():
                 yield event
@@ -97,7 +97,7 @@ class HttpModelClient:
             return
         # Raised here, so that it has no cause: errors of the connection hold its headers.
         try:
-            raise scrubbed(failure, (key,) if key is not None else ())
+            raise scrub_secrets(failure, (key,) if key is not None else ())
         finally:
             del failure, broken
 
@@ -132,7 +132,7 @@ class _AnswerReader:
         return self._decoder.is_over
 
     def events(self, chunk: bytes) -> Iterator[ModelEvent]:
-        self.received = counted(self.received, chunk)
+        self.received = count_bytes(self.received, chunk)
         is_silent = True
         for data in self._sse.feed(chunk):
             if events := self._decoder.take(data):

@@ -17,7 +17,7 @@ class WireRequest(Record, frozen=True, kw_only=True):
     body: bytes
 
 
-def wire_request(
+def build_wire_request(
     path: str, body: Callable[[InferenceRequest], bytes], request: InferenceRequest
 ) -> WireRequest:
     """Build a request with a format's own `body` function.
@@ -32,7 +32,7 @@ def wire_request(
         raise InvalidRequest(message) from error
 
 
-def vendor_answer(id_: object, model: object) -> VendorAnswer | None:
+def read_vendor_answer(id_: object, model: object) -> VendorAnswer | None:
     """Return the vendor's id and model of an answer; values that are not text are ignored."""
     answer = VendorAnswer(
         id=id_ if id_ and isinstance(id_, str) else None,

@@ -10,12 +10,12 @@ U = TypeVar("U")
 _NULL = msgspec.Raw(b"null")
 
 
-def is_told(raw: msgspec.Raw) -> bool:
+def has_value(raw: msgspec.Raw) -> bool:
     """Whether the field is present and not null."""
     return bool(raw) and raw != _NULL
 
 
-def usage_reader(kind: type[U]) -> Callable[[msgspec.Raw], U | None]:
+def make_usage_reader(kind: type[U]) -> Callable[[msgspec.Raw], U | None]:
     """Return a reader of a vendor's counts, which never fails: the answer matters more.
 
     Counts that cannot be read, such as negative ones, are treated as missing.

@@ -52,7 +52,7 @@ def openai_word(
     return next((word for word in _NEAREST[level] if word in known), None)
 
 
-def reasons(model: str) -> bool:
+def can_reason(model: str) -> bool:
     """Whether a model may reason; only older models of OpenAI are known not to."""
     return bool(_openai_words(model))
 

@@ -35,7 +35,7 @@ class Address(Record, frozen=True, kw_only=True):
     idle_ms: int
 
 
-def broken_by(error: Exception, address: Address, received: int) -> ModelError:
+def classify_connection_error(error: Exception, address: Address, received: int) -> ModelError:
     """Return the error for a failed connection; never chain its cause, which may hold the key."""
     if isinstance(error, ValueError):
         # Its text may repeat the value, and a proxy has a password.
@@ -64,12 +64,12 @@ async def check_answer(response: aiohttp.ClientResponse, address: Address) -> No
     if 300 <= status < 400:
         raise _redirect_error(response, address)
     if status != 200:
-        body = await beginning(response.content)
+        body = await read_beginning(response.content)
         raise failure_of_body(status, response.headers, body, response.url.path)
     if kind == "text/html":
         raise _no_stream_error("a web page", response, address)
     if kind == "application/json":
-        body = await beginning(response.content)
+        body = await read_beginning(response.content)
         if is_failure(body):
             raise failure_of_body(status, response.headers, body)
         raise _no_stream_error("one JSON document", response, address)
@@ -98,7 +98,7 @@ def _no_stream_error(what: str, response: aiohttp.ClientResponse, address: Addre
     )
 
 
-async def beginning(content: aiohttp.StreamReader) -> bytes:
+async def read_beginning(content: aiohttp.StreamReader) -> bytes:
     """Read the part of a body that an error is made from, however many packets it takes."""
     body = bytearray()
     while len(body) < _ERROR_BYTES and (chunk := await content.readany()):
@@ -106,7 +106,7 @@ async def beginning(content: aiohttp.StreamReader) -> bytes:
     return bytes(body[:_ERROR_BYTES])
 
 
-def counted(received: int, chunk: bytes) -> int:
+def count_bytes(received: int, chunk: bytes) -> int:
     """Add a chunk to the number of bytes received.
 
     Raises:
@@ -119,7 +119,7 @@ def counted(received: int, chunk: bytes) -> int:
     return received
 
 
-def scrubbed(error: ModelError, secrets: Iterable[RedactedString]) -> ModelError:
+def scrub_secrets(error: ModelError, secrets: Iterable[RedactedString]) -> ModelError:
     """Return the error without any secret: some vendors repeat parts of the request."""
     message = str(error)
     for secret in secrets:

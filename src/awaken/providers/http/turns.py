@@ -24,12 +24,12 @@ def split_system(messages: Sequence[Message]) -> tuple[tuple[str, ...], Sequence
     return tuple(text_of(message.content) for message in messages[:count]), messages[count:]
 
 
-def notice(message: Message) -> str:
+def format_notice(message: Message) -> str:
     """Format a system message inside a conversation for vendors that have only two roles."""
     return f"<system_notice>\n{text_of(message.content)}\n</system_notice>"
 
 
-def in_call_order(messages: Sequence[Message]) -> Sequence[Message]:
+def order_results(messages: Sequence[Message]) -> Sequence[Message]:
     """Return the messages with the results of calls directly after the calls, in their order.
 
     Results without a call keep their place; the usual case costs one pass over the messages.
@@ -71,7 +71,7 @@ def _reorder(messages: Sequence[Message]) -> Iterable[Message]:
                 yield found[1]
 
 
-def distinct_calls(messages: Sequence[Message]) -> Sequence[Message]:
+def make_call_ids_distinct(messages: Sequence[Message]) -> Sequence[Message]:
     """Return the ordered messages with new ids for calls that repeat an earlier id.
 
     A result gets the new id of its call; the usual case costs one pass over the messages.
@@ -114,7 +114,7 @@ def _make_unused_id(call_id: str, uses: dict[str, int]) -> str:
     return new_id
 
 
-def joined_turns(
+def join_turns(
     pieces: Iterable[tuple[str, bytes]], openings: Mapping[str, bytes], first_words: bytes
 ) -> bytes:
     """Join encoded messages; those of one role that follow each other become one turn.

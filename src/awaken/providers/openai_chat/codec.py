@@ -8,13 +8,13 @@ import msgspec
 
 from awaken.contracts.models.inference import InferenceRequest, ModelTool
 from awaken.contracts.secrets import RedactedString
-from awaken.providers.http.codec import WireRequest, wire_request
+from awaken.providers.http.codec import WireRequest, build_wire_request
 from awaken.providers.http.encoded import EncodedMessages, EncodedParts
 from awaken.providers.http.options import read_options
-from awaken.providers.http.turns import in_call_order
+from awaken.providers.http.turns import order_results
 
 from .decode import ORIGIN, ChatDecoder
-from .encode import ChatOptions, encode_message, encode_tools, in_order, parameters
+from .encode import ChatOptions, encode_message, encode_tools, order_messages, parameters
 
 
 class OpenAiChatCodec:
@@ -41,15 +41,15 @@ class OpenAiChatCodec:
         Raises:
             InvalidRequest: The format cannot express a part of it.
         """
-        return wire_request("/chat/completions", self._body, request)
+        return build_wire_request("/chat/completions", self._body, request)
 
     def _body(self, request: InferenceRequest) -> bytes:
         head = parameters(request, self._options)
         if request.tools:
             head["tools"] = msgspec.Raw(self._tools.of(request.tools))
         of = self._messages.of
-        messages = [of(message) for message in in_call_order(request.messages)]
-        items = in_order(request.system, messages, self._options.system_role)
+        messages = [of(message) for message in order_results(request.messages)]
+        items = order_messages(request.system, messages, self._options.system_role)
         return b'%b,"messages":[%b]}' % (msgspec.json.encode(head)[:-1], b",".join(items))
 
     def headers(self, key: RedactedString | None) -> Mapping[str, str]:

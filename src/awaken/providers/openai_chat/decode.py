@@ -22,8 +22,8 @@ from awaken.contracts.models.inference import (
     UsageReport,
     VendorAnswer,
 )
-from awaken.providers.http.codec import vendor_answer
-from awaken.providers.http.counts import is_told
+from awaken.providers.http.codec import read_vendor_answer
+from awaken.providers.http.counts import has_value
 from awaken.providers.http.failures import failure_of_event
 
 from .calls import CallPiece, Calls
@@ -159,7 +159,7 @@ class ChatDecoder:
         return events
 
     def _read(self, chunk: _Chunk, data: bytes) -> Sequence[ModelEvent]:
-        if is_told(chunk.usage):
+        if has_value(chunk.usage):
             # Some servers repeat the usage with every chunk: only the last one counts.
             self._usage = chunk.usage
         if chunk.has_error:
@@ -170,7 +170,7 @@ class ChatDecoder:
             if not choice.index:
                 self._answer_id = chunk.id or self._answer_id
                 if not self._has_begun:
-                    self.vendor = vendor_answer(chunk.id, chunk.model)
+                    self.vendor = read_vendor_answer(chunk.id, chunk.model)
                 self._has_begun = True
                 if choice.delta is not None:
                     self._take(choice.delta, events)

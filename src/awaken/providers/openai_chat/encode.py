@@ -20,7 +20,7 @@ from awaken.contracts.messages.message import Message, Role, ToolCall
 from awaken.contracts.models.errors import InvalidRequest
 from awaken.contracts.models.inference import Effort, InferenceOverride, InferenceRequest, ModelTool
 from awaken.contracts.record import StrictRecord
-from awaken.providers.http.call_ids import OPENAI_IDS, call_ids
+from awaken.providers.http.call_ids import OPENAI_IDS, make_id_fitter
 from awaken.providers.http.efforts import is_openai, openai_word
 from awaken.providers.http.options import put_options
 from awaken.providers.http.schemas import NO_PARAMETERS, is_any_object, is_closed
@@ -116,7 +116,7 @@ class Encoded(NamedTuple):
     is_result: bool = False
 
 
-def in_order(system: Sequence[str], messages: Iterable[Encoded], role: str) -> list[bytes]:
+def order_messages(system: Sequence[str], messages: Iterable[Encoded], role: str) -> list[bytes]:
     """Return all messages; media of tool results come after the last result of a turn."""
     text = "\n\n".join(part for part in system if part)
     items = [msgspec.json.encode({"role": role, "content": text})] if text else []
@@ -189,7 +189,7 @@ def _assistant(message: Message, options: ChatOptions, origin: str) -> dict[str,
 
 def _ids(options: ChatOptions) -> Callable[[str], str]:
     chars = options.call_id_chars
-    return OPENAI_IDS if chars is None else call_ids(f"[a-zA-Z0-9]{{{chars}}}", chars)
+    return OPENAI_IDS if chars is None else make_id_fitter(f"[a-zA-Z0-9]{{{chars}}}", chars)
 
 
 def _call(call: ToolCall, ids: Callable[[str], str]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import msgspec
 
 from awaken.contracts.models.inference import TokenUsage
-from awaken.providers.http.counts import Count, usage_reader
+from awaken.providers.http.counts import Count, make_usage_reader
 
 
 class _PromptDetails(msgspec.Struct):
@@ -23,7 +23,7 @@ class _Usage(msgspec.Struct):
     completion_tokens_details: _CompletionDetails | None = None
 
 
-_read = usage_reader(_Usage)
+_read = make_usage_reader(_Usage)
 
 
 def tokens_of(raw: msgspec.Raw) -> TokenUsage | None:

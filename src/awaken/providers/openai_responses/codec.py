@@ -8,7 +8,7 @@ import msgspec
 
 from awaken.contracts.models.inference import InferenceRequest, ModelTool
 from awaken.contracts.secrets import RedactedString
-from awaken.providers.http.codec import WireRequest, wire_request
+from awaken.providers.http.codec import WireRequest, build_wire_request
 from awaken.providers.http.encoded import EncodedMessages, EncodedParts
 from awaken.providers.http.options import read_options
 
@@ -41,7 +41,7 @@ class OpenAiResponsesCodec:
         Raises:
             InvalidRequest: The format cannot express a part of it.
         """
-        return wire_request("/responses", self._body, request)
+        return build_wire_request("/responses", self._body, request)
 
     def _body(self, request: InferenceRequest) -> bytes:
         head = parameters(request, self._options)

@@ -21,11 +21,11 @@ from awaken.contracts.models.inference import (
     UsageReport,
     VendorAnswer,
 )
-from awaken.providers.http.codec import vendor_answer
-from awaken.providers.http.counts import Count, usage_reader
+from awaken.providers.http.codec import read_vendor_answer
+from awaken.providers.http.counts import Count, make_usage_reader
 from awaken.providers.http.failures import failure_of_event
 
-from .kept import ORIGIN, Kept, signed
+from .kept import ORIGIN, ReasoningItem, make_signature
 
 MAX_CALLS = 1_024
 """The maximum number of tool calls in one answer."""
@@ -82,7 +82,7 @@ class _Response(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Event).decode
 _decode_item = msgspec.json.Decoder(_Item).decode
 _decode_response = msgspec.json.Decoder(_Response).decode
-_read_usage = usage_reader(_Usage)
+_read_usage = make_usage_reader(_Usage)
 
 
 class _Call(msgspec.Struct):
@@ -165,7 +165,11 @@ class ResponsesDecoder:
 
     def _open(self, index: int, item: _Item) -> Sequence[ModelEvent]:
         if item.type == "message" and item.phase:
-            return (signed(Kept(phase=item.phase, calls_before=self._call_ids()), self._origin),)
+            return (
+                make_signature(
+                    ReasoningItem(phase=item.phase, calls_before=self._call_ids()), self._origin
+                ),
+            )
         if item.type == "reasoning":
             self._is_raw = False
         if item.type != "function_call" or index in self._calls:
@@ -189,13 +193,13 @@ class ResponsesDecoder:
             case "message":
                 return (BlockStop(),)
             case "reasoning":
-                kept = Kept(
+                kept = ReasoningItem(
                     id=item.id,
                     encrypted_content=item.encrypted_content,
                     is_raw=self._is_raw,
                     calls_before=self._call_ids(),
                 )
-                return (signed(kept, self._origin),)
+                return (make_signature(kept, self._origin),)
             case "function_call":
                 # Some servers send a call only as a whole, without deltas.
                 events = list(self._open(index, item))
@@ -209,7 +213,7 @@ class ResponsesDecoder:
 
     def _end_answer(self, response: _Response, reason: StopReason | None) -> Sequence[ModelEvent]:
         self.is_over = True
-        self.vendor = vendor_answer(response.id, response.model)
+        self.vendor = read_vendor_answer(response.id, response.model)
         usage, events = _read_usage(response.usage), list[ModelEvent]()
         if usage is not None:
             events.append(UsageReport(usage=_tokens(usage)))

@@ -20,11 +20,11 @@ from awaken.contracts.models.errors import InvalidRequest
 from awaken.contracts.models.inference import Effort, InferenceOverride, InferenceRequest, ModelTool
 from awaken.contracts.record import StrictRecord
 from awaken.providers.http.call_ids import OPENAI_IDS
-from awaken.providers.http.efforts import openai_word, reasons
+from awaken.providers.http.efforts import can_reason, openai_word
 from awaken.providers.http.options import put_options
 from awaken.providers.http.schemas import NO_PARAMETERS, is_any_object, is_closed
 
-from .kept import ORIGIN, Kept, kept_of
+from .kept import ORIGIN, ReasoningItem, read_reasoning_item
 
 _RESERVED = frozenset(("model", "input", "tools", "stream", "previous_response_id", "conversation"))
 
@@ -50,7 +50,7 @@ def parameters(request: InferenceRequest, options: ResponsesOptions) -> dict[str
         InvalidRequest: A provider option is a field that the request itself sets.
     """
     asked, model = request.overrides or InferenceOverride(), request.upstream_model
-    is_kept = options.has_encrypted_reasoning and reasons(model)
+    is_kept = options.has_encrypted_reasoning and can_reason(model)
     wanted = {
         "model": model,
         "stream": True,
@@ -175,7 +175,7 @@ def _answer(message: Message, origin: str) -> list[_Item]:
                     )
                 phase = None
             case Thinking():
-                kept = kept_of(block, origin) or Kept()
+                kept = read_reasoning_item(block, origin) or ReasoningItem()
                 begun = tuple(call for call in waiting if call.id in kept.calls_before)
                 waiting = tuple(call for call in waiting if call not in begun)
                 if len(kept.calls_before) > known and not begun:
@@ -198,7 +198,7 @@ def _drop_idle(items: list[_Item]) -> None:
         items.pop()
 
 
-def _encode_reasoning(kept: Kept, item_id: str, text: str) -> _Item:
+def _encode_reasoning(kept: ReasoningItem, item_id: str, text: str) -> _Item:
     item: _Item = {"type": "reasoning", "id": item_id, "summary": []}
     if text and kept.is_raw:
         item["content"] = [{"type": "reasoning_text", "text": text}]

@@ -8,7 +8,7 @@ from awaken.contracts.models.inference import ThinkingSignature
 ORIGIN = "openai_responses"
 
 
-class Kept(msgspec.Struct, omit_defaults=True):
+class ReasoningItem(msgspec.Struct, omit_defaults=True):
     """The item behind a block of reasoning, or the phase of the text that follows it."""
 
     id: str | None = None
@@ -21,15 +21,15 @@ class Kept(msgspec.Struct, omit_defaults=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Kept).decode
+_decode = msgspec.json.Decoder(ReasoningItem).decode
 
 
-def signed(kept: Kept, origin: str = ORIGIN) -> ThinkingSignature:
+def make_signature(kept: ReasoningItem, origin: str = ORIGIN) -> ThinkingSignature:
     """Return the event that carries an item into the transcript."""
     return ThinkingSignature(signature=_encode(kept).decode(), origin=origin)
 
 
-def kept_of(block: Thinking, origin: str = ORIGIN) -> Kept | None:
+def read_reasoning_item(block: Thinking, origin: str = ORIGIN) -> ReasoningItem | None:
     """Read the item that an earlier answer stored in a block; None if the origin differs."""
     if block.origin != origin or block.signature is None:
         return None

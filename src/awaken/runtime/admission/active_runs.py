@@ -133,7 +133,7 @@ class ActiveRun:
         if self.run is not None:
             self.run.lose_lease()
 
-    def look_for_input(self) -> None:
+    def notify_input(self) -> None:
         """Let the run take queued input in at its next step boundary."""
         if self.run is None:
             self._has_early_input = True

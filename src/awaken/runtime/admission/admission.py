@@ -11,7 +11,7 @@ from operator import attrgetter
 import msgspec
 
 from awaken.contracts.errors import AwakenError, InvalidResume, ThreadBusy, VersionConflict
-from awaken.contracts.identity import RunIdentity, present
+from awaken.contracts.identity import RunIdentity, normalize_id
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.messages.message import Message, MessageMetadata, ToolCall, Transcript
 from awaken.contracts.models.budgets import RUN_LEDGER, THREAD_LEDGER, Ledger
@@ -22,7 +22,7 @@ from awaken.contracts.plugins.loop_state import (
     TOOL_CALL_STATES,
     RequestOptions,
 )
-from awaken.contracts.runs.records import RunInput, RunRecord, RunRequest, used_run_id
+from awaken.contracts.runs.records import RunInput, RunRecord, RunRequest, run_id_in_use
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.store import Checkout, Store
 from awaken.contracts.suspension.tickets import Ticket, ToolCallState
@@ -95,7 +95,7 @@ class Admission:
         for message in messages:
             check_message(message, self._services.limits.message_bytes)
 
-    async def screened(self, request: RunRequest) -> RunRequest:
+    async def screen_request(self, request: RunRequest) -> RunRequest:
         """A request as it may rest before it is executed: its agent's screens have looked at it.
 
         They look again when the run takes it in: with another agent, or by other rules, by then.
@@ -109,7 +109,7 @@ class Admission:
             AgentResolverFailed: It cannot be said which screens have to look at it.
         """
         self.check(request)
-        request = request.owned()
+        request = request.with_stored_ids()
         has_options = request.frontend_tools or request.output_schema is not None
         if not (request.messages or request.decisions or has_options):
             return request
@@ -141,7 +141,7 @@ class Admission:
 
     async def _agent_of(self, request: RunRequest) -> ResolvedAgent | None:
         """The agent that is asked; None when it cannot be had here."""
-        agent_id, thread_id = present(request.agent_id), present(request.thread_id)
+        agent_id, thread_id = normalize_id(request.agent_id), normalize_id(request.thread_id)
         if agent_id is None:
             checkout = await self._store.checkout(thread_id) if thread_id is not None else None
             agent_id = DEFAULT_AGENT if checkout is None else _select_agent(request, checkout, None)
@@ -245,11 +245,11 @@ class Admission:
             run_id = hint
             record = await self._store.load_run(run_id)
             if record is not None and not (may_be_created and record.status is RunStatus.CREATED):
-                raise used_run_id(run_id)
+                raise run_id_in_use(run_id)
             queued = await self._store.find_dispatch_of_run(run_id)
             if queued is not None and queued.dispatch_id != request.dispatch_id:
                 # What is queued begins under its id; whoever queues it later is refused as well.
-                raise used_run_id(run_id)
+                raise run_id_in_use(run_id)
             return run_id
         return namespace_in(thread_id) + self._services.ids.new_id()
 
@@ -370,7 +370,7 @@ def _select_agent(request: RunRequest, checkout: Checkout, previous: RunRecord |
         return request.agent_id
     if stored := checkout.state.get(ACTIVE_AGENT.name):
         active = ACTIVE_AGENT.decode(stored)
-        if active is not None and present(active):
+        if active is not None and normalize_id(active):
             return active
     record = previous or checkout.latest_run
     return record.agent_id if record is not None else DEFAULT_AGENT

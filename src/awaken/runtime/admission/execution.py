@@ -55,7 +55,7 @@ class Execution:
         try:
             active, run = await self._admit(request, configure)
         except ThreadBusy as error:
-            if not await self.was_brief(error):
+            if not await self.claim_was_transient(error):
                 raise
             active, run = await self._admit(request, configure)
         run.cancels = TaskCancels(run.token, run.alarm, run.services.limits.run_end_ms)
@@ -73,7 +73,7 @@ class Execution:
             raise asyncio.CancelledError
         return result
 
-    async def was_brief(self, error: ThreadBusy) -> bool:
+    async def claim_was_transient(self, error: ThreadBusy) -> bool:
         """Whether a thread was only claimed to write down what wakes nobody, and is free again.
 
         Nothing of the request that was refused is written: it can be tried again.
@@ -109,7 +109,7 @@ class Execution:
         lease: Lease | None = None,
     ) -> tuple[ActiveRun, Run]:
         self.admission.check(request)
-        request = request.owned()
+        request = request.with_stored_ids()
         thread_id = request.thread_id or self._services.ids.new_id()
         if request.tenant_id is not None and request.thread_id is None:
             thread_id = namespace_of(request.tenant_id) + thread_id

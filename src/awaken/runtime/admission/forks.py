@@ -12,7 +12,7 @@ import msgspec
 from awaken.contracts.backends.requests import REMOTE_TARGETS
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.errors import RecordNotFound, UnknownThread
-from awaken.contracts.identity import present
+from awaken.contracts.identity import normalize_id
 from awaken.contracts.messages.message import Message, Role, Visibility, tool_answer
 from awaken.contracts.plugins.loop_state import ACTIVE_AGENT, BACKEND_OUTPUT
 from awaken.contracts.runs.threads import ForkPoint, Thread
@@ -51,7 +51,7 @@ async def fork_thread(
     checkout = await store.checkout(thread_id)
     if checkout is None:
         raise UnknownThread(thread_id=thread_id)
-    kept = _kept(checkout, fork)
+    kept = _select_messages(checkout, fork)
     now, source = clock.now_ms(), checkout.thread
     point = ForkPoint(thread_id=thread_id, message_id=kept[-1].id if kept else None)
     branch = Thread(
@@ -60,7 +60,7 @@ async def fork_thread(
         resource_id=source.resource_id,
         forked_from=point,
         metadata=msgspec.structs.replace(source.metadata, created_at=None),
-    ).touched(now)
+    ).touch(now)
     commit = Commit(
         commit_id=ids.new_id(),
         thread_id=branch.id,
@@ -76,7 +76,7 @@ async def fork_thread(
     )
 
 
-def _kept(checkout: Checkout, fork: Fork) -> Sequence[Message]:
+def _select_messages(checkout: Checkout, fork: Fork) -> Sequence[Message]:
     messages, wanted = checkout.messages, fork.before or fork.at
     if wanted is None:
         return messages
@@ -137,7 +137,7 @@ def _state(checkout: Checkout, count: int) -> dict[str, StoredValue]:
         kept = msgspec.structs.replace(context, marks=marks, cut=cut)
         state[CONTEXT_STATE.name] = CONTEXT_STATE.encode(kept)
     latest = checkout.latest_run
-    if ACTIVE_AGENT.name not in state and latest is not None and present(latest.agent_id):
+    if ACTIVE_AGENT.name not in state and latest is not None and normalize_id(latest.agent_id):
         # A branch has no run that could tell which agent it is with.
         state[ACTIVE_AGENT.name] = ACTIVE_AGENT.encode(latest.agent_id)
     return state

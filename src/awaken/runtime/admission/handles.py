@@ -54,11 +54,11 @@ class RunHandle:
         # Taken together, before anything else can happen: the log up to here, the unfinished
         # step as it stands, and everything from now on.
         reader = run.feed.attach(EventReader(is_attached=False))
-        until, unfinished = run.journal.event_seq, run.unfinished_events()
+        until, unfinished = run.journal.event_seq, run.list_unfinished_events()
         if self._active.released.is_set():
             reader.close()
         try:
-            for event in await self._logged(until):
+            for event in await self._read_log(until):
                 yield event
             for event in unfinished:
                 yield event
@@ -74,7 +74,7 @@ class RunHandle:
         """
         return await self._cancel(self.run_id)
 
-    async def _logged(self, until: int) -> list[AgentEvent]:
+    async def _read_log(self, until: int) -> list[AgentEvent]:
         found: list[AgentEvent] = []
         after = self._run.record.log_start
         while after < until:

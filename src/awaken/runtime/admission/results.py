@@ -9,9 +9,7 @@ from awaken.contracts.storage.store import RunStore
 from awaken.runtime.resolution.registry import RegistryHandle
 
 
-async def recorded_result(
-    record: RunRecord, store: RunStore, registry: RegistryHandle
-) -> RunResult:
+async def load_result(record: RunRecord, store: RunStore, registry: RegistryHandle) -> RunResult:
     """The same result, from what was stored."""
     return RunResult(
         run_id=record.run_id,
@@ -19,21 +17,21 @@ async def recorded_result(
         agent_id=record.active_agent_id or record.agent_id,
         status=record.status,
         text=record.final_output or "",
-        termination=_shown_end(record),
+        termination=_visible_end(record),
         steps=record.steps,
         usage=record.usage,
         tickets=await store.list_tickets(record.thread_id) if record.waiting else (),
-        output=await _recorded_output(record, registry),
+        output=await _decode_output(record, registry),
     )
 
 
-def _shown_end(record: RunRecord) -> Termination | None:
+def _visible_end(record: RunRecord) -> Termination | None:
     if record.awaits_tasks:
         return NaturalEnd()
     return Suspended() if record.waiting else record.termination
 
 
-async def _recorded_output(record: RunRecord, registry: RegistryHandle) -> Any:
+async def _decode_output(record: RunRecord, registry: RegistryHandle) -> Any:
     """Decode the answer of a run that ended by itself; only its text is stored."""
     if not isinstance(record.termination, NaturalEnd):
         return None

@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages.inbox import AgentMessage, TaskNews, inbox_messages
+from awaken.contracts.messages.inbox import AgentMessage, TaskUpdate, inbox_messages
 from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.outbox import ThreadMessage
 from awaken.contracts.storage.store import Store
@@ -90,7 +90,7 @@ class BackgroundTasks:
     async def start(self, run: Run, request: RunRequest) -> RunRecord:
         """Start an agent as a task; it is durable when this returns."""
         run.has_children = True
-        with self._counted():
+        with self._count_start():
             handle = await self._runs.start(request)
             active = self._runs.active.of_run(handle.run_id)
             if active is not None and active.task is not None:
@@ -106,11 +106,11 @@ class BackgroundTasks:
         """Start a function as a task; it is durable when this returns."""
         run.has_children = True
         tell = partial(self._tell_owner, request)
-        with self._counted():
+        with self._count_start():
             return await self._functions.start(request, work, tell, timeout_ms)
 
     @contextmanager
-    def _counted(self) -> Iterator[None]:
+    def _count_start(self) -> Iterator[None]:
         """Count a task that is being started: others must not take its place meanwhile."""
         self._starting += 1
         try:
@@ -144,7 +144,7 @@ class BackgroundTasks:
                 return task
         return ended
 
-    async def owned(self, thread_id: str, task_id: str) -> RunRecord:
+    async def load_task_run(self, thread_id: str, task_id: str) -> RunRecord:
         """The run of a task of a thread.
 
         Raises:
@@ -223,7 +223,7 @@ class BackgroundTasks:
         agent = registries.agents.get(registries.name_of(agent_id))
         return agent is None or agent.spec.endpoint is None
 
-    async def _tell_owner(self, request: RunRequest, news: TaskNews) -> bool:
+    async def _tell_owner(self, request: RunRequest, news: TaskUpdate) -> bool:
         """Tell a task's owner something: live where it executes here, else by letter."""
         thread_id = request.parent_thread_id or ""
         active = self._runs.active.of_thread(thread_id)

@@ -7,7 +7,7 @@ import msgspec
 
 from awaken.contracts.backends.errors import AgentNotFound, BackendExecutionFailed
 from awaken.contracts.errors import AwakenError, UnknownAgent
-from awaken.contracts.identity import RunOrigin, derived_id
+from awaken.contracts.identity import RunOrigin, derive_id
 from awaken.contracts.messages.message import user
 from awaken.contracts.models.budgets import (
     RUN_LEDGER,
@@ -19,7 +19,7 @@ from awaken.contracts.models.budgets import (
     BudgetScope,
     Ledger,
     Share,
-    split,
+    split_budgets,
 )
 from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.state.keys import StateKey
@@ -56,7 +56,7 @@ async def agent_request(
     prompt = user(delegation.prompt)
     return msgspec.structs.replace(
         request,
-        messages=(msgspec.structs.replace(prompt, id=derived_id(child_id, "prompt")),),
+        messages=(msgspec.structs.replace(prompt, id=derive_id(child_id, "prompt")),),
         budgets=await _budgets(run, call_id, child_id),
         grant=delegation.grant,
         wanted_tools=delegation.wanted_tools,
@@ -123,7 +123,9 @@ async def _budgets(run: Run, call_id: str, child_id: str) -> tuple[Budget, ...]:
         # Another process has promised it, and died before the child was begun.
         return known.budgets
     try:
-        budgets = split([_rest(it, given[_ledger_key(it.budget)]) for it in judged], DELEGATE_SHARE)
+        budgets = split_budgets(
+            [_rest(it, given[_ledger_key(it.budget)]) for it in judged], DELEGATE_SHARE
+        )
     except BudgetExceeded as error:
         raise BackendExecutionFailed(problem=str(error)) from error
     share = Share(run_id=run.identity.run_id, call_id=call_id, budgets=budgets)

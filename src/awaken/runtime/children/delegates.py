@@ -22,7 +22,7 @@ from awaken.contracts.errors import (
     ThreadBusy,
     UnknownTicket,
 )
-from awaken.contracts.identity import derived_id
+from awaken.contracts.identity import derive_id
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.messages.message import user
 from awaken.contracts.runs.records import DecisionReceipt, RunRecord, RunRequest, RunResult
@@ -75,7 +75,7 @@ class Children:
         self._store = runs.store
         self._leases = leases
 
-    async def settled(
+    async def wait_until_settled(
         self, run: Run, forwarder: ProgressForwarder, request: Callable[[], Awaitable[RunRequest]]
     ) -> RunRecord:
         """The record of the forwarder's child once it has ended or waits for somebody.
@@ -95,7 +95,7 @@ class Children:
                 elif (record := await self._store.load_run(child_id)) is None:
                     await self._begin(child_id, await request(), forwarder)
                 elif not is_child(run, record):
-                    raise _taken(child_id)
+                    raise _id_taken_error(child_id)
                 elif record.status is RunStatus.DONE or await self._rests(record):
                     return record
                 else:
@@ -120,7 +120,7 @@ class Children:
         opened = [it.ticket_id for it in tickets if it.status is TicketStatus.OPEN]
         if set(opened) != set(asked) or len(opened) > 1:
             return False
-        given_id = derived_id(answer.decision_id, record.run_id)
+        given_id = derive_id(answer.decision_id, record.run_id)
         try:
             if opened:
                 given = msgspec.structs.replace(
@@ -134,7 +134,7 @@ class Children:
             elif answer.result is None:
                 return False
             else:
-                await self._runs.start(_answering(record, answer.result, given_id))
+                await self._runs.start(_build_answer_request(record, answer.result, given_id))
         except (AlreadyDecided, UnknownTicket, ThreadBusy, InvalidResume):
             # Somebody else was faster: what is there now is looked at again.
             pass
@@ -158,7 +158,7 @@ class Children:
                 if await self._store.load_run(child_id) is None:
                     continue
             return
-        raise _taken(child_id)
+        raise _id_taken_error(child_id)
 
     async def _follow(self, run: Run, active: ActiveRun, forwarder: ProgressForwarder) -> None:
         """Wait for a child that executes here, and show its progress in its parent."""
@@ -195,10 +195,10 @@ class Children:
         dispatch = await self._store.find_dispatch_of_run(record.run_id)
         is_free = dispatch is not None and dispatch.status is DispatchStatus.QUEUED
         # Executed at once: its parent may have the last place that a worker has.
-        if not (dispatch and is_free and await self._taken_over(dispatch)):
+        if not (dispatch and is_free and await self._take_over(dispatch)):
             await asyncio.sleep(LOOK_S)
 
-    async def _taken_over(self, dispatch: RunDispatch) -> bool:
+    async def _take_over(self, dispatch: RunDispatch) -> bool:
         lease = None if self._leases is None else self._leases.open(dispatch.thread_id)
         if lease is None or lease.claim is None:
             return False
@@ -225,7 +225,7 @@ def _may_be_child(run: Run, active: ActiveRun) -> bool:
     return active.run is None or is_child(run, active.run.record)
 
 
-def _taken(child_id: str) -> BackendExecutionFailed:
+def _id_taken_error(child_id: str) -> BackendExecutionFailed:
     return BackendExecutionFailed(problem=f"'{child_id}' is taken by another run")
 
 
@@ -234,7 +234,7 @@ def _cancel_with(run: Run, active: ActiveRun) -> None:
         active.cancel(PARENT)
 
 
-def _answering(record: RunRecord, result: object, message_id: str) -> RunRequest:
+def _build_answer_request(record: RunRecord, result: object, message_id: str) -> RunRequest:
     """A request that gives a waiting run what it asked for."""
     text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
     return RunRequest(

@@ -26,7 +26,7 @@ from .delegates import Children
 from .progress import ProgressForwarder
 
 
-async def delegated(
+async def run_delegate(
     children: Children,
     run: Run,
     call_id: str,
@@ -42,10 +42,10 @@ async def delegated(
     # Only asked for when there is no child yet: one that was started may end, come what may.
     request = partial(agent_request, run, call_id, child_id, delegation)
     try:
-        record = await children.settled(run, forwarder, request)
+        record = await children.wait_until_settled(run, forwarder, request)
         asked = questions_of_delegate(run.tickets.get(call_id))
         if answer is not None and await children.pass_on(record, answer, asked):
-            record = await children.settled(run, forwarder, request)
+            record = await children.wait_until_settled(run, forwarder, request)
     except ExecutionBackendError:
         # Nothing was started.
         raise
@@ -62,11 +62,11 @@ async def _result(run: Run, record: RunRecord) -> BackendRunResult:
     """What a child came to, from its record."""
     tickets: tuple[Ticket, ...] = ()
     if record.waiting is not None:
-        status, message = _waiting_status(record), record.waiting.question or record.waiting.message
+        status, message = _wait_status(record), record.waiting.question or record.waiting.message
         tickets = await run.store.list_tickets(record.thread_id)
     else:
         assert record.termination is not None
-        status, message = _ended_status(record.termination, record.backend_status)
+        status, message = _end_status(record.termination, record.backend_status)
     return BackendRunResult(
         agent_id=record.active_agent_id or record.agent_id,
         run_id=record.run_id,
@@ -94,7 +94,7 @@ async def _output(run: Run, record: RunRecord) -> BackendRunOutput:
     return BackendRunOutput(text=record.final_output)
 
 
-def _ended_status(
+def _end_status(
     termination: Termination, said: BackendRunStatus | None
 ) -> tuple[BackendRunStatus, str | None]:
     """How a child ended: as its backend has said, else as its termination is seen."""
@@ -105,7 +105,7 @@ def _ended_status(
     return said, message or reason_text(termination) if is_failed else None
 
 
-def _waiting_status(record: RunRecord) -> BackendRunStatus:
+def _wait_status(record: RunRecord) -> BackendRunStatus:
     assert record.waiting is not None
     if record.waiting.message == "auth_required":
         return BackendRunStatus.WAITING_AUTH

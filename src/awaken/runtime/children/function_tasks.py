@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.authoring.results import json_form
+from awaken.authoring.results import to_json_form
 from awaken.contracts.errors import AwakenError, StorageError
 from awaken.contracts.events import AgentEvent, RunFinish, RunStart
 from awaken.contracts.lifecycle import (
@@ -25,8 +25,8 @@ from awaken.contracts.lifecycle import (
     Termination,
     reason_text,
 )
-from awaken.contracts.messages.content import encodable
-from awaken.contracts.messages.inbox import TaskNews
+from awaken.contracts.messages.content import replace_surrogates
+from awaken.contracts.messages.inbox import TaskUpdate
 from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.dispatch import Release
 from awaken.contracts.storage.store import Commit, Store
@@ -118,7 +118,7 @@ class FunctionTasks:
             self._leases.forget(task.lease)
 
 
-Tell = Callable[[TaskNews], Any]
+Tell = Callable[[TaskUpdate], Any]
 """Tells the owner something; an awaitable of whether it was told."""
 
 
@@ -137,7 +137,7 @@ class FunctionTask:
         self._lost = WakeSignal()
         self.lease: Lease | None = None
         self.execution: asyncio.Task[None]
-        self.record = _opened(request, services.clock.now_ms())
+        self.record = _open_record(request, services.clock.now_ms())
 
     @property
     def task_id(self) -> str:
@@ -154,7 +154,7 @@ class FunctionTask:
         if self._cause == PARENT:
             # Whoever would hear it was cancelled, and nothing may wake it.
             return False
-        news = TaskNews(task_id=self.task_id, event_type=event_type, payload=payload)
+        news = TaskUpdate(task_id=self.task_id, event_type=event_type, payload=payload)
         try:
             return bool(await self._tell(news))
         except AwakenError as error:
@@ -176,7 +176,7 @@ class FunctionTask:
     def begin(self, work: TaskFunction, timeout_ms: int | None, over: Callable[[], None]) -> None:
         """Run the function in a task of its own."""
         name = f"task {self.task_id}"
-        self.execution = asyncio.create_task(self._executed(work, timeout_ms), name=name)
+        self.execution = asyncio.create_task(self._execute_function(work, timeout_ms), name=name)
         self.execution.add_done_callback(lambda _: over())
 
     def cancel(self, cause: str) -> bool:
@@ -196,10 +196,10 @@ class FunctionTask:
         if not self._is_ending:
             self.execution.cancel()
 
-    def look_for_input(self) -> None:
+    def notify_input(self) -> None:
         """A function takes no input."""
 
-    async def _executed(self, work: TaskFunction, timeout_ms: int | None) -> None:
+    async def _execute_function(self, work: TaskFunction, timeout_ms: int | None) -> None:
         self._has_begun = True
         try:
             self._check_cancelled()
@@ -211,7 +211,7 @@ class FunctionTask:
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001 - one that wants to exit takes no host along
-            termination, output = _failed(error), None
+            termination, output = _to_failure(error), None
         self._is_ending = True
         if not self._is_lost:
             await self._end(termination, output)
@@ -243,10 +243,10 @@ class FunctionTask:
                 raise
             detail = f"no result within {timeout_ms} ms"
             return Stopped(reason=StoppedReason(code="timeout", detail=detail)), None
-        return NaturalEnd(), self._encoded(value)
+        return NaturalEnd(), self._encode_value(value)
 
-    def _encoded(self, value: Any) -> str:
-        text = msgspec.json.encode(json_form(value)).decode()
+    def _encode_value(self, value: Any) -> str:
+        text = msgspec.json.encode(to_json_form(value)).decode()
         limit = self._services.limits.tool_output_chars
         if len(text) > limit:
             message = f"the result has {len(text)} characters, the limit is {limit}"
@@ -315,7 +315,7 @@ class FunctionTask:
         self._services.watchers.notify(commit)
 
 
-def _opened(request: RunRequest, now_ms: int) -> RunRecord:
+def _open_record(request: RunRequest, now_ms: int) -> RunRecord:
     assert request.task is not None
     return RunRecord(
         run_id=request.run_id_hint or "",
@@ -339,5 +339,7 @@ def _opened(request: RunRequest, now_ms: int) -> RunRecord:
     )
 
 
-def _failed(error: BaseException) -> Failed:
-    return Failed(message=encodable(describe_error(error))[:ERROR_CHARS], code="task_failed")
+def _to_failure(error: BaseException) -> Failed:
+    return Failed(
+        message=replace_surrogates(describe_error(error))[:ERROR_CHARS], code="task_failed"
+    )

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.messages.content import encodable
+from awaken.contracts.messages.content import replace_surrogates
 from awaken.contracts.messages.inbox import AgentMessage, inbox_messages
 from awaken.contracts.storage.outbox import ThreadMessage
 from awaken.contracts.tools.sub_runs import (
@@ -13,7 +13,7 @@ from awaken.contracts.tools.sub_runs import (
     DurableMessageSink,
     MessageNotSent,
 )
-from awaken.redaction import describe_error, without_secrets
+from awaken.redaction import describe_error, remove_secrets
 from awaken.runtime.journal.request_checks import check_id
 from awaken.runtime.outbox import entry_of
 from awaken.runtime.run import Run
@@ -83,7 +83,7 @@ class HostMessages:
             raise MessageNotSent(problem=describe_problem(error)) from error
         if not isinstance(message_id, str) or not message_id.strip():
             raise MessageNotSent(problem="the message sink returned no message id")
-        return encodable(message_id[:MESSAGE_ID_CHARS])
+        return replace_surrogates(message_id[:MESSAGE_ID_CHARS])
 
 
 def build_message(request: DurableMessageRequest) -> AgentMessage:
@@ -106,7 +106,7 @@ def build_message(request: DurableMessageRequest) -> AgentMessage:
 def describe_problem(error: Exception) -> str:
     """What a foreign error says, without secrets and not at length; its type if it says nothing."""
     try:
-        said = without_secrets(str(error)).strip()
+        said = remove_secrets(str(error)).strip()
     except Exception:  # noqa: BLE001 - an error that cannot be shown is named
         said = ""
     said = said or describe_error(error)

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 
-from awaken.contracts.events import ActivitySnapshot, AgentEvent, plain
+from awaken.contracts.events import ActivitySnapshot, AgentEvent, unwrap_event
 from awaken.contracts.tools.context import PROGRESS_ACTIVITY
 from awaken.contracts.tools.sub_runs import Listener
 from awaken.runtime.journal.streams import EventReader, StreamItem
@@ -29,7 +29,7 @@ class ProgressForwarder(EventReader):
 
     def push(self, event: StreamItem, size: int = 0) -> None:
         """Pass a report of a call of the child on to the parent."""
-        happened = plain(event)
+        happened = unwrap_event(event)
         if self._listen is not None:
             self._tell(happened)
         if isinstance(happened, ActivitySnapshot) and self._is_report(happened):

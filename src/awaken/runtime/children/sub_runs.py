@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.contracts.backend_results import BackendRunResult
-from awaken.contracts.identity import derived_id
+from awaken.contracts.identity import derive_id
 from awaken.contracts.messages.message import Message
 from awaken.contracts.models.inference import InferenceOverride, StreamResult
-from awaken.contracts.storage.outbox import ThreadMessage, order_of
+from awaken.contracts.storage.outbox import ThreadMessage, decode_command
 from awaken.contracts.storage.store import OutboxEntry
 from awaken.contracts.tasks import (
     SUB_AGENT,
@@ -21,7 +21,7 @@ from awaken.contracts.tasks import (
     TaskRecord,
     TooManyHops,
 )
-from awaken.contracts.tenancy import namespace_in, stored_id
+from awaken.contracts.tenancy import add_namespace, namespace_in
 from awaken.contracts.tools.sub_runs import (
     Delegation,
     DurableMessageRequest,
@@ -37,7 +37,7 @@ from awaken.runtime.run import Run
 from .background_tasks import BackgroundTasks
 from .child_requests import agent_request, child_request, is_child
 from .delegates import Children
-from .delegating import delegated
+from .delegating import run_delegate
 from .message_sinks import HostMessages, OutboxMessages, build_message
 from .progress import ProgressForwarder
 from .task_places import check_function, check_task, own_task, place_taken
@@ -80,7 +80,7 @@ class CallRuns:
         self._count += 1
         child_id = self._child_id("delegate", delegation.agent_id)
         forwarder = ProgressForwarder(self._run, child_id, listen)
-        return await delegated(self._children, self._run, self._call_id, forwarder, delegation)
+        return await run_delegate(self._children, self._run, self._call_id, forwarder, delegation)
 
     async def ask_model(
         self,
@@ -98,10 +98,10 @@ class CallRuns:
         """Start a function of this process as a task."""
         check_function(work, timeout_ms)
         child_id = self._next_id(task)
-        known = await self._known(child_id)
+        known = await self._find_task(child_id)
         if known is not None:
             return known
-        task = self._bound(task)
+        task = self._bind_task(task)
         request = child_request(self._run, self._call_id, child_id, f"task:{task.task_type}", task)
         with place_taken(self._run, child_id, task, self._tasks.count):
             record = await self._tasks.start_function(self._run, request, work, timeout_ms)
@@ -111,10 +111,10 @@ class CallRuns:
         """Start an agent as a task; it outlives this process."""
         task = msgspec.structs.replace(task, task_type=SUB_AGENT)
         child_id = self._next_id(task, agent_id)
-        known = await self._known(child_id)
+        known = await self._find_task(child_id)
         if known is not None:
             return known
-        task = self._bound(task)
+        task = self._bind_task(task)
         asked = Delegation(agent_id=agent_id, prompt=prompt)
         request = await agent_request(self._run, self._call_id, child_id, asked, task)
         with place_taken(self._run, child_id, task, self._tasks.count):
@@ -131,7 +131,7 @@ class CallRuns:
 
     async def cancel_task(self, task_id: str) -> int:
         """Cancel a task and everything below it; returns how many were told to stop."""
-        await self._tasks.owned(self._run.identity.thread_id, task_id)
+        await self._tasks.load_task_run(self._run.identity.thread_id, task_id)
         return await self._tasks.cancel_tree(task_id)
 
     async def cancel_self(self) -> int:
@@ -142,7 +142,7 @@ class CallRuns:
 
     async def tell_task(self, task_id: str, text: str) -> str:
         """Write to a task of this thread that is an agent's run; returns the message's id."""
-        record = await self._tasks.owned(self._run.identity.thread_id, task_id)
+        record = await self._tasks.load_task_run(self._run.identity.thread_id, task_id)
         letter_id = self._letter_id(task_id)
         request = DurableMessageRequest(
             recipient_thread_id=record.thread_id, sender_agent_id="", message=text
@@ -176,16 +176,16 @@ class CallRuns:
             sink = HostMessages(services.message_sink, services.limits.message_sink_ms)
         return await sink.send_agent_message(signed)
 
-    async def failed_messages(self) -> tuple[FailedMessage, ...]:
+    async def list_failed_messages(self) -> tuple[FailedMessage, ...]:
         """Messages of this thread that were given up."""
         dead = await self._run.store.list_dead_outbox(self._run.identity.thread_id)
-        return tuple(found for entry in dead if (found := _failed_message(entry)) is not None)
+        return tuple(found for entry in dead if (found := _to_failed_message(entry)) is not None)
 
     async def resend(self, message_id: str) -> bool:
         """Try a message again that was given up; False when there is none of that id."""
         store = self._run.store
         for entry in await store.list_dead_outbox(self._run.identity.thread_id):
-            if entry.entry_id == message_id and _failed_message(entry) is not None:
+            if entry.entry_id == message_id and _to_failed_message(entry) is not None:
                 again = OutboxEntry(entry_id=message_id, kind=entry.kind, payload=entry.payload)
                 is_kept = await store.save_outbox(again)
                 self._tasks.on_orders()
@@ -199,18 +199,18 @@ class CallRuns:
 
     def _own(self, given: str) -> str:
         """The stored form of an id that is of the tenant whose run this is."""
-        return stored_id(namespace_in(self._run.identity.thread_id), given)
+        return add_namespace(namespace_in(self._run.identity.thread_id), given)
 
     def _child_id(self, *parts: str) -> str:
         """The id of a run below: the same whenever the call is made again."""
         key = self._key.removeprefix(namespace_in(self._key))
-        return self._own(derived_id(key, *parts, str(self._count)))
+        return self._own(derive_id(key, *parts, str(self._count)))
 
     def _letter_id(self, recipient: str) -> str:
         self._count += 1
-        return derived_id(self._key, "letter", recipient, str(self._count))
+        return derive_id(self._key, "letter", recipient, str(self._count))
 
-    async def _known(self, child_id: str) -> TaskRecord | None:
+    async def _find_task(self, child_id: str) -> TaskRecord | None:
         """The task that this call has started before, if it has.
 
         Raises:
@@ -226,7 +226,7 @@ class CallRuns:
             own_task(self._run, child_id, record.task)
         return task_record(record)
 
-    def _bound(self, task: TaskInfo) -> TaskInfo:
+    def _bind_task(self, task: TaskInfo) -> TaskInfo:
         is_in_task = self._run.record.task is not None
         parent = self._run.identity.run_id if is_in_task else None
         return msgspec.structs.replace(task, parent_task_id=task.parent_task_id or parent)
@@ -267,8 +267,8 @@ class CallRuns:
         )
 
 
-def _failed_message(entry: OutboxEntry) -> FailedMessage | None:
-    order = order_of(entry.payload)
+def _to_failed_message(entry: OutboxEntry) -> FailedMessage | None:
+    order = decode_command(entry.payload)
     if not isinstance(order, ThreadMessage):
         return None
     payload = order.payload if isinstance(order.payload, dict) else {}

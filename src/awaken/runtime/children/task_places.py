@@ -12,10 +12,10 @@ from awaken.contracts.tasks import (
     OwnedTask,
     ParentRunCancelled,
     ReservedTaskName,
+    TaskEndDelivered,
     TaskInfo,
     TaskLimitReached,
     TaskStarted,
-    TaskTold,
 )
 from awaken.runtime.run import Run
 
@@ -64,7 +64,7 @@ def place_taken(run: Run, child_id: str, task: TaskInfo, in_process: int) -> Ite
     try:
         yield
     except BaseException:
-        run.state.update(BACKGROUND_TASKS, TaskTold(task_id=child_id))
+        run.state.update(BACKGROUND_TASKS, TaskEndDelivered(task_id=child_id))
         raise
 
 

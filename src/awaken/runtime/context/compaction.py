@@ -14,7 +14,7 @@ from awaken.contracts.state.context_state import CompactionMark, Obligation, Obl
 from awaken.contracts.suspension.tickets import Ticket
 
 from .estimate import estimate_message_tokens
-from .truncation import shown_output
+from .truncation import truncate_output
 
 MIN_TOKENS = 1024
 """Less than this is not worth a summary."""
@@ -39,7 +39,7 @@ class CompactionPlan:
     effects: tuple[Obligation, ...]
 
 
-def planned(
+def plan_compaction(
     messages: Sequence[Message],
     first: int,
     policy: ContextWindowPolicy,
@@ -50,14 +50,14 @@ def planned(
 
     None when there is no boundary that leaves every call with its results, or too little before.
     """
-    body = [shown_output(message) for message in islice(messages, first, None)]
+    body = [truncate_output(message) for message in islice(messages, first, None)]
     tokens = list(accumulate(map(estimate_message_tokens, body)))
     fitting = sum(1 for total in tokens if total <= limit)
     boundary = find_boundary(body, min(len(body) - raw_suffix(policy), fitting))
     if boundary is None or tokens[boundary] < MIN_TOKENS:
         return None
     covered = body[: boundary + 1]
-    message_id, transcript = covered[-1].id, rendered(covered)
+    message_id, transcript = covered[-1].id, render_messages(covered)
     if message_id is None or not transcript:
         return None
     replaced = 0 if previous is None else estimate_message_tokens(summary_message(previous))
@@ -67,7 +67,7 @@ def planned(
         tokens=tokens[boundary] + replaced,
         transcript=transcript,
         previous=previous,
-        effects=tuple(_unsettled(covered)),
+        effects=tuple(_find_open_calls(covered)),
     )
 
 
@@ -92,7 +92,7 @@ def find_boundary(messages: Sequence[Message], end: int) -> int | None:
     return found if found is not None and found + 1 >= MIN_MESSAGES else None
 
 
-def rendered(messages: Iterable[Message]) -> str:
+def render_messages(messages: Iterable[Message]) -> str:
     """The conversation as paragraphs; hidden and empty messages are left out."""
     return "\n\n".join(filter(None, map(_paragraph, messages)))
 
@@ -101,19 +101,19 @@ def _paragraph(message: Message) -> str:
     if message.visibility is Visibility.INTERNAL:
         return ""
     calls = (
-        f"(calls {call.name} with {_shown_arguments(call.arguments)})"
+        f"(calls {call.name} with {_format_arguments(call.arguments)})"
         for call in message.tool_calls or ()
     )
     said = "\n".join(filter(None, (message.text.strip(), *calls)))
     return f"[{message.role.value.capitalize()}]: {said}" if said else ""
 
 
-def _shown_arguments(arguments: object) -> str:
+def _format_arguments(arguments: object) -> str:
     text = msgspec.json.encode(arguments).decode()
     return text if len(text) <= _ARGUMENTS_SHOWN else f"{text[:_ARGUMENTS_SHOWN]}…"
 
 
-def _unsettled(messages: Sequence[Message]) -> Iterator[Obligation]:
+def _find_open_calls(messages: Sequence[Message]) -> Iterator[Obligation]:
     names = {call.id: call.name for message in messages for call in message.tool_calls or ()}
     for message in messages:
         if message.role is Role.TOOL and message.text.startswith(UNSETTLED):
@@ -125,13 +125,13 @@ def _unsettled(messages: Sequence[Message]) -> Iterator[Obligation]:
             yield Obligation(kind=ObligationKind.EFFECT, id=call_id, text=text)
 
 
-def marked(
+def build_mark(
     plan: CompactionPlan, summary: str, tickets: Iterable[Ticket], at: int
 ) -> CompactionMark:
     """The mark that a finished summary becomes, with what is open now."""
     before = plan.previous.obligations if plan.previous is not None else ()
     effects = (it for it in before if it.kind is ObligationKind.EFFECT)
-    waiting = (_waiting(ticket) for ticket in tickets if ticket.status is TicketStatus.OPEN)
+    waiting = (_to_obligation(ticket) for ticket in tickets if ticket.status is TicketStatus.OPEN)
     mark = CompactionMark(
         message_id=plan.message_id,
         place=plan.place,
@@ -144,7 +144,7 @@ def marked(
     return msgspec.structs.replace(mark, post_tokens=estimate_message_tokens(summary_message(mark)))
 
 
-def _waiting(ticket: Ticket) -> Obligation:
+def _to_obligation(ticket: Ticket) -> Obligation:
     asked = ticket.suspension.message or ticket.suspension.action or "a decision"
     text = f"Ticket '{ticket.ticket_id}' on '{ticket.tool_name}' waits for: {asked}."
     return Obligation(kind=ObligationKind.TICKET, id=ticket.ticket_id, text=text)

@@ -8,7 +8,7 @@ from awaken.contracts.messages.message import Message, Role, Visibility
 from awaken.contracts.state.context_state import CompactionMark, ContextState
 
 from .compaction import summary_message
-from .truncation import previewed
+from .truncation import preview_message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +30,11 @@ def effective(messages: Sequence[Message], state: ContextState) -> Effective:
 
     Messages of the system that come before all others are always sent.
     """
-    head = _leading_system(messages)
+    head = _count_system_messages(messages)
     mark, unsummarised = _latest_mark(messages, state)
     unsummarised = max(head, unsummarised)
     cut = state.cut
-    kept = located(messages, cut.message_id, cut.place) if cut is not None else None
+    kept = locate_message(messages, cut.message_id, cut.place) if cut is not None else None
     first = max(unsummarised, kept or 0)
     summary = () if mark is None else (summary_message(mark),)
     beginning = (*islice(messages, head), *summary)
@@ -47,14 +47,14 @@ def effective(messages: Sequence[Message], state: ContextState) -> Effective:
     )
 
 
-def located(messages: Sequence[Message], message_id: str, place: int) -> int | None:
+def locate_message(messages: Sequence[Message], message_id: str, place: int) -> int | None:
     """Where a message is: mostly where it was."""
     if place < len(messages) and messages[place].id == message_id:
         return place
     return next((at for at, message in enumerate(messages) if message.id == message_id), None)
 
 
-def _leading_system(messages: Sequence[Message]) -> int:
+def _count_system_messages(messages: Sequence[Message]) -> int:
     for place, message in enumerate(messages):
         if message.role is not Role.SYSTEM:
             return place
@@ -66,7 +66,7 @@ def _latest_mark(
 ) -> tuple[CompactionMark | None, int]:
     """The newest mark whose message is there, and the place after that message."""
     for mark in reversed(state.marks):
-        place = located(messages, mark.message_id, mark.place)
+        place = locate_message(messages, mark.message_id, mark.place)
         if place is not None:
             return mark, place + 1
     return None, 0
@@ -83,7 +83,7 @@ def latest_question(messages: Sequence[Message], head: int, first: int) -> tuple
         return ()
     for place in range(first - 1, head - 1, -1):
         if is_question(message := messages[place]):
-            return (previewed(message),)
+            return (preview_message(message),)
     return ()
 
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from awaken.contracts.messages.message import Message, Role
 from awaken.contracts.state.context_state import Cut
 
-from .effective import is_question, latest_question, located
+from .effective import is_question, latest_question, locate_message
 from .estimate import estimate_message_tokens, estimate_tokens
-from .truncation import previewed, shown_output, split_point
+from .truncation import preview_message, split_point, truncate_output
 
 Sizes = dict[int, tuple[Message, Message, int]]
 """By identity: a message, how it is sent, and its tokens. Most messages come again unchanged."""
@@ -46,7 +46,7 @@ class RewrittenMessages:
         for message in given:
             sized = sizes.get(id(message))
             if sized is None:
-                shown = shown_output(message)
+                shown = truncate_output(message)
                 sized = (message, shown, estimate_message_tokens(shown))
             self.sizes[id(message)] = sized
             self._messages.append(sized[1])
@@ -59,7 +59,7 @@ class RewrittenMessages:
         self._end = max(self._head, len(given) - _count_trailing(given, last))
         self._begin_at(self._head)
 
-    def placed(self) -> Sequence[Message]:
+    def get_messages(self) -> Sequence[Message]:
         """The messages that are sent."""
         messages, head, start = self._messages, self._head, self._start
         if start == head:
@@ -68,7 +68,7 @@ class RewrittenMessages:
 
     def begin_with(self, cut: Cut, transcript: Sequence[Message]) -> None:
         """Leave out what was before a cut; one whose message is not there has no effect."""
-        place = located(transcript, cut.message_id, cut.place)
+        place = locate_message(transcript, cut.message_id, cut.place)
         if place is None:
             return
         ids = {message.id: at for at, message in enumerate(transcript) if message.id}
@@ -107,7 +107,7 @@ class RewrittenMessages:
         named = [messages[at] for at in self._named if at < start]
         asked = latest_question(messages, head, start)
         if self._asked is not None and head <= self._asked < start:
-            asked = (previewed(messages[self._asked]),)
+            asked = (preview_message(messages[self._asked]),)
         self._stays = [*named, *(it for it in asked if it not in named)]
         own = sum(self._tokens[:head]) + sum(self._tokens[start:])
         self.total = own + estimate_tokens(self._stays)

@@ -9,7 +9,7 @@ import logging
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from awaken.contracts.messages.content import encodable
+from awaken.contracts.messages.content import replace_surrogates
 from awaken.contracts.messages.deltas import TextDelta
 from awaken.contracts.messages.message import user
 from awaken.contracts.models.errors import ModelError
@@ -79,7 +79,7 @@ class Compactor:
         """Begin a summary, unless one is under way or not taken yet; returns whether it began."""
         if not self.is_free(thread_id):
             return False
-        task = asyncio.create_task(summarised(job), name=f"compaction of {thread_id}")
+        task = asyncio.create_task(write_summary(job), name=f"compaction of {thread_id}")
         self._running[thread_id] = task
         task.add_done_callback(lambda done: self._over(thread_id, done))
         return True
@@ -118,7 +118,7 @@ class Compactor:
             self._finished.pop(next(iter(self._finished)))
 
 
-async def summarised(job: SummaryJob) -> Summary:
+async def write_summary(job: SummaryJob) -> Summary:
     """Have the summary written; a failure is told, not raised, for nobody awaits it."""
     heard = _Heard()
     problem = ""
@@ -133,7 +133,7 @@ async def summarised(job: SummaryJob) -> Summary:
     except Exception as error:
         logger.exception("Provider '%s' raised.", job.client.name)
         problem = f"{type(error).__name__}: {error}"
-    text = "" if problem else encodable("".join(heard.parts)).strip()
+    text = "" if problem else replace_surrogates("".join(heard.parts)).strip()
     if not text:
         problem = problem or "the summary is empty"
     return Summary(job=job, text=text, usage=heard.usage, problem=problem)

@@ -15,12 +15,12 @@ PREVIEW_CHARS = 1600
 PREVIEW_LINE_BREAKS = 24
 
 
-def shown_output(message: Message) -> Message:
+def truncate_output(message: Message) -> Message:
     """A tool's message as it is sent: long texts as previews; any other message as it is."""
-    return previewed(message) if message.role is Role.TOOL else message
+    return preview_message(message) if message.role is Role.TOOL else message
 
 
-def previewed(message: Message) -> Message:
+def preview_message(message: Message) -> Message:
     """The message with previews in place of its long texts; itself when it has none."""
     if not any(map(_is_long, message.content)):
         return message

@@ -20,7 +20,7 @@ async def undo_compaction(store: CommitStore, thread_id: str, clock: Clock, ids:
         if checkout is None or stored is None:
             return False
         known = CONTEXT_STATE.decode(stored)
-        restored = CONTEXT_STATE.applied(known, HistoryRestored())
+        restored = CONTEXT_STATE.apply_update(known, HistoryRestored())
         if restored == known:
             return False
         commit = Commit(

@@ -25,8 +25,8 @@ from awaken.contracts.state.context_state import (
 )
 from awaken.runtime.state.store import StateStore
 
-from .compaction import CompactionPlan, planned
-from .effective import effective, located
+from .compaction import CompactionPlan, plan_compaction
+from .effective import effective, locate_message
 from .estimate import (
     BYTES_PER_TOKEN,
     estimate_message_tokens,
@@ -35,7 +35,7 @@ from .estimate import (
     text_bytes,
 )
 from .rewritten import RewrittenMessages, Sizes, find_question
-from .truncation import shown_output, split_point
+from .truncation import split_point, truncate_output
 
 CORRECTIONS = (0.25, 4.0)
 CORRECTION_STEP = 0.1
@@ -45,7 +45,7 @@ OVERFLOW = 1.5
 """How much too low the estimate is taken to be when a provider finds a request too long."""
 
 
-def clamped(policy: ContextWindowPolicy, models: Iterable[ModelSpec]) -> ContextWindowPolicy:
+def clamp_policy(policy: ContextWindowPolicy, models: Iterable[ModelSpec]) -> ContextWindowPolicy:
     """The policy within the limits of every model that may be asked.
 
     An answer may have as many tokens as there are, but never leaves a request without any.
@@ -159,17 +159,17 @@ class ContextWindow:
         if state.cut is not None:
             rewritten.begin_with(state.cut, self._messages)
 
-    def fitted(self) -> Sequence[Message]:
+    def fit_messages(self) -> Sequence[Message]:
         """The messages of the next request; old ones are left out if it would be too long."""
         while self.tokens > self.available and self._cut(self.policy.min_recent_messages):
             # The user's words that stay with what is left may be many.
             pass
-        return self.placed()
+        return self.get_messages()
 
-    def placed(self) -> Sequence[Message]:
+    def get_messages(self) -> Sequence[Message]:
         """The messages of the request, with what surrounds the history."""
         if self._rewritten is not None:
-            return self._rewritten.placed()
+            return self._rewritten.get_messages()
         return self._frame.around(self._view)
 
     def observe(self, prompt_tokens: int | None) -> None:
@@ -201,11 +201,11 @@ class ContextWindow:
     def plan_summary(self) -> CompactionPlan | None:
         """Plan a summary of what is not summarised yet; None when none would be of use."""
         limit, shape = int(self._target / self._correction), self._shape
-        return planned(self._messages, shape.unsummarised, self.policy, limit, shape.mark)
+        return plan_compaction(self._messages, shape.unsummarised, self.policy, limit, shape.mark)
 
     def take_mark(self, mark: CompactionMark) -> bool:
         """Let a summary stand for the beginning from now on; False if it is out of date."""
-        place = located(self._messages, mark.message_id, mark.place)
+        place = locate_message(self._messages, mark.message_id, mark.place)
         if place is None or place < self._shape.unsummarised:
             return False
         self._state.update(CONTEXT_STATE, MarkAdded(mark=mark))
@@ -258,7 +258,7 @@ class ContextWindow:
             self._add(place, message)
 
     def _add(self, place: int, message: Message) -> None:
-        shown = self._previews.get(place) or shown_output(message)
+        shown = self._previews.get(place) or truncate_output(message)
         if shown is not message:
             # One object for all requests: its wire form is remembered with it.
             self._previews[place] = shown

@@ -13,8 +13,14 @@ from awaken.contracts.events import (
     StreamReset,
     ToolCallCancel,
 )
-from awaken.contracts.identity import derived_id
-from awaken.contracts.messages.content import ContentBlock, Text, Thinking, encodable, text_of
+from awaken.contracts.identity import derive_id
+from awaken.contracts.messages.content import (
+    ContentBlock,
+    Text,
+    Thinking,
+    replace_surrogates,
+    text_of,
+)
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.models.errors import ModelError, ModelTimeout, ProviderBroken, TransportFailed
@@ -35,7 +41,7 @@ from awaken.contracts.models.inference import (
 )
 from awaken.contracts.models.stream_recovery import InFlightTool, InterruptSnapshot
 from awaken.contracts.storage.store import StreamCheckpoint
-from awaken.redaction import describe_error, loggable_error
+from awaken.redaction import describe_error, make_loggable
 from awaken.runtime.journal.streams import block_events
 from awaken.runtime.primitives.timers import Alarm, IdleTimer
 from awaken.runtime.run import Run
@@ -116,7 +122,7 @@ class Answer:
         except OSError as error:
             raise TransportFailed(describe_error(error)) from error
         except Exception as error:
-            shown = loggable_error(error)
+            shown = make_loggable(error)
             logger.error("Provider '%s' raised.", client.name, exc_info=shown)
             raise ProviderBroken(describe_error(error)) from error
 
@@ -126,7 +132,7 @@ class Answer:
         return self._stop is not None
 
     @property
-    def heard_chars(self) -> int:
+    def chars_unreported(self) -> int:
         """How much the newest stream may have cost that it did not report."""
         return self._size() - self._before
 
@@ -178,7 +184,7 @@ class Answer:
             self._calls[call.id] = (call.name, [text])
             if call.signature is not None:
                 self._signatures[call.id] = call.signature
-        for event in self.seen():
+        for event in self.list_streamed():
             self._emit(event)
 
     def end_with_calls(self) -> StreamResult:
@@ -191,7 +197,7 @@ class Answer:
         self._refused[""] = "the connection broke, and further calls, if any, did not arrive"
         return self.result()
 
-    def seen(self) -> list[AgentEvent]:
+    def list_streamed(self) -> list[AgentEvent]:
         """What was streamed so far, one event per block."""
         events = block_events(self._content())
         for call_id, (name, parts) in self._calls.items():
@@ -317,7 +323,7 @@ class Answer:
         if event.id in self._used:
             # What is decided, or sent again, about the earlier call is not about this one. The
             # same name every time: a process that goes on with the run asks the model again.
-            new = derived_id(run.identity.run_id, str(run.step.number), event.id)
+            new = derive_id(run.identity.run_id, str(run.step.number), event.id)
             self._renamed[event.id] = new
             event = msgspec.structs.replace(event, id=new)
         self._calls[event.id] = (event.name, [])
@@ -362,9 +368,11 @@ class Answer:
         blocks, thought, text = self._blocks, "".join(self._thinking), "".join(self._text)
         if thought or (signed is not None and signed.signature is not None):
             signature, origin = (signed.signature, signed.origin) if signed else (None, None)
-            block = Thinking(thinking=encodable(thought), signature=signature, origin=origin)
+            block = Thinking(
+                thinking=replace_surrogates(thought), signature=signature, origin=origin
+            )
             return (*blocks, block)
-        return (*blocks, Text(text=encodable(text))) if text else tuple(blocks)
+        return (*blocks, Text(text=replace_surrogates(text))) if text else tuple(blocks)
 
     def result(self) -> StreamResult:
         """The whole answer; calls that cannot be executed are dropped, with the reason."""
@@ -386,7 +394,7 @@ class Answer:
             vendor=self._vendor,
         )
 
-    def said(self) -> StreamResult:
+    def peek_result(self) -> StreamResult:
         """What it has said so far, for those who only watch: nothing is dropped for it."""
         calls = (self._call(call_id) for call_id in self._calls)
         return StreamResult(
@@ -400,7 +408,7 @@ class Answer:
         name, parts = self._calls[call_id]
         text = "".join(parts)
         try:
-            arguments = msgspec.json.decode(encodable(text)) if text else {}
+            arguments = msgspec.json.decode(replace_surrogates(text)) if text else {}
         except (msgspec.DecodeError, RecursionError):
             return None
         signature = self._signatures.get(call_id)

@@ -11,7 +11,7 @@ import msgspec
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.models.inference import InferenceOverride
 from awaken.contracts.state.context_state import CompactionConfig
-from awaken.runtime.context.compaction import CompactionPlan, marked, saves_enough
+from awaken.runtime.context.compaction import CompactionPlan, build_mark, saves_enough
 from awaken.runtime.context.summaries import Summary, SummaryJob
 from awaken.runtime.context.window import ContextWindow
 from awaken.runtime.resolution.models import ModelRoute, routes_of
@@ -50,7 +50,7 @@ def _take_in(run: Run, window: ContextWindow, summary: Summary) -> None:
     problem, job = summary.problem, summary.job
     if not problem:
         now = run.services.clock.now_ms()
-        mark = marked(job.plan, summary.text, run.tickets.values(), now)
+        mark = build_mark(job.plan, summary.text, run.tickets.values(), now)
         if not saves_enough(mark, job.config.min_savings_ratio):
             problem = f"it has {mark.post_tokens} tokens in place of {mark.pre_tokens}"
         elif not window.take_mark(mark):

@@ -30,7 +30,7 @@ from .checkpoints import StreamCheckpoints
 from .model_calls import ModelCalls, routes_for
 from .request import build_request, smaller_request
 from .retry_planner import RetryPlanner
-from .screening import answer_streams, given_answer, screened_answer
+from .screening import answer_streams, screen_answer, take_given_answer
 from .streamed_answer import ShownAnswer
 
 
@@ -43,7 +43,7 @@ async def infer(run: Run) -> StreamResult:
     Raises:
         ModelError: The provider failed.
     """
-    if STEP_ANSWER.name in run.state.values and (given := given_answer(run)) is not None:
+    if STEP_ANSWER.name in run.state.values and (given := take_given_answer(run)) is not None:
         _show_answer(run, given)
         return given
     clock, env = run.services.clock, run.agent.env
@@ -69,7 +69,7 @@ async def infer(run: Run) -> StreamResult:
         async with checkpoints:
             result = await session.complete_answer(streamed)
     if is_held:
-        result = screened_answer(run, result)
+        result = screen_answer(run, result)
         _show_answer(run, result, shown)
     else:
         _log_answer(run, result)
@@ -113,7 +113,7 @@ class InferenceSession:
     """One inference, over as many calls as it takes and the policy allows."""
 
     __slots__ = (
-        "_answer", "_began", "_checkpoints", "_known_patience", "_request", "_routes", "_run",
+        "_answer", "_began", "_checkpoints", "_made_retry_planner", "_request", "_routes", "_run",
         "calls",
     )  # fmt: skip
 
@@ -133,7 +133,7 @@ class InferenceSession:
         is_plain = agent.pool is None and request.upstream_model == agent.upstream_model
         self._routes = agent.models if is_plain else routes_for(run, request)
         self._began = run.services.clock.monotonic_ms()
-        self._known_patience: RetryPlanner | None = None
+        self._made_retry_planner: RetryPlanner | None = None
 
     async def complete_answer(self, streamed: StreamCheckpoint | None) -> StreamResult:
         """Ask until nothing is missing, or until the continuations are used up.
@@ -155,8 +155,8 @@ class InferenceSession:
                 if asked is None:
                     result = self._answer.end_with_calls()
                 else:
-                    patience = self._known_patience
-                    routes = self._routes if patience is None else patience.left
+                    patience = self._made_retry_planner
+                    routes = self._routes if patience is None else patience.usable_routes
                     await self.calls.make(asked, routes)
                     result = self._answer.result()
             except ModelError as error:
@@ -179,17 +179,17 @@ class InferenceSession:
         """
         self._keep()
         if not (self._fits_now(error) or await self._outlasts(error)):
-            if self._patience.has_better_word(error, has_begun=self._answer.has_begun):
-                raise self._patience.better_word(error) from error
+            if self._retry_planner.has_root_cause(error, has_begun=self._answer.has_begun):
+                raise self._retry_planner.root_cause(error) from error
             raise error
         return self._rest()
 
     @property
-    def _patience(self) -> RetryPlanner:
+    def _retry_planner(self) -> RetryPlanner:
         """Made by the first failure: most answers come at once."""
-        if self._known_patience is None:
-            self._known_patience = RetryPlanner(self._run, self._routes, self._began)
-        return self._known_patience
+        if self._made_retry_planner is None:
+            self._made_retry_planner = RetryPlanner(self._run, self._routes, self._began)
+        return self._made_retry_planner
 
     def _keep(self) -> None:
         if self._checkpoints is not None:
@@ -197,7 +197,7 @@ class InferenceSession:
 
     async def _outlasts(self, error: ModelError) -> bool:
         has_begun = self._answer.has_begun
-        return await self._patience.outlasts(error, self.calls.asked, has_begun=has_begun)
+        return await self._retry_planner.outlasts(error, self.calls.asked, has_begun=has_begun)
 
     def _fits_now(self, error: ModelError) -> bool:
         """Whether the request was too long and could be made shorter."""

@@ -23,7 +23,7 @@ from awaken.runtime.spending.calls import (
 )
 
 from .answer import Answer
-from .routing import candidates, ordered, within
+from .routing import candidates, order_routes, within
 
 _REASONERS = ("o1", "o3", "o4")
 
@@ -32,12 +32,12 @@ def routes_for(run: Run, request: InferenceRequest) -> tuple[ModelRoute, ...]:
     """The models that may answer a request, in the order in which they are asked."""
     agent = run.agent
     if request.upstream_model != agent.upstream_model:
-        return (_named_route(agent.models[0], request.upstream_model),)
+        return (_find_named_route(agent.models[0], request.upstream_model),)
     turn = run.services.health.next_turn() if agent.pool is not None else 0
-    return ordered(agent.models, agent.pool, run.identity.thread_id, turn)
+    return order_routes(agent.models, agent.pool, run.identity.thread_id, turn)
 
 
-def _named_route(first: ModelRoute, name: str) -> ModelRoute:
+def _find_named_route(first: ModelRoute, name: str) -> ModelRoute:
     """A model that was named for the run: of the first model's provider, and nobody else's."""
     provider_id = first.spec.provider_id
     spec = ModelSpec(id=f"{provider_id}:{name}", provider_id=provider_id, upstream_model=name)
@@ -85,15 +85,15 @@ class ModelCalls:
             timed = call if held is None else in_time(held, call)
             await (self._watch(timed, route, wanted) if run.instruments else timed)
         except ModelError as error:
-            health.failed(route.id, error)
+            health.record_failure(route.id, error)
             is_refused = not answer.has_begun
             raise
         except BaseException:
-            health.abandoned(route.id)
+            health.record_abandon(route.id)
             raise
         else:
             if health.breakers:
-                health.succeeded(route.id)
+                health.record_success(route.id)
         finally:
             if answer.usage is not None or held is not None or run.has_budgets:
                 await self._account(route, held, is_refused=is_refused)
@@ -102,11 +102,11 @@ class ModelCalls:
         self, request: InferenceRequest, routes: tuple[ModelRoute, ...]
     ) -> tuple[ModelRoute, Reservation | None]:
         """Choose the model to ask, with its breaker and what the call may spend set aside."""
-        route, held = await self._booked(request, routes)
+        route, held = await self._book_call(request, routes)
         while not self._run.services.health.try_begin(route.id):
             # Another run was faster while the budget was asked.
             await release(self._run, held)
-            route, held = await self._booked(request, routes)
+            route, held = await self._book_call(request, routes)
         return route, held
 
     async def _watch(
@@ -122,26 +122,26 @@ class ModelCalls:
             step=run.step.number,
             server=route.client.server if isinstance(route.client, Addressed) else None,
         )
-        with Watches(run, lambda it: it.model_call(seen)) as watches:
-            answer.on_begun = partial(watches.tell, lambda it: it.begun())
+        with Watches(run, lambda it: it.watch_model_call(seen)) as watches:
+            answer.on_begun = partial(watches.tell, lambda it: it.on_first_piece())
             try:
                 await call
             finally:
                 answer.on_begun = None
-            said, usage = answer.said(), answer.usage
+            said, usage = answer.peek_result(), answer.usage
             if run.agent.env.answer_screens:
                 # It is not screened yet, and not all of it may be kept.
                 said = msgspec.structs.replace(said, content=(), tool_calls=())
-            watches.tell(lambda it: it.ended(said, usage))
+            watches.tell(lambda it: it.on_end(said, usage))
 
-    async def _booked(
+    async def _book_call(
         self, request: InferenceRequest, routes: tuple[ModelRoute, ...]
     ) -> tuple[ModelRoute, Reservation | None]:
         """The model to ask now, with what the call may spend set aside."""
         run, health, pool = self._run, self._run.services.health, self._run.agent.pool
         await health.refresh()
         if pool is None and health.is_available(routes[0].id):
-            return routes[0], await self._reserved(request, routes[0])
+            return routes[0], await self._reserve_budget(request, routes[0])
 
         def most(route: ModelRoute) -> int | None:
             return most_nanos(run, _for_route(request, route), route.spec)
@@ -149,13 +149,15 @@ class ModelCalls:
         *dearer, last = candidates(routes, health, within(pool, most))
         for route in dearer:
             try:
-                return route, await self._reserved(request, route)
+                return route, await self._reserve_budget(request, route)
             except BudgetExceeded:
                 # Another one of the pool may be cheaper.
                 continue
-        return last, await self._reserved(request, last)
+        return last, await self._reserve_budget(request, last)
 
-    async def _reserved(self, request: InferenceRequest, route: ModelRoute) -> Reservation | None:
+    async def _reserve_budget(
+        self, request: InferenceRequest, route: ModelRoute
+    ) -> Reservation | None:
         wanted, is_first = _for_route(request, route), not self._has_reserved
         held = await reserve(self._run, wanted, route.spec, is_first=is_first)
         self._has_reserved = True
@@ -175,7 +177,7 @@ class ModelCalls:
             await release(run, held)
         elif run.has_budgets:
             is_guessed = usage is None and held is not None
-            heard = self._answer.heard_chars if is_guessed else 0
+            heard = self._answer.chars_unreported if is_guessed else 0
             await settle(run, held, usage, heard)
 
 

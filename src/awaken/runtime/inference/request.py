@@ -18,7 +18,7 @@ from awaken.contracts.plugins.loop_state import (
     ToolFilter,
 )
 from awaken.contracts.state.keys import EMPTY_COMMAND
-from awaken.runtime.context.window import ContextWindow, Frame, clamped
+from awaken.runtime.context.window import ContextWindow, Frame, clamp_policy
 from awaken.runtime.phases.commands import commit_command
 from awaken.runtime.resolution.resolver import ResolvedAgent
 from awaken.runtime.run import Run
@@ -77,7 +77,7 @@ def smaller_request(run: Run, request: InferenceRequest) -> InferenceRequest | N
     window = run.window
     if window is None or not window.shrink():
         return None
-    return msgspec.structs.replace(request, messages=window.placed())
+    return msgspec.structs.replace(request, messages=window.get_messages())
 
 
 def _fit_messages(run: Run, frame: Frame) -> Sequence[Message]:
@@ -86,16 +86,18 @@ def _fit_messages(run: Run, frame: Frame) -> Sequence[Message]:
     run.window = window
     if window is None:
         messages = frame.around(run.messages)
-        return _transformed(agent, frame.tools, messages) if agent.env.transforms else messages
+        return (
+            _transform_messages(agent, frame.tools, messages) if agent.env.transforms else messages
+        )
     has_summaries = window.policy.autocompact_threshold is not None
     window.catch_up(frame)
     if has_summaries:
         take_summary(run, window)
     if agent.env.transforms:
-        window.rewrite(partial(_transformed, agent, frame.tools))
+        window.rewrite(partial(_transform_messages, agent, frame.tools))
     if has_summaries:
         ask_for_summary(run, window)
-    return window.fitted()
+    return window.fit_messages()
 
 
 def _window(run: Run) -> ContextWindow | None:
@@ -104,13 +106,13 @@ def _window(run: Run) -> ContextWindow | None:
     policy = agent.spec.context_policy
     if policy is None:
         return None
-    wanted = clamped(policy, (route.spec for route in agent.models))
+    wanted = clamp_policy(policy, (route.spec for route in agent.models))
     if window is not None and window.policy == wanted:
         return window
     return ContextWindow(wanted, run.messages, run.state)
 
 
-def _transformed(
+def _transform_messages(
     agent: ResolvedAgent, tools: tuple[ModelTool, ...], messages: Sequence[Message]
 ) -> Sequence[Message]:
     for plugin, transform in agent.env.transforms:
@@ -127,7 +129,7 @@ def _merge_overrides(run: Run) -> InferenceOverride | None:
     merged: InferenceOverride | None = None
     for source in (run.agent.overrides, run.request.overrides, step):
         if source is not None:
-            merged = source if merged is None else merged.merged(source)
+            merged = source if merged is None else merged.merge(source)
     return None if merged is None or merged.is_empty else merged
 
 

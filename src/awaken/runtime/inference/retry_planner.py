@@ -34,7 +34,7 @@ class RetryPlanner:
         """The latest failure that may pass, of a call that was made."""
 
     @property
-    def left(self) -> tuple[ModelRoute, ...]:
+    def usable_routes(self) -> tuple[ModelRoute, ...]:
         """The models that were not given up, in their order."""
         return tuple(route for route in self._routes if route not in self._given_up)
 
@@ -61,14 +61,14 @@ class RetryPlanner:
             return True
         return self._switch(error, asked)
 
-    def has_better_word(self, error: ModelError, *, has_begun: bool) -> bool:
-        """Whether `better_word` says more than the error that ended the last try."""
+    def has_root_cause(self, error: ModelError, *, has_begun: bool) -> bool:
+        """Whether `root_cause` says more than the error that ended the last try."""
         if isinstance(error, AllModelsUnavailable):
             return self._last is not None
         is_other = error.retryable and not isinstance(error, StreamInterrupted)
         return is_other and has_begun and self._breaks > 1
 
-    def better_word(self, error: ModelError) -> ModelError:
+    def root_cause(self, error: ModelError) -> ModelError:
         """The error that tells why the answer could not be had in the end."""
         if isinstance(error, AllModelsUnavailable) and self._last is not None:
             kind, message = self._last
@@ -77,7 +77,7 @@ class RetryPlanner:
 
     def _is_quicker_elsewhere(self, error: ModelError) -> bool:
         is_long = (error.retry_after_ms or 0) > self._policy.backoff_cap_ms
-        return is_long and len(self.left) > 1
+        return is_long and len(self.usable_routes) > 1
 
     async def _pause(self, error: ModelError, attempt: int) -> bool:
         pause = backoff_ms(self._policy, error, attempt, self._run.identity.run_id)

@@ -27,7 +27,7 @@ class Availability(Protocol):
         ...
 
 
-def ordered(
+def order_routes(
     routes: tuple[ModelRoute, ...], pool: ModelPool | None, thread_id: str, turn: int
 ) -> tuple[ModelRoute, ...]:
     """The order in which an agent's models are asked.

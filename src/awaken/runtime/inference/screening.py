@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.authoring.results import json_form
+from awaken.authoring.results import to_json_form
 from awaken.contracts.errors import AwakenError, PluginFailed
 from awaken.contracts.events import ActivityDelta, ActivitySnapshot, AgentEvent, ToolCallStreamDelta
 from awaken.contracts.messages.content import Text
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 UNSCREENED = "The result could not be screened and was dropped."
 
 
-def screened_answer(run: Run, answer: StreamResult) -> StreamResult:
+def screen_answer(run: Run, answer: StreamResult) -> StreamResult:
     """A model's answer as its screens leave it.
 
     Raises:
@@ -71,7 +71,7 @@ def answer_streams(run: Run) -> list[TextStream] | None:
     return streams
 
 
-def screened_result(run: Run, result: ToolResult) -> ToolResult:
+def screen_result(run: Run, result: ToolResult) -> ToolResult:
     """A tool's result as its screens leave it; an error when one of them failed."""
     screens = run.agent.env.result_screens
     if not screens:
@@ -97,7 +97,7 @@ def _plain(result: ToolResult) -> dict[str, Any]:
             asked.suspension.response_schema,
             asked.pending.arguments,
         ]
-    return {"data": json_form(result.data), **json_form(fields)}
+    return {"data": to_json_form(result.data), **to_json_form(fields)}
 
 
 def _with(result: ToolResult, fields: dict[str, Any]) -> ToolResult:
@@ -113,7 +113,7 @@ def _with(result: ToolResult, fields: dict[str, Any]) -> ToolResult:
     return msgspec.structs.replace(result, suspension=asked, **fields)
 
 
-def screened_event(run: Run, event: AgentEvent) -> AgentEvent | None:
+def screen_event(run: Run, event: AgentEvent) -> AgentEvent | None:
     """What a tool shows while it runs, as its screens leave it; None when one of them failed.
 
     Pieces of its output are not shown at all: what is in none of them may be in all together.
@@ -133,7 +133,7 @@ def screened_event(run: Run, event: AgentEvent) -> AgentEvent | None:
     return msgspec.structs.replace(event, **{name: value})
 
 
-def given_answer(run: Run) -> StreamResult | None:
+def take_given_answer(run: Run) -> StreamResult | None:
     """The answer that a plugin gives in the place of the model's; it is used up."""
     if not run.state.has(STEP_ANSWER):
         return None

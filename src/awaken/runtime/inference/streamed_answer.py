@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from awaken.contracts.events import AgentEvent, ReasoningEncryptedValue, StreamReset
-from awaken.contracts.messages.content import ContentBlock, Text, Thinking, encodable
+from awaken.contracts.messages.content import ContentBlock, Text, Thinking, replace_surrogates
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
 from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.plugins.screens import TextStream
@@ -43,8 +43,8 @@ class ShownAnswer:
     def hear(self, event: TextDelta | ReasoningDelta) -> None:
         """Take in what the model says next in its block, and show what may be seen."""
         # Halves of characters are put together, or replaced, when all is there.
-        self._is_stuck = self._is_stuck or encodable(event.delta) != event.delta
-        piece = self._passed(event.delta)
+        self._is_stuck = self._is_stuck or replace_surrogates(event.delta) != event.delta
+        piece = self._screen_piece(event.delta)
         if piece:
             shown = type(event)(delta=piece)
             self._parts.append(shown)
@@ -52,7 +52,7 @@ class ShownAnswer:
 
     def close(self, thought: Thinking) -> None:
         """A thought is complete: nothing that follows belongs to it."""
-        piece = self._passed("", is_last=True)
+        piece = self._screen_piece("", is_last=True)
         if piece:
             self._run.emit(ReasoningDelta(delta=piece))
         if self._is_stuck:
@@ -64,7 +64,7 @@ class ShownAnswer:
         self._thoughts.append(thought if is_same else Thinking(thinking=shown))
         self._parts, self._streams = [], None
 
-    def _passed(self, piece: str, *, is_last: bool = False) -> str:
+    def _screen_piece(self, piece: str, *, is_last: bool = False) -> str:
         """What the screens let through; nothing more once one of them has failed."""
         if self._streams is None and not self._is_stuck:
             self._streams = self._begin()
@@ -73,7 +73,7 @@ class ShownAnswer:
             return ""
         try:
             for stream in self._streams:
-                piece = stream.hear(piece)
+                piece = stream.feed(piece)
                 if is_last:
                     piece += stream.end()
         except Exception:
@@ -84,11 +84,11 @@ class ShownAnswer:
 
     def start_over(self, reason: str) -> None:
         """Forget everything; whoever saw some of it is told."""
-        if self.seen():
+        if self.list_streamed():
             self._run.emit(StreamReset(reason=reason))
         self._thoughts, self._parts, self._streams, self._is_stuck = [], [], None, False
 
-    def seen(self) -> list[AgentEvent]:
+    def list_streamed(self) -> list[AgentEvent]:
         """What was shown so far, one event per block."""
         return block_events(self._content())
 
@@ -104,7 +104,7 @@ class ShownAnswer:
 
         If that does not begin with what was shown, whoever saw it is told to forget it first.
         """
-        seen, wanted = self.seen(), block_events(content)
+        seen, wanted = self.list_streamed(), block_events(content)
         if not seen:
             return wanted
         *before, last = seen
@@ -112,7 +112,7 @@ class ShownAnswer:
         if wanted[:upto] == seen:
             return wanted[upto:]
         is_begun = wanted[:at] == before and at < len(wanted)
-        if is_begun and (left := _left(last, wanted[at])) is not None:
+        if is_begun and (left := _subtract_delta(last, wanted[at])) is not None:
             return [left, *wanted[upto:]]
         return [StreamReset(reason=_OTHERWISE), *wanted]
 
@@ -124,7 +124,7 @@ class ShownAnswer:
         return (*self._thoughts, Text(text=text) if is_text else Thinking(thinking=text))
 
 
-def _left(shown: AgentEvent, full: AgentEvent) -> AgentEvent | None:
+def _subtract_delta(shown: AgentEvent, full: AgentEvent) -> AgentEvent | None:
     """What a delta has more than another of its kind; None if it does not begin with that."""
     match shown, full:
         case TextDelta(delta=begun), TextDelta(delta=whole) if whole.startswith(begun):

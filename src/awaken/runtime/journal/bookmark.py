@@ -79,7 +79,7 @@ class Bookmark(Record, frozen=True, kw_only=True):
 _decode = msgspec.json.Decoder(Bookmark).decode
 
 
-def stored_bookmark(bookmark: Bookmark) -> StoredValue:
+def encode_bookmark(bookmark: Bookmark) -> StoredValue:
     """The bookmark as a run's record keeps it."""
     return StoredValue(version=_VERSION, data=msgspec.Raw(msgspec.json.encode(bookmark)))
 

@@ -126,7 +126,7 @@ class Journal:
             self.events.append(event)
         self.announced.append(event)
 
-    def shown_events(self) -> list[AgentEvent]:
+    def list_shown_events(self) -> list[AgentEvent]:
         """Events that readers have seen and that are not durable yet."""
         waiting = {id(event) for event in self.announced}
         return [event for event in self.events if id(event) not in waiting]
@@ -195,7 +195,7 @@ class Journal:
     async def _write(self, commit: Commit, last: LastWords | None = None) -> None:
         self.in_flight, self._last = commit, last
         try:
-            self._applied(commit, await self._store.commit(commit))
+            self._apply_receipt(commit, await self._store.commit(commit))
         except IdempotencyConflict:
             # Something else was written under this id; its receipt is not ours.
             raise
@@ -215,7 +215,7 @@ class Journal:
         """Whether the store has the commit; if so, it counts as written."""
         receipt = await self._store.find_commit(commit.commit_id, self.thread_id)
         if receipt is not None:
-            self._applied(commit, receipt)
+            self._apply_receipt(commit, receipt)
         self.in_flight = None
         return receipt is not None
 
@@ -263,7 +263,7 @@ class Journal:
             release=release,
         )
 
-    def _applied(self, commit: Commit, receipt: CommitReceipt) -> None:
+    def _apply_receipt(self, commit: Commit, receipt: CommitReceipt) -> None:
         last, self.in_flight, self._last = self._last, None, None
         self.version = receipt.version
         self.event_seq = receipt.event_seq

@@ -35,7 +35,7 @@ class LeaseHolder(Protocol):
         """End as cancelled."""
         ...
 
-    def look_for_input(self) -> None:
+    def notify_input(self) -> None:
         """Take queued input in at the next step boundary."""
         ...
 

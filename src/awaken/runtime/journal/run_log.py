@@ -6,7 +6,7 @@ The fields of a line are its `extra`, so that logs as JSON have them on their ow
 import logging
 
 from awaken.contracts.lifecycle import Failed
-from awaken.contracts.messages.content import printable
+from awaken.contracts.messages.content import escape_unprintable
 from awaken.contracts.runs.records import RunRecord
 
 logger = logging.getLogger("awaken.runs")
@@ -24,7 +24,7 @@ def log_failure(record: RunRecord, termination: Failed) -> None:
         record.agent_id,
         record.thread_id,
         termination.code,
-        printable(termination.message[:_REASON_CHARS]),
+        escape_unprintable(termination.message[:_REASON_CHARS]),
         extra={**_fields(record), "event": "run_failed", "code": termination.code},
     )
 
@@ -48,7 +48,7 @@ def log_takeover(record: RunRecord, reason: str) -> None:
         record.run_id,
         record.agent_id,
         record.thread_id,
-        printable(reason),
+        escape_unprintable(reason),
         extra={**_fields(record), "event": "run_taken_over"},
     )
 

@@ -16,7 +16,7 @@ from awaken.contracts.events import (
     ReasoningEncryptedValue,
     ToolCallStreamDelta,
     encode_event,
-    plain,
+    unwrap_event,
 )
 from awaken.contracts.messages.content import ContentBlock, Text, Thinking
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCallDelta
@@ -133,7 +133,7 @@ class EventReader:
         queue = self._queue
         while True:
             while queue:
-                yield plain(queue.popleft())
+                yield unwrap_event(queue.popleft())
                 if self._room is not None and len(queue) <= self.limit // 2:
                     self._make_room()
             self._bytes = 0

@@ -96,7 +96,7 @@ async def close_run(run: Run, termination: Termination) -> Termination:
     try:
         if run.journal.in_flight is not None:
             await run.cancels.carry_through(run.journal.settle)
-        waiting = await _waiting_state(run, termination)
+        waiting = await _find_wait(run, termination)
         if waiting is not None and not waiting.is_for_own_tasks:
             termination = Suspended()
         _answer_everything(run, termination, is_waiting=waiting is not None)
@@ -129,7 +129,7 @@ def may_have_work(run: Run) -> bool:
     return bool(values.get(BACKGROUND_TASKS.name)) or PENDING_WORK.name in values
 
 
-async def _waiting_state(run: Run, termination: Termination) -> Waiting | None:
+async def _find_wait(run: Run, termination: Termination) -> Waiting | None:
     """What the run waits for, or None when it ends."""
     if isinstance(termination, Suspended):
         if run.remote_end is not None and run.remote_end.waiting is not None:
@@ -291,5 +291,5 @@ def _follow_ups(run: Run, ended: Termination | None) -> tuple[OutboxEntry, ...]:
 
 def _announce_state(run: Run) -> None:
     """Show the exported state to the readers."""
-    shown = run.state.shown(RUN_LIFECYCLE)
+    shown = run.state.export_values(RUN_LIFECYCLE)
     run.journal.announce(StateSnapshot(snapshot=shown), is_logged=False)

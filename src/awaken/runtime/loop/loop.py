@@ -23,7 +23,7 @@ from awaken.contracts.models.budgets import BudgetExceeded
 from awaken.contracts.plugins.instruments import Instrument
 from awaken.contracts.plugins.loop_state import ACTIVE_AGENT
 from awaken.contracts.tracing import CURRENT_RUN, CURRENT_TRACE
-from awaken.redaction import describe_error, loggable_error, without_secrets
+from awaken.redaction import describe_error, make_loggable, remove_secrets
 from awaken.runtime.journal.outcomes import CONTINUE, Continue, Finish, StepOutcome, SuspendRun
 from awaken.runtime.phases.instruments import Watches
 from awaken.runtime.run import Run
@@ -84,9 +84,9 @@ async def drive_run(run: Run, body: Body | None = None) -> Termination:
             run.instruments = _make_instruments(run)
         if not run.instruments:
             return await _run_to_end(run, body or _take_steps)
-        with Watches(run, lambda it: it.run(is_continued=run.is_continued)) as watches:
+        with Watches(run, lambda it: it.watch_run(is_continued=run.is_continued)) as watches:
             termination = await _run_to_end(run, body or _take_steps)
-            watches.tell(lambda it: it.ended(termination, run.usage))
+            watches.tell(lambda it: it.on_end(termination, run.usage))
             return termination
     finally:
         CURRENT_TRACE.reset(trace)
@@ -110,11 +110,11 @@ async def _run_to_end(run: Run, body: Body) -> Termination:
         if isinstance(error, StoreUnavailable) and run.is_delivered:
             # The store will come back, and the next worker goes on from the last commit.
             run.journal.close(error)
-        termination = Failed(message=without_secrets(str(error)), code=error.code)
+        termination = Failed(message=remove_secrets(str(error)), code=error.code)
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
-        logger.error("Something in a run raised.", exc_info=loggable_error(error))
+        logger.error("Something in a run raised.", exc_info=make_loggable(error))
         termination = Failed(message=describe_error(error), code="internal_error")
     if (reason := run.journal.closed_by) is not None:
         if not isinstance(reason, ThreadClaimed):
@@ -133,7 +133,7 @@ async def _take_steps(run: Run) -> Termination:
     elif run.tickets or run.is_continued:
         outcome = first_outcome(run)
     # A plugin's decision is final: a run that it ended takes no step and waits for nothing.
-    while (ending := run.ending) is None:
+    while (ending := run.due_end) is None:
         match outcome:
             case Continue():
                 outcome = await _take_next_step(run)
@@ -147,7 +147,7 @@ async def _take_steps(run: Run) -> Termination:
             case Finish(termination=termination):
                 may_wait = isinstance(termination, NaturalEnd) and may_have_work(run)
                 if not (may_wait and waits_in_process(run) and await hears_news(run)):
-                    return run.ending or termination
+                    return run.due_end or termination
                 outcome = CONTINUE
     return ending
 

@@ -85,7 +85,7 @@ async def switch_agent(run: Run) -> Blocked | None:
     keep_budgets(run)
     run.agent = agent
     run.has_budgets = run.has_budgets or bool(agent.spec.budgets)
-    run.identity = run.identity.speaking_as(wanted)
+    run.identity = run.identity.with_active_agent(wanted)
     CURRENT_RUN.set(run.identity)
     tell_handover(run, agent.spec)
     run.state.declare(agent.env.keys.values())

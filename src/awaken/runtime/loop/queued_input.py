@@ -9,7 +9,7 @@ from awaken.contracts.plugins.loop_state import ACTIVE_AGENT
 from awaken.contracts.storage.dispatch import InputMode, RunDispatch
 from awaken.runtime.journal.known_messages import wakes_model, with_free_ids
 from awaken.runtime.run import Run, unheard_by
-from awaken.runtime.suspension.resume import accept_decided, take_decisions, undecided
+from awaken.runtime.suspension.resume import accept_decided, list_undecided, take_decisions
 
 from .step import may_step
 
@@ -41,7 +41,7 @@ async def absorb_decisions(run: Run) -> None:
     accept_decided(run, await run.store.list_run_tickets(identity.thread_id, identity.run_id))
     for dispatch in taken:
         try:
-            take_decisions(run, undecided(dispatch, run.tickets.values()))
+            take_decisions(run, list_undecided(dispatch, run.tickets.values()))
         except UsageError:
             # It is refused when it is delivered by itself, where somebody can be told.
             continue
@@ -64,7 +64,7 @@ def _is_for(run: Run, dispatch: RunDispatch) -> bool:
     """Whether the run may take the input in: it is new, and no news for another run only."""
     wanted = dispatch.request.continue_run_id
     is_elsewhere = wanted is not None and wanted != run.identity.run_id
-    is_meant = not (dispatch.is_news and is_elsewhere)
+    is_meant = not (dispatch.is_notification and is_elsewhere)
     if not is_meant or dispatch.dispatch_id in run.journal.absorbed:
         return False
     reader = dispatch.reader
@@ -75,4 +75,4 @@ def _reads_next(run: Run, agent_id: str) -> bool:
     """Whether the run's next inference is this agent's, as far as is known now."""
     speaker = run.agent.spec.id
     is_staying = run.state.get(ACTIVE_AGENT) in (None, speaker)
-    return agent_id == speaker and is_staying and run.ending is None and may_step(run) is None
+    return agent_id == speaker and is_staying and run.due_end is None and may_step(run) is None

@@ -55,8 +55,8 @@ def equip_agent(agent: ResolvedAgent, request: RunRequest, sessions: OpenSession
         return agent
     offer = sessions.get(request.session_id or "")
     live = {it.descriptor.id: it for it in (() if offer is None else offer())}
-    return agent.with_tools(_chosen(request.session_tools, live))
+    return agent.with_tools(_choose_tools(request.session_tools, live))
 
 
-def _chosen(descriptors: Iterable[ToolDescriptor], live: dict[str, Tool]) -> list[Tool]:
+def _choose_tools(descriptors: Iterable[ToolDescriptor], live: dict[str, Tool]) -> list[Tool]:
     return [live.get(it.id) or EndedSessionTool(it) for it in descriptors]

@@ -46,10 +46,10 @@ async def take_step(run: Run) -> StepOutcome:
         commit_command(run, StateCommand().clear(TOOL_CALL_STATES))
     if run.has_work(Phase.STEP_START):
         await run_phase(run, Phase.STEP_START, phase_context(run, StepStartContext))
-    if run.has_work(Phase.BEFORE_INFERENCE) and run.ending is None:
+    if run.has_work(Phase.BEFORE_INFERENCE) and run.due_end is None:
         context = phase_context(run, BeforeInferenceContext, tool_ids=run.agent.tool_ids)
         await run_phase(run, Phase.BEFORE_INFERENCE, context)
-    if (ending := run.ending) is not None:
+    if (ending := run.due_end) is not None:
         return Finish(termination=ending)
     try:
         response = await infer(run)
@@ -68,7 +68,7 @@ async def take_step(run: Run) -> StepOutcome:
 async def finish_step(run: Run) -> StepOutcome:
     """Do what is left of a step that another process began; nothing durable is done again."""
     if run.step.is_over:
-        return _known_outcome(run)
+        return _recall_outcome(run)
     recovery = run.recovery
     if run.step.answer is None or recovery is None:
         return await take_step(run)
@@ -83,7 +83,7 @@ async def finish_step(run: Run) -> StepOutcome:
     return await _act_on_answer(run, response)
 
 
-def _known_outcome(run: Run) -> StepOutcome:
+def _recall_outcome(run: Run) -> StepOutcome:
     """What a step came to whose end was not written."""
     if run.step.ending is None:
         return SUSPEND if run.tickets else CONTINUE
@@ -101,7 +101,7 @@ async def _act_on_answer(run: Run, response: StreamResult) -> StepOutcome:
         await run.flush()
         context = phase_context(run, AfterInferenceContext, response=response)
         await run_phase(run, Phase.AFTER_INFERENCE, context)
-    if (ending := run.ending) is not None:
+    if (ending := run.due_end) is not None:
         interrupt(run, _still_open(run, calls))
         return Finish(termination=ending)
     if not calls:
@@ -117,7 +117,7 @@ async def _act_on_answer(run: Run, response: StreamResult) -> StepOutcome:
         interrupt(run, _still_open(run, calls[limit:]), text)
     if response.dropped_calls:
         _write_hint(run, response)
-    if outcome is CONTINUE and (ending := run.ending) is not None:
+    if outcome is CONTINUE and (ending := run.due_end) is not None:
         return Finish(termination=ending)
     return outcome
 

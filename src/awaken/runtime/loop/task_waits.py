@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from awaken.contracts.identity import RunOrigin
 from awaken.contracts.lifecycle import NaturalEnd
 from awaken.contracts.plugins.loop_state import PENDING_WORK
-from awaken.contracts.tasks import BACKGROUND_TASKS, OwnedTask, TaskFate, TaskTold
+from awaken.contracts.tasks import BACKGROUND_TASKS, OwnedTask, TaskEndDelivered, TaskFate
 from awaken.runtime.journal.known_messages import wakes_model
 from awaken.runtime.journal.outcomes import CONTINUE, SUSPEND, Finish, StepOutcome
 from awaken.runtime.outbox import end_letter_id
@@ -60,7 +60,7 @@ async def hears_news(run: Run) -> bool:
     while not await _has_news(run):
         has_tasks = bool(await tasks_to_wait_for(run))
         # A sub-agent is also told of other work, by messages.
-        if run.ending is not None or not (has_tasks or (is_below and has_pending_work(run))):
+        if run.due_end is not None or not (has_tasks or (is_below and has_pending_work(run))):
             return False
         if not await run.inbox.signal.wait(LOOK_S):
             run.has_input = True
@@ -83,7 +83,7 @@ async def tasks_to_wait_for(run: Run) -> Mapping[str, OwnedTask]:
     found = {}
     for task_id, task in known.items():
         if not await _will_be_told(run, task_id):
-            run.state.update(BACKGROUND_TASKS, TaskTold(task_id=task_id))
+            run.state.update(BACKGROUND_TASKS, TaskEndDelivered(task_id=task_id))
         elif task.fate is not TaskFate.DETACH:
             found[task_id] = task
     return found
@@ -105,13 +105,13 @@ async def _will_be_told(run: Run, task_id: str) -> bool:
 async def see_tasks_end(run: Run, patience_s: float) -> None:
     """Take in the ends of tasks that a cancelled run has to await, as long as there is patience."""
     deadline = run.loop.time() + patience_s
-    while _awaited(run) and (left := deadline - run.loop.time()) > 0:
+    while _has_awaited_task(run) and (left := deadline - run.loop.time()) > 0:
         run.has_input = True
         if not await absorb_messages(run):
             await run.inbox.signal.wait(min(left, LOOK_S))
 
 
-def _awaited(run: Run) -> bool:
+def _has_awaited_task(run: Run) -> bool:
     own = run.identity.run_id
     tasks = run.state.get(BACKGROUND_TASKS).values()
     return any(task.fate is TaskFate.AWAIT and task.run_id == own for task in tasks)

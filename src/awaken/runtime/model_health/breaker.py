@@ -73,34 +73,34 @@ class Breaker(Record, frozen=True, kw_only=True):
         is_future = self.changed_at > now + policy.cooldown_ms
         return is_future or now >= self.retry_at(policy)
 
-    def begun(self, now: int, policy: BreakerPolicy) -> "Breaker":
+    def after_start(self, now: int, policy: BreakerPolicy) -> "Breaker":
         """A call begins that was allowed to."""
         if self.state is BreakerState.CLOSED:
             return self
         if self.state is BreakerState.HALF_OPEN and self.probes < policy.half_open_max:
             return msgspec.structs.replace(self, probes=self.probes + 1)
-        return msgspec.structs.replace(self._moved(Heard.PROBED, now), probes=1)
+        return msgspec.structs.replace(self._move_to(Heard.PROBED, now), probes=1)
 
-    def succeeded(self, now: int) -> "Breaker":
+    def after_success(self, now: int) -> "Breaker":
         """A call ended well: all is forgotten."""
         if self.state is BreakerState.CLOSED and not self.failures:
             return self
         return msgspec.structs.replace(
-            self._moved(Heard.SUCCEEDED, now), failures=0, probes=0, error=None
+            self._move_to(Heard.SUCCEEDED, now), failures=0, probes=0, error=None
         )
 
-    def failed(self, now: int, policy: BreakerPolicy, code: str) -> "Breaker":
+    def after_failure(self, now: int, policy: BreakerPolicy, code: str) -> "Breaker":
         """A call failed by the model's fault."""
         failures = self.failures + 1
         heard = Heard.FAILED if failures < policy.threshold else Heard.FAILED_TOO_OFTEN
-        moved = self._moved(heard, now)
+        moved = self._move_to(heard, now)
         return msgspec.structs.replace(moved, failures=failures, probes=0, error=code)
 
-    def abandoned(self) -> "Breaker":
+    def after_abandon(self) -> "Breaker":
         """A call ended without telling anything; if it was a probe, another may begin."""
         return msgspec.structs.replace(self, probes=self.probes - 1) if self.probes else self
 
-    def _moved(self, heard: Heard, now: int) -> "Breaker":
+    def _move_to(self, heard: Heard, now: int) -> "Breaker":
         state = BREAKER_TRANSITIONS.get((self.state, heard))
         if state is None:
             return self

@@ -83,26 +83,26 @@ class ModelHealth:
         now = self._clock.now_ms()
         if not known.is_available(now, self._policy):
             return False
-        self._set(model_id, known.begun(now, self._policy))
+        self._set(model_id, known.after_start(now, self._policy))
         return True
 
-    def succeeded(self, model_id: str) -> None:
+    def record_success(self, model_id: str) -> None:
         """The answer of a call came to its end."""
         known = self.breakers.get(model_id)
         if known is not None:
-            self._set(model_id, known.succeeded(self._clock.now_ms()))
+            self._set(model_id, known.after_success(self._clock.now_ms()))
 
-    def failed(self, model_id: str, error: ModelError) -> None:
+    def record_failure(self, model_id: str, error: ModelError) -> None:
         """A call failed; whether that counts is the error's to say."""
         if not error.counts_against_model:
-            self.abandoned(model_id)
+            self.record_abandon(model_id)
             return
         now, before = self._clock.now_ms(), self.breaker(model_id)
-        self._set(model_id, before.failed(now, self._policy, error.code))
+        self._set(model_id, before.after_failure(now, self._policy, error.code))
 
-    def abandoned(self, model_id: str) -> None:
+    def record_abandon(self, model_id: str) -> None:
         """A call was given up before it told anything about the model."""
-        self._set(model_id, self.breaker(model_id).abandoned())
+        self._set(model_id, self.breaker(model_id).after_abandon())
 
     async def refresh(self) -> None:
         """Hear what other processes have learned, if that was not done for some seconds.
@@ -121,7 +121,7 @@ class ModelHealth:
         except Exception:
             logger.warning("The health of models could not be read.", exc_info=True)
             return
-        for model_id, theirs in shared_breakers(entries):
+        for model_id, theirs in decode_breakers(entries):
             self._hear(model_id, theirs)
 
     async def close(self) -> None:
@@ -177,7 +177,7 @@ def _newer(ours: Breaker, stored: Any) -> Any:
     return stored if is_old else msgspec.to_builtins(ours)
 
 
-def shared_breakers(entries: Iterable[ProfileEntry]) -> list[tuple[str, Breaker]]:
+def decode_breakers(entries: Iterable[ProfileEntry]) -> list[tuple[str, Breaker]]:
     """The breakers among an owner's entries, by model id; what is no breaker is passed over."""
     found = []
     for entry in entries:

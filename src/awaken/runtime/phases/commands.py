@@ -8,7 +8,7 @@ from awaken.contracts.errors import UnknownHandler
 from awaken.contracts.plugins.loop_state import PENDING_ACTIONS
 from awaken.contracts.record import Record
 from awaken.contracts.state.keys import MutationBatch, QueuedAction, StateCommand, Update
-from awaken.redaction import loggable_error
+from awaken.redaction import make_loggable
 from awaken.runtime.run import Run
 
 logger = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ async def dispatch_effects(run: Run, command: StateCommand) -> EffectReport:
             payload = msgspec.convert(effect.payload, spec.payload_type)
             await handler(payload, run.state.snapshot())
         except Exception as error:
-            shown = loggable_error(error)
+            shown = make_loggable(error)
             logger.warning("Effect '%s' failed.", effect.key, exc_info=shown)
             failed += 1
         else:

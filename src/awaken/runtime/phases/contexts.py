@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.plugins.plugin import PhaseContext, ToolPhaseContext
 from awaken.contracts.suspension.tickets import Question, ToolCallResume
-from awaken.contracts.tools.tool import ToolKind, inferred_kind
+from awaken.contracts.tools.tool import ToolKind, infer_kind
 from awaken.runtime.run import Run
 
 C = TypeVar("C", bound=PhaseContext)
@@ -57,4 +57,4 @@ def kind_of(run: Run, tool_name: str) -> tuple[ToolKind, bool]:
     """Return the tool's declared kind, or a guess from its name marked as such."""
     tool = run.agent.tools.get(tool_name)
     declared = tool.descriptor.kind if tool is not None else None
-    return (declared, True) if declared is not None else (inferred_kind(tool_name), False)
+    return (declared, True) if declared is not None else (infer_kind(tool_name), False)

@@ -61,6 +61,6 @@ def tell_handover(run: Run, agent: AgentSpec) -> None:
     """Tell the instruments of a run that another agent speaks from now on."""
     for instrument in run.instruments:
         try:
-            instrument.handed_over(agent)
+            instrument.on_handoff(agent)
         except Exception:
             logger.exception("An instrument failed to listen.")

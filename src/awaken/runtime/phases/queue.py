@@ -10,7 +10,7 @@ from awaken.contracts.plugins.loop_state import FAILED_ACTIONS, PENDING_ACTIONS
 from awaken.contracts.plugins.plugin import PhaseContext
 from awaken.contracts.record import Record
 from awaken.contracts.state.keys import FailedAction, QueuedAction, StateCommand
-from awaken.redaction import describe_error, loggable_error
+from awaken.redaction import describe_error, make_loggable
 from awaken.runtime.run import Run
 
 from .commands import EffectReport, submit
@@ -92,7 +92,7 @@ async def _execute(run: Run, entry: QueuedAction, context: PhaseContext) -> Effe
         command = await handler(fresh, payload) or StateCommand()
         return await submit(run, command.extend(done))
     except Exception as error:
-        logger.warning("Action '%s' failed.", entry.action.key, exc_info=loggable_error(error))
+        logger.warning("Action '%s' failed.", entry.action.key, exc_info=make_loggable(error))
         text = describe_error(error)
         letter = FailedAction(id=entry.id, action=entry.action, error=text)
         await submit(run, done.update(FAILED_ACTIONS, letter))

@@ -23,7 +23,7 @@ from awaken.contracts.plugins.plugin import (
 from awaken.contracts.record import Record
 from awaken.contracts.state.keys import StateCommand
 from awaken.redaction import describe_error
-from awaken.runtime.primitives.task_groups import gathered
+from awaken.runtime.primitives.task_groups import gather_all
 from awaken.runtime.run import Run
 
 from .commands import EffectReport, submit
@@ -54,7 +54,7 @@ async def run_phase(run: Run, phase: Phase, context: PhaseContext) -> PhaseRepor
         # Observers have effects: what they act on is durable before they run.
         await run.flush()
     for plugin, observer in env.observers.get(phase, ()):
-        await observer(_seen_by(run, plugin, _fresh(run, context)))
+        await observer(_context_for(run, plugin, _fresh(run, context)))
     return PhaseReport(
         rounds=report.rounds,
         processed=report.processed,
@@ -87,10 +87,10 @@ async def _gather(
 ) -> EffectReport:
     if not hooks:
         return EffectReport()
-    commands = await gathered(
+    commands = await gather_all(
         [partial(_call, run, plugin, hook, context) for plugin, hook in hooks]
     )
-    merged, losers = _merged(commands)
+    merged, losers = _merge_commands(commands)
     report = await submit(run, merged)
     for index in losers:
         plugin, hook = hooks[index]
@@ -108,7 +108,7 @@ async def _call(run: Run, plugin: str, hook: PhaseHook, context: PhaseContext) -
     what = f"A hook for {type(context).__name__}"
     try:
         async with asyncio.timeout(run.services.limits.hook_ms / 1000):
-            command = await hook(_seen_by(run, plugin, context))
+            command = await hook(_context_for(run, plugin, context))
     except AwakenError:
         raise
     except Exception as error:
@@ -120,7 +120,7 @@ async def _call(run: Run, plugin: str, hook: PhaseHook, context: PhaseContext) -
     return command or StateCommand()
 
 
-def _merged(commands: Sequence[StateCommand]) -> tuple[StateCommand, list[int]]:
+def _merge_commands(commands: Sequence[StateCommand]) -> tuple[StateCommand, list[int]]:
     """Join the commands that do not disturb each other; return the indexes of the others."""
     merged = StateCommand()
     taken: set[str] = set()
@@ -135,7 +135,7 @@ def _merged(commands: Sequence[StateCommand]) -> tuple[StateCommand, list[int]]:
     return merged, losers
 
 
-def _seen_by(run: Run, plugin: str, context: PhaseContext) -> PhaseContext:
+def _context_for(run: Run, plugin: str, context: PhaseContext) -> PhaseContext:
     own: Any = run.own.get(plugin)
     prepared: Any = run.agent.env.prepared.get(plugin)
     if own is None and prepared is None:

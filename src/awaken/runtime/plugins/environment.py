@@ -76,7 +76,7 @@ class ExecutionEnv:
         """What plugins have made of the agent's configuration, by plugin name."""
 
     @classmethod
-    def compiled(
+    def compile(
         cls,
         plugins: Sequence[Plugin],
         *,
@@ -126,7 +126,7 @@ class ExecutionEnv:
             if made is not None:
                 self.prepared[plugin.name] = made
 
-    def prepared_for(self, tool_id: str) -> Any:
+    def find_prepared(self, tool_id: str) -> Any:
         """What the plugin that offers a tool has prepared, or None."""
         return self.prepared.get(self.offered_by.get(tool_id, ""))
 

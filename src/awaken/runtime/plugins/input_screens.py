@@ -40,7 +40,7 @@ class Look:
     def message(self, message: Message) -> Message:
         """A message as its screens leave it, with the arguments of calls that it claims."""
         for plugin, screen in self._env.message_screens:
-            message = self._passed(plugin, screen, message)
+            message = self._screen_message(plugin, screen, message)
         if not message.tool_calls:
             return message
         calls = tuple(map(self._call, message.tool_calls))
@@ -99,7 +99,7 @@ class Look:
     def _text(self, text: str) -> str:
         return self.message(user(text)).text if text else text
 
-    def _passed(self, plugin: str, screen: Any, message: Message) -> Message:
+    def _screen_message(self, plugin: str, screen: Any, message: Message) -> Message:
         try:
             found = screen(self._env.prepared.get(plugin), message)
         except Exception as error:

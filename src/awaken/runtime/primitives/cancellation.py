@@ -127,7 +127,7 @@ class TaskCancels:
 
     async def _carry_on(self, work: Callable[[], Awaitable[None]]) -> None:
         # In a task of its own, because some callers cancel in every turn of the loop.
-        rest = self._loop.create_task(_awaited(work))
+        rest = self._loop.create_task(_await_work(work))
         deadline = self._loop.time() + self._limit_s
         while not rest.done() and (left := deadline - self._loop.time()) > 0:
             with contextlib.suppress(asyncio.CancelledError):
@@ -144,5 +144,5 @@ class TaskCancels:
         self._task.cancel()
 
 
-async def _awaited(work: Callable[[], Awaitable[None]]) -> None:
+async def _await_work(work: Callable[[], Awaitable[None]]) -> None:
     await work()

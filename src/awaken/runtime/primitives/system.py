@@ -27,7 +27,7 @@ class Uuid7Source:
         self._prefix = ""
         self._counter = 0
         # A forked child would otherwise repeat its parent's random numbers.
-        os.register_at_fork(after_in_child=partial(_reseed, weakref.ref(self)))
+        os.register_at_fork(after_in_child=partial(_renew_seed, weakref.ref(self)))
 
     def new_id(self) -> str:
         """Return a fresh id."""
@@ -52,12 +52,12 @@ class Uuid7Source:
         self._last_ms, self._counter = now, 0
         self._prefix = f"{text[:8]}-{text[8:]}-7"
 
-    def reseed(self) -> None:
+    def renew_seed(self) -> None:
         """Go on with other random numbers than before."""
         self._place = _POOL_BYTES
 
 
-def _reseed(source: "weakref.ref[Uuid7Source]") -> None:
+def _renew_seed(source: "weakref.ref[Uuid7Source]") -> None:
     alive = source()
     if alive is not None:
-        alive.reseed()
+        alive.renew_seed()

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
-from awaken.redaction import loggable_error
+from awaken.redaction import make_loggable
 
 from .timers import Alarm
 
@@ -105,7 +105,7 @@ class Siblings(Generic[T]):
             waiter.set_result(None)
 
 
-async def gathered(works: Sequence[Work[T]]) -> list[T]:
+async def gather_all(works: Sequence[Work[T]]) -> list[T]:
     """Do works side by side; results in their order, else the first error in their order.
 
     No task outlives the call: on an error or a cancellation the others are cancelled and awaited.
@@ -135,5 +135,5 @@ def _retire(task: asyncio.Task[Any]) -> None:
     _abandoned.discard(task)
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        shown = loggable_error(error)
+        shown = make_loggable(error)
         logger.warning("Abandoned %s ended with an error.", task.get_name(), exc_info=shown)

@@ -5,7 +5,7 @@ import logging
 
 from awaken.contracts.backends.requests import REMOTE_TARGETS, BackendAbortRequest, RemoteTarget
 from awaken.contracts.errors import Misuse
-from awaken.contracts.identity import derived_id
+from awaken.contracts.identity import derive_id
 from awaken.contracts.storage.outbox import AbortRemote
 from awaken.contracts.storage.store import Store
 from awaken.runtime.outbox import entry_of
@@ -55,7 +55,7 @@ def order_abort(run: Run) -> None:
     order = AbortRemote(
         thread_id=identity.thread_id, run_id=identity.run_id, agent_id=run.agent.spec.id
     )
-    run.order(entry_of(order, derived_id(identity.run_id, "abort")))
+    run.order(entry_of(order, derive_id(identity.run_id, "abort")))
 
 
 def _can_abort(run: Run) -> bool:

@@ -55,26 +55,26 @@ class RemoteQuestions:
             ToolDenied: A gate ends the run.
         """
         run = self._run
-        decision = await self._decided(call) if call.id in run.tickets else None
+        decision = await self._decide_call(call) if call.id in run.tickets else None
         while True:
             match await answer_of_gates(run, call, decision):
                 case Block(reason=reason):
                     run.end(Blocked(reason=reason))
                     raise ToolDenied(reason)
                 case SetResult(result=result):
-                    return await self._refused(call, result)
+                    return await self._refuse_call(call, result)
                 case Suspend(ticket=asked):
-                    wanted = _joined(ticket, asked)
+                    wanted = _join_tickets(ticket, asked)
                 case Allow() if decision is None:
                     return ToolCallResume(decision_id="")
                 case _ if decision is not None:
-                    return await self._heard(call, decision)
+                    return await self._close_ticket(call, decision)
                 case _:
                     wanted = ticket
             await self._open(call, wanted)
-            decision = await self._decided(call)
+            decision = await self._decide_call(call)
 
-    async def _decided(self, call: ToolCall) -> ToolCallResume:
+    async def _decide_call(self, call: ToolCall) -> ToolCallResume:
         run = self._run
         while (decision := run.tickets[call.id].decision) is None:
             if run.has_input:
@@ -87,11 +87,11 @@ class RemoteQuestions:
             raise ToolDenied(blocked)
         return shown
 
-    async def _heard(self, call: ToolCall, decision: ToolCallResume) -> ToolCallResume:
+    async def _close_ticket(self, call: ToolCall, decision: ToolCallResume) -> ToolCallResume:
         """Close the ticket, after whoever asked could remember the answer."""
         run = self._run
         if decision.remember is not None:
-            await self._remembered(call, decision)
+            await self._remember_answer(call, decision)
         del run.tickets[call.id]
         is_declined = decision.action is DecisionAction.CANCEL
         run.journal.announce(
@@ -100,7 +100,7 @@ class RemoteQuestions:
         await run.flush()
         return decision
 
-    async def _remembered(self, call: ToolCall, decision: ToolCallResume) -> None:
+    async def _remember_answer(self, call: ToolCall, decision: ToolCallResume) -> None:
         """Let the plugin that asked do what it does with the answer about a call of our own."""
         run, asked_by = self._run, self._run.tickets[call.id].asked_by
         if decision.action is DecisionAction.RESUME:
@@ -113,7 +113,7 @@ class RemoteQuestions:
             )
             await run_hooks_of(run, asked_by, Phase.AFTER_TOOL_EXECUTE, after)
 
-    async def _refused(self, call: ToolCall, result: ToolResult) -> ToolCallResume:
+    async def _refuse_call(self, call: ToolCall, result: ToolResult) -> ToolCallResume:
         """Show that the call is refused, and say no."""
         run, failed = self._run, ToolCallOutcome.FAILED
         if run.tickets.pop(call.id, None) is not None:
@@ -130,7 +130,7 @@ class RemoteQuestions:
         if call.id not in run.tickets:
             self._show(call)
         announce_ticket(
-            run, ToolResult.suspended(call.name, ticket), open_ticket(run, call, ticket)
+            run, ToolResult.from_ticket(call.name, ticket), open_ticket(run, call, ticket)
         )
         await run.flush()
 
@@ -140,7 +140,7 @@ class RemoteQuestions:
         journal.announce(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
 
 
-def _joined(ticket: SuspendTicket, asked: SuspendTicket) -> SuspendTicket:
+def _join_tickets(ticket: SuspendTicket, asked: SuspendTicket) -> SuspendTicket:
     """The question of a gate, with what the other side says of its call and lets one choose."""
     told, known = ticket.suspension.parameters or {}, asked.suspension.parameters or {}
     both = {**told, **known} if isinstance(told, dict) and isinstance(known, dict) else told

@@ -41,8 +41,8 @@ from awaken.contracts.messages.message import Message, MessageMetadata, Role, as
 from awaken.contracts.models.inference import StreamResult
 from awaken.contracts.plugins.loop_state import BACKEND_OUTPUT, RUN_LIFECYCLE
 from awaken.contracts.runs.records import Waiting, WaitingReason
-from awaken.redaction import describe_error, loggable_error, without_secrets
-from awaken.runtime.inference.screening import screened_answer
+from awaken.redaction import describe_error, make_loggable, remove_secrets
+from awaken.runtime.inference.screening import screen_answer
 from awaken.runtime.journal.bookmark import RemoteEnd
 from awaken.runtime.loop.closing import end_step
 from awaken.runtime.loop.loop import drive_run
@@ -107,7 +107,7 @@ async def execute_remote_root_lifecycle(run: Run) -> BackendRunResult:
 async def _turn(run: Run) -> Termination:
     """One turn at the backend; a turn whose end another process has written is over."""
     # A plugin's word is final, and so is a cancellation that it has swallowed.
-    if (ended := run.ending or run.step.ending) is not None:
+    if (ended := run.due_end or run.step.ending) is not None:
         return ended
     if not run.step.is_open:
         run.begin_step()
@@ -122,16 +122,16 @@ async def _turn(run: Run) -> Termination:
     except StorageError:
         raise
     except AwakenError as error:
-        text = without_secrets(_told(error))
-        result = _failed(run, Failed(message=text, code=error.code), text)
+        text = remove_secrets(_describe_error(error))
+        result = _build_failure(run, Failed(message=text, code=error.code), text)
         is_left = isinstance(error, RemoteError) and error.is_work_left
         result = msgspec.structs.replace(result, is_work_left=is_left)
     except Exception as error:
-        shown = loggable_error(error)
+        shown = make_loggable(error)
         logger.error("The backend of run '%s' failed.", run.identity.run_id, exc_info=shown)
         text = describe_error(error)
-        result = _failed(run, Failed(message=text, code="backend_error"), text)
-    result = _agreed(_stopped_by_gate(run) or result)
+        result = _build_failure(run, Failed(message=text, code="backend_error"), text)
+    result = _align_termination(_result_of_gate_stop(run) or result)
     if result.is_work_left:
         order_abort(run)
     _write(run, result, run.services.clock.monotonic_ms() - started_ms)
@@ -165,21 +165,21 @@ _FIELDS: dict[str, Any] = {
 """What must be right in a result before anything is done with it; records are not checked."""
 
 
-def _told(error: AwakenError) -> str:
+def _describe_error(error: AwakenError) -> str:
     """What the other side, or the way to it, has said; the code says what kind of error it is."""
     told = getattr(error, "problem", None) if isinstance(error, ExecutionBackendError) else None
     return told if isinstance(told, str) and told else str(error)
 
 
-def _stopped_by_gate(run: Run) -> BackendRunResult | None:
+def _result_of_gate_stop(run: Run) -> BackendRunResult | None:
     """What a run comes to whose gate has refused what the other side wanted, and ended it."""
     lifecycle = run.state.get(RUN_LIFECYCLE)
     if lifecycle.status is not RunStatus.DONE or lifecycle.termination is None:
         return None
-    return _failed(run, lifecycle.termination, backend_status(lifecycle.termination)[1])
+    return _build_failure(run, lifecycle.termination, backend_status(lifecycle.termination)[1])
 
 
-def _failed(run: Run, termination: Termination, message: str | None) -> BackendRunResult:
+def _build_failure(run: Run, termination: Termination, message: str | None) -> BackendRunResult:
     return BackendRunResult(
         agent_id=run.agent.spec.id,
         status=BackendRunStatus.FAILED,
@@ -189,7 +189,7 @@ def _failed(run: Run, termination: Termination, message: str | None) -> BackendR
     )
 
 
-def _agreed(result: BackendRunResult) -> BackendRunResult:
+def _align_termination(result: BackendRunResult) -> BackendRunResult:
     """The result with a termination that does not contradict its status.
 
     What a run waits for is no end, and what did not succeed never ends well. Apart from that the
@@ -221,7 +221,7 @@ def _write(run: Run, result: BackendRunResult, duration_ms: int) -> None:
     output = result.output
     if output.text is None and result.response:
         output = BackendRunOutput(text=result.response, artifacts=output.artifacts, raw=output.raw)
-    text, output = _screened(run, result, output)
+    text, output = _screen_output(run, result, output)
     _count_steps(run, result)
     run.response = text
     if text:
@@ -256,7 +256,7 @@ def _count_steps(run: Run, result: BackendRunResult) -> None:
     run.step.metadata = MessageMetadata(run_id=run.identity.run_id, step_index=index)
 
 
-def _screened(
+def _screen_output(
     run: Run, result: BackendRunResult, output: BackendRunOutput
 ) -> tuple[str, BackendRunOutput]:
     """What a remote agent has said, as the screens of the run leave it.
@@ -272,7 +272,7 @@ def _screened(
 
 
 def _look_at(run: Run, text: str) -> str:
-    screened = screened_answer(run, StreamResult(content=(Text(text=text),)))
+    screened = screen_answer(run, StreamResult(content=(Text(text=text),)))
     return WITHHELD if screened.tool_calls else screened.text
 
 

@@ -15,7 +15,7 @@ from awaken.authoring.resolvers import AgentResolver, ListingResolver, Written
 from awaken.contracts.errors import AwakenError, DuplicateRegistration, InvalidInput, InvalidSpec
 from awaken.contracts.resolver_errors import AgentResolverFailed
 from awaken.contracts.specs.agents import AgentSpec
-from awaken.redaction import loggable_error
+from awaken.redaction import make_loggable
 from awaken.runtime.journal.request_checks import check_id
 
 from .registries import RegistrySet
@@ -80,8 +80,8 @@ class HostAgents:
         if agent_id in self._complete:
             return current
         name = current.registries.local_id(agent_id)
-        async with self._bounded(name):
-            answers = await self._asked_again(current, name)
+        async with self._limit_time(name):
+            answers = await self._ask_again(current, name)
             known = self._pins.get(name)
             if known is not None and known.base is current and _is_same(known.answers, answers):
                 self._keep(name, known)
@@ -95,7 +95,7 @@ class HostAgents:
         if answers.get(name, name) is None:
             self._pins.pop(name, None)
             return current
-        pinned = current.changed(replace(registries, is_open=False))
+        pinned = current.with_registries(replace(registries, is_open=False))
         self._keep(name, _Pin(current, answers, pinned))
         return pinned
 
@@ -108,7 +108,7 @@ class HostAgents:
         """
         answers: dict[str, Written | None] = {}
         name = pinned.registries.local_id(agent_id)
-        async with self._bounded(name):
+        async with self._limit_time(name):
             await self._gather(pinned.registries, name, answers)
         return answers
 
@@ -119,7 +119,7 @@ class HostAgents:
             if agent is not None and name not in registries.agents:
                 registries = self._add(registries, agent)
         # Also when nothing was found: what is named in vain is refused now.
-        return pinned.changed(replace(registries, is_open=False)) if answers else pinned
+        return pinned.with_registries(replace(registries, is_open=False)) if answers else pinned
 
     def last_seen(self, current: RegistrySnapshot, agent_id: str) -> RegistrySnapshot:
         """The snapshot with an agent as it was when it was last asked for; nothing is asked."""
@@ -136,9 +136,9 @@ class HostAgents:
         """
         if not isinstance(self.resolver, ListingResolver):
             return current
-        async with self._bounded(_LISTING):
-            listed = await _called(_LISTING, self.resolver.list_agents)
-        agents = _checked_list(listed)
+        async with self._limit_time(_LISTING):
+            listed = await _call_resolver(_LISTING, self.resolver.list_agents)
+        agents = _check_list(listed)
         known = self._listing
         if known is not None and known.base is current and known.agents == agents:
             return known.snapshot
@@ -146,7 +146,7 @@ class HostAgents:
         for agent in agents:
             if agent.id not in registries.agents:
                 registries = self._with_listed(current, registries, agent)
-        self._listing = _Listing(current, agents, current.changed(registries))
+        self._listing = _Listing(current, agents, current.with_registries(registries))
         return self._listing.snapshot
 
     def _with_listed(
@@ -154,13 +154,13 @@ class HostAgents:
     ) -> RegistrySet:
         try:
             changed = self._add(registries, agent)
-            current.changed(changed).resolve(agent.id)
+            current.with_registries(changed).resolve(agent.id)
         except AwakenError as error:
             logger.warning("Agent '%s' of the resolver is not shown: %s", agent.id, error)
             return registries
         return changed
 
-    async def _asked_again(self, current: RegistrySnapshot, name: str) -> dict[str, Written | None]:
+    async def _ask_again(self, current: RegistrySnapshot, name: str) -> dict[str, Written | None]:
         """What the resolver says now about what it was asked for when the agent was last pinned."""
         known = self._pins.get(name)
         if known is None or known.base is not current:
@@ -199,15 +199,15 @@ class HostAgents:
         except InvalidInput:
             # A client may have named it: the host's code is spared what can be no id.
             return None
-        agent: object = await _called(name, self.resolver.resolve, name)
+        agent: object = await _call_resolver(name, self.resolver.resolve, name)
         if agent is None:
             return None
         if not isinstance(agent, Agent | AgentSpec):
             problem = f"it returned a {type(agent).__name__}, not an Agent, an AgentSpec or None"
-            raise _noted(AgentResolverFailed(agent_id=name, problem=problem))
+            raise _log_failure(AgentResolverFailed(agent_id=name, problem=problem))
         if agent.id != name:
             problem = f"it returned the agent '{agent.id}'"
-            raise _noted(AgentResolverFailed(agent_id=name, problem=problem))
+            raise _log_failure(AgentResolverFailed(agent_id=name, problem=problem))
         return agent
 
     def _keep(self, name: str, pin: _Pin) -> None:
@@ -217,14 +217,14 @@ class HostAgents:
             del self._pins[next(iter(self._pins))]
 
     @asynccontextmanager
-    async def _bounded(self, name: str) -> AsyncIterator[None]:
+    async def _limit_time(self, name: str) -> AsyncIterator[None]:
         """Give the host's code its time: for an agent and all that it names together."""
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
                 yield
         except TimeoutError as error:
             problem = f"it did not answer within {self._timeout_ms} ms"
-            raise _noted(AgentResolverFailed(agent_id=name, problem=problem)) from error
+            raise _log_failure(AgentResolverFailed(agent_id=name, problem=problem)) from error
 
 
 class Pinned(Protocol):
@@ -247,7 +247,7 @@ async def include_agent(run: Pinned, agent_id: str) -> None:
         run.pinned = host.extend(run.pinned, answers)
 
 
-async def _called(name: str, ask: Callable[..., Awaitable[T]], *arguments: str) -> T:
+async def _call_resolver(name: str, ask: Callable[..., Awaitable[T]], *arguments: str) -> T:
     """What the host's code returns; what it raises is told by its kind alone, and logged."""
     try:
         return await ask(*arguments)
@@ -266,11 +266,13 @@ async def _called(name: str, ask: Callable[..., Awaitable[T]], *arguments: str) 
 
 def _failure(name: str, error: BaseException) -> AgentResolverFailed:
     problem = f"it raised {type(error).__name__}; the log has more"
-    return _noted(AgentResolverFailed(agent_id=name, problem=problem), error)
+    return _log_failure(AgentResolverFailed(agent_id=name, problem=problem), error)
 
 
-def _noted(failure: AgentResolverFailed, error: BaseException | None = None) -> AgentResolverFailed:
-    logger.warning("%s", failure, exc_info=None if error is None else loggable_error(error))
+def _log_failure(
+    failure: AgentResolverFailed, error: BaseException | None = None
+) -> AgentResolverFailed:
+    logger.warning("%s", failure, exc_info=None if error is None else make_loggable(error))
     return failure
 
 
@@ -278,9 +280,9 @@ def _is_same(last: Answers, now: Answers) -> bool:
     return last.keys() == now.keys() and all(now[name] is agent for name, agent in last.items())
 
 
-def _checked_list(listed: object) -> tuple[Written, ...]:
+def _check_list(listed: object) -> tuple[Written, ...]:
     agents = tuple(listed) if isinstance(listed, Iterable) and not isinstance(listed, str) else None
     if agents is None or not all(isinstance(it, Agent | AgentSpec) for it in agents):
         problem = f"list_agents() returned a {type(listed).__name__} of something else"
-        raise _noted(AgentResolverFailed(agent_id=_LISTING, problem=problem))
+        raise _log_failure(AgentResolverFailed(agent_id=_LISTING, problem=problem))
     return agents

@@ -40,7 +40,7 @@ class ModelRoute:
         if not self.has_defaults:
             return given
         own = InferenceOverride(max_tokens=limit, provider_options=options or None)
-        merged = own.merged(given)
+        merged = own.merge(given)
         if limit is not None and merged.max_tokens is not None and merged.max_tokens > limit:
             merged = msgspec.structs.replace(merged, max_tokens=limit)
         return merged
@@ -58,7 +58,7 @@ def routes_of(
     own, model_id, owner = source.model, source.spec.model_id, f"Agent '{source.spec.id}'"
     if own is not None and not isinstance(own, ModelSpec | ModelPool):
         return (_own_route(own, model_id),), None
-    found = own or registries.models.get(model_id) or _named_model(owner, model_id)
+    found = own or registries.models.get(model_id) or _parse_model_name(owner, model_id)
     if isinstance(found, ModelPool):
         return pool_routes(registries, found), found
     return (_route(registries, found, owner),), None
@@ -72,7 +72,7 @@ def route_of(registries: RegistrySet, model_id: str) -> ModelRoute:
         InvalidSpec: The name is blank.
     """
     owner = f"Model '{model_id}'"
-    return _route(registries, _named_model(owner, model_id), owner)
+    return _route(registries, _parse_model_name(owner, model_id), owner)
 
 
 def pool_routes(registries: RegistrySet, pool: ModelPool) -> tuple[ModelRoute, ...]:
@@ -99,10 +99,10 @@ def _member(registries: RegistrySet, pool: ModelPool, model_id: str) -> ModelSpe
     if isinstance(found, ModelPool):
         problem = "it is a pool; name its models instead"
         raise InvalidSpec(what=f"{owner}: member '{model_id}'", problem=problem)
-    return found or _named_model(owner, model_id)
+    return found or _parse_model_name(owner, model_id)
 
 
-def _named_model(owner: str, model_id: str) -> ModelSpec:
+def _parse_model_name(owner: str, model_id: str) -> ModelSpec:
     """Read `provider:model`; a bare word is a provider with one model of its own name."""
     provider, _, upstream = model_id.partition(":")
     if not provider.strip():

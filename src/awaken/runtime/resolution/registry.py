@@ -75,7 +75,7 @@ class RegistrySnapshot:
         self.host = host
         self._resolved: dict[str, ResolvedAgent] = {}
 
-    def changed(self, registries: RegistrySet) -> "RegistrySnapshot":
+    def with_registries(self, registries: RegistrySet) -> "RegistrySnapshot":
         """The same version with agents of the host's own, which are checked as they are needed."""
         return RegistrySnapshot(self.version, registries, self.host)
 
@@ -88,10 +88,10 @@ class RegistrySnapshot:
         """
         known = self._resolved.get(agent_id)
         if known is None:
-            known = self._resolved[agent_id] = self._looked_up(agent_id)
+            known = self._resolved[agent_id] = self._look_up(agent_id)
         return known
 
-    def _looked_up(self, agent_id: str) -> ResolvedAgent:
+    def _look_up(self, agent_id: str) -> ResolvedAgent:
         registries = self.registries
         name, source = registries.name_of(agent_id), registries.remote_of(agent_id)
         if name != agent_id:
@@ -131,7 +131,7 @@ class RegistryHandle:
     def __init__(self, registries: RegistrySet, host: AgentHost | None = None) -> None:
         self.host = host
         """Knows agents that are not registered, if anything does."""
-        self._snapshot = _validated(1, registries, host)
+        self._snapshot = _build_snapshot(1, registries, host)
 
     def snapshot(self) -> RegistrySnapshot:
         """Return the current snapshot; it stays valid after a replacement."""
@@ -184,7 +184,7 @@ class RegistryHandle:
         Raises:
             InvalidSpec: Some agent in it cannot be resolved; nothing was changed.
         """
-        self._snapshot = _validated(self._snapshot.version + 1, registries, self.host)
+        self._snapshot = _build_snapshot(self._snapshot.version + 1, registries, self.host)
         return self._snapshot.version
 
     def update(self, change: Callable[[RegistrySet], RegistrySet]) -> int:
@@ -200,7 +200,9 @@ def _pool_problems(registries: RegistrySet, pool: ModelPool) -> list[str]:
     return []
 
 
-def _validated(version: int, registries: RegistrySet, host: AgentHost | None) -> RegistrySnapshot:
+def _build_snapshot(
+    version: int, registries: RegistrySet, host: AgentHost | None
+) -> RegistrySnapshot:
     snapshot = RegistrySnapshot(version, registries, host)
     problems = snapshot.problems()
     if problems:

@@ -31,7 +31,7 @@ from awaken.contracts.plugins.plugin import Plugin
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.suspension.errors import FrontendToolConflict
 from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolInternalError
-from awaken.patterns import tool_glob
+from awaken.patterns import compile_tool_glob
 from awaken.runtime.plugins.environment import ExecutionEnv
 from awaken.runtime.plugins.loop_actions import LoopActions
 from awaken.runtime.stop_conditions import StopRules
@@ -99,13 +99,13 @@ class ResolvedAgent:
             added = {tool_id: it for tool_id, it in added.items() if tool_id not in self.tools}
         if not added:
             return self
-        return self._equipped({**self.tools, **added})
+        return self._with_tools({**self.tools, **added})
 
     def with_tools(self, tools: Iterable[Tool]) -> "ResolvedAgent":
         """Return the agent with more tools; those that it has keep their ids."""
-        return self._equipped({**{it.descriptor.id: it for it in tools}, **self.tools})
+        return self._with_tools({**{it.descriptor.id: it for it in tools}, **self.tools})
 
-    def _equipped(self, tools: dict[str, Tool]) -> "ResolvedAgent":
+    def _with_tools(self, tools: dict[str, Tool]) -> "ResolvedAgent":
         return replace(
             self, tools=tools, model_tools=_model_tools(tools), tool_ids=tuple(sorted(tools))
         )
@@ -162,7 +162,7 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
     plugins = _plugins(registries, source)
     _check_sections(registries, spec, (LoopActions(), *plugins))
     _check_agents(registries, f"Agent '{spec.id}'", spec.delegates)
-    env = ExecutionEnv.compiled(
+    env = ExecutionEnv.compile(
         plugins,
         active=spec.active_hook_filter,
         everywhere=registries.everywhere,
@@ -281,7 +281,7 @@ def _oddities(registries: RegistrySet, spec: AgentSpec, plugins: Iterable[Plugin
         if times > 1:
             yield f"Agent '{spec.id}': delegate '{name}' is listed {times} times."
     for plugin in plugins:
-        for oddity in plugin.oddities(spec):
+        for oddity in plugin.list_warnings(spec):
             yield f"Agent '{spec.id}': {oddity}."
 
 
@@ -294,8 +294,8 @@ def _tools(
             if offered.setdefault(tool_id, tool) is not tool:
                 raise DuplicateRegistration(kind="Tool", name=tool_id)
     spec = source.spec
-    allowed, unmatched = _matching(offered, spec.allowed_tools)
-    excluded, unmatched_too = _matching(offered, spec.excluded_tools or ())
+    allowed, unmatched = _match_patterns(offered, spec.allowed_tools)
+    excluded, unmatched_too = _match_patterns(offered, spec.excluded_tools or ())
     kept = {
         tool_id: tool
         for tool_id, tool in offered.items()
@@ -318,13 +318,13 @@ def _delegates(registries: RegistrySet, spec: AgentSpec) -> Mapping[str, Tool]:
     return found
 
 
-def _matching(
+def _match_patterns(
     offered: Iterable[str], patterns: tuple[str, ...] | None
 ) -> tuple[set[str], list[str]]:
     matched: set[str] = set()
     unmatched = []
     for pattern in patterns or ():
-        hits = set(filter(tool_glob(pattern), offered))
+        hits = set(filter(compile_tool_glob(pattern), offered))
         matched |= hits
         if not hits:
             unmatched.append(pattern)
@@ -337,7 +337,7 @@ def _backend(registries: RegistrySet, spec: AgentSpec) -> ExecutionBackend:
     if isinstance(backend, ExecutionBackendFactory):
         assert spec.endpoint is not None
         backend.validate(spec.endpoint)
-        return _built(name, backend.build(spec.endpoint))
+        return _check_backend(name, backend.build(spec.endpoint))
     if backend is None:
         raise UnknownReference(
             owner=f"Agent '{spec.id}'",
@@ -348,7 +348,7 @@ def _backend(registries: RegistrySet, spec: AgentSpec) -> ExecutionBackend:
     return backend
 
 
-def _built(name: str, made: object) -> ExecutionBackend:
+def _check_backend(name: str, made: object) -> ExecutionBackend:
     backend = complete_backend(made)
     if backend is None:
         problem = (

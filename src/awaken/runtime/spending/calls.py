@@ -24,6 +24,7 @@ from awaken.runtime.context.estimate import BYTES_PER_TOKEN
 from awaken.runtime.run import Run
 
 from .ledgers import (
+    amount_unreported,
     applicable,
     change_tenant,
     charge,
@@ -31,11 +32,10 @@ from .ledgers import (
     keep_budgets,
     lane_name,
     ledger_of,
-    owed,
     pay,
     spend,
 )
-from .quotes import Quote, QuoteRequest, asked, quoted
+from .quotes import Quote, QuoteRequest, estimate_call, narrow_quote
 
 
 class Reservation(Record, frozen=True, kw_only=True):
@@ -72,18 +72,18 @@ async def reserve(
         return None
     keep_budgets(run)
     now = run.services.clock.now_ms()
-    ask = asked(run, request, model, is_first=is_first)
+    ask = estimate_call(run, request, model, is_first=is_first)
     own = [it for it in budgets if it.scope is not BudgetScope.TENANT]
     shared = [it for it in budgets if it.scope is BudgetScope.TENANT]
     quote = Quote(output=ask.longest)
-    quote = quoted([Allowance.of(it, ledger_of(run, it), now) for it in own], ask, quote)
+    quote = narrow_quote([Allowance.of(it, ledger_of(run, it), now) for it in own], ask, quote)
     name = lane_name(run, lane)
     if shared:
         quote = await _hold(run, shared, ask, quote, name)
     return Reservation(
-        request=_limited(request, ask, quote.output),
+        request=_limit_output(request, ask, quote.output),
         ask=ask,
-        most=ask.reserved(quote.output),
+        most=ask.amount_to_reserve(quote.output),
         timeout_ms=quote.timeout_ms,
         late=quote.late,
         lane=name,
@@ -118,12 +118,12 @@ async def settle(
     """
     if held is None and not is_charged(run):
         return
-    spend(run, _spent(held, usage, heard_chars), is_reported=usage is not None)
+    spend(run, _amount_spent(held, usage, heard_chars), is_reported=usage is not None)
     if held is not None:
         await pay(run, held.lane)
 
 
-def _spent(held: Reservation | None, usage: TokenUsage | None, heard_chars: int) -> Amount:
+def _amount_spent(held: Reservation | None, usage: TokenUsage | None, heard_chars: int) -> Amount:
     heard = max(0, heard_chars) // BYTES_PER_TOKEN
     if usage is None:
         return Amount(tokens=heard) if held is None else held.ask.most(heard)
@@ -142,7 +142,7 @@ async def release(run: Run, held: Reservation | None) -> None:
 
 def most_nanos(run: Run, request: InferenceRequest, model: ModelSpec) -> int | None:
     """What a call costs at most, as far as can be told before it; None without a price."""
-    ask = asked(run, request, model)
+    ask = estimate_call(run, request, model)
     return None if ask.output_nanos is None else ask.most(ask.wanted).nanos
 
 
@@ -150,15 +150,18 @@ async def _hold(
     run: Run, shared: Sequence[Budget], ask: QuoteRequest, limit: Quote, name: str
 ) -> Quote:
     """Reserve at the tenant's ledger, which other runs change at the same time."""
-    now, own = run.services.clock.now_ms(), owed(run)
+    now, own = run.services.clock.now_ms(), amount_unreported(run)
 
-    def offered(ledger: Ledger) -> Quote:
-        current = ledger.charged(own)
-        return quoted([Allowance.of(it, current, now, name) for it in shared], ask, limit)
+    def quote_ledger(ledger: Ledger) -> Quote:
+        current = ledger.charge(own)
+        return narrow_quote([Allowance.of(it, current, now, name) for it in shared], ask, limit)
 
     try:
         ledger = await change_tenant(
-            run, lambda ledger: ledger.holding(name, ask.reserved(offered(ledger).output), now)
+            run,
+            lambda ledger: ledger.reserve(
+                name, ask.amount_to_reserve(quote_ledger(ledger).output), now
+            ),
         )
     except BudgetExceeded:
         raise
@@ -166,14 +169,14 @@ async def _hold(
         # It may have been written, and nobody will settle it.
         await pay(run, name)
         raise
-    return offered(ledger)
+    return quote_ledger(ledger)
 
 
-def _limited(request: InferenceRequest, ask: QuoteRequest, output: int) -> InferenceRequest:
+def _limit_output(request: InferenceRequest, ask: QuoteRequest, output: int) -> InferenceRequest:
     """The request, told how long its answer may be if budgets leave less than it could take."""
     if output >= ask.longest:
         return request
-    overrides = (request.overrides or InferenceOverride()).merged(
+    overrides = (request.overrides or InferenceOverride()).merge(
         InferenceOverride(max_tokens=min(output, ask.wanted))
     )
     return msgspec.structs.replace(request, overrides=overrides)

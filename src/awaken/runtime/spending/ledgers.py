@@ -20,7 +20,7 @@ from awaken.contracts.models.budgets import (
     Budget,
     BudgetScope,
     Ledger,
-    decoded_ledger,
+    decode_ledger,
     tenant_scope,
 )
 from awaken.contracts.models.inference import TokenUsage
@@ -74,7 +74,7 @@ def time_left_ms(run: Run) -> int | None:
     """
     now = run.services.clock.now_ms()
     limits = [it for it in applicable(run) if not (it.soft or _is_shared(it))]
-    left = (Allowance.of(budget, ledger_of(run, budget), now).left("ms") for budget in limits)
+    left = (Allowance.of(budget, ledger_of(run, budget), now).remainder("ms") for budget in limits)
     return min((ms for ms in left if ms is not None), default=None)
 
 
@@ -83,7 +83,7 @@ async def allowances(run: Run, budgets: Sequence[Budget]) -> tuple[Allowance, ..
     now = run.services.clock.now_ms()
     shared = None
     if any(budget.scope is BudgetScope.TENANT for budget in budgets):
-        shared = (await _tenant_ledger(run)).charged(owed(run))
+        shared = (await _tenant_ledger(run)).charge(amount_unreported(run))
     return tuple(
         Allowance.of(
             budget, shared if shared and _is_shared(budget) else ledger_of(run, budget), now
@@ -95,13 +95,13 @@ async def allowances(run: Run, budgets: Sequence[Budget]) -> tuple[Allowance, ..
 def ledger_of(run: Run, budget: Budget) -> Ledger:
     """The ledger of the run or of its thread as it stands now, with what is not yet charged."""
     if budget.scope is BudgetScope.THREAD:
-        return run.state.get(THREAD_LEDGER).charged(_new_time(run))
+        return run.state.get(THREAD_LEDGER).charge(_new_time(run))
     kept = run.state.get(RUN_LEDGER)
     spent = kept.spent.plus(Amount.of(run.usage))
     return msgspec.structs.replace(kept, spent=msgspec.structs.replace(spent, ms=run.active_ms))
 
 
-def owed(run: Run) -> Amount:
+def amount_unreported(run: Run) -> Amount:
     """What the tenant's ledger does not know of yet."""
     return run.unsettled.plus(_new_time(run))
 
@@ -127,10 +127,10 @@ def charge(run: Run, spent: Amount, *, is_reported: bool = True) -> None:
     time = _new_time(run)
     run.unsettled = run.unsettled.plus(time)
     own = time if is_reported else spent.plus(time)
-    run.state.update(RUN_LEDGER, run.state.get(RUN_LEDGER).charged(own))
+    run.state.update(RUN_LEDGER, run.state.get(RUN_LEDGER).charge(own))
     is_kept = run.state.has(THREAD_LEDGER)
     if is_kept or any(budget.scope is BudgetScope.THREAD for budget in applicable(run)):
-        charged = run.state.get(THREAD_LEDGER).charged(spent.plus(time))
+        charged = run.state.get(THREAD_LEDGER).charge(spent.plus(time))
         run.state.update(THREAD_LEDGER, charged)
 
 
@@ -153,15 +153,15 @@ async def pay(run: Run, lane: str) -> None:
     fails the tenant goes on to owe it, and the hold stays until the next payment, or expires.
     """
     if lane:
-        await _seen_through(_paid(run, lane))
+        await _finish_despite_cancel(_pay_tenant(run, lane))
 
 
-async def _paid(run: Run, lane: str) -> None:
+async def _pay_tenant(run: Run, lane: str) -> None:
     amount, run.unsettled = run.unsettled, Amount()
     now = run.services.clock.now_ms()
     try:
         async with asyncio.timeout(PAYMENT_S):
-            await change_tenant(run, lambda ledger: ledger.settled(lane, amount, now))
+            await change_tenant(run, lambda ledger: ledger.settle(lane, amount, now))
     except BaseException as error:
         run.unsettled = run.unsettled.plus(amount)
         if not isinstance(error, Exception):
@@ -170,7 +170,7 @@ async def _paid(run: Run, lane: str) -> None:
         logger.warning("What run '%s' spent could not be written.", run_id, exc_info=error)
 
 
-async def _seen_through(work: Coroutine[None, None, None]) -> None:
+async def _finish_despite_cancel(work: Coroutine[None, None, None]) -> None:
     """Await work to its end, and only then let a cancellation go on."""
     # In a task of its own, because some callers cancel in every turn of the loop.
     task = asyncio.create_task(work)
@@ -189,15 +189,17 @@ async def extend(run: Run, budgets: Sequence[Budget]) -> None:
     """Give budgets that are used up as much again: once, however often it is asked for."""
     for budget in budgets:
         if _is_shared(budget):
-            await change_tenant(run, partial(_extended, budget=budget, more=owed(run)))
+            await change_tenant(
+                run, partial(_extend_ledger, budget=budget, more=amount_unreported(run))
+            )
         else:
             key = THREAD_LEDGER if budget.scope is BudgetScope.THREAD else RUN_LEDGER
             used = ledger_of(run, budget).spent
-            run.state.update(key, run.state.get(key).extending(budget, used))
+            run.state.update(key, run.state.get(key).extend_budget(budget, used))
 
 
-def _extended(ledger: Ledger, *, budget: Budget, more: Amount) -> Ledger:
-    return ledger.extending(budget, ledger.spent.plus(more))
+def _extend_ledger(ledger: Ledger, *, budget: Budget, more: Amount) -> Ledger:
+    return ledger.extend_budget(budget, ledger.spent.plus(more))
 
 
 async def change_tenant(run: Run, change: Callable[[Ledger], Ledger]) -> Ledger:
@@ -205,16 +207,16 @@ async def change_tenant(run: Run, change: Callable[[Ledger], Ledger]) -> Ledger:
     value = await run.services.profile.change_entry(
         tenant_scope(run.identity.tenant_id or ""),
         TENANT_LEDGER,
-        lambda stored: msgspec.to_builtins(change(decoded_ledger(stored))),
+        lambda stored: msgspec.to_builtins(change(decode_ledger(stored))),
         now=run.services.clock.now_ms(),
     )
-    return decoded_ledger(value)
+    return decode_ledger(value)
 
 
 async def _tenant_ledger(run: Run) -> Ledger:
     owner = tenant_scope(run.identity.tenant_id or "")
     entry = await run.services.profile.find_entry(owner, TENANT_LEDGER)
-    return decoded_ledger(None if entry is None else entry.value)
+    return decode_ledger(None if entry is None else entry.value)
 
 
 def _is_shared(budget: Budget) -> bool:

@@ -32,7 +32,9 @@ async def question(run: Run, call: ToolCall, resume: ToolCallResume | None) -> S
     soft = tuple(budget for budget in applicable(run) if budget.soft)
     if not soft or (resume is not None and resume.action is DecisionAction.CANCEL):
         return None
-    used_up = [words for it in await allowances(run, soft) if (words := it.used_up) is not None]
+    used_up = [
+        words for it in await allowances(run, soft) if (words := it.limit_reached) is not None
+    ]
     if not used_up:
         return None
     names = ", ".join(used_up)
@@ -47,9 +49,9 @@ async def question(run: Run, call: ToolCall, resume: ToolCallResume | None) -> S
     )
 
 
-async def heed_answer(run: Run) -> Stopped | None:
+async def apply_answer(run: Run) -> Stopped | None:
     """Do what was decided about used up budgets: extend them, or return how the run ends."""
-    decided = [it for it in _asked(run.tickets.values()) if it.decision is not None]
+    decided = [it for it in _filter_questions(run.tickets.values()) if it.decision is not None]
     if not decided:
         return None
     for ticket in decided:
@@ -61,9 +63,9 @@ async def heed_answer(run: Run) -> Stopped | None:
     return None
 
 
-def shared_answers(tickets: Iterable[Ticket]) -> list[tuple[str, ToolCallResume]]:
+def spread_answers(tickets: Iterable[Ticket]) -> list[tuple[str, ToolCallResume]]:
     """The decisions on all other tickets that ask what one decided ticket has asked."""
-    asked = _asked(tickets)
+    asked = _filter_questions(tickets)
     given = next((it.decision for it in asked if it.decision is not None), None)
     if given is None:
         return []
@@ -77,7 +79,7 @@ def shared_answers(tickets: Iterable[Ticket]) -> list[tuple[str, ToolCallResume]
     ]
 
 
-def _asked(tickets: Iterable[Ticket]) -> list[Ticket]:
+def _filter_questions(tickets: Iterable[Ticket]) -> list[Ticket]:
     return [
         it for it in tickets if it.asked_by == LoopActions.name and it.suspension.action == ACTION
     ]

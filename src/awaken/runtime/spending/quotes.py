@@ -31,7 +31,7 @@ class QuoteRequest(Record, frozen=True, kw_only=True):
     is_first: bool = True
     """Whether it begins an answer; if it goes on with one, soft budgets let it."""
 
-    def reserved(self, output: int) -> Amount:
+    def amount_to_reserve(self, output: int) -> Amount:
         """What is set aside for it when budgets leave room for an answer of this length."""
         return self.most(min(output, self.wanted))
 
@@ -49,49 +49,49 @@ class Quote(Record, frozen=True, kw_only=True):
     late: str = ""
 
 
-def quoted(allowances: Sequence[Allowance], ask: QuoteRequest, quote: Quote) -> Quote:
+def narrow_quote(allowances: Sequence[Allowance], ask: QuoteRequest, quote: Quote) -> Quote:
     """What a call may have by all of these budgets and by what others have granted already."""
     output, timeout_ms, late = quote.output, quote.timeout_ms, quote.late
     for allowance in allowances:
         if allowance.budget.cost_usd is not None and ask.output_nanos is None:
-            raise _unpriced(allowance, ask)
+            raise _no_price_error(allowance, ask)
         if allowance.budget.soft:
-            if ask.is_first and (used_up := allowance.used_up) is not None:
+            if ask.is_first and (used_up := allowance.limit_reached) is not None:
                 raise BudgetExceeded(detail=used_up)
             continue
         for unit, tokens in _answers(allowance, ask):
             if tokens < min(USEFUL_TOKENS, ask.wanted):
-                raise BudgetExceeded(detail=allowance.words(unit))
+                raise BudgetExceeded(detail=allowance.describe_limit(unit))
             output = min(output, tokens)
-        left_ms = allowance.left("ms")
+        left_ms = allowance.remainder("ms")
         if left_ms == 0:
-            raise BudgetExceeded(detail=allowance.words("ms"))
+            raise BudgetExceeded(detail=allowance.describe_limit("ms"))
         if left_ms is not None and (timeout_ms is None or left_ms < timeout_ms):
-            timeout_ms, late = left_ms, allowance.words("ms")
+            timeout_ms, late = left_ms, allowance.describe_limit("ms")
     return Quote(output=output, timeout_ms=timeout_ms, late=late)
 
 
 def _answers(allowance: Allowance, ask: QuoteRequest) -> list[tuple[str, int]]:
     """How long an answer each limit leaves room for, in tokens."""
     found = []
-    if (tokens := allowance.left("tokens")) is not None:
+    if (tokens := allowance.remainder("tokens")) is not None:
         found.append(("tokens", tokens - ask.prompt.tokens))
-    if (nanos := allowance.left("nanos")) is not None:
+    if (nanos := allowance.remainder("nanos")) is not None:
         rest, price = nanos - ask.prompt.nanos, ask.output_nanos or 0
         room = rest * _SAMPLE // price if price else ask.longest
         found.append(("nanos", room if rest >= 0 else -1))
     return found
 
 
-def _unpriced(allowance: Allowance, ask: QuoteRequest) -> BudgetExceeded:
+def _no_price_error(allowance: Allowance, ask: QuoteRequest) -> BudgetExceeded:
     detail = (
-        f"{allowance.words('nanos')} cannot be kept, because the price of model '{ask.model}' is "
+        f"{allowance.describe_limit('nanos')} cannot be kept, because the price of model '{ask.model}' is "
         "not known; give its ModelSpec prices or install awaken[pricing]"
     )
     return BudgetExceeded(detail=detail)
 
 
-def asked(
+def estimate_call(
     run: Run, request: InferenceRequest, model: ModelSpec, *, is_first: bool = True
 ) -> QuoteRequest:
     """Estimate a call: how long its request is, how long an answer it wants, what both cost."""

@@ -189,7 +189,7 @@ class StateStore:
         }
         return PersistedState(revision=self.revision, extensions=extensions)
 
-    def shown(self, *more: StateKey[Any, Any]) -> dict[str, Any]:
+    def export_values(self, *more: StateKey[Any, Any]) -> dict[str, Any]:
         """The persistent values, and those of the keys given, as plain JSON for readers."""
         values = {
             name: msgspec.to_builtins(value)
@@ -218,7 +218,7 @@ class StateStore:
                 raise UnknownKey(key=key.name)
             if isinstance(op, Update):
                 value = values.get(key.name, key.default)
-                values[key.name] = key.applied(value, op.update)
+                values[key.name] = key.apply_update(value, op.update)
             else:
                 values.pop(key.name, None)
         # Encoded here, so that a value that cannot be stored is refused while nothing has changed.

@@ -17,7 +17,7 @@ from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.contracts.suspension.verdicts import read_decision
 
 from .dispatch_plan import Decision
-from .resume import check_decision, stamped
+from .resume import check_decision, stamp_decision
 
 Named = tuple[Ticket, ToolCallResume]
 """A decision with the ticket that it names."""
@@ -39,7 +39,7 @@ async def write_decisions(
     now = await store.now_ms() if store.is_shared else clock.now_ms()
     read = [(ticket, read_decision(ticket, given)) for ticket, given in named]
     fresh = [
-        (ticket.ticket_id, stamped(given, now))
+        (ticket.ticket_id, stamp_decision(given, now))
         for ticket, given in read
         if check_decision(ticket, given, now)
     ]
@@ -50,7 +50,9 @@ async def write_decisions(
     return await store.decide(then.thread_id, then.run_id, fresh, queued)
 
 
-def resuming(request: RunRequest, dispatch_id: str, max_attempts: int = 5) -> RunDispatch:
+def build_resume_dispatch(
+    request: RunRequest, dispatch_id: str, max_attempts: int = 5
+) -> RunDispatch:
     """The dispatch that lets a run go on once its tickets are decided."""
     return RunDispatch(
         dispatch_id=dispatch_id,

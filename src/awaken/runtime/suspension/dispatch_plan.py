@@ -7,7 +7,7 @@ from itertools import chain
 import msgspec
 
 from awaken.contracts.errors import InvalidResume
-from awaken.contracts.identity import present
+from awaken.contracts.identity import normalize_id
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination, TicketStatus
 from awaken.contracts.messages.message import Message
 from awaken.contracts.plugins.loop_state import PENDING_MESSAGES
@@ -18,7 +18,7 @@ from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.contracts.tasks import ORPHANED, SUB_AGENT
 from awaken.runtime.journal.known_messages import unheard_messages
 
-from .resume import undecided
+from .resume import list_undecided
 
 Decision = tuple[str, ToolCallResume]
 
@@ -92,12 +92,14 @@ def delivery_of(
         return cancelled
     if open_run is not None and _is_over(dispatch, open_run, checkout):
         return Drop(open_run)
-    if dispatch.is_spent:
-        return _buried(dispatch, has_begun=has_begun)
+    if dispatch.is_exhausted:
+        return _plan_end(dispatch, has_begun=has_begun)
     if has_begun and open_run is not None and _is_function(open_run):
         lost = Failed(message="the process that executed the task is gone", code=ORPHANED)
         return EndRun(lost, Release(), has_begun=True)
-    return _delivered(_with_undecided(dispatch, checkout), open_run, _unheard(dispatch, checkout))
+    return _plan_delivery(
+        _with_undecided(dispatch, checkout), open_run, _unheard(dispatch, checkout)
+    )
 
 
 def _find_cancel(
@@ -109,7 +111,7 @@ def _find_cancel(
         return EndFirst(Cancelled(cause=cause))
     cause = cause or dispatch.cancel_cause
     # What tasks and other agents say is taken in before a cancellation ends the run.
-    if cause is None or (dispatch.is_news and not has_begun):
+    if cause is None or (dispatch.is_notification and not has_begun):
         return None
     return EndRun(Cancelled(cause=cause), Release(), has_begun=has_begun)
 
@@ -135,7 +137,9 @@ def _is_over(dispatch: RunDispatch, open_run: RunRecord, checkout: Checkout | No
 def _unheard(dispatch: RunDispatch, checkout: Checkout | None) -> tuple[Message, ...]:
     """The messages of a dispatch that its thread does not have, nor holds for its run."""
     messages = dispatch.request.messages
-    is_again_likely = dispatch.is_news or (checkout is not None and checkout.open_run is not None)
+    is_again_likely = dispatch.is_notification or (
+        checkout is not None and checkout.open_run is not None
+    )
     if checkout is None or not is_again_likely:
         return messages
     stored = checkout.run_state.get(PENDING_MESSAGES.name)
@@ -146,7 +150,7 @@ def _unheard(dispatch: RunDispatch, checkout: Checkout | None) -> tuple[Message,
 def _with_undecided(dispatch: RunDispatch, checkout: Checkout | None) -> RunDispatch:
     if dispatch.mode is not InputMode.RESUME or not dispatch.request.decisions:
         return dispatch
-    left = undecided(dispatch, () if checkout is None else checkout.tickets)
+    left = list_undecided(dispatch, () if checkout is None else checkout.tickets)
     request = msgspec.structs.replace(dispatch.request, decisions=left)
     return msgspec.structs.replace(dispatch, request=request)
 
@@ -156,7 +160,7 @@ def _is_function(run: RunRecord) -> bool:
     return run.task is not None and run.task.task_type != SUB_AGENT
 
 
-def _delivered(
+def _plan_delivery(
     dispatch: RunDispatch, open_run: RunRecord | None, messages: tuple[Message, ...]
 ) -> Delivery:
     if open_run is None or open_run.status is RunStatus.CREATED:
@@ -165,11 +169,11 @@ def _delivered(
         return Postpone(open_run)
     if open_run.status is RunStatus.WAITING:
         # A message to a waiting run takes the place of its decisions, whatever was meant by it.
-        return Deliver(_continued(dispatch, open_run, messages))
+        return Deliver(_continue_request(dispatch, open_run, messages))
     if not is_own(open_run, dispatch):
         # Its own dispatch may stand behind this one, and a thread is served in order.
         return RecoverFirst(continuation(open_run))
-    return _recovered(dispatch, open_run, messages)
+    return _plan_recovery(dispatch, open_run, messages)
 
 
 def continuation(record: RunRecord, decisions: Sequence[Decision] = ()) -> RunRequest:
@@ -192,7 +196,7 @@ def is_own(run: RunRecord, dispatch: RunDispatch) -> bool:
     return run.run_id in named or run.dispatch_id == dispatch.dispatch_id
 
 
-def _buried(dispatch: RunDispatch, *, has_begun: bool) -> EndRun:
+def _plan_end(dispatch: RunDispatch, *, has_begun: bool) -> EndRun:
     cause = f": {dispatch.last_error}" if dispatch.last_error else ""
     message = f"given up after {dispatch.max_attempts} attempts{cause}"
     release = Release(status=DispatchStatus.DEAD_LETTER, error=message)
@@ -200,18 +204,22 @@ def _buried(dispatch: RunDispatch, *, has_begun: bool) -> EndRun:
 
 
 def _fresh(dispatch: RunDispatch, messages: tuple[Message, ...]) -> RunRequest:
-    is_named = present(dispatch.request.continue_run_id) is not None
+    is_named = normalize_id(dispatch.request.continue_run_id) is not None
     hint = None if is_named else dispatch.run_id
-    return _addressed(dispatch, messages=messages, run_id_hint=hint)
+    return _address_request(dispatch, messages=messages, run_id_hint=hint)
 
 
-def _continued(
+def _continue_request(
     dispatch: RunDispatch, waiting: RunRecord, messages: tuple[Message, ...]
 ) -> RunRequest:
-    return _addressed(dispatch, messages=messages, run_id_hint=None, continue_run_id=waiting.run_id)
+    return _address_request(
+        dispatch, messages=messages, run_id_hint=None, continue_run_id=waiting.run_id
+    )
 
 
-def _recovered(dispatch: RunDispatch, running: RunRecord, messages: tuple[Message, ...]) -> Deliver:
+def _plan_recovery(
+    dispatch: RunDispatch, running: RunRecord, messages: tuple[Message, ...]
+) -> Deliver:
     """Go on where the run stopped; its input is news only if the run did not take it in.
 
     The record names the dispatch whose input came last; one that came before is known by itself.
@@ -219,7 +227,7 @@ def _recovered(dispatch: RunDispatch, running: RunRecord, messages: tuple[Messag
     is_taken_in = running.dispatch_id == dispatch.dispatch_id or dispatch.taken_by == running.run_id
     request = dispatch.request
     return Deliver(
-        _addressed(
+        _address_request(
             dispatch,
             agent_id=None,
             run_id_hint=None,
@@ -233,7 +241,7 @@ def _recovered(dispatch: RunDispatch, running: RunRecord, messages: tuple[Messag
     )
 
 
-def _addressed(dispatch: RunDispatch, **changes: object) -> RunRequest:
+def _address_request(dispatch: RunDispatch, **changes: object) -> RunRequest:
     return msgspec.structs.replace(
         dispatch.request,
         thread_id=dispatch.thread_id,

@@ -14,7 +14,7 @@ from awaken.contracts.backend_results import backend_status
 from awaken.contracts.backends.requests import REMOTE_TARGETS
 from awaken.contracts.clock import IdSource
 from awaken.contracts.events import AgentEvent, RunFinish, RunStart, StepEnd, ToolCallDone
-from awaken.contracts.identity import present
+from awaken.contracts.identity import normalize_id
 from awaken.contracts.lifecycle import (
     Cancelled,
     RunStatus,
@@ -53,7 +53,7 @@ class Ending:
     release: Release | None = None
 
 
-def forced_end(checkout: Checkout, ending: Ending) -> Commit | None:
+def build_forced_end(checkout: Checkout, ending: Ending) -> Commit | None:
     """The commit that ends the thread's open run; None when it has none."""
     record = checkout.open_run
     if record is None:
@@ -72,24 +72,24 @@ def forced_end(checkout: Checkout, ending: Ending) -> Commit | None:
     response = answer.text if answer is not None else ""
     if is_remote or record.backend_status is not None:
         response = response if mark.remote_end is not None else ""
-        record = _stopped_there(record, mark, ending.termination)
+        record = _close_remote_record(record, mark, ending.termination)
     else:
         record = msgspec.structs.replace(record, steps=step)
-    ended = _ended(record, response, ending)
-    held = _held(checkout, metadata, ending.ids)
+    ended = _end_record(record, response, ending)
+    held = _list_held_messages(checkout, metadata, ending.ids)
     return _commit(
         checkout.thread,
         ending,
         ended,
         messages=(*results, *held),
-        state=_told(checkout, held),
-        tickets=_closed(checkout.tickets, ending),
+        state=_drop_delivered_tasks(checkout, held),
+        tickets=_close_tickets(checkout.tickets, ending),
         events=(*events, _finish(ended, response, ending.termination)),
         outbox=tuple(orders_at_end(ended, may_have_children=True, is_remote=is_remote)),
     )
 
 
-def _stopped_there(record: RunRecord, mark: Bookmark, termination: Termination) -> RunRecord:
+def _close_remote_record(record: RunRecord, mark: Bookmark, termination: Termination) -> RunRecord:
     """The record of a run that executes elsewhere; a turn that is cut off has counted no steps."""
     steps = record.steps if mark.is_step_open else max(mark.step, record.steps)
     status, _ = backend_status(termination)
@@ -113,14 +113,14 @@ def never_begun(checkout: Checkout | None, dispatch: RunDispatch, ending: Ending
     record = RunRecord(
         run_id=dispatch.run_id,
         thread_id=dispatch.thread_id,
-        agent_id=present(request.agent_id) or DEFAULT_AGENT,
-        parent_run_id=present(request.parent_run_id),
-        parent_thread_id=present(request.parent_thread_id),
-        parent_tool_call_id=present(request.parent_tool_call_id),
+        agent_id=normalize_id(request.agent_id) or DEFAULT_AGENT,
+        parent_run_id=normalize_id(request.parent_run_id),
+        parent_thread_id=normalize_id(request.parent_thread_id),
+        parent_tool_call_id=normalize_id(request.parent_tool_call_id),
         lineage=request.lineage,
         task=request.task,
-        tenant_id=present(request.tenant_id),
-        user_id=present(request.user_id),
+        tenant_id=normalize_id(request.tenant_id),
+        user_id=normalize_id(request.user_id),
         trace=request.trace,
         origin=request.origin,
         run_mode=request.run_mode,
@@ -128,14 +128,14 @@ def never_begun(checkout: Checkout | None, dispatch: RunDispatch, ending: Ending
         dispatch_id=dispatch.dispatch_id,
         created_at=ending.now_ms,
     )
-    ended = _ended(record, "", ending)
+    ended = _end_record(record, "", ending)
     finish = _finish(ended, "", ending.termination)
     orders = tuple(orders_at_end(ended, may_have_children=False))
-    events, state = (_start(record), finish), _kept_agent(checkout)
+    events, state = (_start(record), finish), _keep_agent(checkout)
     return _commit(thread, ending, ended, events=events, state=state, outbox=orders)
 
 
-def _kept_agent(checkout: Checkout | None) -> dict[str, StoredValue | None]:
+def _keep_agent(checkout: Checkout | None) -> dict[str, StoredValue | None]:
     """The thread's agent, where only its latest run has told it so far."""
     latest = None if checkout is None else checkout.latest_run
     if checkout is None or latest is None or checkout.state.get(ACTIVE_AGENT.name) is not None:
@@ -180,7 +180,9 @@ def _answers(
     return messages, events
 
 
-def _held(checkout: Checkout, metadata: MessageMetadata, ids: IdSource) -> list[Message]:
+def _list_held_messages(
+    checkout: Checkout, metadata: MessageMetadata, ids: IdSource
+) -> list[Message]:
     """Messages that the run was sent and had no place for; they stay in the thread."""
     stored = checkout.run_state.get(PENDING_MESSAGES.name)
     pending = () if stored is None else PENDING_MESSAGES.decode(stored)
@@ -193,7 +195,9 @@ def _held(checkout: Checkout, metadata: MessageMetadata, ids: IdSource) -> list[
     ]
 
 
-def _told(checkout: Checkout, held: Iterable[Message]) -> dict[str, StoredValue | None]:
+def _drop_delivered_tasks(
+    checkout: Checkout, held: Iterable[Message]
+) -> dict[str, StoredValue | None]:
     """The tasks of the thread, without those whose end is among the messages."""
     stored = checkout.state.get(BACKGROUND_TASKS.name)
     ends = {it.sender.task_id for it in held if it.sender is not None and it.sender.is_end}
@@ -203,7 +207,7 @@ def _told(checkout: Checkout, held: Iterable[Message]) -> dict[str, StoredValue 
     return {BACKGROUND_TASKS.name: BACKGROUND_TASKS.encode(left) if left else None}
 
 
-def _closed(tickets: Sequence[Ticket], ending: Ending) -> tuple[Ticket, ...]:
+def _close_tickets(tickets: Sequence[Ticket], ending: Ending) -> tuple[Ticket, ...]:
     return tuple(
         msgspec.structs.replace(
             ticket,
@@ -216,7 +220,7 @@ def _closed(tickets: Sequence[Ticket], ending: Ending) -> tuple[Ticket, ...]:
     )
 
 
-def _ended(record: RunRecord, response: str, ending: Ending) -> RunRecord:
+def _end_record(record: RunRecord, response: str, ending: Ending) -> RunRecord:
     return msgspec.structs.replace(
         record,
         status=RunStatus.DONE,

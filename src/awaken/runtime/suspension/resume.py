@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from awaken.authoring.json_schemas import JsonSchema
-from awaken.authoring.refusals import bounded
+from awaken.authoring.refusals import truncate_text
 from awaken.contracts.errors import AlreadyDecided, InvalidInput
 from awaken.contracts.lifecycle import Blocked, TicketStatus
 from awaken.contracts.messages.message import ToolCall
@@ -30,7 +30,7 @@ from awaken.patterns import PatternError, parse_pattern
 from awaken.runtime.journal.outcomes import Finish, StepOutcome
 from awaken.runtime.plugins.input_screens import look_at_decision
 from awaken.runtime.run import Run
-from awaken.runtime.spending.questions import heed_answer, shared_answers
+from awaken.runtime.spending.questions import apply_answer, spread_answers
 from awaken.runtime.tools.batch import run_calls
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def check_decision(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> boo
         return _is_due(ticket, decision, now_ms)
     if ticket.expires_at is not None and now_ms > ticket.expires_at:
         raise AlreadyDecided(ticket_id=ticket.ticket_id, status="expired")
-    if decision.arguments_hash not in (None, ticket.decided_hash):
+    if decision.arguments_hash not in (None, ticket.call_hash):
         raise ArgumentsChanged(ticket_id=ticket.ticket_id)
     if ticket.deciders is not None and decision.decided_by not in ticket.deciders:
         raise InvalidInput(what="The decision", problem="its decider may not decide this ticket")
@@ -82,7 +82,7 @@ def _check_pattern(decision: ToolCallResume) -> None:
     try:
         parse_pattern(pattern)
     except PatternError as error:
-        problem = bounded(f"at character {error.position}, {error.problem}")
+        problem = truncate_text(f"at character {error.position}, {error.problem}")
         raise InvalidInput(what="remember.pattern", problem=problem) from error
 
 
@@ -118,7 +118,7 @@ def take_decisions(run: Run, decisions: Sequence[tuple[str, ToolCallResume]]) ->
     fresh = [(ticket, given) for ticket, given in found if check_decision(ticket, given, now)]
     for ticket, decision in fresh:
         shown, _ = look_at_decision(run.agent.env, decision)
-        given = stamped(shown, now)
+        given = stamp_decision(shown, now)
         decided = msgspec.structs.replace(
             ticket, status=TicketStatus.DECIDED, decision=given, updated_at=now
         )
@@ -126,7 +126,7 @@ def take_decisions(run: Run, decisions: Sequence[tuple[str, ToolCallResume]]) ->
         _accept(run, decided)
 
 
-def stamped(decision: ToolCallResume, now_ms: int) -> ToolCallResume:
+def stamp_decision(decision: ToolCallResume, now_ms: int) -> ToolCallResume:
     """The decision as it is kept: a deadline must not depend on the clock of whoever decides."""
     mode = None if decision.resume_mode is None else ResumeMode(decision.resume_mode)
     return msgspec.structs.replace(
@@ -151,7 +151,7 @@ def _accept(run: Run, decided: Ticket) -> None:
     run.inbox.signal.ring()
 
 
-def undecided(
+def list_undecided(
     dispatch: RunDispatch, tickets: Iterable[Ticket]
 ) -> tuple[tuple[str, ToolCallResume], ...]:
     """The decisions of a dispatch that are not at their tickets: earlier versions queued them only.
@@ -171,7 +171,7 @@ def has_decided(run: Run) -> bool:
 async def replay(run: Run) -> StepOutcome:
     """Let the decided calls go on, through the same gates and the same pipeline as new ones."""
     await _share_answers(run)
-    if (stopped := await heed_answer(run)) is not None:
+    if (stopped := await apply_answer(run)) is not None:
         return Finish(termination=stopped)
     calls: list[ToolCall] = []
     resumes: dict[str, ToolCallResume] = {}
@@ -182,7 +182,7 @@ async def replay(run: Run) -> StepOutcome:
             decision, blocked = look_at_decision(run.agent.env, ticket.decision)
             if blocked is not None:
                 return Finish(termination=Blocked(reason=blocked))
-            calls.append(_resumed_call(ticket, decision))
+            calls.append(_build_resumed_call(ticket, decision))
             resumes[call_id] = decision
     return await run_calls(run, calls, resumes)
 
@@ -190,7 +190,7 @@ async def replay(run: Run) -> StepOutcome:
 async def _share_answers(run: Run) -> None:
     """Decide what one decided ticket has answered for others too, where decisions are taken."""
     thread_id, run_id = run.identity.thread_id, run.identity.run_id
-    while answers := shared_answers(run.tickets.values()):
+    while answers := spread_answers(run.tickets.values()):
         if run.journal.tickets:
             # A ticket is decided in the store, so it has to be there.
             await run.flush()
@@ -200,11 +200,11 @@ async def _share_answers(run: Run) -> None:
             # Somebody has just decided one of them, which stands, or the run is being cancelled.
             logger.info("An answer is not shared in run '%s': %s", run_id, error)
         accept_decided(run, await run.store.list_run_tickets(thread_id, run_id))
-        if shared_answers(run.tickets.values()) == answers:
+        if spread_answers(run.tickets.values()) == answers:
             return
 
 
-def _resumed_call(ticket: Ticket, decision: ToolCallResume) -> ToolCall:
+def _build_resumed_call(ticket: Ticket, decision: ToolCallResume) -> ToolCall:
     """The call as it was suspended, or as it was edited by whoever decided."""
     # Who declines a call changes nothing about it.
     edited = decision.arguments if decision.action is DecisionAction.RESUME else None

@@ -9,7 +9,7 @@ from awaken.runtime.journal.run_log import log_failure
 from awaken.runtime.run import Services
 
 from .dispatch_plan import EndRun
-from .forced_end import Ending, forced_end, never_begun
+from .forced_end import Ending, build_forced_end, never_begun
 
 SUPERSEDED = Cancelled(cause="superseded")
 """How a run ends that waits, cannot go on, and gives way to a new message."""
@@ -42,8 +42,8 @@ class Endings:
         """
         while True:
             checkout = await self._store.checkout(thread_id)
-            ending = self._ending(termination, token, release)
-            commit = forced_end(checkout, ending) if checkout is not None else None
+            ending = self._build_ending(termination, token, release)
+            commit = build_forced_end(checkout, ending) if checkout is not None else None
             if commit is None:
                 return None
             try:
@@ -71,12 +71,14 @@ class Endings:
             assert ended is not None
             return ended
         checkout = await self._store.checkout(dispatch.thread_id)
-        commit = never_begun(checkout, dispatch, self._ending(end.termination, token, release))
+        commit = never_begun(
+            checkout, dispatch, self._build_ending(end.termination, token, release)
+        )
         try:
             await self._store.commit(commit)
         except CancelWanted as wanted:
             cancelled = Cancelled(cause=wanted.cause)
-            commit = never_begun(checkout, dispatch, self._ending(cancelled, token, release))
+            commit = never_begun(checkout, dispatch, self._build_ending(cancelled, token, release))
             await self._store.commit(commit)
         assert commit.run is not None
         termination = commit.run.termination or end.termination
@@ -84,7 +86,7 @@ class Endings:
             log_failure(commit.run, termination)
         return commit.run
 
-    def _ending(
+    def _build_ending(
         self, termination: Termination, token: str | None, release: Release | None
     ) -> Ending:
         return Ending(

@@ -32,13 +32,13 @@ from awaken.runtime.spending.questions import question
 
 from .execution import (
     ToolExecution,
-    failed,
-    finished,
+    build_error_output,
+    build_finish_record,
+    build_timeout_output,
     intent,
     kept,
     perform,
-    prepared,
-    timed_out,
+    prepare_attempt,
 )
 from .gate import ask_gates
 from .recalled import recall
@@ -69,7 +69,7 @@ async def run_calls(
         resume = resumes.get(call.id)
         attempt = await recall(run, recovery, call, resume) if recovery is not None else None
         if attempt is None:
-            decision = await _gated(run, call, resume, passed) if run.agent.env.gates else None
+            decision = await _ask_gates(run, call, resume, passed) if run.agent.env.gates else None
             if isinstance(decision, Block):
                 return await _refuse(run, call, decision, calls[index + 1 :], resume)
             if run.has_budgets and not isinstance(decision, Suspend):
@@ -77,7 +77,7 @@ async def run_calls(
             if decision is not None:
                 await settle(run, call, _answer(run, call, decision), resume, is_gated=True)
                 continue
-            attempt = prepared(run, call, resume)
+            attempt = prepare_attempt(run, call, resume)
         passed.append(attempt)
         if not is_parallel:
             await _execute(run, passed)
@@ -91,7 +91,7 @@ async def run_calls(
     return SUSPEND if run.tickets else CONTINUE
 
 
-async def _gated(
+async def _ask_gates(
     run: Run, call: ToolCall, resume: ToolCallResume | None, passed: list[ToolExecution]
 ) -> GateDecision | None:
     """Ask the gates; before one stops the call, those that passed are run and it is asked again."""
@@ -123,13 +123,13 @@ def _answer(run: Run, call: ToolCall, decision: GateDecision) -> ToolOutput:
     if isinstance(decision, SetResult):
         return ToolOutput(result=kept(run, call.name, decision.result))
     assert not isinstance(decision, Block)
-    return ToolOutput(result=ToolResult.suspended(call.name, decision.ticket))
+    return ToolOutput(result=ToolResult.from_ticket(call.name, decision.ticket))
 
 
 async def _execute(run: Run, attempts: Sequence[ToolExecution]) -> None:
     """Run attempts side by side, and settle each as soon as those before it are settled."""
     await _prepare(run, attempts)
-    if run.ending is not None:
+    if run.due_end is not None:
         # Gates and hooks are foreign code: what they swallowed or decided counts before tools run.
         interrupt(run, tuple(attempt.call for attempt in attempts))
         return
@@ -210,7 +210,9 @@ async def _collect(
         attempt, task = running[index], siblings.tasks[index]
         if attempt.output is None and task.cancelled():
             name = attempt.call.name
-            _note_output(run, attempt, failed(name, ToolError("the tool cancelled itself")))
+            _note_output(
+                run, attempt, build_error_output(name, ToolError("the tool cancelled itself"))
+            )
         elif attempt.output is None:
             _note_output(run, attempt, task.result())
     if not finished_now:
@@ -227,7 +229,7 @@ def _stop_late_ones(
             continue
         if attempt.is_late:
             siblings.abandon(index)
-            _note_output(run, attempt, timed_out(run, attempt))
+            _note_output(run, attempt, build_timeout_output(run, attempt))
         else:
             attempt.is_late = True
             attempt.deadline = now + run.services.limits.cancel_grace_ms / 1000
@@ -237,7 +239,7 @@ def _stop_late_ones(
 def _note_output(run: Run, attempt: ToolExecution, output: ToolOutput) -> None:
     attempt.output = output
     if attempt.is_journalled:
-        run.journal.tool_records.append(finished(run, attempt))
+        run.journal.tool_records.append(build_finish_record(run, attempt))
 
 
 def _is_stale(run: Run, state: ToolState) -> bool:
@@ -262,7 +264,7 @@ async def _again(run: Run, attempt: ToolExecution) -> ToolOutput:
     if run.agent.env.gates:
         decision = await ask_gates(run, attempt.call, attempt.resume)
     if decision is not None:
-        return _stopped(run, attempt.call, decision)
+        return _output_of_gate_stop(run, attempt.call, decision)
     attempt.output = None
     attempt.number += 1
     attempt.is_again = True
@@ -278,7 +280,7 @@ async def _again(run: Run, attempt: ToolExecution) -> ToolOutput:
         await siblings.stop(run.services.limits.cancel_grace_ms / 1000)
 
 
-def _stopped(run: Run, call: ToolCall, decision: GateDecision) -> ToolOutput:
+def _output_of_gate_stop(run: Run, call: ToolCall, decision: GateDecision) -> ToolOutput:
     """What a call comes to that a gate stopped on its second run."""
     if not isinstance(decision, Block):
         return _answer(run, call, decision)
@@ -307,7 +309,7 @@ def _note_finished(
             attempt.output = task.result()
             if run.journal.closed_by is not None and attempt.is_journalled:
                 # Whoever goes on with the run must not do it again.
-                run.journal.tool_records.append(finished(run, attempt))
+                run.journal.tool_records.append(build_finish_record(run, attempt))
 
 
 def _answer_rest(run: Run, unsettled: Sequence[ToolExecution], text: str) -> None:

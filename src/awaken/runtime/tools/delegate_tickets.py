@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from awaken.contracts.identity import RunIdentity, derived_id
+from awaken.contracts.identity import RunIdentity, derive_id
 from awaken.contracts.storage.outbox import StopChildren
 from awaken.contracts.storage.store import OutboxEntry
 from awaken.contracts.suspension.tickets import Ticket
@@ -21,4 +21,4 @@ def stop_child(identity: RunIdentity, child_run_id: str) -> OutboxEntry:
     order = StopChildren(
         thread_id=identity.thread_id, run_id=identity.run_id, child_run_id=child_run_id
     )
-    return entry_of(order, derived_id(child_run_id, "stop"))
+    return entry_of(order, derive_id(child_run_id, "stop"))

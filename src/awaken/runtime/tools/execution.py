@@ -12,10 +12,10 @@ import weakref
 import msgspec
 
 from awaken.authoring.frontend import FrontEndTool
-from awaken.authoring.results import json_form
+from awaken.authoring.results import to_json_form
 from awaken.contracts.errors import AwakenError, Misuse
 from awaken.contracts.events import AgentEvent
-from awaken.contracts.messages.content import encodable
+from awaken.contracts.messages.content import replace_surrogates
 from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.state.keys import Snapshot, StateCommand, Update
 from awaken.contracts.storage.store import ToolRecord, ToolRecordStatus
@@ -35,8 +35,8 @@ from awaken.contracts.tools.tool import (
     ToolOutput,
     ToolTimeout,
 )
-from awaken.redaction import describe_error, loggable_error, without_secrets
-from awaken.runtime.inference.screening import screened_event, screened_result
+from awaken.redaction import describe_error, make_loggable, remove_secrets
+from awaken.runtime.inference.screening import screen_event, screen_result
 from awaken.runtime.phases.instruments import Watches
 from awaken.runtime.run import Run
 
@@ -116,21 +116,25 @@ class _Channel:
         attempt = self._attempt()
         if attempt is None or attempt.output is not None:
             return
-        shown = screened_event(self._run, event) if self._run.agent.env.result_screens else event
+        shown = screen_event(self._run, event) if self._run.agent.env.result_screens else event
         if shown is not None:
             self._run.emit(shown)
 
 
-def prepared(run: Run, call: ToolCall, resume: ToolCallResume | None = None) -> ToolExecution:
+def prepare_attempt(
+    run: Run, call: ToolCall, resume: ToolCallResume | None = None
+) -> ToolExecution:
     """Make an attempt whose arguments fit its tool; otherwise it already has its error result."""
     attempt = ToolExecution(run, call, resume)
     if resume is not None:
-        attempt.output = decided(run, call, resume)
+        attempt.output = output_from_decision(run, call, resume)
         if attempt.output is not None:
             return attempt
     tool = attempt.tool = run.agent.tools.get(call.name)
     if tool is None:
-        attempt.output = failed(call.name, ToolNotFound(f"tool '{call.name}' not found"))
+        attempt.output = build_error_output(
+            call.name, ToolNotFound(f"tool '{call.name}' not found")
+        )
         return attempt
     attempt.is_journalled = tool.descriptor.effect is not ToolEffect.NONE
     try:
@@ -138,17 +142,17 @@ def prepared(run: Run, call: ToolCall, resume: ToolCallResume | None = None) -> 
         limit = run.services.limits.argument_bytes
         if len(data) > limit:
             problem = f"{len(data)} bytes, the limit is {limit}"
-            attempt.output = failed(call.name, InvalidArguments(problem))
+            attempt.output = build_error_output(call.name, InvalidArguments(problem))
             return attempt
         if attempt.is_journalled:
             attempt.arguments_hash = hashlib.blake2b(data, digest_size=16).hexdigest()
         attempt.arguments = tool.validate(call.arguments)
     except ToolError as error:
-        attempt.output = failed(call.name, error)
+        attempt.output = build_error_output(call.name, error)
     except Exception as error:
-        shown = loggable_error(error)
+        shown = make_loggable(error)
         logger.warning("Tool %r failed to validate.", call.name, exc_info=shown)
-        attempt.output = failed(call.name, InvalidArguments(str(shown)))
+        attempt.output = build_error_output(call.name, InvalidArguments(str(shown)))
     return attempt
 
 
@@ -166,7 +170,7 @@ def intent(run: Run, attempt: ToolExecution) -> ToolRecord:
     )
 
 
-def finished(run: Run, attempt: ToolExecution) -> ToolRecord:
+def build_finish_record(run: Run, attempt: ToolExecution) -> ToolRecord:
     """The journal entry that says: this call is over, with this result."""
     assert attempt.output is not None
     return msgspec.structs.replace(
@@ -183,14 +187,18 @@ async def perform(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolO
     if not run.instruments:
         return await _perform_unwatched(run, attempt, snapshot)
     assert attempt.tool is not None
-    call, descriptor, number = attempt.call, _measured(run, attempt.tool), attempt.number
-    with Watches(run, lambda it: it.tool_call(call, descriptor, number)) as watches:
+    call, descriptor, number = (
+        attempt.call,
+        _descriptor_for_instruments(run, attempt.tool),
+        attempt.number,
+    )
+    with Watches(run, lambda it: it.watch_tool_call(call, descriptor, number)) as watches:
         output = await _perform_unwatched(run, attempt, snapshot)
-        watches.tell(lambda it: it.ended(output.result))
+        watches.tell(lambda it: it.on_end(output.result))
         return output
 
 
-def _measured(run: Run, tool: Tool) -> ToolDescriptor:
+def _descriptor_for_instruments(run: Run, tool: Tool) -> ToolDescriptor:
     """The descriptor as instruments see it: a client may bring tools of any number of names."""
     descriptor = tool.descriptor
     brought = run.request.frontend_tools if isinstance(tool, FrontEndTool) else ()
@@ -214,38 +222,40 @@ async def _perform_unwatched(run: Run, attempt: ToolExecution, snapshot: Snapsho
                 output = await tool.execute(attempt.arguments, context)
         output = storable(run, attempt, output)
     except ToolError as error:
-        output = _screened(run, failed(call.name, error))
+        output = _screen_output(run, build_error_output(call.name, error))
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if not attempt.is_late and (task is None or task.cancelling()):
             raise
-        output = failed(call.name, ToolError("the tool cancelled itself"))
+        output = build_error_output(call.name, ToolError("the tool cancelled itself"))
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:  # A tool that wants to exit must not take its host along.
         if not isinstance(error, AwakenError):
-            logger.warning("Tool %r raised.", call.name, exc_info=loggable_error(error))
-        output = _screened(run, failed(call.name, ToolError(describe_error(error))))
+            logger.warning("Tool %r raised.", call.name, exc_info=make_loggable(error))
+        output = _screen_output(
+            run, build_error_output(call.name, ToolError(describe_error(error)))
+        )
     if attempt.is_late:
         attempt.updates = ()
-        return timed_out(run, attempt)
+        return build_timeout_output(run, attempt)
     return output
 
 
-def _screened(run: Run, output: ToolOutput) -> ToolOutput:
-    result = screened_result(run, output.result)
+def _screen_output(run: Run, output: ToolOutput) -> ToolOutput:
+    result = screen_result(run, output.result)
     return output if result is output.result else ToolOutput(result=result)
 
 
 def storable(run: Run, attempt: ToolExecution, output: ToolOutput) -> ToolOutput:
     """Return the output as it is kept, and note its updates if they are to be journalled."""
     if attempt.is_journalled:
-        attempt.updates = _journalled(output.command)
+        attempt.updates = _list_journal_entries(output.command)
     result = kept(run, attempt.call.name, output.result)
     return output if result is output.result else msgspec.structs.replace(output, result=result)
 
 
-def _journalled(command: StateCommand) -> tuple[tuple[str, str, object], ...]:
+def _list_journal_entries(command: StateCommand) -> tuple[tuple[str, str, object], ...]:
     try:
         updates = tuple(
             (op.key.name, "update", msgspec.to_builtins(op.update))
@@ -267,34 +277,34 @@ def timeout_of(run: Run, attempt: ToolExecution) -> int:
     return attempt.tool.descriptor.timeout_ms or run.services.limits.tool_timeout_ms
 
 
-def timed_out(run: Run, attempt: ToolExecution) -> ToolOutput:
+def build_timeout_output(run: Run, attempt: ToolExecution) -> ToolOutput:
     """The output of a call that took too long, whatever its tool says later."""
     text = f"no result within {timeout_of(run, attempt)} ms"
-    return failed(attempt.call.name, ToolTimeout(text))
+    return build_error_output(attempt.call.name, ToolTimeout(text))
 
 
-def failed(tool_name: str, error: ToolError) -> ToolOutput:
+def build_error_output(tool_name: str, error: ToolError) -> ToolOutput:
     """Turn an error into the result that the model reads."""
     metadata: dict[str, object] = {"code": error.code}
     if isinstance(error, ToolTimeout):
         metadata["timed_out"] = True
     # Cut afterwards: half a secret would not be found.
-    text = encodable(without_secrets(str(error))[:ERROR_CHARS])
+    text = replace_surrogates(remove_secrets(str(error))[:ERROR_CHARS])
     return ToolOutput(result=ToolResult.error(tool_name, text, **metadata))
 
 
-def decided(run: Run, call: ToolCall, resume: ToolCallResume) -> ToolOutput | None:
+def output_from_decision(run: Run, call: ToolCall, resume: ToolCallResume) -> ToolOutput | None:
     """The output of a call whose decision is its result; its tool is not even looked up."""
     ticket = run.tickets.get(call.id)
     if resume.action is DecisionAction.CANCEL:
-        if ticket is not None and ticket.tells_refusal:
+        if ticket is not None and ticket.runs_on_refusal:
             return None
         message = None if resume.result is not None else resume.reason or DECLINED
         declined = ToolResult.success(call.name, resume.result, message)
         return ToolOutput(result=kept(run, call.name, declined))
-    if ticket is None or ticket.decided_mode is not ResumeMode.USE_DECISION_AS_TOOL_RESULT:
+    if ticket is None or ticket.effective_mode is not ResumeMode.USE_DECISION_AS_TOOL_RESULT:
         return None
-    result = ToolResult.decided(call.name, ticket.held or resume)
+    result = ToolResult.from_decision(call.name, ticket.held or resume)
     return ToolOutput(result=kept(run, call.name, result))
 
 
@@ -311,13 +321,13 @@ def context_of(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolCont
     )
     context.profile = run.profile
     if run.agent.env.prepared:
-        context.prepared = run.agent.env.prepared_for(call.name)
+        context.prepared = run.agent.env.find_prepared(call.name)
     if attempt.resume is not None:
         ticket = run.tickets.get(call.id)
         context.resume = attempt.resume
         if ticket is not None:
             # Whoever let the call pass a gate has not answered what the tool itself may ask.
-            is_pass = bool(ticket.asked_by) and ticket.decided_mode is ResumeMode.REPLAY_TOOL_CALL
+            is_pass = bool(ticket.asked_by) and ticket.effective_mode is ResumeMode.REPLAY_TOOL_CALL
             context.resume = ticket.held or (None if is_pass else attempt.resume)
             context.suspension_id = ticket.question[2] or None
             context.suspension_reason = ticket.suspension.action or None
@@ -335,7 +345,7 @@ def kept(run: Run, tool_name: str, result: ToolResult) -> ToolResult:
     One that has no JSON form becomes an error.
     """
     if run.agent.env.result_screens:
-        result = screened_result(run, result)
+        result = screen_result(run, result)
     try:
         size = len(_encode(result))
     except (TypeError, ValueError, RecursionError):
@@ -353,14 +363,16 @@ def shown_text(result: ToolResult) -> str:
 
     A string has its quotes then, so that it is told from a number.
     """
-    return _json_text(result.data) if result.message is None else encodable(result.message)
+    return _json_text(result.data) if result.message is None else replace_surrogates(result.message)
 
 
 def _repaired(tool_name: str, result: ToolResult) -> ToolResult:
     try:
-        return msgspec.convert(json_form(result), ToolResult)
+        return msgspec.convert(to_json_form(result), ToolResult)
     except ToolInternalError as error:
-        return ToolResult.error(tool_name, encodable(without_secrets(str(error))), code=error.code)
+        return ToolResult.error(
+            tool_name, replace_surrogates(remove_secrets(str(error))), code=error.code
+        )
 
 
 def _cut(result: ToolResult, limit: int) -> ToolResult:

@@ -51,7 +51,7 @@ async def answer_of_gates(
         context.prepared = run.agent.env.prepared.get(plugin)
         try:
             async with asyncio.timeout(run.services.limits.hook_ms / 1000):
-                decision = _checked(plugin, await gate(context))
+                decision = _check_decision(plugin, await gate(context))
         except WrongAnswer as error:
             decision = Block(reason=f"gate of '{plugin}' failed: {error}")
         except Exception as error:
@@ -66,7 +66,9 @@ async def answer_of_gates(
     return strictest
 
 
-def _checked(plugin: str, decision: GateDecision | Allow | None) -> GateDecision | Allow | None:
+def _check_decision(
+    plugin: str, decision: GateDecision | Allow | None
+) -> GateDecision | Allow | None:
     if decision is not None and type(decision) not in _RANK:
         answer = type(decision).__name__
         message = f"a gate answered {answer}; return Block, Suspend, SetResult, Allow or None"

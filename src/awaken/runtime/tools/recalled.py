@@ -28,15 +28,15 @@ from awaken.contracts.storage.store import ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.tool import Reconcilable, ToolEffect, ToolError, ToolOutput
-from awaken.redaction import loggable_error, without_secrets
+from awaken.redaction import make_loggable, remove_secrets
 from awaken.runtime.run import Recovery, Run
 
 from .execution import (
     ToolExecution,
+    build_finish_record,
     context_of,
-    decided,
-    finished,
-    prepared,
+    output_from_decision,
+    prepare_attempt,
     shown_text,
     storable,
     timeout_of,
@@ -59,19 +59,19 @@ async def recall(
     record = recovery.lost.pop(call.id, None)
     if record is None:
         return None
-    if resume is not None and decided(run, call, resume) is not None:
+    if resume is not None and output_from_decision(run, call, resume) is not None:
         # The decision is the result: whatever the journal knows was before it.
         return None
-    attempt = prepared(run, call, resume)
+    attempt = prepare_attempt(run, call, resume)
     if record.status is ToolRecordStatus.FINISHED:
-        return _finished_before(run, recovery, attempt, record)
+        return _reuse_finished(run, recovery, attempt, record)
     if record.effect is not ToolEffect.ONCE:
         recovery.count_attempt(record)
         return None
     return await _reconcile(run, recovery, attempt, record)
 
 
-def _finished_before(
+def _reuse_finished(
     run: Run, recovery: Recovery, attempt: ToolExecution, record: ToolRecord
 ) -> ToolExecution | None:
     result = record.result
@@ -153,7 +153,7 @@ def _update(key: StateKey[Any, Any], data: Any) -> Update:
 
 def _without_updates(call: ToolCall, result: ToolResult, error: Exception) -> ToolResult:
     lost = "The call is over, but its state updates are lost. Its result: "
-    problem = f"{without_secrets(str(error))} {lost}"
+    problem = f"{remove_secrets(str(error))} {lost}"
     code = error.code if isinstance(error, StateError) else "state_update_failed"
     return ToolResult.error_with_code(call.name, code, problem + shown_text(result))
 
@@ -174,7 +174,7 @@ async def _reconcile(
             output = None if found is None else storable(run, attempt, found)
         except Exception as error:
             # Whatever is wrong with it, it did not tell what became of the call.
-            shown = loggable_error(error)
+            shown = make_loggable(error)
             logger.warning("reconcile() of tool %r failed.", name, exc_info=shown)
             attempt.context, attempt.updates = None, ()
     if output is None:
@@ -182,5 +182,5 @@ async def _reconcile(
         return None
     attempt.output = output
     if attempt.is_journalled:
-        run.journal.tool_records.append(finished(run, attempt))
+        run.journal.tool_records.append(build_finish_record(run, attempt))
     return attempt

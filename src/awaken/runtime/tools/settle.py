@@ -31,7 +31,7 @@ from awaken.contracts.suspension.tickets import (
 )
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.tool import ToolOutput
-from awaken.redaction import describe_error, loggable_error, without_secrets
+from awaken.redaction import describe_error, make_loggable, remove_secrets
 from awaken.runtime.journal.bookmark import PendingAfterHook
 from awaken.runtime.outbox import delegate_of
 from awaken.runtime.phases.commands import commit_command, dispatch_effects
@@ -101,9 +101,9 @@ def apply_updates(run: Run, call: ToolCall, output: ToolOutput) -> ToolResult:
         run.state.declare(op.key for op in command.patch.ops)
         commit_command(run, command)
     except (StateError, IllegalTransition) as error:
-        return ToolResult.error_with_code(call.name, error.code, without_secrets(str(error)))
+        return ToolResult.error_with_code(call.name, error.code, remove_secrets(str(error)))
     except Exception as error:
-        shown = loggable_error(error)
+        shown = make_loggable(error)
         logger.warning("The state updates of call %r failed.", call.id, exc_info=shown)
         problem = describe_error(error)
         return ToolResult.error_with_code(call.name, "state_update_failed", problem)
@@ -152,7 +152,7 @@ def write_result(
             ToolCallResumed(
                 target_id=call.id,
                 message_id=message_id,
-                result=_resumed_payload(result),
+                result=_payload_of_resume(result),
                 is_declined=resume.action is DecisionAction.CANCEL,
                 ticket_id=None if ticket is None else ticket.ticket_id,
             )
@@ -239,7 +239,7 @@ def open_ticket(
     held, mode = None, wanted.resume_mode
     if before is not None and is_gated:
         # A gate asks before the tool could hear what was decided: it will hear it afterwards.
-        held, mode = before.held or before.decision, before.decided_mode
+        held, mode = before.held or before.decision, before.effective_mode
     ticket_id = run.services.ids.new_id()
     ticket = Ticket(
         ticket_id=ticket_id,
@@ -250,7 +250,7 @@ def open_ticket(
         arguments=call.arguments,
         resume_mode=mode,
         suspension=msgspec.structs.replace(wanted.suspension, id=ticket_id),
-        asks=wanted.asked,
+        asks=wanted.question_kind,
         topic=wanted.suspension.id,
         arguments_hash=hash_call(call.name, call.arguments),
         hears_refusal=wanted.hears_refusal,
@@ -269,7 +269,7 @@ def open_ticket(
     return ticket
 
 
-def _resumed_payload(result: ToolResult) -> object:
+def _payload_of_resume(result: ToolResult) -> object:
     if result.status is ToolStatus.ERROR:
         return {"error": result.message} if result.message is not None else result.data
     if result.metadata:

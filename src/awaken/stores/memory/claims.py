@@ -14,9 +14,15 @@ from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.storage.store import Commit
 from awaken.stores.rules import dispatches as rules
-from awaken.stores.rules.claims import cause_of_claim, ends_under, goes_on, is_asked, is_meant
+from awaken.stores.rules.claims import (
+    cause_of_claim,
+    find_resumed_run,
+    is_cancel_current,
+    is_cancel_target,
+    is_end_under_claim,
+)
 from awaken.stores.rules.head import HeldClaim
-from awaken.stores.rules.interrupts import interrupted, is_stale
+from awaken.stores.rules.interrupts import apply_interrupt, is_stale
 
 from .queues import Queues
 from .tables import StoredLease, StoredThread, Tables
@@ -55,13 +61,13 @@ class Claims:
     ) -> RunDispatch:
         """Claim a queued dispatch of an unclaimed thread."""
         now = self._clock.now_ms()
-        taken = rules.claimed(dispatch, token, worker_id, now)
-        thread.claim = rules.held_claim(taken)
+        taken = rules.mark_claimed(dispatch, token, worker_id, now)
+        thread.claim = rules.claim_of(taken)
         thread.cancel_cause = cause_of_claim(thread, taken)
         thread.served_at = now
         self._begin_lease(thread, token, lease_ms)
         self._queues.pull(thread, taken)
-        return self.shown(taken)
+        return self.add_lease_end(taken)
 
     def settle(
         self,
@@ -76,13 +82,13 @@ class Claims:
                 # Dispatches that the waiting run held back may be claimed now.
                 self._queues.turns.offer(thread, self._clock.now_ms())
             return
-        run_id = goes_on(before, held, commit)
+        run_id = find_resumed_run(before, held, commit)
         if held is not None and held.dispatch_id is not None:
             executed = self._tables.dispatches[held.dispatch_id]
             if run_id is not None:
-                executed = rules.taken_in(executed, run_id)
+                executed = rules.set_taken_by(executed, run_id)
                 self._tables.dispatches[held.dispatch_id] = executed
-            if ends_under(held, commit):
+            if is_end_under_claim(held, commit):
                 thread.cancel_cause = executed.cancel_cause
         if commit.claim is not None and thread.claim is not None:
             self._begin_lease(thread, thread.claim.token, commit.claim.lease_ms)
@@ -98,8 +104,8 @@ class Claims:
         Raises:
             IllegalTransition: A claimed dispatch cannot end like this; nothing is changed.
         """
-        over = rules.ended(dispatch, release, self._clock.now_ms())
-        held = thread.claim or rules.held_claim(dispatch)
+        over = rules.mark_ended(dispatch, release, self._clock.now_ms())
+        held = thread.claim or rules.claim_of(dispatch)
         self._tables.dispatches[dispatch.dispatch_id] = over
         self._end_claim(thread, held)
         return over
@@ -123,12 +129,12 @@ class Claims:
             thread.cancel_cause = None
         if back is not None:
             self._queues.put(thread, back)
-        rest = rules.left_to_do(thread, held, back, attempts=attempts)
+        rest = rules.make_follow_up(thread, held, back, attempts=attempts)
         made = None if rest is None else self._queues.add(rest)
         self._queues.turns.offer(thread, self._clock.now_ms())
         return back or made
 
-    def held(self, dispatch_id: str, token: str) -> tuple[StoredThread, RunDispatch]:
+    def find_held(self, dispatch_id: str, token: str) -> tuple[StoredThread, RunDispatch]:
         """Return a claimed dispatch with its thread, if the token is the one of its claim.
 
         Raises:
@@ -147,7 +153,7 @@ class Claims:
         self._end_claim(thread, thread.claim, dispatch)
         return dispatch
 
-    def go_on(self, thread: StoredThread, *, attempts: int) -> RunDispatch | None:
+    def continue_run(self, thread: StoredThread, *, attempts: int) -> RunDispatch | None:
         """End a claim without a dispatch, and queue a dispatch that continues the open run."""
         if thread.claim is None:
             raise LeaseLost(thread_id=thread.shown.id)
@@ -157,9 +163,9 @@ class Claims:
         """End a claim whose lease has run out; returns the dispatch that was queued to continue."""
         held = thread.claim
         if held is None or held.dispatch_id is None:
-            return self.go_on(thread, attempts=1)
+            return self.continue_run(thread, attempts=1)
         dispatch = self._tables.dispatches[held.dispatch_id]
-        return self.put_back(thread, rules.reclaimed(dispatch, self._clock.now_ms()))
+        return self.put_back(thread, rules.mark_reclaimed(dispatch, self._clock.now_ms()))
 
     def want_cancel(self, thread: StoredThread, cause: str, run_id: str | None = None) -> bool:
         """Request a cancel of the claimed run; False if none or another one is claimed."""
@@ -167,12 +173,12 @@ class Claims:
         if held is None:
             return False
         executed = None if held.dispatch_id is None else self._tables.dispatches[held.dispatch_id]
-        if not is_meant(thread, executed, run_id):
+        if not is_cancel_target(thread, executed, run_id):
             return False
-        if is_asked(thread, executed, run_id):
+        if is_cancel_current(thread, executed, run_id):
             thread.cancel_cause = thread.cancel_cause or cause
         if executed is not None and (run_id is None or rules.is_of(executed, run_id)):
-            wanted = rules.cancel_wanted(executed, cause)
+            wanted = rules.mark_cancel_requested(executed, cause)
             self._tables.dispatches[executed.dispatch_id] = wanted
         return True
 
@@ -182,7 +188,7 @@ class Claims:
         self.want_cancel(thread, cause)
         now, dropped = self._clock.now_ms(), []
         for _, _, dispatch_id in tuple(thread.queue):
-            after = interrupted(thread, self._tables.dispatches[dispatch_id], cause, now)
+            after = apply_interrupt(thread, self._tables.dispatches[dispatch_id], cause, now)
             if after.status is DispatchStatus.QUEUED:
                 self._tables.dispatches[dispatch_id] = after
                 self._queues.turns.offer(thread, now)
@@ -200,7 +206,7 @@ class Claims:
         lease.until = self._clock.monotonic_ms() + lease_ms
         lease.shown_until = self._clock.now_ms() + lease_ms
 
-    def expired(self, is_gone: Callable[[str], bool] | None = None) -> list[StoredThread]:
+    def list_expired(self, is_gone: Callable[[str], bool] | None = None) -> list[StoredThread]:
         """List threads whose lease has run out or whose worker is gone, oldest lease first."""
         now = self._clock.monotonic_ms()
         held = [
@@ -216,7 +222,7 @@ class Claims:
         leases.sort(key=lambda lease: lease.until)
         return [self._tables.threads[lease.thread_id] for lease in leases]
 
-    def shown(self, dispatch: RunDispatch) -> RunDispatch:
+    def add_lease_end(self, dispatch: RunDispatch) -> RunDispatch:
         """Return a dispatch as readers see it: if it is claimed, with the end of its lease."""
         lease = self._tables.leases.get(dispatch.claim_token or "")
         if lease is None:

@@ -1,7 +1,7 @@
 """How one commit is applied: all checks come first, so that no later step can fail."""
 
 from awaken.contracts.lifecycle import TicketStatus
-from awaken.contracts.runs.records import RunRecord, used_run_id
+from awaken.contracts.runs.records import RunRecord, run_id_in_use
 from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.storage.store import Commit, CommitReceipt
 from awaken.contracts.suspension.tickets import Ticket
@@ -20,7 +20,7 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
     if thread is None:
         thread = StoredThread(blank_thread(commit.thread_id, tenant_of(commit)))
     elif commit.commit_id in thread.applied:
-        return thread.receipt_again(commit)
+        return thread.repeat_receipt(commit)
     change = check_commit(thread, tables, commit)
     run = commit.run
     if (
@@ -29,7 +29,7 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
         and run.run_id in tables.run_dispatches
         and tables.is_sent_elsewhere(run)
     ):
-        raise used_run_id(run.run_id)
+        raise run_id_in_use(run.run_id)
     if commit.enqueued:
         queues.check_all(commit.enqueued, thread.shown)
     held, before = thread.claim, thread.open_run

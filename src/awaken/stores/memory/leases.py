@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from awaken.contracts.storage.dispatch import LeaseNews
+from awaken.contracts.storage.dispatch import LeaseReport
 
 from .claims import Claims
 from .queues import Queues
@@ -21,22 +21,22 @@ class MemoryLeaseKeeper:
         self._queues = queues
         self._claims = claims
 
-    def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
+    def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseReport, ...]:
         """Extend the leases that are still held, and report to each holder what has changed."""
         return tuple(self._extend_one(token, lease_ms) for token in claim_tokens)
 
     def close(self) -> None:
         """Do nothing: there is no connection."""
 
-    def _extend_one(self, token: str, lease_ms: int) -> LeaseNews:
+    def _extend_one(self, token: str, lease_ms: int) -> LeaseReport:
         lease = self._tables.leases.get(token)
         thread = None if lease is None else self._tables.threads.get(lease.thread_id)
         held = None if thread is None else thread.claim
         if lease is None or thread is None or held is None or held.token != token:
-            return LeaseNews(claim_token=token, is_held=False)
+            return LeaseReport(claim_token=token, is_held=False)
         self._claims.extend(lease, lease_ms)
-        return LeaseNews(
+        return LeaseReport(
             claim_token=token,
             cancel_cause=thread.cancel_cause,
-            has_input=bool(self._queues.inputs(thread)),
+            has_input=bool(self._queues.list_inputs(thread)),
         )

@@ -6,7 +6,7 @@ from awaken.contracts.errors import InvalidRecord, RecordNotFound
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.store import DeleteStrategy
 from awaken.stores.rules.head import blank_thread
-from awaken.stores.rules.lineage import edited
+from awaken.stores.rules.lineage import apply_edit
 
 from .tables import StoredThread, Tables
 
@@ -15,7 +15,7 @@ def save_thread(tables: Tables, thread: Thread) -> Thread:
     """Create a thread, or edit one; see `ThreadStore.save_thread`."""
     stored = tables.threads.get(thread.id)
     old = blank_thread(thread.id, thread.tenant_id) if stored is None else stored.shown
-    shown = edited(tables.parents(), old, thread)
+    shown = apply_edit(tables.parents(), old, thread)
     if stored is None:
         stored = tables.threads[thread.id] = StoredThread(shown)
     stored.shown = shown

@@ -22,7 +22,7 @@ from .claims import Claims
 from .leases import MemoryLeaseKeeper
 from .listings import list_dispatches
 from .queues import Queues
-from .retention import expired_tickets, purge
+from .retention import list_expired_tickets, purge
 from .tables import Tables
 
 
@@ -43,9 +43,9 @@ class MemoryMailbox:
         self, dispatch: RunDispatch, *, backlog_max: int = THREAD_BACKLOG_MAX
     ) -> RunDispatch:
         """Queue a dispatch, once; see `MailboxStore.enqueue`."""
-        known = self._queues.known(dispatch)
+        known = self._queues.find_known(dispatch)
         if known is not None:
-            return self._claims.shown(known)
+            return self._claims.add_lease_end(known)
         self._queues.check_run_id(dispatch)
         thread = self._tables.threads.get(dispatch.thread_id)
         if thread is not None:
@@ -89,7 +89,7 @@ class MemoryMailbox:
         self, dispatch_id: str, claim_token: str, release: Release | None = None
     ) -> RunDispatch:
         """End a claim outside of a commit, because nothing has to be written."""
-        thread, dispatch = self._claims.held(dispatch_id, claim_token)
+        thread, dispatch = self._claims.find_held(dispatch_id, claim_token)
         return self._claims.finish(thread, dispatch, release or Release())
 
     async def requeue(
@@ -102,9 +102,11 @@ class MemoryMailbox:
         is_charged: bool = True,
     ) -> RunDispatch:
         """Give a claimed dispatch back; it is due again after the delay, before its successors."""
-        thread, dispatch = self._claims.held(dispatch_id, claim_token)
+        thread, dispatch = self._claims.find_held(dispatch_id, claim_token)
         now = self.clock.now_ms()
-        back = rules.requeued(dispatch, now, delay_ms=delay_ms, error=error, is_charged=is_charged)
+        back = rules.mark_requeued(
+            dispatch, now, delay_ms=delay_ms, error=error, is_charged=is_charged
+        )
         return self._claims.put_back(thread, back)
 
     async def give_up_claim(self, thread_id: str, claim_token: str) -> RunDispatch | None:
@@ -116,7 +118,7 @@ class MemoryMailbox:
         executed = thread.claim.dispatch_id
         if executed is not None:
             return await self.requeue(executed, claim_token, is_charged=False)
-        return self._claims.go_on(thread, attempts=0)
+        return self._claims.continue_run(thread, attempts=0)
 
     async def cancel_dispatch(self, dispatch_id: str) -> RunDispatch | None:
         """Cancel a queued dispatch; returns None if it does not exist or is no longer queued."""
@@ -137,11 +139,11 @@ class MemoryMailbox:
         if then is not None and then.thread_id != thread_id:
             problem = f"it does not belong to thread '{thread_id}'"
             raise InvalidRecord(what=f"Dispatch '{then.dispatch_id}'", problem=problem)
-        is_again = then is not None and self._queues.known(then) is not None
+        is_again = then is not None and self._queues.find_known(then) is not None
         if then is not None and not is_again:
             self._queues.check_run_id(then)
         tenant_id = None if then is None else then.request.tenant_id
-        thread = self._queues.made_thread(thread_id, tenant_id)
+        thread = self._queues.ensure_thread(thread_id, tenant_id)
         # A repeated interrupt has had its effect: it would drop what it queued the first time.
         dropped = () if is_again else self._claims.interrupt(thread, cause)
         if then is not None:
@@ -157,7 +159,7 @@ class MemoryMailbox:
         back: list[RunDispatch] = []
         # A clock that was set back must not prolong the pauses between attempts.
         self._queues.turns.look_again(self.clock.now_ms())
-        for thread in self._claims.expired(is_gone):
+        for thread in self._claims.list_expired(is_gone):
             if len(back) >= limit:
                 break
             dispatch = self._claims.take_back(thread)
@@ -168,7 +170,7 @@ class MemoryMailbox:
     async def find_dispatch(self, dispatch_id: str) -> RunDispatch | None:
         """Return a dispatch, or None."""
         dispatch = self._tables.dispatches.get(dispatch_id)
-        return None if dispatch is None else self._claims.shown(dispatch)
+        return None if dispatch is None else self._claims.add_lease_end(dispatch)
 
     async def find_dispatch_of_run(self, run_id: str) -> RunDispatch | None:
         """Return the newest dispatch that names a run, or None."""
@@ -176,18 +178,18 @@ class MemoryMailbox:
         if named is None:
             return None
         newest = max(named, key=self._tables.arrivals.__getitem__)
-        return self._claims.shown(self._tables.dispatches[newest])
+        return self._claims.add_lease_end(self._tables.dispatches[newest])
 
     async def list_dispatches(self, query: DispatchQuery) -> Page[RunDispatch]:
         """List dispatches, oldest first, ties by id."""
         page = list_dispatches(self._tables, query)
-        shown = tuple(self._claims.shown(dispatch) for dispatch in page.items)
+        shown = tuple(self._claims.add_lease_end(dispatch) for dispatch in page.items)
         return page_of(shown, page.total, query)
 
     async def list_inputs(self, thread_id: str) -> tuple[RunDispatch, ...]:
         """Return queued `steer` and `resume` input that an executing run may take in, in order."""
         thread = self._tables.threads.get(thread_id)
-        return () if thread is None else self._queues.inputs(thread)
+        return () if thread is None else self._queues.list_inputs(thread)
 
     async def count_queued(self) -> int:
         """Count the queued dispatches of all threads."""
@@ -198,7 +200,7 @@ class MemoryMailbox:
         dispatch = self._tables.dispatches.get(dispatch_id)
         if dispatch is None:
             raise RecordNotFound(kind="Dispatch", record_id=dispatch_id)
-        marked, fresh = rules.revived(dispatch, new_id, self.clock.now_ms())
+        marked, fresh = rules.revive_dead_letter(dispatch, new_id, self.clock.now_ms())
         rules.check_new(fresh)
         if new_id in self._tables.dispatches:
             raise AlreadyExists(kind="Dispatch", record_id=new_id)
@@ -207,7 +209,7 @@ class MemoryMailbox:
 
     async def list_expired_tickets(self, limit: int = 100) -> tuple[Ticket, ...]:
         """Return open tickets whose deadline has passed, oldest deadline first."""
-        return expired_tickets(self._tables, self.clock.now_ms(), limit)
+        return list_expired_tickets(self._tables, self.clock.now_ms(), limit)
 
     async def purge(self, before_ms: int, limit: int = 1000) -> Purged:
         """Remove records that ended before a time; see `MailboxStore.purge`."""

@@ -7,7 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.runs.records import used_run_id
+from awaken.contracts.runs.records import run_id_in_use
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, Release, RunDispatch
 from awaken.stores.rules import dispatches as rules
@@ -45,7 +45,7 @@ class Queues:
         owners = {own.id: own}
         for dispatch in dispatches:
             key = (dispatch.thread_id, dispatch.dedupe_key)
-            known = self.known(dispatch)
+            known = self.find_known(dispatch)
             # A thread that the commit creates belongs to the tenant of its first dispatch.
             owner = owners.setdefault(dispatch.thread_id, self._thread_of(dispatch))
             owner.check_tenant(dispatch.request.tenant_id)
@@ -53,10 +53,10 @@ class Queues:
             if known is None and dispatch.dedupe_key is not None:
                 known = together.get(key)
             if known is not None:
-                rules.same_again(known, dispatch)
+                rules.match_known(known, dispatch)
             together[dispatch.dispatch_id] = together[key] = known or dispatch
 
-    def known(self, dispatch: RunDispatch) -> RunDispatch | None:
+    def find_known(self, dispatch: RunDispatch) -> RunDispatch | None:
         """Return the dispatch that was queued for the same request before, or None.
 
         Raises:
@@ -68,7 +68,7 @@ class Queues:
         if known is None and dispatch.dedupe_key is not None:
             key = (dispatch.thread_id, dispatch.dedupe_key)
             known = self._tables.dispatches.get(self._tables.dedupe_keys.get(key, ""))
-        return None if known is None else rules.same_again(known, dispatch)
+        return None if known is None else rules.match_known(known, dispatch)
 
     def check_run_id(self, dispatch: RunDispatch) -> None:
         """Check that the run id which a new dispatch asks for is unused.
@@ -79,26 +79,26 @@ class Queues:
         run_id = dispatch.run_id
         is_used = run_id in self._tables.runs or run_id in self._tables.run_dispatches
         if is_used and rules.is_named_by_sender(dispatch):
-            raise used_run_id(run_id)
+            raise run_id_in_use(run_id)
 
     def add(self, dispatch: RunDispatch) -> RunDispatch:
         """Queue a checked dispatch, unless it is queued already; creates its thread if needed."""
-        known = self.known(dispatch)
+        known = self.find_known(dispatch)
         if known is not None:
             return known
         thread_id, dispatch_id = dispatch.thread_id, dispatch.dispatch_id
-        thread = self.made_thread(thread_id, dispatch.request.tenant_id)
+        thread = self.ensure_thread(thread_id, dispatch.request.tenant_id)
         self._arrived += 1
         self._tables.arrivals[dispatch_id] = self._arrived
         if dispatch.dedupe_key is not None:
             self._tables.dedupe_keys[thread_id, dispatch.dedupe_key] = dispatch_id
         self._tables.name_run(dispatch)
         thread.dispatch_ids += (dispatch_id,)
-        fresh = rules.queued(dispatch, thread.epoch, self._clock.now_ms())
+        fresh = rules.mark_queued(dispatch, thread.epoch, self._clock.now_ms())
         self.put(thread, fresh)
         return fresh
 
-    def made_thread(self, thread_id: str, tenant_id: str | None) -> StoredThread:
+    def ensure_thread(self, thread_id: str, tenant_id: str | None) -> StoredThread:
         """Return a thread; creates it if it does not exist.
 
         Raises:
@@ -142,16 +142,16 @@ class Queues:
         """End a queued dispatch whose input a run has taken in."""
         old = self._tables.dispatches[dispatch_id]
         if old.status is DispatchStatus.QUEUED:
-            taken = rules.absorbed(old, run_id, self._clock.now_ms())
+            taken = rules.mark_absorbed(old, run_id, self._clock.now_ms())
             self.pull(self._tables.threads[old.thread_id], taken)
 
     def drop(self, dispatch: RunDispatch, status: DispatchStatus) -> RunDispatch:
         """End a queued dispatch that will not be executed."""
-        dropped = rules.ended(dispatch, Release(status=status), self._clock.now_ms())
+        dropped = rules.mark_ended(dispatch, Release(status=status), self._clock.now_ms())
         self.pull(self._tables.threads[dispatch.thread_id], dropped)
         return dropped
 
-    def inputs(self, thread: StoredThread) -> tuple[RunDispatch, ...]:
+    def list_inputs(self, thread: StoredThread) -> tuple[RunDispatch, ...]:
         """List the input that an executing run may take in now; other OS threads may call this."""
         now = self._clock.now_ms()
         found = [self._tables.dispatches.get(entry[2]) for entry in tuple(thread.queue)]

@@ -11,7 +11,7 @@ from .listings import list_events
 from .tables import StoredThread, Tables
 
 
-def expired_tickets(tables: Tables, now: int, limit: int) -> tuple[Ticket, ...]:
+def list_expired_tickets(tables: Tables, now: int, limit: int) -> tuple[Ticket, ...]:
     """List open tickets whose deadline has passed, oldest deadline first, ties by id."""
     found = [
         (ticket.expires_at, ticket.ticket_id, ticket)

@@ -74,7 +74,7 @@ class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets):
     async def find_commit(self, commit_id: str, thread_id: str) -> CommitReceipt | None:
         """Return the receipt of an applied commit, or None if it was never applied."""
         thread = self._tables.threads.get(thread_id)
-        return None if thread is None else thread.receipt(commit_id)
+        return None if thread is None else thread.find_receipt(commit_id)
 
     async def save_checkpoint(
         self, checkpoint: StreamCheckpoint, fencing_token: str | None = None

@@ -94,12 +94,12 @@ class StoredThread(ThreadHead):
         """The queued dispatches in order: priority, number of arrival, id."""
         self.dispatch_ids: tuple[str, ...] = ()
 
-    def receipt(self, commit_id: str) -> CommitReceipt | None:
+    def find_receipt(self, commit_id: str) -> CommitReceipt | None:
         """Return the receipt of an applied commit, or None."""
         applied = self.applied.get(commit_id)
         return None if applied is None else applied.receipt
 
-    def receipt_again(self, commit: Commit) -> CommitReceipt:
+    def repeat_receipt(self, commit: Commit) -> CommitReceipt:
         """Return the receipt of a commit whose id was applied before.
 
         The last commit is compared as a whole. Of an older commit only the expected version is

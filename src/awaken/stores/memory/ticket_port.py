@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from awaken.contracts.errors import UnknownTicket
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
-from awaken.stores.rules.tickets import decided_tickets, live_after
+from awaken.stores.rules.tickets import decide_tickets, update_live_tickets
 
 from .commits import apply_ticket
 from .queues import Queues
@@ -47,10 +47,10 @@ class MemoryTickets:
         if thread is None:
             raise UnknownTicket(ticket_id=decisions[0][0])
         sent = _list_sent(tables, thread)
-        decided = decided_tickets(thread, tables.tickets, run_id, decisions, sent)
+        decided = decide_tickets(thread, tables.tickets, run_id, decisions, sent)
         for ticket in decided:
             apply_ticket(tables, thread, ticket)
-        live_after(thread, decided, thread.open_run)
+        update_live_tickets(thread, decided, thread.open_run)
         return self._queues.add(then) if decided and then is not None else None
 
     async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:

@@ -7,7 +7,7 @@ import asyncpg
 
 from awaken.contracts.errors import InvalidInput, StoreUnavailable
 
-from .errors import DRIVER_ERRORS, named_error
+from .errors import DRIVER_ERRORS, translate_error
 from .server import PostgresServer
 
 Connection: TypeAlias = asyncpg.Connection
@@ -29,7 +29,7 @@ WHERE current_setting('synchronous_commit') = 'off';
 """
 
 
-async def connected(server: PostgresServer) -> Connection:
+async def connect(server: PostgresServer) -> Connection:
     """Connect, bounded in time.
 
     Raises:
@@ -63,7 +63,7 @@ async def connected(server: PostgresServer) -> Connection:
             problem = f"no connection within {server.connect_timeout_ms} ms"
             raise StoreUnavailable(store=server.name, problem=problem) from error
         if isinstance(error, DRIVER_ERRORS):
-            raise named_error(error, server.name) from error
+            raise translate_error(error, server.name) from error
         raise
     return connection
 

@@ -9,7 +9,7 @@ from awaken.contracts.storage.mailbox import LeaseKeeper
 from awaken.stores.sql.session import Work
 
 from .connecting import Connection
-from .errors import DRIVER_ERRORS, is_broken, is_read_only, is_transient, named_error
+from .errors import DRIVER_ERRORS, is_broken, is_read_only, is_transient, translate_error
 from .keeper import PostgresLeaseKeeper
 from .pool import Pool
 from .schema import prepare
@@ -92,7 +92,7 @@ class PostgresDatabase:
                 return await self._transact(work, is_write=is_write)
             except DRIVER_ERRORS as error:
                 if left == 0 or not is_transient(error):
-                    raise named_error(error, self.name) from error
+                    raise translate_error(error, self.name) from error
 
     async def _transact(self, work: Work[T], *, is_write: bool) -> T:
         pool = self._pool
@@ -163,7 +163,7 @@ class PostgresDatabase:
             await prepare(connection, self._server)
         except DRIVER_ERRORS as error:
             pool.discard(connection)
-            raise named_error(error, self.name) from error
+            raise translate_error(error, self.name) from error
         except BaseException:
             pool.discard(connection)
             raise

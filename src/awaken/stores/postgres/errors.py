@@ -51,7 +51,7 @@ def code_of(error: BaseException) -> str:
     return getattr(error, "sqlstate", None) or ""
 
 
-def named_error(error: BaseException, store: str) -> StorageError:
+def translate_error(error: BaseException, store: str) -> StorageError:
     """Return the `StorageError` for an error of the driver; it never contains the password."""
     code = code_of(error)
     problem = str(error) or type(error).__name__

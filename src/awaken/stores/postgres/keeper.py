@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import asyncpg
 
-from awaken.contracts.storage.dispatch import LeaseNews
+from awaken.contracts.storage.dispatch import LeaseReport
 from awaken.stores.sql.session import Moment
 
-from .connecting import Connection, close, connected
-from .errors import DRIVER_ERRORS, is_broken, named_error
+from .connecting import Connection, close, connect
+from .errors import DRIVER_ERRORS, is_broken, translate_error
 from .server import PostgresServer
 from .session import PostgresSession
 
@@ -25,7 +25,7 @@ class PostgresLeaseKeeper:
         self._runner: asyncio.Runner | None = None
         self._connection: Connection | None = None
 
-    def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
+    def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseReport, ...]:
         """Extend the leases that are still held, and report to each holder what has changed.
 
         Takes hardly longer than a lease lasts: a later answer is useless.
@@ -35,7 +35,7 @@ class PostgresLeaseKeeper:
         try:
             return self._runner.run(self._extend(claim_tokens, lease_ms))
         except DRIVER_ERRORS as error:
-            raise named_error(error, self._server.name) from error
+            raise translate_error(error, self._server.name) from error
 
     def close(self) -> None:
         """Release the connection."""
@@ -47,7 +47,7 @@ class PostgresLeaseKeeper:
             runner.run(close(connection))
         runner.close()
 
-    async def _extend(self, tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
+    async def _extend(self, tokens: Sequence[str], lease_ms: int) -> tuple[LeaseReport, ...]:
         server = self._server
         limit_ms = min(server.command_timeout_ms, max(lease_ms, server.connect_timeout_ms))
         async with asyncio.timeout(limit_ms / 1000):
@@ -61,9 +61,9 @@ class PostgresLeaseKeeper:
 
     async def _extend_connected(
         self, tokens: Sequence[str], lease_ms: int
-    ) -> tuple[LeaseNews, ...]:
+    ) -> tuple[LeaseReport, ...]:
         if self._connection is None:
-            self._connection = await connected(self._server)
+            self._connection = await connect(self._server)
             await self._connection.execute(f"SET lock_timeout = {LOCK_MS}")
         try:
             return await _extend_each(self._connection, tokens, lease_ms)
@@ -75,7 +75,7 @@ class PostgresLeaseKeeper:
 
 async def _extend_each(
     connection: Connection, tokens: Sequence[str], lease_ms: int
-) -> tuple[LeaseNews, ...]:
+) -> tuple[LeaseReport, ...]:
     """Extend leases one by one, so that one locked thread does not cost the others theirs."""
     session = PostgresSession(connection)
     now = await session.now()
@@ -91,8 +91,8 @@ async def _extend_each(
     return tuple(reports)
 
 
-async def _read_lease(session: PostgresSession, token: str, now: Moment) -> LeaseNews:
+async def _read_lease(session: PostgresSession, token: str, now: Moment) -> LeaseReport:
     row = await session.one("find_lease", token, now.wall_ms)
     if row is None:
-        return LeaseNews(claim_token=token, is_held=False)
-    return LeaseNews(claim_token=token, cancel_cause=row[0], has_input=row[1])
+        return LeaseReport(claim_token=token, is_held=False)
+    return LeaseReport(claim_token=token, cancel_cause=row[0], has_input=row[1])

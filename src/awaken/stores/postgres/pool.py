@@ -4,7 +4,7 @@ import asyncio
 
 from awaken.contracts.errors import StoreUnavailable
 
-from .connecting import Connection, close, connected
+from .connecting import Connection, close, connect
 from .server import PostgresServer
 
 
@@ -26,7 +26,7 @@ class Pool:
         """
         await self._take_slot()
         try:
-            return self._idle_one() or await connected(self._server)
+            return self._idle_one() or await connect(self._server)
         except BaseException:
             self._slots.release()
             raise

@@ -23,7 +23,7 @@ class PostgresServer(Record, frozen=True, kw_only=True):
         return f"Server({self.name})"
 
 
-def server_at(
+def parse_server(
     url: str, schema: str, connect_timeout_ms: int, command_timeout_ms: int
 ) -> PostgresServer:
     """Check the arguments of a store and return its server.

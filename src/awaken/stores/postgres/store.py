@@ -3,7 +3,7 @@
 from awaken.stores.sql.store import SqlStore
 
 from .database import PostgresDatabase
-from .server import server_at
+from .server import parse_server
 
 
 class PostgresStore(SqlStore):
@@ -24,6 +24,6 @@ class PostgresStore(SqlStore):
     ) -> None:
         self.url = url
         """The URL with the password, for a bus on the same server."""
-        server = server_at(url, schema, connect_timeout_ms, command_timeout_ms)
+        server = parse_server(url, schema, connect_timeout_ms, command_timeout_ms)
         self.database = PostgresDatabase(server, pool_size)
         super().__init__(self.database)

@@ -33,7 +33,9 @@ def check_holder(head: ThreadHead | None, thread_id: str, token: str | None) -> 
         raise LeaseLost(thread_id=thread_id)
 
 
-def goes_on(before: RunRecord | None, held: HeldClaim | None, commit: Commit) -> str | None:
+def find_resumed_run(
+    before: RunRecord | None, held: HeldClaim | None, commit: Commit
+) -> str | None:
     """Return the waiting run that takes in the input of the claim's dispatch, or None."""
     run = commit.run
     if held is None or held.dispatch_id is None or before is None or run is None:
@@ -42,7 +44,7 @@ def goes_on(before: RunRecord | None, held: HeldClaim | None, commit: Commit) ->
     return run.run_id if is_same and run.status is RunStatus.RUNNING else None
 
 
-def ends_under(held: HeldClaim | None, commit: Commit) -> bool:
+def is_end_under_claim(held: HeldClaim | None, commit: Commit) -> bool:
     """Whether a run ends while the claim continues with its dispatch, which has its own cause."""
     if held is None or held.dispatch_id is None or commit.release is not None:
         return False
@@ -75,7 +77,7 @@ def _is_wanted(head: ThreadHead, run: RunRecord) -> bool:
     return head.open_run is None or head.open_run.run_id == run.run_id
 
 
-def is_asked(head: ThreadHead, dispatch: RunDispatch | None, run_id: str | None) -> bool:
+def is_cancel_current(head: ThreadHead, dispatch: RunDispatch | None, run_id: str | None) -> bool:
     """Whether a cancel concerns the executing run, not only a run that the claim begins later."""
     return run_id is None or head.open_run is None or head.open_run.run_id == run_id
 
@@ -88,7 +90,7 @@ def cause_of_claim(head: ThreadHead, dispatch: RunDispatch) -> str | None:
     return dispatch.cancel_cause
 
 
-def is_meant(head: ThreadHead, dispatch: RunDispatch | None, run_id: str | None) -> bool:
+def is_cancel_target(head: ThreadHead, dispatch: RunDispatch | None, run_id: str | None) -> bool:
     """Whether the run to cancel is the one that is executed under the claim."""
     if run_id is None or (dispatch is not None and is_of(dispatch, run_id)):
         return True

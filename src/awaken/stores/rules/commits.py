@@ -24,15 +24,15 @@ from awaken.contracts.tenancy import TENANT_MARK
 
 from .claims import cause_after, check_cancelled, check_release
 from .head import Found, HeldClaim, OpenCalls, ThreadHead
-from .lineage import check_parent, check_same_tenant, edited
-from .tickets import check_no_open_ticket, checked_tickets, live_after
+from .lineage import apply_edit, check_parent, check_same_tenant
+from .tickets import check_no_open_ticket, check_tickets, update_live_tickets
 from .transcript import (
     NO_CHANGE,
     CallChange,
+    check_calls,
     check_open_calls,
-    checked_calls,
+    find_open_calls,
     foreign_ids,
-    open_after,
 )
 
 RUNNING, WAITING, DONE = RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE
@@ -66,9 +66,9 @@ def check_commit(head: ThreadHead, found: Found, commit: Commit) -> Change:
     calls, open_calls, tickets = NO_CHANGE, None, commit.tickets
     if commit.messages:
         _check_message_ids(found, commit)
-        calls = checked_calls(commit.thread_id, head.open_calls, commit.messages)
+        calls = check_calls(commit.thread_id, head.open_calls, commit.messages)
     if commit.thread is not None:
-        shown = edited(found.parents(), shown, commit.thread)
+        shown = apply_edit(found.parents(), shown, commit.thread)
     if run is not None:
         known = found.find_run(run.run_id)
         open_run = _check_run(head, run, known)
@@ -81,7 +81,7 @@ def check_commit(head: ThreadHead, found: Found, commit: Commit) -> Change:
         check_no_open_ticket(head, tickets)
     has_open_calls = head.open_calls or calls.opened
     if commit.tickets or (has_open_calls and (open_run is None or open_run.status is not RUNNING)):
-        open_calls = open_after(head.open_calls, calls, tickets, open_run)
+        open_calls = find_open_calls(head.open_calls, calls, tickets, open_run)
         check_open_calls(commit.thread_id, open_calls, open_run)
     return Change(
         shown=shown, open_run=open_run, calls=calls, tickets=tickets, open_calls=open_calls
@@ -94,7 +94,7 @@ def advance(head: ThreadHead, commit: Commit, change: Change) -> CommitReceipt:
     head.updated_at = commit.committed_at
     head.shown = change.shown
     if change.shown.metadata.created_at is None:
-        head.shown = change.shown.touched(commit.committed_at)
+        head.shown = change.shown.touch(commit.committed_at)
     head.message_count += len(commit.messages)
     head.event_seq += len(commit.events)
     if change.open_calls is not None:
@@ -104,7 +104,7 @@ def advance(head: ThreadHead, commit: Commit, change: Change) -> CommitReceipt:
             del head.open_calls[call_id]
         head.open_calls.update(change.calls.opened)
     if change.tickets:
-        live_after(head, change.tickets, change.open_run)
+        update_live_tickets(head, change.tickets, change.open_run)
     if head.cancel_cause is not None:
         head.cancel_cause = cause_after(head, commit)
     if commit.run is not None:
@@ -172,7 +172,7 @@ def _check_run_parts(
         _check_owner(found, commit, record.run_id)
     for ticket in commit.tickets:
         _check_owner(found, commit, ticket.run_id)
-    return checked_tickets(found, commit, open_run) if commit.tickets else ()
+    return check_tickets(found, commit, open_run) if commit.tickets else ()
 
 
 def _check_owner(found: Found, commit: Commit, run_id: str) -> None:
@@ -256,7 +256,7 @@ def _project_run(
         return shown
     if latest is not None:
         shown = msgspec.structs.replace(shown, latest_run_updated_at=latest.updated_at)
-    after = shown.projecting(run)
+    after = shown.project_run(run)
     if after.parent_thread_id == shown.parent_thread_id:
         return after
     if known is not None:

@@ -52,7 +52,7 @@ def is_named_by_sender(dispatch: RunDispatch) -> bool:
     return request.run_id_hint == dispatch.run_id and request.continue_run_id is None
 
 
-def same_again(known: RunDispatch, dispatch: RunDispatch) -> RunDispatch:
+def match_known(known: RunDispatch, dispatch: RunDispatch) -> RunDispatch:
     """Return the known dispatch if the new one is the same request.
 
     Raises:
@@ -89,7 +89,7 @@ def check_backlog(thread_id: str, queued: int, backlog_max: int) -> None:
         )
 
 
-def queued(dispatch: RunDispatch, epoch: int, now: int) -> RunDispatch:
+def mark_queued(dispatch: RunDispatch, epoch: int, now: int) -> RunDispatch:
     """Return a new dispatch as it enters the queue."""
     return msgspec.structs.replace(
         dispatch,
@@ -124,7 +124,7 @@ def is_due(dispatch: RunDispatch, now: int) -> bool:
     return due_at(dispatch) <= now or (is_pausing and now < dispatch.updated_at)
 
 
-def claimed(dispatch: RunDispatch, token: str, worker_id: str, now: int) -> RunDispatch:
+def mark_claimed(dispatch: RunDispatch, token: str, worker_id: str, now: int) -> RunDispatch:
     """Return a queued dispatch as claimed by a worker; the attempt is counted now."""
     _check_move(dispatch, DispatchStatus.CLAIMED)
     return msgspec.structs.replace(
@@ -137,7 +137,7 @@ def claimed(dispatch: RunDispatch, token: str, worker_id: str, now: int) -> RunD
     )
 
 
-def held_claim(dispatch: RunDispatch) -> HeldClaim:
+def claim_of(dispatch: RunDispatch) -> HeldClaim:
     """Return the claim that a claimed dispatch has on its thread."""
     assert dispatch.claim_token is not None
     return HeldClaim(
@@ -157,7 +157,7 @@ def check_token(dispatch: RunDispatch, claim_token: str) -> None:
         raise LeaseLost(thread_id=dispatch.thread_id)
 
 
-def ended(dispatch: RunDispatch, release: Release, now: int) -> RunDispatch:
+def mark_ended(dispatch: RunDispatch, release: Release, now: int) -> RunDispatch:
     """Return a dispatch whose delivery is over.
 
     Raises:
@@ -177,12 +177,12 @@ def ended(dispatch: RunDispatch, release: Release, now: int) -> RunDispatch:
     )
 
 
-def absorbed(dispatch: RunDispatch, run_id: str | None, now: int) -> RunDispatch:
+def mark_absorbed(dispatch: RunDispatch, run_id: str | None, now: int) -> RunDispatch:
     """Return a queued dispatch as ended, because a run has taken in its input."""
-    return taken_in(ended(dispatch, Release(), now), run_id)
+    return set_taken_by(mark_ended(dispatch, Release(), now), run_id)
 
 
-def taken_in(dispatch: RunDispatch, run_id: str | None) -> RunDispatch:
+def set_taken_by(dispatch: RunDispatch, run_id: str | None) -> RunDispatch:
     """Return a dispatch that names the run which has taken in its input."""
     other = None if run_id == dispatch.run_id else run_id
     return msgspec.structs.replace(dispatch, taken_by=other)
@@ -207,7 +207,7 @@ def is_of_run(dispatch: RunDispatch, run: RunRecord) -> bool:
     return is_of(dispatch, run.run_id) or run.dispatch_id == dispatch.dispatch_id
 
 
-def requeued(
+def mark_requeued(
     dispatch: RunDispatch, now: int, *, delay_ms: int, error: str | None, is_charged: bool
 ) -> RunDispatch:
     """Return a claimed dispatch as it goes back into the queue."""
@@ -225,17 +225,17 @@ def requeued(
     )
 
 
-def reclaimed(dispatch: RunDispatch, now: int) -> RunDispatch:
+def mark_reclaimed(dispatch: RunDispatch, now: int) -> RunDispatch:
     """Return a claimed dispatch as queued again after its lease ran out; the attempt counts."""
-    return requeued(dispatch, now, delay_ms=0, error=LEASE_RAN_OUT, is_charged=True)
+    return mark_requeued(dispatch, now, delay_ms=0, error=LEASE_RAN_OUT, is_charged=True)
 
 
-def cancel_wanted(dispatch: RunDispatch, cause: str) -> RunDispatch:
+def mark_cancel_requested(dispatch: RunDispatch, cause: str) -> RunDispatch:
     """Return a dispatch whose run is to be cancelled; the first cause stays."""
     return msgspec.structs.replace(dispatch, cancel_cause=dispatch.cancel_cause or cause)
 
 
-def left_to_do(
+def make_follow_up(
     head: ThreadHead, claim: HeldClaim, back: RunDispatch | None = None, *, attempts: int = 0
 ) -> RunDispatch | None:
     """Make the dispatch that must follow the end of a claim; `back` was queued again.
@@ -275,7 +275,9 @@ def _make_continuation(
     )
 
 
-def revived(dispatch: RunDispatch, new_id: str, now: int) -> tuple[RunDispatch, RunDispatch]:
+def revive_dead_letter(
+    dispatch: RunDispatch, new_id: str, now: int
+) -> tuple[RunDispatch, RunDispatch]:
     """Return a dead letter marked as revived, and the new dispatch that replaces it.
 
     Raises:

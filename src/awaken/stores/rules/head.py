@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from awaken.contracts.errors import InvalidRecord
-from awaken.contracts.identity import present
+from awaken.contracts.identity import normalize_id
 from awaken.contracts.record import Record
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import Thread, ThreadMetadata
@@ -115,7 +115,7 @@ class Found(Protocol):
 
 def tenant_of(commit: Commit) -> str | None:
     """Return the tenant that owns the thread if the commit creates it."""
-    if commit.thread is not None and (named := present(commit.thread.tenant_id)) is not None:
+    if commit.thread is not None and (named := normalize_id(commit.thread.tenant_id)) is not None:
         return named
     return None if commit.run is None else commit.run.tenant_id
 

@@ -28,7 +28,7 @@ def check_parent(parents: Parents, thread_id: str, parent_id: str | None) -> Non
         ancestor_id = parents[ancestor_id]
 
 
-def edited(parents: Parents, old: Thread, new: Thread) -> Thread:
+def apply_edit(parents: Parents, old: Thread, new: Thread) -> Thread:
     """Return `old` with the lineage and metadata of `new`; the rest stays as it was.
 
     Raises:
@@ -37,7 +37,7 @@ def edited(parents: Parents, old: Thread, new: Thread) -> Thread:
     """
     if new.id != old.id:
         raise InvalidRecord(what=f"Thread '{old.id}'", problem=f"the edit is for '{new.id}'")
-    new = new.normalized()
+    new = new.normalize()
     old.check_tenant(new.tenant_id)
     if new.parent_thread_id != old.parent_thread_id:
         check_parent(parents, old.id, new.parent_thread_id)

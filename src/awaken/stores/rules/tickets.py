@@ -16,7 +16,7 @@ from .head import Found, ThreadHead
 Decision = tuple[str, ToolCallResume]
 
 
-def checked_tickets(found: Found, commit: Commit, open_run: RunRecord | None) -> tuple[Ticket, ...]:
+def check_tickets(found: Found, commit: Commit, open_run: RunRecord | None) -> tuple[Ticket, ...]:
     """Check the tickets of a commit and return those to write.
 
     `open_run` is the open run after the commit. A ticket that was decided while its run executed
@@ -70,7 +70,7 @@ def _is_decided(old: Ticket, new: Ticket) -> bool:
     return True
 
 
-def decided_tickets(
+def decide_tickets(
     head: ThreadHead,
     tickets: Mapping[str, Ticket],
     run_id: str,
@@ -118,7 +118,9 @@ def check_no_open_ticket(head: ThreadHead, tickets: Iterable[Ticket]) -> None:
             raise _invalid(ticket, "its run ends, and it stays open")
 
 
-def live_after(head: ThreadHead, tickets: Iterable[Ticket], open_run: RunRecord | None) -> None:
+def update_live_tickets(
+    head: ThreadHead, tickets: Iterable[Ticket], open_run: RunRecord | None
+) -> None:
     """Keep the open and decided tickets of the open run with its thread."""
     for ticket in tickets:
         is_of_open_run = open_run is not None and ticket.run_id == open_run.run_id

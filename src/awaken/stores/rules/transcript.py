@@ -55,9 +55,7 @@ def foreign_ids(messages: Iterable[Message]) -> list[str]:
     return found
 
 
-def checked_calls(
-    thread_id: str, open_calls: OpenCalls, messages: tuple[Message, ...]
-) -> CallChange:
+def check_calls(thread_id: str, open_calls: OpenCalls, messages: tuple[Message, ...]) -> CallChange:
     """Work out which calls the messages open and answer.
 
     Raises:
@@ -92,7 +90,7 @@ def checked_calls(
     return CallChange(opened=opened, answered=answered)
 
 
-def open_after(
+def find_open_calls(
     open_calls: OpenCalls,
     change: CallChange,
     tickets: Iterable[Ticket],

@@ -54,7 +54,7 @@ _DICTIONARY_1 = (
 _SMALL_PACKER = zlib.compressobj(1, zlib.DEFLATED, -12, 4, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY_1)
 
 
-def sealed(data: bytes) -> bytes:
+def seal(data: bytes) -> bytes:
     """Compress data and append a checksum."""
     size = len(data)
     if size < _SHORT_BYTES:
@@ -70,13 +70,13 @@ def sealed(data: bytes) -> bytes:
     return blob + zlib.crc32(blob).to_bytes(_CHECKSUM_BYTES, "big")
 
 
-def tied(blob: bytes, *beside: int | str | None) -> bytes:
+def bind_columns(blob: bytes, *beside: int | str | None) -> bytes:
     """Extend the checksum of a sealed blob over the columns beside it."""
     body = blob[:-_CHECKSUM_BYTES]
     return body + zlib.crc32(body, _seed(beside)).to_bytes(_CHECKSUM_BYTES, "big")
 
 
-def unsealed(blob: bytes, what: str, *beside: int | str | None) -> bytes:
+def unseal(blob: bytes, what: str, *beside: int | str | None) -> bytes:
     """Verify and decompress a sealed blob; `beside` are the columns that it is bound to.
 
     Raises:

@@ -14,16 +14,16 @@ from awaken.stores.rules.claims import (
     cause_of_claim,
     check_holder,
     claim_tokens,
-    ends_under,
-    goes_on,
-    is_asked,
-    is_meant,
+    find_resumed_run,
+    is_cancel_current,
+    is_cancel_target,
+    is_end_under_claim,
 )
 from awaken.stores.rules.head import HeldClaim
 from awaken.stores.rules.interrupts import is_stale
 
-from .heads import StoredHead, locked_head
-from .queues import add, find, first_queued, locked, refresh, save
+from .heads import StoredHead, lock_head
+from .queues import add, find, find_first_queued, lock_dispatch, refresh, save
 from .session import Moment, SqlSession
 
 logger = logging.getLogger(__name__)
@@ -61,14 +61,14 @@ async def claim(
                 # The database compares by pattern: an id may contain wildcard characters.
                 continue
             try:
-                head = await locked_head(session, row[0])
+                head = await lock_head(session, row[0])
                 first = None if head is None else await _find_claimable(session, head, now)
             except CorruptRecord:
                 logger.exception("Thread '%s' is damaged; its queue is left alone.", row[0])
                 await session.run("park_queue", row[0])
                 continue
             if head is not None and first is not None:
-                claimed = rules.claimed(first, next(tokens), worker_id, now.wall_ms)
+                claimed = rules.mark_claimed(first, next(tokens), worker_id, now.wall_ms)
                 taken.append(await _take_claim(session, head, claimed, lease_ms, now))
             else:
                 # Its dispatches were stale and are dropped: another thread may be next.
@@ -80,7 +80,7 @@ async def claim_dispatch(
     session: SqlSession, dispatch_id: str, worker_id: str, claim_token: str, lease_ms: int
 ) -> RunDispatch | None:
     """Claim one dispatch now; see `MailboxStore.claim_dispatch`."""
-    found = await locked(session, dispatch_id)
+    found = await lock_dispatch(session, dispatch_id)
     if found is None:
         return None
     head, dispatch = found
@@ -88,10 +88,10 @@ async def claim_dispatch(
         return None
     now = await session.now()
     if is_stale(head, dispatch):
-        await save(session, rules.ended(dispatch, SUPERSEDED, now.wall_ms))
+        await save(session, rules.mark_ended(dispatch, SUPERSEDED, now.wall_ms))
         await refresh(session, head)
         return None
-    claimed = rules.claimed(dispatch, claim_token, worker_id, now.wall_ms)
+    claimed = rules.mark_claimed(dispatch, claim_token, worker_id, now.wall_ms)
     return await _take_claim(session, head, claimed, lease_ms, now)
 
 
@@ -101,8 +101,8 @@ async def release(
     """End a claim outside of a commit; see `MailboxStore.release`."""
     head, dispatch = await _lock_held(session, dispatch_id, claim_token)
     now = await session.now()
-    over = await save(session, rules.ended(dispatch, how, now.wall_ms))
-    await _end_claim(session, head, rules.held_claim(dispatch))
+    over = await save(session, rules.mark_ended(dispatch, how, now.wall_ms))
+    await _end_claim(session, head, rules.claim_of(dispatch))
     return over
 
 
@@ -118,17 +118,17 @@ async def requeue(
     """Give a claimed dispatch back; see `MailboxStore.requeue`."""
     head, dispatch = await _lock_held(session, dispatch_id, claim_token)
     now = await session.now()
-    back = rules.requeued(
+    back = rules.mark_requeued(
         dispatch, now.wall_ms, delay_ms=delay_ms, error=error, is_charged=is_charged
     )
-    return await _put_back(session, head, rules.held_claim(dispatch), back)
+    return await _put_back(session, head, rules.claim_of(dispatch), back)
 
 
 async def give_up_claim(
     session: SqlSession, thread_id: str, claim_token: str
 ) -> RunDispatch | None:
     """Give back a claim that a commit took; see `MailboxStore.give_up_claim`."""
-    head = await locked_head(session, thread_id)
+    head = await lock_head(session, thread_id)
     check_holder(head, thread_id, claim_token)
     assert head is not None
     assert head.claim is not None
@@ -160,7 +160,7 @@ async def reclaim(
         expired = await session.all("list_expired_claims", now.lease_ms, limit - len(back))
         for row in expired:
             try:
-                head = await locked_head(session, row[0])
+                head = await lock_head(session, row[0])
                 dispatch = None if head is None else await _take_back(session, head, now)
             except CorruptRecord:
                 logger.exception("Thread '%s' is damaged; its claim is left alone.", row[0])
@@ -181,13 +181,13 @@ async def want_cancel(
         return False
     executed = head.claim.dispatch_id
     dispatch = None if executed is None else await find(session, executed)
-    if not is_meant(head, dispatch, run_id):
+    if not is_cancel_target(head, dispatch, run_id):
         return False
-    if is_asked(head, dispatch, run_id):
+    if is_cancel_current(head, dispatch, run_id):
         head.cancel_cause = head.cancel_cause or cause
         await session.run("set_cancel", head.no, head.cancel_cause)
     if dispatch is not None and (run_id is None or rules.is_of(dispatch, run_id)):
-        await save(session, rules.cancel_wanted(dispatch, cause))
+        await save(session, rules.mark_cancel_requested(dispatch, cause))
     return True
 
 
@@ -205,16 +205,16 @@ async def settle(
             until = now.lease_ms + commit.claim.lease_ms
             await _write_claim(session, head, head.claim, until)
         return
-    run_id = goes_on(before, held, commit)
-    if run_id is not None or ends_under(held, commit):
+    run_id = find_resumed_run(before, held, commit)
+    if run_id is not None or is_end_under_claim(held, commit):
         await _update_executed(session, head, held, run_id)
     if commit.release is None:
         return
     if held.dispatch_id is not None:
         dispatch = await _load_executed(session, held.dispatch_id)
-        await save(session, rules.ended(dispatch, commit.release, now.wall_ms))
+        await save(session, rules.mark_ended(dispatch, commit.release, now.wall_ms))
     await session.run("drop_claim", head.no, head.cancel_cause)
-    if (rest := rules.left_to_do(head, held)) is not None:
+    if (rest := rules.make_follow_up(head, held)) is not None:
         await add(session, head, rest)
     elif head.queued:
         await refresh(session, head)
@@ -228,7 +228,7 @@ async def _update_executed(
         return
     dispatch = await _load_executed(session, held.dispatch_id)
     if run_id is not None:
-        await save(session, rules.taken_in(dispatch, run_id))
+        await save(session, rules.set_taken_by(dispatch, run_id))
     else:
         head.cancel_cause = dispatch.cancel_cause
         await session.run("set_cancel", head.no, head.cancel_cause)
@@ -255,10 +255,10 @@ async def _find_first_current(
     session: SqlSession, head: StoredHead, now: Moment
 ) -> RunDispatch | None:
     """Return the first dispatch that is not stale; stale ones before it are dropped."""
-    while (first := await first_queued(session, head)) is not None:
+    while (first := await find_first_queued(session, head)) is not None:
         if not is_stale(head, first):
             return first
-        await save(session, rules.ended(first, SUPERSEDED, now.wall_ms))
+        await save(session, rules.mark_ended(first, SUPERSEDED, now.wall_ms))
     return None
 
 
@@ -266,7 +266,7 @@ async def _take_claim(
     session: SqlSession, head: StoredHead, claimed: RunDispatch, lease_ms: int, now: Moment
 ) -> RunDispatch:
     claimed = msgspec.structs.replace(claimed, lease_until=now.wall_ms + lease_ms)
-    head.claim = rules.held_claim(claimed)
+    head.claim = rules.claim_of(claimed)
     head.cancel_cause = cause_of_claim(head, claimed)
     head.served_at = now.wall_ms
     await save(session, claimed)
@@ -305,7 +305,7 @@ async def _end_claim(
     if head.open_run is None:
         head.cancel_cause = None
     await session.run("drop_claim", head.no, head.cancel_cause)
-    rest = rules.left_to_do(head, held, back, attempts=attempts)
+    rest = rules.make_follow_up(head, held, back, attempts=attempts)
     if rest is not None:
         made = await add(session, head, rest)
         return back or made
@@ -328,13 +328,13 @@ async def _take_back(session: SqlSession, head: StoredHead, now: Moment) -> RunD
     if claim.dispatch_id is None:
         return await _end_claim(session, head, claim, attempts=1)
     dispatch = await _load_executed(session, claim.dispatch_id)
-    return await _put_back(session, head, claim, rules.reclaimed(dispatch, now.wall_ms))
+    return await _put_back(session, head, claim, rules.mark_reclaimed(dispatch, now.wall_ms))
 
 
 async def _lock_held(
     session: SqlSession, dispatch_id: str, claim_token: str
 ) -> tuple[StoredHead, RunDispatch]:
-    found = await locked(session, dispatch_id)
+    found = await lock_dispatch(session, dispatch_id)
     if found is None:
         raise RecordNotFound(kind="Dispatch", record_id=dispatch_id)
     rules.check_token(found[1], claim_token)

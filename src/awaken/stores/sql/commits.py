@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from awaken.contracts.errors import IdempotencyConflict
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.runs.records import RunRecord, used_run_id
+from awaken.contracts.runs.records import RunRecord, run_id_in_use
 from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.store import Commit, CommitReceipt, StreamCheckpoint
@@ -15,9 +15,9 @@ from awaken.stores.rules.head import tenant_of
 from awaken.stores.rules.transcript import foreign_ids, is_own_id
 
 from . import claims, rows
-from .blobs import tied
+from .blobs import bind_columns
 from .decisions import save_ticket
-from .heads import StoredHead, locked_head, made_head, run_with, save_head
+from .heads import StoredHead, ensure_head, load_run, lock_head, save_head
 from .outbox import add_outbox
 from .queues import absorb, enqueue_all, refresh
 from .queues import find as find_dispatch
@@ -38,7 +38,7 @@ async def apply_commit(
     Returns the thread's number and the receipt.
     """
     commit = encoded.commit
-    head = await made_head(session, commit.thread_id, tenant_of(commit))
+    head = await ensure_head(session, commit.thread_id, tenant_of(commit))
     if head.version:
         receipt = await _find_applied(session, head, encoded)
         if receipt is not None:
@@ -114,13 +114,13 @@ async def save_checkpoint(
     session: SqlSession, checkpoint: StreamCheckpoint, fencing_token: str | None
 ) -> None:
     """Store the answer streamed so far; see `CommitStore.save_checkpoint`."""
-    head = await locked_head(session, checkpoint.thread_id)
+    head = await lock_head(session, checkpoint.thread_id)
     check_holder(head, checkpoint.thread_id, fencing_token)
     open_run = None if head is None else head.open_run
     if head is None or open_run is None or open_run.run_id != checkpoint.run_id:
         # The run is over: no commit would ever remove the checkpoint.
         return
-    await session.run("save_checkpoint", checkpoint.run_id, head.no, rows.packed(checkpoint))
+    await session.run("save_checkpoint", checkpoint.run_id, head.no, rows.pack(checkpoint))
     if not head.has_checkpoint:
         head.has_checkpoint = True
         await save_head(session, head)
@@ -160,7 +160,7 @@ class _Known:
             if known is None:
                 row = await session.one("find_ticket", ticket.ticket_id)
                 if row is not None:
-                    known = rows.unpacked(row[0], rows.TICKET, f"Ticket '{ticket.ticket_id}'")
+                    known = rows.unpack(row[0], rows.TICKET, f"Ticket '{ticket.ticket_id}'")
             if known is not None:
                 self._tickets[ticket.ticket_id] = known
         for dispatch_id in commit.absorbed:
@@ -181,7 +181,7 @@ class _Known:
             if known is not None and known.run_id in wanted:
                 self._runs[known.run_id] = known
         for run_id in wanted - self._runs.keys():
-            run = await run_with(session, run_id)
+            run = await load_run(session, run_id)
             if run is not None:
                 self._runs[run_id] = run
         for parent_id in (
@@ -189,19 +189,19 @@ class _Known:
             commit.run.parent_thread_id if commit.run is not None else None,
         ):
             if parent_id and parent_id != head.shown.parent_thread_id:
-                self._parents.update(await parents_of(session, parent_id.strip()))
+                self._parents.update(await load_parents(session, parent_id.strip()))
 
 
 async def _has_message(session: SqlSession, head: StoredHead, message_id: str) -> bool:
     for row in await session.all("list_messages_like", rows.id_key(head.no, message_id)):
         what = f"A message of thread '{head.shown.id}'"
-        known = rows.unpacked(row[0], rows.MESSAGE, what, row[1])
+        known = rows.unpack(row[0], rows.MESSAGE, what, row[1])
         if known.id == message_id:
             return True
     return False
 
 
-async def parents_of(session: SqlSession, thread_id: str) -> dict[str, str | None]:
+async def load_parents(session: SqlSession, thread_id: str) -> dict[str, str | None]:
     """Read the parents of a thread and of all its ancestors, locked for this transaction."""
     parents: dict[str, str | None] = {}
     above: str | None = thread_id
@@ -218,7 +218,7 @@ async def _write_history(
     session: SqlSession, head: StoredHead, encoded: rows.EncodedCommit
 ) -> None:
     commit, at, run_id = encoded.commit, encoded.commit.committed_at, run_of(head, encoded.commit)
-    events = encoded.events and tied(encoded.events, head.event_seq, run_id, at)
+    events = encoded.events and bind_columns(encoded.events, head.event_seq, run_id, at)
     await session.run(
         "add_commit",
         rows.place(head.no, head.version),
@@ -237,7 +237,7 @@ async def _write_history(
             rows.place(head.no, first + index),
             None if is_own_id(message) else rows.id_key(head.no, message.id or ""),
             at,
-            tied(body, at),
+            bind_columns(body, at),
         )
         for index, (message, body) in enumerate(zip(commit.messages, encoded.messages, strict=True))
     ]
@@ -271,7 +271,7 @@ async def _write_run(
         encoded.run,
     )
     if not is_added:
-        raise used_run_id(run.run_id)
+        raise run_id_in_use(run.run_id)
 
 
 def _end_time(run: RunRecord) -> int | None:
@@ -308,5 +308,5 @@ async def _write_state(
                 scope,
                 name,
                 value.version,
-                tied(rows.packed(value.data), name, value.version),
+                bind_columns(rows.pack(value.data), name, value.version),
             )

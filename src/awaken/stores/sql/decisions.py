@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from awaken.contracts.errors import InvalidRecord, UnknownTicket
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.suspension.tickets import Ticket
-from awaken.stores.rules.tickets import Decision, decided_tickets
+from awaken.stores.rules.tickets import Decision, decide_tickets
 
 from . import rows
-from .heads import StoredHead, locked_head
-from .queues import add, all_queued, find
+from .heads import StoredHead, lock_head
+from .queues import add, find, list_queued
 from .session import SqlSession
 
 
@@ -21,11 +21,11 @@ async def decide(
 ) -> RunDispatch | None:
     """Decide tickets of a thread's run, all or none; see `RunStore.decide`."""
     thread_id, run_id = place
-    head = await locked_head(session, thread_id)
+    head = await lock_head(session, thread_id)
     if head is None:
         raise UnknownTicket(ticket_id=decisions[0][0])
     tickets, sent = await _load_named(session, head, decisions), await _list_sent(session, head)
-    decided = decided_tickets(head, tickets, run_id, decisions, sent)
+    decided = decide_tickets(head, tickets, run_id, decisions, sent)
     for ticket in decided:
         await save_ticket(session, head, ticket)
     return await add(session, head, then) if decided and then is not None else None
@@ -45,7 +45,7 @@ async def save_ticket(session: SqlSession, head: StoredHead, ticket: Ticket) -> 
         ticket.status.value,
         ticket.created_at,
         ticket.expires_at,
-        rows.packed(ticket),
+        rows.pack(ticket),
     )
     if not is_saved:
         problem = "another thread has used its id meanwhile"
@@ -54,7 +54,7 @@ async def save_ticket(session: SqlSession, head: StoredHead, ticket: Ticket) -> 
 
 async def _list_sent(session: SqlSession, head: StoredHead) -> list[RunDispatch]:
     """List the queued dispatches of a thread and the one that is executed there."""
-    sent = await all_queued(session, head)
+    sent = await list_queued(session, head)
     if head.claim is not None and head.claim.dispatch_id is not None:
         executed = await find(session, head.claim.dispatch_id)
         sent += [] if executed is None else [executed]
@@ -70,5 +70,5 @@ async def _load_named(
         row = await session.one("find_ticket", ticket_id)
         if row is not None:
             what = f"Ticket '{ticket_id}'"
-            tickets[ticket_id] = rows.unpacked(row[0], rows.TICKET, what)
+            tickets[ticket_id] = rows.unpack(row[0], rows.TICKET, what)
     return tickets

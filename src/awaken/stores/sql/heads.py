@@ -9,7 +9,7 @@ from awaken.contracts.runs.threads import ForkPoint, NewestBranch, Thread, Threa
 from awaken.stores.rules.head import HeldClaim, OpenCalls, ThreadHead, blank_thread
 
 from . import rows
-from .blobs import tied
+from .blobs import bind_columns
 from .session import Row, SqlSession
 
 
@@ -53,7 +53,7 @@ class StoredHead(ThreadHead):
 
     def __init__(self, row: Row) -> None:
         beside = (row[16], row[1], row[2], row[3], row[5], row[17])
-        shown = rows.unpacked(row[8], _SHOWN, f"Thread '{row[16]}'", *beside)
+        shown = rows.unpack(row[8], _SHOWN, f"Thread '{row[16]}'", *beside)
         super().__init__(_make_thread(row, shown))
         self.no: int = row[0]
         self.version = row[1]
@@ -78,7 +78,7 @@ class StoredHead(ThreadHead):
         """The time by which threads are sorted."""
         return self.updated_at or self.shown.metadata.created_at or 0
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         """Return the part of the head that its row stores beside the columns."""
         shown = self.shown
         kept = _Shown(
@@ -94,7 +94,9 @@ class StoredHead(ThreadHead):
             _make_branching(shown),
         )
         counts = (self.version, self.message_count, self.event_seq)
-        return tied(rows.packed(kept), shown.id, *counts, self.updated_at, shown.latest_run_id)
+        return bind_columns(
+            rows.pack(kept), shown.id, *counts, self.updated_at, shown.latest_run_id
+        )
 
 
 async def find_head(session: SqlSession, thread_id: str) -> StoredHead | None:
@@ -103,13 +105,13 @@ async def find_head(session: SqlSession, thread_id: str) -> StoredHead | None:
     return None if row is None else await _load_parts(session, StoredHead(row))
 
 
-async def locked_head(session: SqlSession, thread_id: str) -> StoredHead | None:
+async def lock_head(session: SqlSession, thread_id: str) -> StoredHead | None:
     """Read and lock a thread's head; no other transaction can write until this one ends."""
     row = await session.one("lock_thread", thread_id)
     return None if row is None else await _load_parts(session, StoredHead(row))
 
 
-async def made_head(
+async def ensure_head(
     session: SqlSession, thread_id: str, tenant_id: str | None = None
 ) -> StoredHead:
     """Read and lock a thread's head; creates the thread for the tenant if it does not exist.
@@ -117,22 +119,22 @@ async def made_head(
     Raises:
         InvalidRecord: The id is blank.
     """
-    while (head := await locked_head(session, thread_id)) is None:
+    while (head := await lock_head(session, thread_id)) is None:
         made = blank_thread(thread_id, tenant_id)
         # Changes nothing if another process created it first; a third may even have deleted it.
         await session.run("add_thread", thread_id, _pack_blank(thread_id), made.tenant_id)
     return head
 
 
-async def settled_head(session: SqlSession, thread_id: str) -> StoredHead | None:
+async def wait_for_head(session: SqlSession, thread_id: str) -> StoredHead | None:
     """Wait until no other transaction writes to a thread, then read its head, or None."""
-    head = await locked_head(session, thread_id)
+    head = await lock_head(session, thread_id)
     if head is not None:
         return head
     # A thread that another transaction is creating cannot be locked yet; an insert waits for it.
     if not await session.run("add_thread", thread_id, _pack_blank(thread_id), None):
-        return await locked_head(session, thread_id)
-    made = await locked_head(session, thread_id)
+        return await lock_head(session, thread_id)
+    made = await lock_head(session, thread_id)
     assert made is not None
     await session.run("delete_thread", made.no)
     return None
@@ -151,7 +153,7 @@ async def save_head(session: SqlSession, head: StoredHead) -> None:
         head.sort_at,
         shown.resource_id,
         shown.parent_thread_id,
-        head.packed(),
+        head.pack(),
         shown.latest_run_id,
     )
 
@@ -163,24 +165,24 @@ def view_of(row: Row, latest: RunRecord | None) -> Thread:
     return head.view()
 
 
-async def run_with(session: SqlSession, run_id: str | None) -> RunRecord | None:
+async def load_run(session: SqlSession, run_id: str | None) -> RunRecord | None:
     """Read a run's record."""
     if run_id is None:
         return None
     row = await session.one("find_run", run_id)
-    return None if row is None else rows.unpacked(row[0], rows.RUN, f"Run '{run_id}'")
+    return None if row is None else rows.unpack(row[0], rows.RUN, f"Run '{run_id}'")
 
 
 async def _load_parts(session: SqlSession, head: StoredHead) -> StoredHead:
     shown = head.shown
-    head.latest_run = await run_with(session, shown.latest_run_id)
+    head.latest_run = await load_run(session, shown.latest_run_id)
     if shown.open_run_id is not None:
         is_latest = shown.open_run_id == shown.latest_run_id
-        head.open_run = head.latest_run if is_latest else await run_with(session, shown.open_run_id)
+        head.open_run = head.latest_run if is_latest else await load_run(session, shown.open_run_id)
     for ticket_id in head.ticket_ids:
         found = await session.one("find_ticket", ticket_id)
         assert found is not None
-        head.live_tickets[ticket_id] = rows.unpacked(found[0], rows.TICKET, f"Ticket '{ticket_id}'")
+        head.live_tickets[ticket_id] = rows.unpack(found[0], rows.TICKET, f"Ticket '{ticket_id}'")
     return head
 
 
@@ -191,7 +193,7 @@ def _make_branching(thread: Thread) -> _Branching | None:
 
 
 def _pack_blank(thread_id: str) -> bytes:
-    return tied(rows.packed(_Shown()), thread_id, 0, 0, 0, None, None)
+    return bind_columns(rows.pack(_Shown()), thread_id, 0, 0, 0, None, None)
 
 
 def _make_thread(row: Row, shown: _Shown) -> Thread:

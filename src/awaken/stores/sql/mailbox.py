@@ -3,19 +3,19 @@
 from awaken.contracts.errors import AlreadyExists, InvalidRecord, RecordNotFound
 from awaken.contracts.storage.dispatch import DispatchStatus, Interruption, Release, RunDispatch
 from awaken.stores.rules import dispatches as rules
-from awaken.stores.rules.interrupts import interrupted
+from awaken.stores.rules.interrupts import apply_interrupt
 
 from .claims import want_cancel
-from .heads import locked_head, made_head
+from .heads import ensure_head, lock_head
 from .queues import (
     add,
-    all_queued,
     check_run_id,
     enqueue,
     find,
-    locked,
+    find_same,
+    list_queued,
+    lock_dispatch,
     refresh,
-    same_before,
     save,
 )
 from .session import SqlSession
@@ -26,17 +26,17 @@ CANCELLED = Release(status=DispatchStatus.CANCELLED)
 async def submit(session: SqlSession, dispatch: RunDispatch, backlog_max: int) -> RunDispatch:
     """Queue a dispatch; see `MailboxStore.enqueue`."""
     rules.check_new(dispatch)
-    head = await made_head(session, dispatch.thread_id, dispatch.request.tenant_id)
+    head = await ensure_head(session, dispatch.thread_id, dispatch.request.tenant_id)
     return await enqueue(session, head, dispatch, backlog_max)
 
 
 async def cancel_dispatch(session: SqlSession, dispatch_id: str) -> RunDispatch | None:
     """Cancel a queued dispatch; see `MailboxStore.cancel_dispatch`."""
-    found = await locked(session, dispatch_id)
+    found = await lock_dispatch(session, dispatch_id)
     if found is None or found[1].status is not DispatchStatus.QUEUED:
         return None
     head, dispatch = found
-    over = await save(session, rules.ended(dispatch, CANCELLED, (await session.now()).wall_ms))
+    over = await save(session, rules.mark_ended(dispatch, CANCELLED, (await session.now()).wall_ms))
     await refresh(session, head)
     return over
 
@@ -45,7 +45,7 @@ async def request_cancel(
     session: SqlSession, thread_id: str, cause: str, run_id: str | None
 ) -> bool:
     """Ask the executing worker to cancel a run; see `MailboxStore.request_cancel`."""
-    return await want_cancel(session, await locked_head(session, thread_id), cause, run_id)
+    return await want_cancel(session, await lock_head(session, thread_id), cause, run_id)
 
 
 async def interrupt(
@@ -56,8 +56,8 @@ async def interrupt(
         problem = f"it does not belong to thread '{thread_id}'"
         raise InvalidRecord(what=f"Dispatch '{then.dispatch_id}'", problem=problem)
     tenant_id = None if then is None else then.request.tenant_id
-    head = await made_head(session, thread_id, tenant_id)
-    if then is not None and await same_before(session, head, then) is not None:
+    head = await ensure_head(session, thread_id, tenant_id)
+    if then is not None and await find_same(session, head, then) is not None:
         # A repeated interrupt has had its effect: it would drop what it queued the first time.
         return Interruption(epoch=head.epoch, has_claim=head.claim is not None)
     if then is not None:
@@ -65,8 +65,8 @@ async def interrupt(
     head.epoch += 1
     await want_cancel(session, head, cause)
     now, dropped = (await session.now()).wall_ms, []
-    for dispatch in await all_queued(session, head):
-        after = await save(session, interrupted(head, dispatch, cause, now))
+    for dispatch in await list_queued(session, head):
+        after = await save(session, apply_interrupt(head, dispatch, cause, now))
         if after.status is not DispatchStatus.QUEUED:
             dropped.append(after)
     if then is not None:
@@ -80,11 +80,11 @@ async def interrupt(
 
 async def revive(session: SqlSession, dispatch_id: str, new_id: str) -> RunDispatch:
     """Queue a dead letter again; see `MailboxStore.revive`."""
-    found = await locked(session, dispatch_id)
+    found = await lock_dispatch(session, dispatch_id)
     if found is None:
         raise RecordNotFound(kind="Dispatch", record_id=dispatch_id)
     head, dispatch = found
-    marked, fresh = rules.revived(dispatch, new_id, (await session.now()).wall_ms)
+    marked, fresh = rules.revive_dead_letter(dispatch, new_id, (await session.now()).wall_ms)
     rules.check_new(fresh)
     if await find(session, new_id) is not None:
         raise AlreadyExists(kind="Dispatch", record_id=new_id)

@@ -41,7 +41,7 @@ class SqlOutbox:
 
     async def save_outbox(self, entry: OutboxEntry) -> bool:
         """Store the result of an attempt; returns False if the entry no longer exists."""
-        kept = (entry.due_at, int(entry.is_dead), rows.packed(entry))
+        kept = (entry.due_at, int(entry.is_dead), rows.pack(entry))
 
         async def work(session: SqlSession) -> bool:
             return await session.run("save_outbox", entry.entry_id, *kept) > 0
@@ -60,10 +60,10 @@ class SqlOutbox:
 async def add_outbox(session: SqlSession, thread_no: int, entries: Iterable[OutboxEntry]) -> None:
     """Add the outbox entries of a commit; an entry that exists is not changed."""
     for entry in entries:
-        kept = (entry.due_at, int(entry.is_dead), rows.packed(entry))
+        kept = (entry.due_at, int(entry.is_dead), rows.pack(entry))
         await session.run("add_outbox", entry.entry_id, thread_no, *kept)
 
 
 def _entries(found: Iterable[Row]) -> tuple[OutboxEntry, ...]:
     # The error names a damaged entry, so that an operator can delete it; none is skipped silently.
-    return tuple(rows.unpacked(row[0], rows.OUTBOX, f"Outbox entry '{row[1]}'") for row in found)
+    return tuple(rows.unpack(row[0], rows.OUTBOX, f"Outbox entry '{row[1]}'") for row in found)

@@ -32,7 +32,7 @@ class SqlProfiles:
             InvalidRecord: Its owner or its key is blank.
         """
         _check_name(entry.owner, entry.key)
-        value = rows.packed(entry.value)
+        value = rows.pack(entry.value)
 
         async def work(session: SqlSession) -> None:
             await session.run("save_profile", entry.owner, entry.key, value, entry.updated_at)
@@ -53,10 +53,10 @@ class SqlProfiles:
             # An absent row cannot be locked: two processes would both begin from nothing.
             row = None
             while row is None:
-                await session.run("add_profile", owner, key, rows.packed(None), now)
+                await session.run("add_profile", owner, key, rows.pack(None), now)
                 row = await session.one("lock_profile", owner, key)
             value = change(_entry(owner, key, row[0], now).value)
-            await session.run("save_profile", owner, key, rows.packed(value), now)
+            await session.run("save_profile", owner, key, rows.pack(value), now)
             return value
 
         return await self._database.write(work)
@@ -93,5 +93,5 @@ def _check_name(owner: str, key: str) -> None:
 
 
 def _entry(owner: str, key: str, value: bytes, updated_at: int) -> ProfileEntry:
-    data = rows.unpacked(value, rows.ANY, f"Profile entry '{key}' of '{owner}'")
+    data = rows.unpack(value, rows.ANY, f"Profile entry '{key}' of '{owner}'")
     return ProfileEntry(owner=owner, key=key, value=data, updated_at=updated_at)

@@ -26,7 +26,7 @@ from awaken.contracts.storage.store import ToolRecord
 from awaken.contracts.suspension.tickets import Ticket
 
 from . import rows
-from .heads import StoredHead, find_head, run_with, view_of
+from .heads import StoredHead, find_head, load_run, view_of
 from .session import Row, SqlSession
 
 MESSAGE_STEP = 50
@@ -63,7 +63,7 @@ async def load_thread(
     scopes: tuple[dict[str, StoredValue], dict[str, StoredValue]] = ({}, {})
     for scope, name, version, data in await session.all("list_state", head.no):
         what = f"State '{name}' of thread '{thread_id}'"
-        value = rows.unpacked(data, rows.RAW, what, name, version)
+        value = rows.unpack(data, rows.RAW, what, name, version)
         scopes[scope][name] = StoredValue(version=version, data=value)
     return LoadedThread(
         head=head,
@@ -82,7 +82,7 @@ async def list_threads(session: SqlSession, query: ThreadQuery) -> Page[Thread]:
     found = []
     for row in await session.all(f"list_{kind}", *fits, query.limit, query.offset, *owner):
         latest = StoredHead(row).shown.latest_run_id
-        found.append(view_of(row, await run_with(session, latest)))
+        found.append(view_of(row, await load_run(session, latest)))
     total = await _count(session, f"count_{kind}", *fits, *owner)
     return page_of(tuple(found), total, query)
 
@@ -131,7 +131,7 @@ async def list_runs(session: SqlSession, query: RunQuery) -> Page[RunRecord]:
         places = rows.all_places(row[0])
         found = await session.all("list_thread_runs", *places, status, query.limit, query.offset)
         total = await _count(session, "count_thread_runs", *places, status)
-    runs = tuple(rows.unpacked(row[0], rows.RUN, "A run") for row in found)
+    runs = tuple(rows.unpack(row[0], rows.RUN, "A run") for row in found)
     return page_of(runs, total, query)
 
 
@@ -141,7 +141,7 @@ async def list_dispatches(session: SqlSession, query: DispatchQuery) -> Page[Run
         return await _list_keyed(session, query, query.dedupe_key)
     fits = (query.thread_id, query.status.value if query.status is not None else None)
     found = await session.all("list_dispatches", *fits, query.limit, query.offset)
-    items = tuple(rows.unpacked(row[0], rows.DISPATCH, "A dispatch") for row in found)
+    items = tuple(rows.unpack(row[0], rows.DISPATCH, "A dispatch") for row in found)
     return page_of(items, await _count(session, "count_dispatches", *fits), query)
 
 
@@ -149,7 +149,7 @@ async def _list_keyed(session: SqlSession, query: DispatchQuery, key: str) -> Pa
     """List the dispatch with a dedupe key, if it exists and matches; found by an index."""
     head = None if query.thread_id is None else await find_head(session, query.thread_id)
     row = None if head is None else await session.one("find_dedupe", head.no, key)
-    items = () if row is None else (rows.unpacked(row[0], rows.DISPATCH, "A dispatch"),)
+    items = () if row is None else (rows.unpack(row[0], rows.DISPATCH, "A dispatch"),)
     fits = tuple(it for it in items if query.status in (None, it.status))
     return page_of(fits[query.offset : query.offset + query.limit], len(fits), query)
 
@@ -157,7 +157,7 @@ async def _list_keyed(session: SqlSession, query: DispatchQuery, key: str) -> Pa
 async def list_tickets(session: SqlSession, statement: str, *args: object) -> tuple[Ticket, ...]:
     """List the tickets that a statement returns, in its order."""
     found = await session.all(statement, *args)
-    return tuple(rows.unpacked(row[0], rows.TICKET, "A ticket") for row in found)
+    return tuple(rows.unpack(row[0], rows.TICKET, "A ticket") for row in found)
 
 
 async def list_events(
@@ -180,7 +180,7 @@ async def list_events(
         commits = await session.all("list_commit_events", *places, seen, step)
         for seq, run_id, at, blob in commits:
             what = f"Events of thread '{thread_id}'"
-            events = rows.unpacked(blob, rows.EVENTS, what, seq, run_id, at)
+            events = rows.unpack(blob, rows.EVENTS, what, seq, run_id, at)
             found += [
                 LoggedEvent(seq=index, run_id=run_id, event=event, created_at=at)
                 for index, event in enumerate(events, seq - len(events) + 1)
@@ -213,7 +213,7 @@ async def list_tool_records(session: SqlSession, run_id: str) -> tuple[ToolRecor
     _, last = rows.all_places(row[1])
     newest: dict[tuple[int, str], ToolRecord] = {}
     for found in await session.all("list_commit_tools", first, last):
-        for record in rows.unpacked(found[0], rows.TOOLS, f"Tool journal of run '{run_id}'"):
+        for record in rows.unpack(found[0], rows.TOOLS, f"Tool journal of run '{run_id}'"):
             if record.run_id == run_id:
                 newest[record.step, record.call_id] = record
     return tuple(newest.values())
@@ -258,7 +258,7 @@ def _fits(record: MessageRecord, query: MessageQuery) -> bool:
 
 def _message(thread_id: str, place: int, at: int, body: bytes) -> Message:
     what = f"Message {rows.number_at(place)} of thread '{thread_id}'"
-    return rows.unpacked(body, rows.MESSAGE, what, at)
+    return rows.unpack(body, rows.MESSAGE, what, at)
 
 
 def _check_count(thread_id: str, found: int, expected: int) -> None:

@@ -4,13 +4,13 @@
 scans queues; `refresh` is the only function that writes these columns.
 """
 
-from awaken.contracts.runs.records import used_run_id
+from awaken.contracts.runs.records import run_id_in_use
 from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.stores.rules import dispatches as rules
 from awaken.stores.rules.interrupts import is_stale
 
 from . import rows
-from .heads import StoredHead, find_head, locked_head, made_head
+from .heads import StoredHead, ensure_head, find_head, lock_head
 from .session import Row, SqlSession
 
 INPUT_MODES = (InputMode.STEER, InputMode.RESUME)
@@ -24,7 +24,7 @@ async def enqueue(
     Raises:
         StorageError: As `MailboxStore.enqueue` lists them.
     """
-    known = await same_before(session, head, dispatch)
+    known = await find_same(session, head, dispatch)
     if known is not None:
         return known
     if backlog_max is not None:
@@ -41,11 +41,11 @@ async def enqueue_all(
         rules.check_new(dispatch)
         thread_id, tenant_id = dispatch.thread_id, dispatch.request.tenant_id
         is_here = thread_id == head.shown.id
-        owner = head if is_here else await made_head(session, thread_id, tenant_id)
+        owner = head if is_here else await ensure_head(session, thread_id, tenant_id)
         await enqueue(session, owner, dispatch)
 
 
-async def same_before(
+async def find_same(
     session: SqlSession, head: StoredHead, dispatch: RunDispatch
 ) -> RunDispatch | None:
     """Return an earlier dispatch with the same request, found by its id or its dedupe key.
@@ -58,8 +58,8 @@ async def same_before(
     known = await find(session, dispatch.dispatch_id)
     if known is None and dispatch.dedupe_key is not None:
         row = await session.one("find_dedupe", head.no, dispatch.dedupe_key)
-        known = None if row is None else decoded(row)
-    return None if known is None else rules.same_again(known, dispatch)
+        known = None if row is None else decode_dispatch(row)
+    return None if known is None else rules.match_known(known, dispatch)
 
 
 async def check_run_id(session: SqlSession, dispatch: RunDispatch) -> None:
@@ -72,12 +72,12 @@ async def check_run_id(session: SqlSession, dispatch: RunDispatch) -> None:
         return
     for statement in ("find_run", "find_dispatch_of_run"):
         if await session.one(statement, dispatch.run_id) is not None:
-            raise used_run_id(dispatch.run_id)
+            raise run_id_in_use(dispatch.run_id)
 
 
 async def add(session: SqlSession, head: StoredHead, dispatch: RunDispatch) -> RunDispatch:
     """Queue a new dispatch."""
-    fresh = rules.queued(dispatch, head.epoch, (await session.now()).wall_ms)
+    fresh = rules.mark_queued(dispatch, head.epoch, (await session.now()).wall_ms)
     await session.run(
         "add_dispatch",
         fresh.dispatch_id,
@@ -90,7 +90,7 @@ async def add(session: SqlSession, head: StoredHead, dispatch: RunDispatch) -> R
         fresh.dedupe_key,
         fresh.created_at,
         fresh.updated_at,
-        rows.packed(fresh),
+        rows.pack(fresh),
     )
     await refresh(session, head)
     return fresh
@@ -105,7 +105,7 @@ async def save(session: SqlSession, dispatch: RunDispatch) -> RunDispatch:
         dispatch.status.value,
         rules.due_at(dispatch),
         dispatch.updated_at,
-        rows.packed(dispatch),
+        rows.pack(dispatch),
     )
     return dispatch
 
@@ -118,31 +118,33 @@ async def absorb(
     for dispatch_id in dispatch_ids:
         dispatch = await find(session, dispatch_id)
         if dispatch is not None and dispatch.status is DispatchStatus.QUEUED:
-            await save(session, rules.absorbed(dispatch, run_id, now.wall_ms))
+            await save(session, rules.mark_absorbed(dispatch, run_id, now.wall_ms))
     await refresh(session, head)
 
 
 async def find(session: SqlSession, dispatch_id: str) -> RunDispatch | None:
     """Return a dispatch, or None."""
     row = await session.one("find_dispatch", dispatch_id)
-    return None if row is None else decoded(row)
+    return None if row is None else decode_dispatch(row)
 
 
 async def find_of_run(session: SqlSession, run_id: str) -> RunDispatch | None:
     """Return the newest dispatch that names a run, or None."""
     row = await session.one("find_dispatch_of_run", run_id)
-    return None if row is None else decoded(row)
+    return None if row is None else decode_dispatch(row)
 
 
-async def locked(session: SqlSession, dispatch_id: str) -> tuple[StoredHead, RunDispatch] | None:
+async def lock_dispatch(
+    session: SqlSession, dispatch_id: str
+) -> tuple[StoredHead, RunDispatch] | None:
     """Lock the thread of a dispatch and return both as they are then."""
     dispatch = await find(session, dispatch_id)
-    head = None if dispatch is None else await locked_head(session, dispatch.thread_id)
+    head = None if dispatch is None else await lock_head(session, dispatch.thread_id)
     dispatch = None if head is None else await find(session, dispatch_id)
     return None if head is None or dispatch is None else (head, dispatch)
 
 
-async def first_queued(session: SqlSession, head: StoredHead) -> RunDispatch | None:
+async def find_first_queued(session: SqlSession, head: StoredHead) -> RunDispatch | None:
     """Return the first dispatch of a thread that its waiting run does not hold back."""
     found = await _find_first(session, head)
     return None if found is None else found[0]
@@ -150,17 +152,17 @@ async def first_queued(session: SqlSession, head: StoredHead) -> RunDispatch | N
 
 async def _find_first(session: SqlSession, head: StoredHead) -> tuple[RunDispatch, int] | None:
     row = await session.one("first_queued", head.no)
-    if row is None or not (first := decoded(row)).is_held_by(head.open_run):
+    if row is None or not (first := decode_dispatch(row)).is_held_by(head.open_run):
         return None if row is None else (first, row[1])
     for row in await session.all("list_queued", head.no):
-        if not (first := decoded(row)).is_held_by(head.open_run):
+        if not (first := decode_dispatch(row)).is_held_by(head.open_run):
             return first, row[1]
     return None
 
 
-async def all_queued(session: SqlSession, head: StoredHead) -> list[RunDispatch]:
+async def list_queued(session: SqlSession, head: StoredHead) -> list[RunDispatch]:
     """List the queued dispatches of a thread, in order."""
-    return [decoded(row) for row in await session.all("list_queued", head.no)]
+    return [decode_dispatch(row) for row in await session.all("list_queued", head.no)]
 
 
 async def list_inputs(session: SqlSession, thread_id: str) -> tuple[RunDispatch, ...]:
@@ -171,7 +173,7 @@ async def list_inputs(session: SqlSession, thread_id: str) -> tuple[RunDispatch,
     now = await session.now()
     return tuple(
         dispatch
-        for dispatch in await all_queued(session, head)
+        for dispatch in await list_queued(session, head)
         if dispatch.mode in INPUT_MODES
         and rules.is_due(dispatch, now.wall_ms)
         and not is_stale(head, dispatch)
@@ -194,6 +196,6 @@ async def refresh(session: SqlSession, head: StoredHead) -> None:
     await session.run("save_queue", head.no, head.epoch, head.queued, head.served_at, *turn)
 
 
-def decoded(row: Row) -> RunDispatch:
+def decode_dispatch(row: Row) -> RunDispatch:
     """Return the dispatch of a row that begins with its record."""
-    return rows.unpacked(row[0], rows.DISPATCH, "A dispatch")
+    return rows.unpack(row[0], rows.DISPATCH, "A dispatch")

@@ -7,7 +7,7 @@ from awaken.contracts.storage.dispatch import Purged
 from awaken.contracts.storage.store import DeleteStrategy
 
 from . import rows
-from .heads import StoredHead, locked_head
+from .heads import StoredHead, lock_head
 from .session import SqlSession
 
 logger = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ THREADS_AT_ONCE = 100
 
 async def delete_thread(session: SqlSession, thread_id: str, strategy: DeleteStrategy) -> None:
     """Delete a thread and all its records; see `ThreadStore.delete_thread`."""
-    head = await locked_head(session, thread_id)
+    head = await lock_head(session, thread_id)
     if head is None:
         raise RecordNotFound(kind="Thread", record_id=thread_id)
     await _delete(session, head, strategy)
@@ -32,7 +32,7 @@ async def _delete(session: SqlSession, head: StoredHead, strategy: DeleteStrateg
         raise InvalidRecord(what=f"Thread '{thread_id}'", problem=problem)
     if strategy is DeleteStrategy.CASCADE:
         for child_id in children:
-            child = await locked_head(session, child_id)
+            child = await lock_head(session, child_id)
             # Meanwhile another process may have deleted it or changed its parent.
             if child is not None and child.shown.parent_thread_id == thread_id:
                 await _delete(session, child, strategy)
@@ -63,7 +63,7 @@ async def purge(session: SqlSession, before_ms: int, limit: int) -> Purged:
         await session.run("delete_dispatch", dispatch_id)
     runs = 0
     for run_id, thread_id in map(tuple, await session.all("list_old_runs", before_ms, limit)):
-        head = await locked_head(session, thread_id)
+        head = await lock_head(session, thread_id)
         if head is not None and run_id != head.shown.latest_run_id:
             await session.run("delete_run", run_id)
             await session.run("delete_run_tickets", head.no, run_id)
@@ -93,7 +93,7 @@ async def _purge_log(session: SqlSession, thread_id: str, before_ms: int, limit:
 
     A commit is removed as a whole, so that the first one may exceed the limit of events.
     """
-    head = await locked_head(session, thread_id)
+    head = await lock_head(session, thread_id)
     if head is None:
         return 0
     end = rows.place(head.no, head.version)

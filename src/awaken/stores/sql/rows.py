@@ -17,7 +17,7 @@ from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.store import Commit, OutboxEntry, StreamCheckpoint, ToolRecord
 from awaken.contracts.suspension.tickets import Ticket
 
-from .blobs import sealed, unsealed
+from .blobs import seal, unseal
 
 T = TypeVar("T")
 
@@ -58,16 +58,16 @@ def id_key(thread_no: int, message_id: str) -> int:
     return place(thread_no, zlib.crc32(message_id.encode("utf-8", "surrogatepass")))
 
 
-def packed(value: Any) -> bytes:
+def pack(value: Any) -> bytes:
     """Encode a value and seal it.
 
     Raises:
         InvalidRecord: The value has no JSON form.
     """
-    return sealed(encoded(value))
+    return seal(encode(value))
 
 
-def encoded(value: Any) -> bytes:
+def encode(value: Any) -> bytes:
     """Encode a value.
 
     Raises:
@@ -79,7 +79,7 @@ def encoded(value: Any) -> bytes:
         raise InvalidRecord(what=type(value).__name__, problem=str(error)) from error
 
 
-def unpacked(
+def unpack(
     blob: bytes, decoder: "msgspec.json.Decoder[T]", what: str, *beside: int | str | None
 ) -> T:
     """Verify and decode a sealed record; `beside` are the columns that it is bound to.
@@ -88,7 +88,7 @@ def unpacked(
         CorruptRecord: The record is damaged, or this version does not know its shape.
     """
     try:
-        return decoder.decode(unsealed(blob, what, *beside))
+        return decoder.decode(unseal(blob, what, *beside))
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise CorruptRecord(what=what, problem=str(error)) from error
 
@@ -100,10 +100,10 @@ class EncodedCommit:
 
     def __init__(self, commit: Commit) -> None:
         self.commit = commit
-        self.messages = [packed(message) for message in commit.messages]
-        self.events = packed(commit.events) if commit.events else None
-        self.tools = packed(commit.tool_records) if commit.tool_records else None
-        self.run = packed(commit.run) if commit.run is not None else None
+        self.messages = [pack(message) for message in commit.messages]
+        self.events = pack(commit.events) if commit.events else None
+        self.tools = pack(commit.tool_records) if commit.tool_records else None
+        self.run = pack(commit.run) if commit.run is not None else None
         self.digest = self._digest()
 
     def _digest(self) -> bytes:
@@ -126,5 +126,5 @@ class EncodedCommit:
             commit.tickets,
             commit.outbox,
         )
-        digest.update(encoded(rest))
+        digest.update(encode(rest))
         return digest.digest()

@@ -18,10 +18,10 @@ from awaken.contracts.storage.store import (
     StreamCheckpoint,
     ToolRecord,
 )
-from awaken.stores.rules.lineage import edited
+from awaken.stores.rules.lineage import apply_edit
 
 from . import commits, queries, retention, rows
-from .heads import find_head, made_head, run_with, settled_head
+from .heads import ensure_head, find_head, load_run, wait_for_head
 from .mailbox_port import SqlMailbox
 from .outbox import SqlOutbox
 from .profiles import SqlProfiles
@@ -85,7 +85,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
         def count_known(thread_no: int) -> int:
             # Keep a reference: others may append to the list or drop it from the cache.
             nonlocal base
-            base = cache.known(thread_no)
+            base = cache.find_messages(thread_no)
             return len(base)
 
         loaded = await self._database.read(
@@ -95,7 +95,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
             return None
         head = loaded.head
         cache.extend(head.no, loaded.known, loaded.fresh)
-        messages: Sequence[Message] = cache.known(head.no)
+        messages: Sequence[Message] = cache.find_messages(head.no)
         if len(messages) != head.message_count:
             # Too large for the cache, or changed meanwhile: this view is authoritative.
             messages = [*base[: loaded.known], *loaded.fresh]
@@ -126,7 +126,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
         """Return the receipt of a commit, or None if it was not and will not be applied."""
 
         async def work(session: SqlSession) -> CommitReceipt | None:
-            head = await settled_head(session, thread_id)
+            head = await wait_for_head(session, thread_id)
             return None if head is None else await commits.find_commit(session, head, commit_id)
 
         # A commit whose reply was lost may still be in progress: only a write waits for its end.
@@ -146,7 +146,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
         async def work(session: SqlSession) -> StreamCheckpoint | None:
             row = await session.one("find_checkpoint", run_id)
             what = f"Checkpoint of run '{run_id}'"
-            return None if row is None else rows.unpacked(row[0], rows.CHECKPOINT, what)
+            return None if row is None else rows.unpack(row[0], rows.CHECKPOINT, what)
 
         return await self._database.read(work)
 
@@ -187,7 +187,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
 
     async def load_run(self, run_id: str) -> RunRecord | None:
         """Return a run, or None."""
-        return await self._database.read(partial(run_with, run_id=run_id))
+        return await self._database.read(partial(load_run, run_id=run_id))
 
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
         """List runs in the order they were created."""
@@ -204,10 +204,10 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
 
 async def _save_thread(session: SqlSession, thread: Thread) -> Thread:
     """Create a thread, or edit one; see `ThreadStore.save_thread`."""
-    head = await made_head(session, thread.id, thread.tenant_id)
-    wanted = thread.normalized().parent_thread_id
-    parents = {} if wanted is None else await commits.parents_of(session, wanted)
-    head.shown = edited(parents, head.shown, thread)
+    head = await ensure_head(session, thread.id, thread.tenant_id)
+    wanted = thread.normalize().parent_thread_id
+    parents = {} if wanted is None else await commits.load_parents(session, wanted)
+    head.shown = apply_edit(parents, head.shown, thread)
     if head.shown.metadata.updated_at is not None:
         head.updated_at = head.shown.metadata.updated_at
     shown = head.shown
@@ -218,7 +218,7 @@ async def _save_thread(session: SqlSession, thread: Thread) -> Thread:
         head.sort_at,
         shown.resource_id,
         shown.parent_thread_id,
-        head.packed(),
+        head.pack(),
     )
     return head.view()
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.tenancy import namespace_of, stored_id
+from awaken.contracts.tenancy import add_namespace, namespace_of
 
 from . import rows
-from .blobs import tied
+from .blobs import bind_columns
 from .session import Row
 
 VERSION = 4
@@ -64,10 +64,10 @@ class _Names:
         self.runs: dict[str, str] = {}
 
     def learn_thread(self, _no: int, thread_id: str, tenant_id: str) -> None:
-        self.threads[thread_id] = stored_id(namespace_of(tenant_id), thread_id)
+        self.threads[thread_id] = add_namespace(namespace_of(tenant_id), thread_id)
 
     def learn_run(self, run_id: str, tenant_id: str) -> None:
-        self.runs[run_id] = stored_id(namespace_of(tenant_id), run_id)
+        self.runs[run_id] = add_namespace(namespace_of(tenant_id), run_id)
 
     def thread(self, old: str | None) -> str | None:
         return None if old is None else self.threads.get(old, old)
@@ -105,10 +105,10 @@ class _Names:
 
     def repack(self, blob: bytes, what: str, *beside: Any, now: tuple[Any, ...] = ()) -> bytes:
         """Return a sealed record with the new ids, bound to the new values of its columns."""
-        value = self.rename_in(rows.unpacked(bytes(blob), rows.ANY, what, *beside))
-        again = rows.packed(value)
+        value = self.rename_in(rows.unpack(bytes(blob), rows.ANY, what, *beside))
+        again = rows.pack(value)
         columns = now or beside
-        return tied(again, *columns) if columns else again
+        return bind_columns(again, *columns) if columns else again
 
 
 async def _rename_thread(query: Query, names: _Names, no: int, thread_id: str) -> None:
@@ -118,14 +118,14 @@ async def _rename_thread(query: Query, names: _Names, no: int, thread_id: str) -
         no,
     )
     counts = (version, messages, events, updated_at)
-    shown = rows.unpacked(bytes(head), _HEAD, f"Thread '{thread_id}'", thread_id, *counts, latest)
+    shown = rows.unpack(bytes(head), _HEAD, f"Thread '{thread_id}'", thread_id, *counts, latest)
     for place in (3, 4):  # The active and the open run.
         if len(shown) > place:
             shown[place] = names.run(shown[place])
     if len(shown) > _BRANCHING:
         shown[_BRANCHING] = names.rename_in(shown[_BRANCHING])
     new_id, new_latest = names.threads[thread_id], names.run(latest)
-    packed = tied(rows.packed(shown), new_id, *counts, new_latest)
+    packed = bind_columns(rows.pack(shown), new_id, *counts, new_latest)
     await query(
         "UPDATE threads SET id = $2, parent_id = $3, latest_run_id = $4, head = $5 WHERE no = $1",
         *(no, new_id, names.thread(parent), new_latest, packed),

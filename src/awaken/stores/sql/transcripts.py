@@ -35,7 +35,7 @@ class TranscriptCache:
         self._limit = limit
         self._size = 0
 
-    def known(self, thread_no: int) -> list[Message]:
+    def find_messages(self, thread_no: int) -> list[Message]:
         """Return the cached messages of a thread from its first on; never change the list."""
         kept = self._kept.get(thread_no)
         if kept is None:

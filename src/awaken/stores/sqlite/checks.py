@@ -17,7 +17,7 @@ from awaken.contracts.storage.store import StoreCheck
 from awaken.stores.sql import rows
 from awaken.stores.sql.heads import StoredHead
 
-from .connection import FAULTS, STATEMENTS, connected, named_error, schema_version
+from .connection import FAULTS, STATEMENTS, connect, schema_version, translate_error
 
 _NAMED: tuple[tuple[str, str, "msgspec.json.Decoder[Any]", str], ...] = (
     ("runs", "SELECT record, run_id FROM runs", rows.RUN, "Run '{}'"),
@@ -40,7 +40,7 @@ _NAMED: tuple[tuple[str, str, "msgspec.json.Decoder[Any]", str], ...] = (
 """Kinds of records: the query, the decoder, and how an error names a record."""
 
 
-def versions_of(path: Path, store: str) -> tuple[int, int]:
+def read_versions(path: Path, store: str) -> tuple[int, int]:
     """Return the schema of the file, and the newest that this version knows.
 
     Raises:
@@ -51,7 +51,7 @@ def versions_of(path: Path, store: str) -> tuple[int, int]:
         return schema_version(connection)
 
 
-def checked(path: Path, store: str) -> StoreCheck:
+def check_file(path: Path, store: str) -> StoreCheck:
     """Check everything in a file; see `CheckableStore.check`."""
     with _open_file(path, store) as connection:
         found, known = schema_version(connection)
@@ -84,11 +84,11 @@ def _open_file(path: Path, store: str) -> Iterator[sqlite3.Connection]:
     # SQLite would create a file that does not exist.
     if not path.is_file():
         raise StoreUnavailable(store=store, problem="there is no such file; check its path")
-    with closing(connected(path, store, is_writer=False)) as connection:
+    with closing(connect(path, store, is_writer=False)) as connection:
         try:
             yield connection
         except FAULTS as error:
-            raise named_error(error, store) from error
+            raise translate_error(error, store) from error
 
 
 class _Inspection:
@@ -195,7 +195,7 @@ class _Inspection:
         beside: Sequence[Any] = (),
     ) -> Any:
         try:
-            value = rows.unpacked(blob, decoder, what, *beside)
+            value = rows.unpack(blob, decoder, what, *beside)
         except CorruptRecord as error:
             self.problems.append(str(error))
             return None

@@ -21,7 +21,7 @@ from awaken.stores.sql.session import Moment, Row
 from awaken.stores.sql.statements import migrations, statements
 
 from .clock import boot_id, moment
-from .jobs import driven
+from .jobs import run_without_suspending
 
 FAULTS = (sqlite3.Error, UnicodeDecodeError)
 """Errors of SQLite; the second one if its message quotes damaged bytes of the file."""
@@ -46,7 +46,7 @@ STATEMENTS = {
 }
 
 
-def connected(
+def connect(
     path: Path, store: str, *, is_writer: bool, busy_ms: int = BUSY_MS
 ) -> sqlite3.Connection:
     """Open the file; a writer waits for other writers, a reader never waits.
@@ -66,7 +66,7 @@ def connected(
             cached_statements=256,
         )
     except FAULTS as error:
-        raise named_error(error, store) from error
+        raise translate_error(error, store) from error
     try:
         if is_writer:
             connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
@@ -79,7 +79,7 @@ def connected(
             connection.execute("PRAGMA query_only = ON")
     except FAULTS as error:
         connection.close()
-        raise named_error(error, store) from error
+        raise translate_error(error, store) from error
     return connection
 
 
@@ -136,12 +136,12 @@ def prepare(connection: sqlite3.Connection, store: str) -> None:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number}")
         if 0 < found < tenant_ids.VERSION:
-            driven(tenant_ids.rename_tenant_ids(_make_query(connection)))
+            run_without_suspending(tenant_ids.rename_tenant_ids(_make_query(connection)))
         _forget_old_leases(connection)
         connection.execute("COMMIT")
     except FAULTS as error:
         _roll_back(connection)
-        raise named_error(error, store) from error
+        raise translate_error(error, store) from error
     except StorageError:
         _roll_back(connection)
         raise
@@ -160,7 +160,7 @@ def schema_version(connection: sqlite3.Connection) -> tuple[int, int]:
     return found, len(migrations(__package__))
 
 
-def named_error(error: sqlite3.Error | UnicodeDecodeError, store: str) -> StorageError:
+def translate_error(error: sqlite3.Error | UnicodeDecodeError, store: str) -> StorageError:
     """Return the `StorageError` for an error of SQLite."""
     if isinstance(error, UnicodeDecodeError) or "decode to UTF-8" in str(error):
         # Invalid text, in a row or in the message of SQLite about a damaged schema.

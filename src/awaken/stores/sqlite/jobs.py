@@ -34,7 +34,7 @@ class Job:
             self.future.set_result(self.result)
 
 
-def driven(work: Awaitable[T]) -> T:
+def run_without_suspending(work: Awaitable[T]) -> T:
     """Run an awaitable that never suspends, and return its result."""
     steps = work.__await__()
     try:

@@ -4,10 +4,10 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from awaken.contracts.storage.dispatch import LeaseNews
+from awaken.contracts.storage.dispatch import LeaseReport
 from awaken.stores.sql.session import Moment
 
-from .connection import FAULTS, STATEMENTS, connected, named_error
+from .connection import FAULTS, STATEMENTS, connect, translate_error
 
 
 class SqliteLeaseKeeper:
@@ -19,11 +19,11 @@ class SqliteLeaseKeeper:
         self._now = now
         self._connection: sqlite3.Connection | None = None
 
-    def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseNews, ...]:
+    def extend(self, claim_tokens: Sequence[str], lease_ms: int) -> tuple[LeaseReport, ...]:
         """Extend the leases that are still held, and report to each holder what has changed."""
         try:
             if self._connection is None:
-                self._connection = connected(self._path, self._store, is_writer=True)
+                self._connection = connect(self._path, self._store, is_writer=True)
             connection = self._connection
             connection.execute("BEGIN IMMEDIATE")
             now = self._now()
@@ -31,7 +31,7 @@ class SqliteLeaseKeeper:
             connection.execute("COMMIT")
         except FAULTS as error:
             self.close()
-            raise named_error(error, self._store) from error
+            raise translate_error(error, self._store) from error
         return reports
 
     def close(self) -> None:
@@ -41,9 +41,9 @@ class SqliteLeaseKeeper:
             connection.close()
 
 
-def _extend(connection: sqlite3.Connection, token: str, now: Moment, lease_ms: int) -> LeaseNews:
+def _extend(connection: sqlite3.Connection, token: str, now: Moment, lease_ms: int) -> LeaseReport:
     row = connection.execute(STATEMENTS["find_lease"], (token, now.wall_ms)).fetchone()
     if row is None:
-        return LeaseNews(claim_token=token, is_held=False)
+        return LeaseReport(claim_token=token, is_held=False)
     connection.execute(STATEMENTS["extend_lease"], (token, now.lease_ms + lease_ms))
-    return LeaseNews(claim_token=token, cancel_cause=row[0], has_input=bool(row[1]))
+    return LeaseReport(claim_token=token, cancel_cause=row[0], has_input=bool(row[1]))

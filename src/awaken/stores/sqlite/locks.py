@@ -25,7 +25,7 @@ def is_locked(error: BaseException | None) -> bool:
     return code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-def tell_locked(path: Path, store: str, wait_ms: int) -> None:
+def log_locked(path: Path, store: str, wait_ms: int) -> None:
     """Log that the file is locked, by which process if known, and how long the store waits."""
     logger.warning(
         "Store '%s' is locked by %s; waiting for up to %d s.",

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from awaken.stores.sql.session import Moment, SqlSession
 
-from .connection import FAULTS, SqliteSession, connected, named_error
-from .jobs import Job, driven, settle
+from .connection import FAULTS, SqliteSession, connect, translate_error
+from .jobs import Job, run_without_suspending, settle
 
 T = TypeVar("T")
 
@@ -58,14 +58,14 @@ class Readers:
         """Run a job; returns the connection for the next job, or None if it failed."""
         try:
             if connection is None:
-                connection = connected(self._path, self._store, is_writer=False)
+                connection = connect(self._path, self._store, is_writer=False)
             connection.execute("BEGIN")
             try:
-                job.result = driven(job.work(SqliteSession(connection, self._now)))
+                job.result = run_without_suspending(job.work(SqliteSession(connection, self._now)))
             finally:
                 connection.execute("COMMIT")
         except FAULTS as error:
-            job.error = named_error(error, self._store)
+            job.error = translate_error(error, self._store)
             if connection is not None:
                 connection.close()
             return None

@@ -8,7 +8,7 @@ from awaken.contracts.storage.store import StoreCheck
 from awaken.stores.sql.session import Moment
 from awaken.stores.sql.store import SqlStore
 
-from .checks import checked, versions_of
+from .checks import check_file, read_versions
 from .clock import moment
 from .database import SqliteDatabase
 
@@ -23,8 +23,8 @@ class SqliteStore(SqlStore):
 
     async def schema_versions(self) -> tuple[int, int]:
         """Return the file's schema and the newest known one; the file is not changed."""
-        return await asyncio.to_thread(versions_of, self._path, self.name)
+        return await asyncio.to_thread(read_versions, self._path, self.name)
 
     async def check(self) -> StoreCheck:
         """Read every record and verify its checksum; lists all damage that it finds."""
-        return await asyncio.to_thread(checked, self._path, self.name)
+        return await asyncio.to_thread(check_file, self._path, self.name)

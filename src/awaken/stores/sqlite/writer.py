@@ -13,9 +13,9 @@ from awaken.contracts.errors import InvalidRecord, StorageError, StoreUnavailabl
 from awaken.stores.sql.session import Moment, SqlSession
 
 from .clock import moment
-from .connection import BUSY_MS, FAULTS, SqliteSession, connected, named_error, prepare
-from .jobs import Job, driven, settle
-from .locks import NOTICE_MS, describe_holders, is_locked, tell_locked
+from .connection import BUSY_MS, FAULTS, SqliteSession, connect, prepare, translate_error
+from .jobs import Job, run_without_suspending, settle
+from .locks import NOTICE_MS, describe_holders, is_locked, log_locked
 
 T = TypeVar("T")
 
@@ -125,14 +125,14 @@ class SqliteWriter:
         except sqlite3.OperationalError as error:
             if not is_locked(error):
                 raise
-            tell_locked(self._path, self._store, BUSY_MS)
+            log_locked(self._path, self._store, BUSY_MS)
             connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(f"PRAGMA busy_timeout = {NOTICE_MS}")
 
     def _translate(self, error: sqlite3.Error | UnicodeDecodeError) -> StorageError:
         if not is_locked(error):
-            return named_error(error, self._store)
+            return translate_error(error, self._store)
         problem = f"it is locked by {describe_holders(self._path)}"
         return StoreUnavailable(store=self._store, problem=problem)
 
@@ -143,7 +143,7 @@ class SqliteWriter:
             except StorageError as error:
                 if not is_locked(error.__cause__):
                     raise
-                tell_locked(self._path, self._store, BUSY_MS)
+                log_locked(self._path, self._store, BUSY_MS)
                 self._connection = self._connect_waiting()
         return self._connection
 
@@ -156,7 +156,7 @@ class SqliteWriter:
             raise
 
     def _connect(self, busy_ms: int) -> sqlite3.Connection:
-        connection = connected(self._path, self._store, is_writer=True, busy_ms=busy_ms)
+        connection = connect(self._path, self._store, is_writer=True, busy_ms=busy_ms)
         try:
             prepare(connection, self._store)
             connection.execute(f"PRAGMA busy_timeout = {NOTICE_MS}")
@@ -176,7 +176,7 @@ def _run(connection: sqlite3.Connection, session: SqlSession, job: Job, *, is_al
     if not is_alone:
         connection.execute("SAVEPOINT job")
     try:
-        job.result = driven(job.work(session))
+        job.result = run_without_suspending(job.work(session))
     except OWN_FAULTS as error:
         job.error = InvalidRecord(what="A record", problem=str(error))
     except FAULTS:

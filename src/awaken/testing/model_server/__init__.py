@@ -4,14 +4,14 @@ Belongs here: what vendors send, well and badly. Does not: anything that our own
 they are tested against this, so it shares nothing with them.
 """
 
-from .answers import ModelRequest, Said, continuing
+from .answers import ModelRequest, Said, continue_answer
 from .faults import (
     HttpAnswer,
     Sent,
     Silence,
-    broken,
+    break_json,
     deep,
-    doubled,
+    double_fields,
     endless,
     long_line,
     not_a_number,
@@ -28,10 +28,10 @@ __all__ = [
     "Said",
     "Sent",
     "Silence",
-    "broken",
-    "continuing",
+    "break_json",
+    "continue_answer",
     "deep",
-    "doubled",
+    "double_fields",
     "endless",
     "long_line",
     "not_a_number",

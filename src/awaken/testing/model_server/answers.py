@@ -51,7 +51,7 @@ class ModelRequest:
     """Role and text of every message, whatever the format."""
 
 
-def continuing(text: str) -> Callable[[ModelRequest], str]:
+def continue_answer(text: str) -> Callable[[ModelRequest], str]:
     """Answer with the whole text, or with the rest of it if the request says how far it came.
 
     The request is taken for a continuation when its last message is the user's and the one
@@ -67,7 +67,7 @@ def continuing(text: str) -> Callable[[ModelRequest], str]:
     return answer
 
 
-def said_of(answer: Answer | Said, usage: TokenUsage | None = DEFAULT_USAGE) -> Said:
+def split_answer(answer: Answer | Said, usage: TokenUsage | None = DEFAULT_USAGE) -> Said:
     """Return the answer piece by piece.
 
     Raises:

@@ -36,7 +36,7 @@ class Sent:
     is_gzip: bool = False
 
     @property
-    def ending(self) -> Cut:
+    def body_end(self) -> Cut:
         """How the body ends."""
         return "end" if self.cut_after is None else self.cut
 
@@ -76,7 +76,7 @@ def long_line(mebibytes: int = 100) -> HttpAnswer:
     return HttpAnswer(200, lambda: pieces, {"content-type": "text/event-stream"})
 
 
-def broken(data: bytes) -> bytes:
+def break_json(data: bytes) -> bytes:
     """JSON that ends in the middle."""
     return data[: len(data) // 2]
 
@@ -91,12 +91,12 @@ def not_a_number(data: bytes) -> bytes:
     return b'{"x":NaN,' + data[1:]
 
 
-def doubled(data: bytes) -> bytes:
+def double_fields(data: bytes) -> bytes:
     """JSON with every field twice."""
     return data[:-1] + b"," + data[1:]
 
 
-def spoiled(events: Iterator[bytes], spoil: Spoil, at: int) -> Iterator[bytes]:
+def spoil_event(events: Iterator[bytes], spoil: Spoil, at: int) -> Iterator[bytes]:
     """Change one event."""
     for number, event in enumerate(events):
         if number == at:
@@ -106,7 +106,7 @@ def spoiled(events: Iterator[bytes], spoil: Spoil, at: int) -> Iterator[bytes]:
             yield event
 
 
-def gzipped(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def gzip_pieces(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Compress a body so that each piece can be read when it arrives."""
     press = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
     for piece in pieces:
@@ -114,7 +114,7 @@ def gzipped(pieces: Iterator[bytes]) -> Iterator[bytes]:
     yield press.flush()
 
 
-def resized(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
+def resize_pieces(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
     """Split pieces into small ones."""
     return chain.from_iterable(
         (piece[start : start + size] for start in range(0, len(piece), size)) for piece in pieces

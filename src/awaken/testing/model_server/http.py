@@ -86,7 +86,7 @@ class Connection:
 
     async def wait(self, pause: Callable[[], Awaitable[object]]) -> None:
         """Wait for something, but not longer than the client does."""
-        tasks = [asyncio.ensure_future(pause()), asyncio.ensure_future(self.gone())]
+        tasks = [asyncio.ensure_future(pause()), asyncio.ensure_future(self.wait_for_disconnect())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -97,7 +97,7 @@ class Connection:
             if isinstance(outcome, Exception):
                 raise outcome
 
-    async def gone(self) -> NoReturn:
+    async def wait_for_disconnect(self) -> NoReturn:
         """Wait until the client leaves."""
         while await self._reader.read(1024):
             pass

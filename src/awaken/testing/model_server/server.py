@@ -12,9 +12,18 @@ from awaken.contracts.models.errors import InvalidRequest
 from awaken.contracts.models.inference import TokenUsage
 from awaken.testing.scripted_model import DEFAULT_USAGE, Answer, ScriptExhausted
 
-from .answers import ModelRequest, Said, said_of
+from .answers import ModelRequest, Said, split_answer
 from .failing import ScriptedRefusal, is_break, refusal_of
-from .faults import HttpAnswer, Sent, Silence, cut_short, gzipped, resized, spoiled, without_last
+from .faults import (
+    HttpAnswer,
+    Sent,
+    Silence,
+    cut_short,
+    gzip_pieces,
+    resize_pieces,
+    spoil_event,
+    without_last,
+)
 from .http import Connection
 from .wires import ServedWire, wire_of
 
@@ -112,7 +121,7 @@ class FakeModelServer:
             return
         match self._entry(request):
             case Silence():
-                await connection.gone()
+                await connection.wait_for_disconnect()
             case HttpAnswer() as answer:
                 await connection.send(answer)
             case BaseException() | type() as failure:
@@ -139,8 +148,8 @@ class FakeModelServer:
     ) -> None:
         answer, body = sent.answer, request.body
         made = answer(request) if callable(answer) and not isinstance(answer, type) else answer
-        said = said_of(made, self._usage)
-        events, ending = wire.stream(said, body), sent.ending
+        said = split_answer(made, self._usage)
+        events, ending = wire.stream(said, body), sent.body_end
         if said.error is not None and is_break(said.error):
             events, ending = without_last(events), "abort"
         await connection.begin(200, {**_STREAM, **sent.headers})
@@ -161,9 +170,9 @@ def _build_refusal(wire: ServedWire, refusal: ScriptedRefusal) -> HttpAnswer:
 def _pieces(sent: Sent, events: Iterator[bytes]) -> Iterator[bytes]:
     pieces = events
     if sent.spoil is not None:
-        pieces = spoiled(pieces, sent.spoil, sent.spoil_at)
+        pieces = spoil_event(pieces, sent.spoil, sent.spoil_at)
     if sent.is_gzip:
-        pieces = gzipped(pieces)
+        pieces = gzip_pieces(pieces)
     if sent.chunk_bytes is not None:
-        pieces = resized(pieces, sent.chunk_bytes)
+        pieces = resize_pieces(pieces, sent.chunk_bytes)
     return pieces if sent.cut_after is None else cut_short(pieces, sent.cut_after)

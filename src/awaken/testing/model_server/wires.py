@@ -8,7 +8,7 @@ from awaken.contracts.models.inference import TokenUsage
 from awaken.testing.scripted_model import DEFAULT_USAGE, Answer
 
 from . import anthropic, gemini, openai_chat, openai_responses
-from .answers import Said, said_of
+from .answers import Said, split_answer
 from .failing import ScriptedRefusal
 from .sse import Json
 
@@ -54,4 +54,4 @@ def stream_of(
 ) -> list[bytes]:
     """Return the server-sent events of an answer in one of `WIRES`, without any server."""
     body = {"stream_options": {"include_usage": True}}
-    return list(WIRES[wire].stream(said_of(answer, usage), body))
+    return list(WIRES[wire].stream(split_answer(answer, usage), body))

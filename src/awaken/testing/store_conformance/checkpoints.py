@@ -11,10 +11,10 @@ from .writing import (
     RUN,
     THREAD,
     Writer,
+    build_user_message,
+    claim_fields,
     refusal,
     run,
-    said,
-    taking,
 )
 
 
@@ -34,7 +34,7 @@ async def the_next_commit_of_a_run_removes_its_checkpoint(store: Store) -> None:
     await other.commit(run=run("run-2", thread_id="thread-2"))
     await store.save_checkpoint(_checkpoint())
     await store.save_checkpoint(_checkpoint(run_id="run-2", thread_id="thread-2"))
-    await writer.commit(messages=(said("m-1"),))
+    await writer.commit(messages=(build_user_message("m-1"),))
     assert await store.find_checkpoint(RUN) is None
     assert await store.find_checkpoint("run-2") is not None
     await other.commit(run=run("run-2", DONE, thread_id="thread-2"))
@@ -44,15 +44,17 @@ async def the_next_commit_of_a_run_removes_its_checkpoint(store: Store) -> None:
 async def a_refused_commit_leaves_the_checkpoint(store: Store) -> None:
     """The process that goes on needs it."""
     writer = Writer(store)
-    await writer.commit(run=run(), **taking())
+    await writer.commit(run=run(), **claim_fields())
     await store.save_checkpoint(_checkpoint(), "token-f")
-    await writer.expect_refusal(LeaseLost, fencing_token="token-x", messages=(said("m-1"),))
+    await writer.expect_refusal(
+        LeaseLost, fencing_token="token-x", messages=(build_user_message("m-1"),)
+    )
     assert await store.find_checkpoint(RUN) == _checkpoint()
 
 
 async def only_the_holder_of_a_thread_saves_checkpoints(store: Store) -> None:
     """A stale token, or none while the thread is claimed: refused."""
-    await Writer(store).commit(run=run(), **taking())
+    await Writer(store).commit(run=run(), **claim_fields())
     await store.save_checkpoint(_checkpoint(), "token-f")
     for token in ("token-x", None):
         await refusal(LeaseLost, store.save_checkpoint(_checkpoint("late"), token))

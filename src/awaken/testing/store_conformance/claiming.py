@@ -12,13 +12,13 @@ from .writing import (
     THREAD,
     Writer,
     claim,
-    claimed_ids,
+    claim_fields,
+    claim_ids,
     dispatch,
     elapse,
     find,
     queue,
     run,
-    taking,
 )
 
 WORKERS, THREADS = 16, 6
@@ -39,17 +39,17 @@ async def a_claim_returns_what_was_queued(store: Store) -> None:
 
 async def where_nothing_is_queued_nothing_is_claimed(store: Store) -> None:
     """No dispatch, no thread: an empty answer."""
-    assert await claimed_ids(store) == []
+    assert await claim_ids(store) == []
     await Writer(store).commit()
-    assert await claimed_ids(store) == []
+    assert await claim_ids(store) == []
 
 
 async def a_dispatch_is_claimed_when_it_is_due(store: Store) -> None:
     """Not before, by the store's clock."""
     await queue(store, "d-1", available_at=await store.now_ms() + 400)
-    assert await claimed_ids(store) == []
+    assert await claim_ids(store) == []
     await elapse(store, 401)
-    assert await claimed_ids(store) == ["d-1"]
+    assert await claim_ids(store) == ["d-1"]
 
 
 async def priority_goes_before_arrival(store: Store) -> None:
@@ -70,7 +70,7 @@ async def what_is_not_due_holds_back_its_successors(store: Store) -> None:
     """Input to a thread is never overtaken by later input."""
     await queue(store, "d-1", available_at=await store.now_ms() + 400)
     await queue(store, "d-2")
-    assert await claimed_ids(store, limit=5) == []
+    assert await claim_ids(store, limit=5) == []
     await elapse(store, 401)
     assert await _all_in_order(store) == ["d-1", "d-2"]
 
@@ -79,33 +79,33 @@ async def urgent_input_overtakes_what_is_not_due(store: Store) -> None:
     """A better priority comes first, due or not."""
     await queue(store, "d-1", available_at=await store.now_ms() + LONG_MS)
     await queue(store, "d-2", priority=1)
-    assert await claimed_ids(store) == ["d-2"]
+    assert await claim_ids(store) == ["d-2"]
 
 
 async def a_thread_that_waits_holds_back_no_other(store: Store) -> None:
     """Only its own successors."""
     await queue(store, "d-1", available_at=await store.now_ms() + LONG_MS)
     await queue(store, "e-1", thread_id="thread-2")
-    assert await claimed_ids(store, limit=5) == ["e-1"]
+    assert await claim_ids(store, limit=5) == ["e-1"]
 
 
 async def a_thread_is_claimed_once_at_a_time(store: Store) -> None:
     """The next dispatch of a thread waits for the end of the claim."""
     await queue(store, "d-1", "d-2")
-    assert await claimed_ids(store, limit=5) == ["d-1"]
-    assert await claimed_ids(store, limit=5, token="token-2") == []
+    assert await claim_ids(store, limit=5) == ["d-1"]
+    assert await claim_ids(store, limit=5, token="token-2") == []
     await store.release("d-1", "token-n")
-    assert await claimed_ids(store, limit=5, token="token-3") == ["d-2"]
+    assert await claim_ids(store, limit=5, token="token-3") == ["d-2"]
 
 
 async def a_claim_takes_at_most_its_limit(store: Store) -> None:
     """One of each thread, in the order of their turns."""
     for number in range(5):
         await queue(store, f"d-{number}", f"e-{number}", thread_id=f"thread-{number}")
-    assert await claimed_ids(store, limit=2, token="a") == ["d-0", "d-1"]
-    assert await claimed_ids(store, limit=0, token="b") == []
-    assert await claimed_ids(store, limit=9, token="c") == ["d-2", "d-3", "d-4"]
-    assert await claimed_ids(store, limit=9, token="d") == []
+    assert await claim_ids(store, limit=2, token="a") == ["d-0", "d-1"]
+    assert await claim_ids(store, limit=0, token="b") == []
+    assert await claim_ids(store, limit=9, token="c") == ["d-2", "d-3", "d-4"]
+    assert await claim_ids(store, limit=9, token="d") == []
 
 
 async def claims_taken_together_have_their_own_tokens(store: Store) -> None:
@@ -138,9 +138,9 @@ async def threads_take_turns(store: Store) -> None:
 
 async def a_claim_of_a_commit_keeps_workers_away(store: Store) -> None:
     """A run that took its thread by itself is alone there, too."""
-    await Writer(store).commit(**taking())
+    await Writer(store).commit(**claim_fields())
     await queue(store, "d-1")
-    assert await claimed_ids(store) == []
+    assert await claim_ids(store) == []
     assert await store.claim_dispatch("d-1", "worker", "token-2", LONG_MS) is None
 
 
@@ -151,7 +151,7 @@ async def one_dispatch_can_be_claimed_by_its_id(store: Store) -> None:
     taken = await store.claim_dispatch("d-3", "worker", "token-1", LONG_MS)
     assert taken is not None
     assert (taken.status, taken.attempt_count, taken.claim_token) == (CLAIMED, 1, "token-1")
-    assert await claimed_ids(store) == []
+    assert await claim_ids(store) == []
     await store.release("d-3", "token-1")
     assert await _all_in_order(store) == ["d-1", "d-2"]
 
@@ -195,7 +195,7 @@ async def what_is_stale_takes_nobody_elses_turn(store: Store) -> None:
     await store.interrupt(THREAD, "interrupt")
     await store.give_up_claim(THREAD, taken.claim_token or "")
     await queue(store, "d-2", thread_id="other")
-    assert await claimed_ids(store, limit=1) == ["d-2"]
+    assert await claim_ids(store, limit=1) == ["d-2"]
     assert (await find(store, "d-1")).status is DispatchStatus.SUPERSEDED
 
 

@@ -22,12 +22,12 @@ from .writing import (
     RUN,
     THREAD,
     Writer,
-    answered,
-    asked,
-    everything,
+    build_call_message,
+    build_result_message,
+    build_user_message,
+    read_everything,
     refusal,
     run,
-    said,
     ticket,
     tool_record,
     value,
@@ -36,7 +36,10 @@ from .writing import (
 
 async def a_commit_stores_all_its_parts(store: Store) -> None:
     """Messages, run, state, journal, events and pointers arrive together."""
-    messages, step = (said("m-1"), asked("m-2", "c-1")), tool_record("c-1")
+    messages, step = (
+        (build_user_message("m-1"), build_call_message("m-2", "c-1")),
+        tool_record("c-1"),
+    )
     await Writer(store).commit(
         messages=messages,
         run=run(updated_at=7),
@@ -88,18 +91,22 @@ async def every_commit_raises_the_version_by_one(store: Store) -> None:
 async def a_receipt_counts_what_the_thread_holds(store: Store) -> None:
     """A receipt names the commit, and the thread's totals after it."""
     writer = Writer(store)
-    await writer.commit(messages=(said("m-1"), said("m-2")), events=(StepEnd(),))
-    receipt = await writer.commit(messages=(said("m-3"),), events=(StepStart(), StepEnd()))
+    await writer.commit(
+        messages=(build_user_message("m-1"), build_user_message("m-2")), events=(StepEnd(),)
+    )
+    receipt = await writer.commit(
+        messages=(build_user_message("m-3"),), events=(StepStart(), StepEnd())
+    )
     assert receipt.commit_id == f"{THREAD}-commit-2"
     assert (receipt.version, receipt.message_count, receipt.event_seq) == (2, 3, 3)
     assert (await writer.commit()).event_seq == 3
 
 
-async def appending_keeps_what_was_there(store: Store) -> None:
+async def commits_append_and_never_replace(store: Store) -> None:
     """A commit adds messages and never replaces them."""
     writer = Writer(store)
     for number in range(1, 6):
-        await writer.commit(messages=(said(f"m-{number}"),))
+        await writer.commit(messages=(build_user_message(f"m-{number}"),))
     seen = await store.checkout(THREAD)
     assert seen is not None
     assert [message.id for message in seen.messages] == ["m-1", "m-2", "m-3", "m-4", "m-5"]
@@ -108,11 +115,14 @@ async def appending_keeps_what_was_there(store: Store) -> None:
 async def a_wrong_version_is_refused(store: Store) -> None:
     """Behind, ahead or negative: a typed conflict that names both and changes nothing."""
     writer = Writer(store)
-    await writer.commit(messages=(said("m-1"),))
+    await writer.commit(messages=(build_user_message("m-1"),))
     await writer.commit()
     for wrong in (0, 1, 3, 99, -1):
         error = await writer.expect_refusal(
-            VersionConflict, expected_version=wrong, messages=(said("m-2"),), run=run()
+            VersionConflict,
+            expected_version=wrong,
+            messages=(build_user_message("m-2"),),
+            run=run(),
         )
         assert (error.thread_id, error.expected, error.actual) == (THREAD, wrong, 2)
 
@@ -127,21 +137,21 @@ async def a_new_thread_is_at_version_zero(store: Store) -> None:
 async def the_same_commit_twice_is_applied_once(store: Store) -> None:
     """A retry gets the first receipt and adds nothing."""
     writer = Writer(store)
-    commit = writer.next(messages=(said("m-1"),), run=run(), events=(StepEnd(),))
+    commit = writer.next(messages=(build_user_message("m-1"),), run=run(), events=(StepEnd(),))
     first = await store.commit(commit)
-    before = await everything(store)
+    before = await read_everything(store)
     assert await store.commit(commit) == first
     assert await store.commit(_copy_commit(commit)) == first
-    assert await everything(store) == before
+    assert await read_everything(store) == before
 
 
 async def a_retry_after_later_commits_gets_the_first_receipt(store: Store) -> None:
     """However late the retry, the answer is the first one."""
     writer = Writer(store)
-    commit = writer.next(messages=(said("m-1"),))
-    first = await writer.commit(messages=(said("m-1"),))
+    commit = writer.next(messages=(build_user_message("m-1"),))
+    first = await writer.commit(messages=(build_user_message("m-1"),))
     for number in range(2, 41):
-        await writer.commit(messages=(said(f"m-{number}"),))
+        await writer.commit(messages=(build_user_message(f"m-{number}"),))
         if number in (2, 15, 16, 17, 18, 40):
             assert await store.commit(commit) == first
     thread = await store.load_thread(THREAD)
@@ -152,11 +162,11 @@ async def a_retry_after_later_commits_gets_the_first_receipt(store: Store) -> No
 async def a_commit_id_with_other_contents_is_refused(store: Store) -> None:
     """Any difference is a conflict, and changes nothing."""
     writer = Writer(store)
-    parts: dict[str, Any] = {"messages": (said("m-1"),), "state": {"key": value("1")}}
+    parts: dict[str, Any] = {"messages": (build_user_message("m-1"),), "state": {"key": value("1")}}
     commit_id = (await writer.commit(run=run(), **parts)).commit_id
     others: tuple[dict[str, Any], ...] = (
         {},
-        parts | {"run": run(), "messages": (said("m-1", "bye"),)},
+        parts | {"run": run(), "messages": (build_user_message("m-1", "bye"),)},
         parts | {"run": run(), "state": {"key": value("2")}},
         parts | {"run": run(steps=1)},
         parts | {"run": run(), "events": (StepEnd(),)},
@@ -171,17 +181,19 @@ async def a_commit_id_with_other_contents_is_refused(store: Store) -> None:
 async def commit_ids_belong_to_their_thread(store: Store) -> None:
     """Two threads may use the same commit id."""
     for thread_id in ("thread-a", "thread-b"):
-        await Writer(store, thread_id).commit(commit_id="same", messages=(said(thread_id),))
+        await Writer(store, thread_id).commit(
+            commit_id="same", messages=(build_user_message(thread_id),)
+        )
     for thread_id in ("thread-a", "thread-b"):
         seen = await store.checkout(thread_id)
         assert seen is not None
-        assert seen.messages == (said(thread_id),)
+        assert seen.messages == (build_user_message(thread_id),)
 
 
 async def find_commit_tells_applied_from_absent(store: Store) -> None:
     """A lost reply is resolved by asking; the thread is part of the question."""
     writer = Writer(store)
-    receipt = await writer.commit(commit_id="first", messages=(said("m-1"),))
+    receipt = await writer.commit(commit_id="first", messages=(build_user_message("m-1"),))
     await writer.commit(commit_id="second")
     assert await store.find_commit("first", THREAD) == receipt
     assert await store.find_commit("third", THREAD) is None
@@ -191,19 +203,19 @@ async def find_commit_tells_applied_from_absent(store: Store) -> None:
 async def a_refused_commit_is_not_remembered(store: Store) -> None:
     """After a refusal the id is free, also for other contents."""
     writer = Writer(store)
-    await writer.expect_refusal(InvalidTranscript, messages=(answered("m-1", "c-1"),))
+    await writer.expect_refusal(InvalidTranscript, messages=(build_result_message("m-1", "c-1"),))
     await writer.expect_refusal(VersionConflict, expected_version=5)
     assert await store.find_commit(f"{THREAD}-commit-1", THREAD) is None
     assert await store.load_thread(THREAD) is None
-    assert (await writer.commit(messages=(said("m-1"),))).version == 1
+    assert (await writer.commit(messages=(build_user_message("m-1"),))).version == 1
 
 
 async def one_bad_part_refuses_the_whole_commit(store: Store) -> None:
     """Whichever part is bad, no other part is applied."""
     writer = Writer(store)
-    await writer.commit(messages=(said("m-1"),), run=run(), state={"key": value("1")})
+    await writer.commit(messages=(build_user_message("m-1"),), run=run(), state={"key": value("1")})
     good: dict[str, Any] = {
-        "messages": (said("m-2"), asked("m-3", "c-1")),
+        "messages": (build_user_message("m-2"), build_call_message("m-3", "c-1")),
         "run": run(steps=1),
         "state": {"key": value("2"), "other": value("3")},
         "run_state": {"round": value("1")},
@@ -212,8 +224,8 @@ async def one_bad_part_refuses_the_whole_commit(store: Store) -> None:
         "events": (StepEnd(),),
     }
     bad_parts: tuple[dict[str, Any], ...] = (
-        {"messages": (said("m-2"), said("m-1"))},
-        {"messages": (said("m-2"), said(None))},
+        {"messages": (build_user_message("m-2"), build_user_message("m-1"))},
+        {"messages": (build_user_message("m-2"), build_user_message(None))},
         {"run": run(thread_id="thread-2")},
         {"run": run(waiting=Waiting(reason=WaitingReason.USER_INPUT))},
         {"tool_records": (tool_record("c-1"), tool_record("c-2", run_id="nobody"))},
@@ -233,9 +245,11 @@ async def one_bad_part_refuses_the_whole_commit(store: Store) -> None:
 async def a_refused_first_commit_creates_nothing(store: Store) -> None:
     """A thread whose first commit is refused does not exist."""
     writer = Writer(store)
-    await writer.expect_refusal(InvalidTranscript, messages=(said("m-1"), answered("m-2", "c")))
     await writer.expect_refusal(
-        InvalidTranscript, run=run(status=DONE), messages=(asked("m", "c"),)
+        InvalidTranscript, messages=(build_user_message("m-1"), build_result_message("m-2", "c"))
+    )
+    await writer.expect_refusal(
+        InvalidTranscript, run=run(status=DONE), messages=(build_call_message("m", "c"),)
     )
     await writer.expect_refusal(
         InvalidRecord, run=run(status=DONE), tickets=(ticket("ticket-1", "c", TicketStatus.OPEN),)
@@ -249,7 +263,7 @@ async def a_checkout_never_changes_later(store: Store) -> None:
     """A view is of one version; later commits do not show through it."""
     writer = Writer(store)
     await writer.commit(
-        messages=(said("m-1"),),
+        messages=(build_user_message("m-1"),),
         run=run(),
         state={"key": value("1")},
         run_state={"key": value("1")},
@@ -258,7 +272,7 @@ async def a_checkout_never_changes_later(store: Store) -> None:
     assert seen is not None
     frozen = msgspec.json.encode(seen, enc_hook=list)
     await writer.commit(
-        messages=(said("m-2"),),
+        messages=(build_user_message("m-2"),),
         run=run(steps=1),
         state={"key": None, "more": value("2")},
         run_state={"key": value("2")},
@@ -268,7 +282,9 @@ async def a_checkout_never_changes_later(store: Store) -> None:
 
 async def an_unknown_thread_has_nothing(store: Store) -> None:
     """Missing is None or empty, never an error."""
-    await Writer(store).commit(messages=(said("m-1"),), run=run(), events=(StepEnd(),))
+    await Writer(store).commit(
+        messages=(build_user_message("m-1"),), run=run(), events=(StepEnd(),)
+    )
     assert await store.checkout("nobody") is None
     assert await store.load_thread("nobody") is None
     assert await store.load_run("nobody") is None
@@ -283,21 +299,25 @@ async def an_unknown_thread_has_nothing(store: Store) -> None:
 async def a_blank_thread_id_is_refused(store: Store) -> None:
     """A thread has a name."""
     for blank in ("", "  "):
-        await Writer(store, blank).expect_refusal(InvalidRecord, messages=(said("m-1"),))
+        await Writer(store, blank).expect_refusal(
+            InvalidRecord, messages=(build_user_message("m-1"),)
+        )
         await refusal(InvalidRecord, store.save_thread(Thread(id=blank)))
 
 
 async def what_was_committed_survives_close_and_open(store: Store) -> None:
     """A store that is opened again shows what it showed, and goes on."""
     writer = Writer(store)
-    await writer.commit(messages=(said("m-1"),), run=run(), events=(StepEnd(),))
-    before = await everything(store)
+    await writer.commit(messages=(build_user_message("m-1"),), run=run(), events=(StepEnd(),))
+    before = await read_everything(store)
     await store.open()
-    assert await everything(store) == before
+    assert await read_everything(store) == before
     await store.close()
     await store.open()
-    assert await everything(store) == before
-    assert (await writer.commit(messages=(said("m-2"),), events=(StepEnd(),))).event_seq == 2
+    assert await read_everything(store) == before
+    assert (
+        await writer.commit(messages=(build_user_message("m-2"),), events=(StepEnd(),))
+    ).event_seq == 2
 
 
 def _copy_commit(commit: Commit) -> Commit:
@@ -311,7 +331,7 @@ CHECKS = (
     an_empty_commit_counts,
     every_commit_raises_the_version_by_one,
     a_receipt_counts_what_the_thread_holds,
-    appending_keeps_what_was_there,
+    commits_append_and_never_replace,
     a_wrong_version_is_refused,
     a_new_thread_is_at_version_zero,
     the_same_commit_twice_is_applied_once,

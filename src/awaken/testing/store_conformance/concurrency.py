@@ -11,7 +11,7 @@ from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, ThreadQuery
 from awaken.contracts.storage.store import Commit, CommitReceipt, Store
 
-from .writing import THREAD, Writer, run, said, value
+from .writing import THREAD, Writer, build_user_message, run, value
 
 WRITERS, MESSAGES = 8, 12
 
@@ -33,7 +33,7 @@ async def concurrent_writers_lose_nothing(store: Store) -> None:
 async def _append(store: Store, name: int) -> None:
     """Add a writer's messages, trying again after each conflict."""
     for number in range(MESSAGES):
-        message = said(f"{name}:{number}")
+        message = build_user_message(f"{name}:{number}")
         while True:
             thread = await store.load_thread(THREAD)
             writer = Writer(store)
@@ -55,7 +55,7 @@ async def one_of_many_rivals_wins(store: Store) -> None:
                 thread_id=THREAD,
                 expected_version=version,
                 committed_at=1,
-                messages=(said(f"{version}:{name}"),),
+                messages=(build_user_message(f"{version}:{name}"),),
             )
             for name in range(WRITERS)
         ]
@@ -84,7 +84,7 @@ async def one_of_many_runs_starts(store: Store) -> None:
 
 async def the_same_commit_sent_many_times_is_applied_once(store: Store) -> None:
     """All senders get the same receipt."""
-    commit = Writer(store).next(messages=(said("m-1"),), events=(StepEnd(),))
+    commit = Writer(store).next(messages=(build_user_message("m-1"),), events=(StepEnd(),))
     receipts = await asyncio.gather(*(store.commit(commit) for _ in range(WRITERS)))
     assert receipts == [receipts[0]] * WRITERS
     seen = await store.checkout(THREAD)
@@ -101,7 +101,7 @@ async def a_reader_never_sees_half_a_commit(store: Store) -> None:
     async def write() -> None:
         for number in range(1, 101):
             await writer.commit(
-                messages=(said(f"a-{number}"), said(f"b-{number}")),
+                messages=(build_user_message(f"a-{number}"), build_user_message(f"b-{number}")),
                 state={"count": value(str(number))},
                 run=run(steps=number),
                 events=(StepEnd(),),
@@ -131,7 +131,7 @@ async def threads_do_not_disturb_each_other(store: Store) -> None:
     async def converse(thread_id: str) -> None:
         writer = Writer(store, thread_id)
         for number in range(MESSAGES):
-            await writer.commit(messages=(said(f"m-{number}"),))
+            await writer.commit(messages=(build_user_message(f"m-{number}"),))
             await store.save_thread(Thread(id=thread_id, resource_id="ann"))
             await store.list_threads(ThreadQuery(resource_id="ann"))
 
@@ -149,7 +149,9 @@ async def a_cancelled_commit_is_whole_or_absent(store: Store) -> None:
     writer = Writer(store)
     for number in range(20):
         commit = writer.next(
-            commit_id=f"commit-{number}", messages=(said(f"m-{number}"),), events=(StepEnd(),)
+            commit_id=f"commit-{number}",
+            messages=(build_user_message(f"m-{number}"),),
+            events=(StepEnd(),),
         )
         task = asyncio.create_task(store.commit(commit))
         for _ in range(number % 4):

@@ -17,20 +17,20 @@ from .writing import (
     THREAD,
     WAITING,
     Writer,
-    answered,
-    asked,
-    cancelled,
+    build_call_message,
+    build_cancelled_record,
+    build_result_message,
+    build_user_message,
     claim,
-    claimed_ids,
+    claim_fields,
+    claim_ids,
     dispatch,
     elapse,
-    everything,
     queue,
+    read_everything,
     refusal,
     run,
-    said,
-    suspended,
-    taking,
+    suspend_run,
     ticket,
 )
 
@@ -49,18 +49,20 @@ def then(dispatch_id: str = "r-1", run_id: str = RUN) -> RunDispatch:
     return dispatch(dispatch_id, run_id=run_id, mode=InputMode.RESUME, request=request)
 
 
-async def executing(store: Store, *call_ids: str, lease_ms: int = 600_000) -> Writer:
+async def start_elsewhere(store: Store, *call_ids: str, lease_ms: int = 600_000) -> Writer:
     """Leave a run that has tickets in the hands of another process."""
     writer = Writer(store)
     tickets = tuple(ticket(f"ticket-{call_id}", call_id) for call_id in call_ids)
-    asks = (said("m-1"), asked("m-2", *call_ids))
-    await writer.commit(messages=asks, run=run(), tickets=tickets, **taking(lease_ms=lease_ms))
+    asks = (build_user_message("m-1"), build_call_message("m-2", *call_ids))
+    await writer.commit(
+        messages=asks, run=run(), tickets=tickets, **claim_fields(lease_ms=lease_ms)
+    )
     return writer
 
 
 async def a_decision_and_what_it_lets_go_on_are_one_step(store: Store) -> None:
     """The ticket is decided and the dispatch is queued; the thread's version stays."""
-    writer = await suspended(store, "c-1", "c-2")
+    writer = await suspend_run(store, "c-1", "c-2")
     made = await store.decide(THREAD, RUN, [("ticket-c-1", yes())], then())
     assert made is not None
     assert (made.dispatch_id, made.created_at > 0) == ("r-1", True)
@@ -71,12 +73,12 @@ async def a_decision_and_what_it_lets_go_on_are_one_step(store: Store) -> None:
     assert seen is not None
     assert decided in seen.tickets
     assert seen.thread.version == writer.version
-    assert await claimed_ids(store) == ["r-1"]
+    assert await claim_ids(store) == ["r-1"]
 
 
 async def a_ticket_is_decided_although_another_process_has_its_thread(store: Store) -> None:
     """Its holder goes on writing, and finds the decision queued and at the ticket."""
-    writer = await executing(store, "c-1")
+    writer = await start_elsewhere(store, "c-1")
     await store.decide(THREAD, RUN, [("ticket-c-1", yes())], then())
     assert [it.dispatch_id for it in await store.list_inputs(THREAD)] == ["r-1"]
     await writer.commit(run=run(), fencing_token="token-f")
@@ -88,7 +90,7 @@ async def a_ticket_is_decided_although_another_process_has_its_thread(store: Sto
 
 async def one_ticket_gets_one_decision(store: Store) -> None:
     """Of many at once one is taken; the same again changes nothing, another one is refused."""
-    await executing(store, "c-1")
+    await start_elsewhere(store, "c-1")
     outcomes = await asyncio.gather(
         *(
             store.decide(THREAD, RUN, [("ticket-c-1", yes(str(number)))], then(f"r-{number}"))
@@ -98,7 +100,7 @@ async def one_ticket_gets_one_decision(store: Store) -> None:
     )
     (taken,) = [it for it in outcomes if isinstance(it, RunDispatch)]
     assert sum(isinstance(it, AlreadyDecided) for it in outcomes) == 19
-    before = await everything(store)
+    before = await read_everything(store)
     known = (await store.list_run_tickets(THREAD, RUN))[0].decision
     assert known is not None
     assert taken.dispatch_id == f"r-{known.decision_id}"
@@ -106,23 +108,23 @@ async def one_ticket_gets_one_decision(store: Store) -> None:
     assert await store.decide(THREAD, RUN, again, then("again")) is None
     other = [("ticket-c-1", yes(known.decision_id, action=NO))]
     await refusal(AlreadyDecided, store.decide(THREAD, RUN, other, then("other")))
-    assert await everything(store) == before
+    assert await read_everything(store) == before
 
 
 async def decisions_are_taken_all_or_none(store: Store) -> None:
     """One that is refused takes the others along, and queues nothing."""
-    writer = await suspended(store, "c-1", "c-2")
+    writer = await suspend_run(store, "c-1", "c-2")
     await Writer(store, "thread-2").commit(run=run("run-2", thread_id="thread-2"))
-    before = await everything(store)
+    before = await read_everything(store)
     first = ("ticket-c-1", yes())
     for wrong, place in (("nobody", (THREAD, RUN)), ("ticket-c-2", ("thread-2", "run-2"))):
         work = store.decide(*place, [first, (wrong, yes())], then())
         await refusal(UnknownTicket, work)
     await refusal(UnknownTicket, store.decide("thread-9", RUN, [first], then()))
     await refusal(UnknownTicket, store.decide(THREAD, "run-9", [first], then()))
-    assert await everything(store) == before
+    assert await read_everything(store) == before
     closed = ticket("ticket-c-2", "c-2", CLOSED, closed_because="error")
-    await writer.commit(tickets=(closed,), messages=(answered("m-3", "c-2"),))
+    await writer.commit(tickets=(closed,), messages=(build_result_message("m-3", "c-2"),))
     both = [first, ("ticket-c-2", yes())]
     await refusal(AlreadyDecided, store.decide(THREAD, RUN, both, then()))
     assert [it.ticket_id for it in await store.list_tickets()] == ["ticket-c-1"]
@@ -131,7 +133,7 @@ async def decisions_are_taken_all_or_none(store: Store) -> None:
 
 async def the_holder_of_a_thread_cannot_decide_otherwise(store: Store) -> None:
     """Its commit is refused; what was decided stays, also when it writes the same again."""
-    writer = await executing(store, "c-1")
+    writer = await start_elsewhere(store, "c-1")
     await store.decide(THREAD, RUN, [("ticket-c-1", yes())], then())
     late = ticket("ticket-c-1", "c-1", DECIDED, decision=yes("no", action=NO))
     await writer.expect_refusal(AlreadyDecided, tickets=(late,), fencing_token="token-f")
@@ -144,9 +146,9 @@ async def the_holder_of_a_thread_cannot_decide_otherwise(store: Store) -> None:
 
 async def a_message_does_not_take_the_place_of_a_decision(store: Store) -> None:
     """A writer that had not seen the decision reads again; a run that ends leaves it as it is."""
-    writer = await executing(store, "c-1")
+    writer = await start_elsewhere(store, "c-1")
     await store.decide(THREAD, RUN, [("ticket-c-1", yes())], then())
-    answers = (answered("m-3", "c-1"),)
+    answers = (build_result_message("m-3", "c-1"),)
     instead = ticket("ticket-c-1", "c-1", CLOSED, closed_because=SUPERSEDED)
     parts: dict[str, Any] = {"messages": answers, "fencing_token": "token-f"}
     await writer.expect_refusal(DecidedMeanwhile, tickets=(instead,), run=run(), **parts)
@@ -161,7 +163,7 @@ async def a_message_does_not_take_the_place_of_a_decision(store: Store) -> None:
 
 async def a_run_that_is_to_be_cancelled_takes_no_decisions(store: Store) -> None:
     """The decider gets an error, because the run will never act on it."""
-    await executing(store, "c-1")
+    await start_elsewhere(store, "c-1")
     assert await store.request_cancel(THREAD, "user", RUN)
     work = store.decide(THREAD, RUN, [("ticket-c-1", yes())], then())
     assert (await refusal(AlreadyDecided, work)).status == "closed"
@@ -170,14 +172,14 @@ async def a_run_that_is_to_be_cancelled_takes_no_decisions(store: Store) -> None
 
 async def decisions_that_were_only_queued_count_as_taken(store: Store) -> None:
     """As earlier versions have left them: queued, or claimed, with their ticket open."""
-    await suspended(store, "c-1")
+    await suspend_run(store, "c-1")
     request = RunRequest(thread_id=THREAD, decisions=(("ticket-c-1", yes()),))
     await queue(store, "old", run_id=RUN, mode=InputMode.RESUME, request=request)
     for _ in range(2):
         other = [("ticket-c-1", yes("other"))]
         await refusal(AlreadyDecided, store.decide(THREAD, RUN, other, then()))
         assert await store.decide(THREAD, RUN, [("ticket-c-1", yes())], then()) is None
-        await claimed_ids(store)
+        await claim_ids(store)
 
 
 async def a_wanted_cancel_stays_with_a_run_that_waits(store: Store) -> None:
@@ -204,7 +206,7 @@ async def a_wanted_cancel_stays_with_a_run_that_waits(store: Store) -> None:
         ended = await claim(store)
         assert (ended.dispatch_id, ended.cancel_cause) == ("recovered:token-1", "user")
         parts = {"fencing_token": "token-1", "release": Release()}
-        await writer.commit(run=cancelled(run_id, thread_id=thread_id), **parts)
+        await writer.commit(run=build_cancelled_record(run_id, thread_id=thread_id), **parts)
         seen = await store.checkout(thread_id)
         assert seen is not None
         assert seen.cancel_cause is None

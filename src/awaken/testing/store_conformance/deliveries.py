@@ -21,17 +21,17 @@ from .writing import (
     THREAD,
     WAITING,
     Writer,
-    answered,
+    build_result_message,
+    build_user_message,
     claim,
-    claimed_ids,
+    claim_fields,
+    claim_ids,
     dispatch,
-    everything,
     extend,
     find,
     queue,
+    read_everything,
     run,
-    said,
-    taking,
 )
 
 
@@ -46,7 +46,7 @@ async def a_commit_acks_what_it_executed(store: Store) -> None:
     over = await find(store, "d-1")
     assert (over.status, over.claim_token, over.lease_until) == (DispatchStatus.ACKED, None, None)
     assert over.completed_at is not None
-    assert await claimed_ids(store) == ["d-2"]
+    assert await claim_ids(store) == ["d-2"]
 
 
 async def a_commit_buries_what_it_executed(store: Store) -> None:
@@ -67,7 +67,7 @@ async def a_suspension_holds_nothing(store: Store) -> None:
     await writer.commit(run=run(status=WAITING), fencing_token="token-1", release=Release())
     resume = dispatch("r-1", run_id=RUN, mode=InputMode.RESUME)
     await writer.commit(enqueued=(resume,))
-    assert await claimed_ids(store) == ["r-1"]
+    assert await claim_ids(store) == ["r-1"]
 
 
 async def a_release_that_is_no_end_is_refused(store: Store) -> None:
@@ -78,7 +78,7 @@ async def a_release_that_is_no_end_is_refused(store: Store) -> None:
     for status in (QUEUED, DispatchStatus.CLAIMED, DispatchStatus.CANCELLED):
         await writer.expect_refusal(
             IllegalTransition,
-            messages=(said("m-1"),),
+            messages=(build_user_message("m-1"),),
             fencing_token="token-1",
             release=Release(status=status),
         )
@@ -94,7 +94,9 @@ async def a_refused_commit_releases_nothing(store: Store) -> None:
     parts = {"release": Release(), "absorbed": ("s-1",), "enqueued": (dispatch("d-2"),)}
     mine = parts | {"fencing_token": "token-1"}
     await writer.expect_refusal(VersionConflict, expected_version=7, **mine)
-    await writer.expect_refusal(InvalidTranscript, messages=(answered("m-1", "c-1"),), **mine)
+    await writer.expect_refusal(
+        InvalidTranscript, messages=(build_result_message("m-1", "c-1"),), **mine
+    )
     await writer.expect_refusal(LeaseLost, fencing_token="token-x", **parts)
     await writer.expect_refusal(ThreadClaimed, **parts)
     assert (await extend(store, "token-1"))[0].is_held
@@ -115,14 +117,14 @@ async def a_retried_commit_delivers_once(store: Store) -> None:
     )
     receipt = await store.commit(last)
     await claim(store, token="token-2")
-    before = await everything(store)
+    before = await read_everything(store)
     assert await store.commit(last) == receipt
-    assert await everything(store) == before
+    assert await read_everything(store) == before
 
 
 async def a_retried_claim_is_answered_by_its_receipt(store: Store) -> None:
     """A process that took a thread and is unsure sends the commit again."""
-    first = Writer(store).next(run=run(), **taking())
+    first = Writer(store).next(run=run(), **claim_fields())
     assert await store.commit(first) == await store.commit(first)
     assert (await extend(store, "token-f"))[0].is_held
 
@@ -134,7 +136,7 @@ async def input_that_was_taken_in_is_acked(store: Store) -> None:
     await queue(store, "s-1", "s-2", mode=InputMode.STEER)
     writer = Writer(store)
     await writer.commit(
-        run=run(), messages=(said("m-1"),), absorbed=("s-1",), fencing_token="token-1"
+        run=run(), messages=(build_user_message("m-1"),), absorbed=("s-1",), fencing_token="token-1"
     )
     taken = await find(store, "s-1")
     assert (taken.status, taken.taken_by) == (DispatchStatus.ACKED, RUN)
@@ -152,10 +154,10 @@ async def a_run_without_a_claim_takes_input_in(store: Store) -> None:
     writer = Writer(store)
     await writer.commit(run=run())
     await queue(store, "s-1", mode=InputMode.STEER)
-    await writer.commit(messages=(said("m-1"),), absorbed=("s-1",))
+    await writer.commit(messages=(build_user_message("m-1"),), absorbed=("s-1",))
     taken = await find(store, "s-1")
     assert (taken.status, taken.taken_by) == (DispatchStatus.ACKED, RUN)
-    assert await claimed_ids(store) == []
+    assert await claim_ids(store) == []
 
 
 async def a_message_that_a_waiting_run_takes_in_names_it(store: Store) -> None:
@@ -205,7 +207,7 @@ async def a_commit_queues_dispatches(store: Store) -> None:
         assert stored.status is QUEUED
         assert stored.created_at > 0
     assert await store.load_thread("thread-2") is not None
-    assert await claimed_ids(store, limit=5) == ["d-1", "e-1"]
+    assert await claim_ids(store, limit=5) == ["d-1", "e-1"]
 
 
 async def what_a_commit_queues_again_is_there_once(store: Store) -> None:
@@ -233,7 +235,9 @@ async def a_commit_that_cannot_queue_does_nothing(store: Store) -> None:
         (InvalidRecord, dispatch(" ")),
         (AlreadyExists, dispatch("d-0", request_hash="other")),
     ):
-        await writer.expect_refusal(error, messages=(said("m-1"),), enqueued=(fine, bad))
+        await writer.expect_refusal(
+            error, messages=(build_user_message("m-1"),), enqueued=(fine, bad)
+        )
     twins = (dispatch("d-3", dedupe_key="new"), dispatch("d-4", dedupe_key="new"))
     await writer.expect_refusal(DedupeConflict, enqueued=twins)
 

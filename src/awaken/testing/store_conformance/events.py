@@ -33,10 +33,10 @@ from .writing import (
     THREAD,
     WAITING,
     Writer,
-    answered,
-    asked,
+    build_call_message,
+    build_result_message,
+    build_user_message,
     run,
-    said,
     ticket,
 )
 
@@ -55,7 +55,7 @@ async def a_refused_commit_leaves_no_gap(store: Store) -> None:
     """A sequence number is used only by an applied commit."""
     writer = Writer(store)
     await writer.commit(events=(StepStart(),))
-    orphan = (answered("m-1", "c-1"),)
+    orphan = (build_result_message("m-1", "c-1"),)
     await writer.expect_refusal(InvalidTranscript, messages=orphan, events=(StepEnd(),) * 3)
     assert (await writer.commit(events=(StepEnd(),))).event_seq == 2
     assert [logged.seq for logged in await store.list_events(THREAD)] == [1, 2]
@@ -118,7 +118,7 @@ async def events_come_back_as_they_were(store: Store) -> None:
         InferenceComplete(model="m", usage=TokenUsage(prompt_tokens=1), duration_ms=5),
         ToolCallDone(id="c-1", result=result, outcome=ToolCallOutcome.SUCCEEDED),
         StateDelta(delta=[{"op": "add", "path": "/a", "value": 1}]),
-        MessagesSnapshot(messages=(said("m-1"),)),
+        MessagesSnapshot(messages=(build_user_message("m-1"),)),
         StepEnd(),
         RunFinish(
             thread_id=THREAD, run_id=RUN, result={"response": "x"}, termination=Failed(message="no")
@@ -129,7 +129,7 @@ async def events_come_back_as_they_were(store: Store) -> None:
     assert tuple(entry.event for entry in await store.list_events(THREAD)) == events
 
 
-async def folding_the_log_gives_the_projection(store: Store) -> None:
+async def the_folded_log_is_the_projection(store: Store) -> None:
     """At every version the events tell the run pointers and the messages."""
     writer = Writer(store)
     for number in range(3):
@@ -143,11 +143,14 @@ def _script_run(writer: Writer, run_id: str) -> list[Commit]:
     """A run that asks, suspends, goes on and ends, with the events that it would log."""
     of: dict[str, Any] = {"thread_id": THREAD, "run_id": run_id}
     call, decided = f"{run_id}-c", f"{run_id}-t"
-    asks, answers = asked(f"{run_id}-m2", call), answered(f"{run_id}-m3", call)
+    asks, answers = (
+        build_call_message(f"{run_id}-m2", call),
+        build_result_message(f"{run_id}-m3", call),
+    )
     result = ToolResult.success("search", 1)
     parts: list[dict[str, Any]] = [
         {
-            "messages": (said(f"{run_id}-m1"),),
+            "messages": (build_user_message(f"{run_id}-m1"),),
             "run": run(run_id),
             "events": (RunStart(**of),),
         },
@@ -224,5 +227,5 @@ CHECKS = (
     events_are_read_from_a_cursor,
     an_event_knows_its_run_and_time,
     events_come_back_as_they_were,
-    folding_the_log_gives_the_projection,
+    the_folded_log_is_the_projection,
 )

@@ -13,35 +13,35 @@ from .writing import (
     LONG_MS,
     THREAD,
     Writer,
+    build_user_message,
     claim,
+    claim_fields,
     extend,
     queue,
     run,
-    said,
-    taking,
 )
 
 
 async def a_commit_takes_its_thread(store: Store) -> None:
     """From now on a write needs the token; the refusal names the holder."""
     writer = Writer(store)
-    await writer.commit(run=run(), **taking())
+    await writer.commit(run=run(), **claim_fields())
     assert (await extend(store, "token-f"))[0].is_held
-    error = await writer.expect_refusal(ThreadClaimed, messages=(said("m-1"),))
+    error = await writer.expect_refusal(ThreadClaimed, messages=(build_user_message("m-1"),))
     assert (error.thread_id, error.worker_id, error.retryable) == (THREAD, "process", True)
     await writer.expect_refusal(LeaseLost, fencing_token="token-x")
-    await writer.commit(messages=(said("m-1"),), fencing_token="token-f")
+    await writer.commit(messages=(build_user_message("m-1"),), fencing_token="token-f")
 
 
 async def a_thread_is_taken_only_when_nobody_has_it(store: Store) -> None:
     """A second process, a worker's thread, or the holder again: refused."""
     first, second = Writer(store), Writer(store, "thread-2")
-    await first.commit(**taking())
-    await first.expect_refusal(ThreadClaimed, **taking("token-g"))
-    await first.expect_refusal(ThreadClaimed, **taking())
+    await first.commit(**claim_fields())
+    await first.expect_refusal(ThreadClaimed, **claim_fields("token-g"))
+    await first.expect_refusal(ThreadClaimed, **claim_fields())
     await queue(store, "d-1", thread_id="thread-2")
     await claim(store)
-    error = await second.expect_refusal(ThreadClaimed, **taking("token-g"))
+    error = await second.expect_refusal(ThreadClaimed, **claim_fields("token-g"))
     assert error.worker_id == "worker"
 
 
@@ -50,7 +50,7 @@ async def a_claim_needs_a_token(store: Store) -> None:
     writer = Writer(store)
     mine = Claim(worker_id="process", lease_ms=LONG_MS)
     await writer.expect_refusal(InvalidRecord, claim=mine)
-    await writer.commit(**taking())
+    await writer.commit(**claim_fields())
     await writer.expect_refusal(InvalidRecord, claim=mine)
 
 
@@ -77,7 +77,7 @@ async def a_worker_writes_with_the_token_of_its_claim(store: Store) -> None:
 async def a_commit_releases_its_thread(store: Store) -> None:
     """With the outcome of the run; then everybody can write again."""
     writer = Writer(store)
-    await writer.commit(run=run(), **taking())
+    await writer.commit(run=run(), **claim_fields())
     await writer.commit(run=run(status=DONE), fencing_token="token-f", release=Release())
     assert not (await extend(store, "token-f"))[0].is_held
     await writer.expect_refusal(LeaseLost, fencing_token="token-f")
@@ -87,7 +87,7 @@ async def a_commit_releases_its_thread(store: Store) -> None:
 async def a_commit_can_take_and_release(store: Store) -> None:
     """A run of one commit holds nothing afterwards."""
     writer = Writer(store)
-    await writer.commit(run=run(status=DONE), release=Release(), **taking())
+    await writer.commit(run=run(status=DONE), release=Release(), **claim_fields())
     assert not (await extend(store, "token-f"))[0].is_held
     await writer.commit()
 

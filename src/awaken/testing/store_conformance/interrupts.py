@@ -16,19 +16,19 @@ from .writing import (
     THREAD,
     WAITING,
     Writer,
-    cancelled,
+    build_cancelled_record,
+    build_user_message,
     claim,
-    claimed_ids,
+    claim_fields,
+    claim_ids,
     dispatch,
     elapse,
-    everything,
     extend,
     find,
     queue,
+    read_everything,
     refusal,
     run,
-    said,
-    taking,
 )
 
 
@@ -43,7 +43,7 @@ async def a_holder_learns_that_a_cancel_is_wanted(store: Store) -> None:
 
 async def a_cancel_reaches_a_run_that_took_its_thread(store: Store) -> None:
     """Also without a dispatch, and after a crash the next claimer has it."""
-    await Writer(store).commit(run=run(), **taking(lease_ms=SHORT_MS))
+    await Writer(store).commit(run=run(), **claim_fields(lease_ms=SHORT_MS))
     assert await store.request_cancel(THREAD, "user")
     assert (await extend(store, "token-f", lease_ms=1))[0].cancel_cause == "user"
     await elapse(store, SHORT_MS)
@@ -80,14 +80,14 @@ async def a_run_that_waits_before_it_hears_of_its_cancel_is_ended(store: Store) 
     for status in (WAITING, DONE):
         writer, token = Writer(store, f"thread-{status}"), f"token-{status}"
         run_id, thread_id = f"run-{status}", writer.thread_id
-        await writer.commit(run=run(run_id, thread_id=thread_id), **taking(token))
+        await writer.commit(run=run(run_id, thread_id=thread_id), **claim_fields(token))
         assert await store.request_cancel(thread_id, "user")
         ended = Cancelled(cause="user") if status is DONE else None
         last = run(run_id, status, thread_id=thread_id, termination=ended)
         await writer.commit(run=last, fencing_token=token, release=Release())
     assert (await claim(store)).cancel_cause == "user"
     assert (await find(store, f"recovered:token-{WAITING}")).run_id == f"run-{WAITING}"
-    assert await claimed_ids(store) == []
+    assert await claim_ids(store) == []
 
 
 async def where_nothing_is_claimed_nobody_can_be_asked(store: Store) -> None:
@@ -118,13 +118,15 @@ async def an_interrupt_drops_what_is_queued(store: Store) -> None:
     assert all(found.completed_at is not None for found in done.superseded)
     assert (done.epoch, done.has_claim) == (1, False)
     assert await find(store, "d-1") == done.superseded[0]
-    assert await claimed_ids(store, limit=5) == ["e-1"]
+    assert await claim_ids(store, limit=5) == ["e-1"]
     assert await store.count_queued() == 0
 
 
 async def an_interrupt_leaves_news_alone(store: Store) -> None:
     """A message of a task or of another agent was promised delivery; it is still taken in."""
-    update = msgspec.structs.replace(said("m-1"), sender=Sender(kind=SenderKind.TASK, task_id="t"))
+    update = msgspec.structs.replace(
+        build_user_message("m-1"), sender=Sender(kind=SenderKind.TASK, task_id="t")
+    )
     request = RunRequest(thread_id=THREAD, messages=(update,))
     await queue(store, "d-1")
     await store.enqueue(dispatch("n-1", mode=InputMode.STEER, request=request, priority=255))
@@ -133,7 +135,7 @@ async def an_interrupt_leaves_news_alone(store: Store) -> None:
     assert (await claim(store)).dispatch_id == "d-2"
     assert [found.dispatch_id for found in await store.list_inputs(THREAD)] == ["n-1"]
     await store.release("d-2", "token-1")
-    assert await claimed_ids(store) == ["n-1"]
+    assert await claim_ids(store) == ["n-1"]
 
 
 async def an_interrupt_queues_what_comes_instead(store: Store) -> None:
@@ -143,14 +145,14 @@ async def an_interrupt_queues_what_comes_instead(store: Store) -> None:
     assert [found.dispatch_id for found in done.superseded] == ["d-1"]
     fresh = await find(store, "d-2")
     assert (fresh.status, fresh.dispatch_epoch) == (QUEUED, done.epoch)
-    assert await claimed_ids(store) == ["d-2"]
+    assert await claim_ids(store) == ["d-2"]
 
 
 async def an_interrupt_creates_its_thread(store: Store) -> None:
     """Input to a thread that does not exist begins it, however it comes."""
     await store.interrupt(THREAD, "user", dispatch("d-1"))
     assert await store.load_thread(THREAD) is not None
-    assert await claimed_ids(store) == ["d-1"]
+    assert await claim_ids(store) == ["d-1"]
 
 
 async def every_interrupt_raises_the_epoch(store: Store) -> None:
@@ -159,7 +161,7 @@ async def every_interrupt_raises_the_epoch(store: Store) -> None:
         assert (await store.interrupt(THREAD, "user")).epoch == epoch
     (fresh,) = await queue(store, "d-1")
     assert fresh.dispatch_epoch == 3
-    assert await claimed_ids(store) == ["d-1"]
+    assert await claim_ids(store) == ["d-1"]
 
 
 async def an_interrupt_asks_what_executes_to_cancel(store: Store) -> None:
@@ -170,9 +172,9 @@ async def an_interrupt_asks_what_executes_to_cancel(store: Store) -> None:
     assert done.has_claim
     assert [found.dispatch_id for found in done.superseded] == ["d-2"]
     assert (await extend(store, "token-1"))[0].cancel_cause == "user"
-    assert await claimed_ids(store) == []
+    assert await claim_ids(store) == []
     await store.release("d-1", "token-1")
-    assert await claimed_ids(store) == ["d-3"]
+    assert await claim_ids(store) == ["d-3"]
 
 
 async def an_interrupt_drops_input_for_what_executes(store: Store) -> None:
@@ -188,24 +190,24 @@ async def an_interrupt_drops_input_for_what_executes(store: Store) -> None:
 async def an_interrupt_sent_again_does_its_work_once(store: Store) -> None:
     """It would drop what it queued the first time."""
     first = await store.interrupt(THREAD, "user", dispatch("d-1"))
-    before = await everything(store)
+    before = await read_everything(store)
     again = await store.interrupt(THREAD, "user", dispatch("d-1"))
     assert (again.epoch, again.superseded) == (first.epoch, ())
-    assert await everything(store) == before
+    assert await read_everything(store) == before
 
 
 async def an_interrupt_that_is_refused_drops_nothing(store: Store) -> None:
     """Preconditions come before what cannot be undone."""
     await queue(store, "d-1", dedupe_key="key")
     await queue(store, "e-1", thread_id="thread-2")
-    before = await everything(store)
+    before = await read_everything(store)
     other_key = dispatch("d-2", dedupe_key="key")
     await refusal(DedupeConflict, store.interrupt(THREAD, "user", other_key))
     await refusal(AlreadyExists, store.interrupt(THREAD, "user", dispatch("e-1")))
     elsewhere = dispatch("d-3", "thread-2")
     await refusal(InvalidRecord, store.interrupt(THREAD, "user", elsewhere))
     await refusal(InvalidRecord, store.interrupt(THREAD, "user", dispatch(" ")))
-    assert await everything(store) == before
+    assert await read_everything(store) == before
     assert (await store.interrupt(THREAD, "user")).epoch == 1
 
 
@@ -215,7 +217,7 @@ async def what_was_claimed_before_an_interrupt_is_not_executed_again(store: Stor
     await claim(store)
     await store.interrupt(THREAD, "user", dispatch("d-2"))
     await store.requeue("d-1", "token-1")
-    assert await claimed_ids(store, limit=5) == ["d-2"]
+    assert await claim_ids(store, limit=5) == ["d-2"]
     over = await find(store, "d-1")
     assert (over.status, over.attempt_count) == (DispatchStatus.SUPERSEDED, 1)
 
@@ -230,7 +232,7 @@ async def what_was_interrupted_cannot_be_claimed_by_its_id(store: Store) -> None
     assert (await find(store, "d-1")).status is DispatchStatus.SUPERSEDED
 
 
-async def interrupted_input_is_not_taken_in(store: Store) -> None:
+async def input_that_is_interrupted_is_not_taken_in(store: Store) -> None:
     """Given back afterwards, it is no input for the next executor."""
     await queue(store, "s-1", mode=InputMode.STEER)
     await claim(store)
@@ -251,9 +253,9 @@ async def an_interrupted_run_is_ended_after_a_crash(store: Store) -> None:
     await store.reclaim()
     taken = await claim(store)
     assert (taken.dispatch_id, taken.cancel_cause) == ("d-1", "user")
-    await writer.commit(run=cancelled("run-1"), fencing_token="token-1")
+    await writer.commit(run=build_cancelled_record("run-1"), fencing_token="token-1")
     await store.release("d-1", "token-1")
-    assert await claimed_ids(store) == ["d-2"]
+    assert await claim_ids(store) == ["d-2"]
 
 
 async def an_interrupt_between_two_attempts_ends_the_run(store: Store) -> None:
@@ -300,22 +302,22 @@ async def a_cancel_of_a_run_that_is_recovered_first_is_not_the_next_ones(store: 
     await claim(store)
     assert await store.request_cancel(THREAD, "user", "run-0")
     assert (await find(store, "d-1")).cancel_cause is None
-    await writer.commit(run=cancelled("run-0"), fencing_token="token-1")
+    await writer.commit(run=build_cancelled_record("run-0"), fencing_token="token-1")
     assert not (await extend(store, "token-1"))[0].cancel_cause
 
 
 async def a_run_that_is_to_be_cancelled_ends_so_or_not_at_all(store: Store) -> None:
     """A caller that got the answer "cancelled" can rely on it."""
     writer = Writer(store)
-    await writer.commit(run=run(), **taking())
+    await writer.commit(run=run(), **claim_fields())
     assert await store.request_cancel(THREAD, "user")
     parts = {"fencing_token": "token-f", "release": Release()}
     for termination in (None, NaturalEnd(), Failed(message="no")):
         natural = run(status=DONE, termination=termination)
         error = await writer.expect_refusal(CancelWanted, run=natural, **parts)
         assert (error.run_id, error.cause) == ("run-1", "user")
-    await writer.commit(run=cancelled(), **parts)
-    await writer.commit(run=run("run-2"), **taking("token-2"))
+    await writer.commit(run=build_cancelled_record(), **parts)
+    await writer.commit(run=run("run-2"), **claim_fields("token-2"))
     await writer.commit(run=run("run-2", DONE), fencing_token="token-2", release=Release())
 
 
@@ -354,7 +356,7 @@ CHECKS = (
     an_interrupt_that_is_refused_drops_nothing,
     what_was_claimed_before_an_interrupt_is_not_executed_again,
     what_was_interrupted_cannot_be_claimed_by_its_id,
-    interrupted_input_is_not_taken_in,
+    input_that_is_interrupted_is_not_taken_in,
     an_interrupted_run_is_ended_after_a_crash,
     an_interrupt_between_two_attempts_ends_the_run,
     an_interrupt_leaves_a_waiting_run_to_its_caller,

@@ -7,12 +7,12 @@ from .writing import (
     SHORT_MS,
     Writer,
     claim,
+    claim_fields,
     elapse,
     extend,
     find,
     queue,
     run,
-    taking,
 )
 
 
@@ -30,7 +30,7 @@ async def an_extended_lease_lasts_longer(store: Store) -> None:
 
 async def a_lease_of_a_commit_can_be_extended(store: Store) -> None:
     """A run that took its thread by itself keeps it the same way."""
-    await Writer(store).commit(run=run(), **taking(lease_ms=SHORT_MS))
+    await Writer(store).commit(run=run(), **claim_fields(lease_ms=SHORT_MS))
     (report,) = await extend(store, "token-f")
     assert report.is_held
     await elapse(store, SHORT_MS)

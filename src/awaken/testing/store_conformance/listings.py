@@ -21,7 +21,17 @@ from awaken.contracts.storage.queries import (
 )
 from awaken.contracts.storage.store import Store
 
-from .writing import CREATED, DONE, RUNNING, THREAD, WAITING, Writer, refusal, run, said
+from .writing import (
+    CREATED,
+    DONE,
+    RUNNING,
+    THREAD,
+    WAITING,
+    Writer,
+    build_user_message,
+    refusal,
+    run,
+)
 
 T = TypeVar("T")
 Q = TypeVar("Q", MessageQuery, ThreadQuery, RunQuery)
@@ -78,7 +88,7 @@ async def threads_are_filtered_by_owner_and_parent(store: Store) -> None:
 
 async def a_listed_thread_is_the_loaded_one(store: Store) -> None:
     """Listing and loading show the same thread."""
-    await Writer(store).commit(messages=(said("m-1"),), run=run(updated_at=4))
+    await Writer(store).commit(messages=(build_user_message("m-1"),), run=run(updated_at=4))
     page = await store.list_threads(ThreadQuery())
     seen = await store.checkout(THREAD)
     assert seen is not None
@@ -108,15 +118,15 @@ async def children_are_listed_with_their_runs(store: Store) -> None:
 async def messages_are_numbered_from_one(store: Store) -> None:
     """Places are contiguous over commits; times are those of the commits."""
     writer = Writer(store)
-    await writer.commit(messages=(said("m-1"), said("m-2")))
+    await writer.commit(messages=(build_user_message("m-1"), build_user_message("m-2")))
     await writer.commit()
-    await writer.commit(messages=(said("m-3"),))
+    await writer.commit(messages=(build_user_message("m-3"),))
     page = await store.list_messages(THREAD, MessageQuery())
     assert [record.seq for record in page.items] == [1, 2, 3]
     assert [record.message_id for record in page.items] == ["m-1", "m-2", "m-3"]
     assert [record.created_at for record in page.items] == [1000, 1000, 3000]
     assert {record.thread_id for record in page.items} == {THREAD}
-    assert page.items[2].message == said("m-3")
+    assert page.items[2].message == build_user_message("m-3")
 
 
 async def messages_are_filtered_and_ordered(store: Store) -> None:
@@ -124,7 +134,9 @@ async def messages_are_filtered_and_ordered(store: Store) -> None:
     hidden: dict[str, Any] = {"visibility": Visibility.INTERNAL}
     by_run = {"metadata": MessageMetadata(run_id="run-1")}
     parts: tuple[dict[str, Any], ...] = ({}, hidden, by_run, hidden | by_run, {})
-    messages = tuple(said(f"m-{at}", **part) for at, part in enumerate(parts, start=1))
+    messages = tuple(
+        build_user_message(f"m-{at}", **part) for at, part in enumerate(parts, start=1)
+    )
     await Writer(store).commit(messages=messages)
     table: tuple[tuple[dict[str, Any], list[int]], ...] = (
         ({}, [1, 2, 3, 4, 5]),
@@ -180,7 +192,7 @@ async def runs_are_filtered_and_ordered(store: Store) -> None:
 async def totals_count_what_fits_not_what_is_shown(store: Store) -> None:
     """A page knows how many there are beyond it, also past the end."""
     writer = Writer(store)
-    await writer.commit(messages=tuple(said(f"m-{n}") for n in range(5)))
+    await writer.commit(messages=tuple(build_user_message(f"m-{n}") for n in range(5)))
     table = (
         (0, 2, 2, True),
         (4, 2, 1, False),
@@ -198,7 +210,9 @@ async def totals_count_what_fits_not_what_is_shown(store: Store) -> None:
 
 async def limits_are_clamped(store: Store) -> None:
     """At least one item, at most the maximum, whatever is asked."""
-    await Writer(store).commit(messages=tuple(said(f"m-{n}") for n in range(LIMIT_MAX + 5)))
+    await Writer(store).commit(
+        messages=tuple(build_user_message(f"m-{n}") for n in range(LIMIT_MAX + 5))
+    )
     for limit, shown in ((0, 1), (-5, 1), (LIMIT_MAX + 5, LIMIT_MAX)):
         page = await store.list_messages(THREAD, MessageQuery(limit=limit, offset=-1))
         assert (len(page.items), page.items[0].seq) == (shown, 1)
@@ -209,7 +223,8 @@ async def cursors_walk_every_listing(store: Store) -> None:
     writer = Writer(store)
     for number in range(7):
         await writer.commit(
-            messages=(said(f"m-{number}"),), run=run(f"run-{number}", DONE, created_at=number)
+            messages=(build_user_message(f"m-{number}"),),
+            run=run(f"run-{number}", DONE, created_at=number),
         )
         await store.save_thread(Thread(id=f"thread-{number}", resource_id="ann"))
 
@@ -227,7 +242,7 @@ async def cursors_walk_every_listing(store: Store) -> None:
 
 async def a_cursor_fits_its_own_query_only(store: Store) -> None:
     """Other filters, another listing or a made-up cursor are refused."""
-    await Writer(store).commit(messages=tuple(said(f"m-{n}") for n in range(4)))
+    await Writer(store).commit(messages=tuple(build_user_message(f"m-{n}") for n in range(4)))
     page = await store.list_messages(THREAD, MessageQuery(limit=2))
     cursor = page.next_cursor
     assert cursor is not None
@@ -249,7 +264,7 @@ async def _at(query: Q, cursor: str) -> Q:
 async def a_page_of_messages_is_bounded_by_bytes(store: Store) -> None:
     """Messages that are large together come on several pages, each once; one is always there."""
     sizes = (PAGE_BYTES // 3, 5, PAGE_BYTES // 2, PAGE_BYTES // 3, 2 * PAGE_BYTES, 5)
-    messages = tuple(said(f"m-{n}", "x" * size) for n, size in enumerate(sizes, 1))
+    messages = tuple(build_user_message(f"m-{n}", "x" * size) for n, size in enumerate(sizes, 1))
     await Writer(store).commit(messages=messages, run=run(status=DONE))
     shown = VisibilityFilter.EXTERNAL
     for filtered in (MessageQuery(), MessageQuery(visibility=shown)):

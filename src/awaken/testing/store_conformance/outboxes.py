@@ -10,7 +10,7 @@ from awaken.contracts.errors import VersionConflict
 from awaken.contracts.storage.dispatch import Purged
 from awaken.contracts.storage.store import OutboxEntry, Store
 
-from .writing import DONE, LONG_MS, SHORT_MS, THREAD, Writer, elapse, run, said
+from .writing import DONE, LONG_MS, SHORT_MS, THREAD, Writer, build_user_message, elapse, run
 
 RIVALS = 16
 FAR_MS = 9_999_999_999_999
@@ -61,7 +61,9 @@ async def an_entry_that_is_there_is_left_as_it_is(store: Store) -> None:
     tried = _mail("a", attempts=2, error="no answer")
     assert await store.save_outbox(tried)
     for writer in (first, second):
-        await writer.commit(messages=(said("m-1"),), outbox=(_mail("a", kind="late"), _mail("c")))
+        await writer.commit(
+            messages=(build_user_message("m-1"),), outbox=(_mail("a", kind="late"), _mail("c"))
+        )
     assert await store.list_outbox() == (tried, _mail("b"), _mail("c"))
     await store.delete_thread("thread-2")
     assert await _due(store) == ["a", "b", "c"]

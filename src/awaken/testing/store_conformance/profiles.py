@@ -48,7 +48,7 @@ async def a_missing_entry_is_none(store: ProfileStore) -> None:
     assert await store.list_entries("nobody") == ()
 
 
-async def saving_replaces_the_entry(store: ProfileStore) -> None:
+async def a_save_replaces_the_entry(store: ProfileStore) -> None:
     """One entry per owner and key: the last one."""
     await store.save_entry(_entry("key", 1, updated_at=9))
     await store.save_entry(_entry("key", 2, updated_at=7))
@@ -56,7 +56,7 @@ async def saving_replaces_the_entry(store: ProfileStore) -> None:
     assert await store.list_entries(OWNER) == (_entry("key", 2, updated_at=7),)
 
 
-async def deleting_an_entry_is_idempotent(store: ProfileStore) -> None:
+async def an_entry_is_deleted_idempotently(store: ProfileStore) -> None:
     """It is gone after the first time, and the second is harmless."""
     await store.save_entry(_entry("a"))
     await store.save_entry(_entry("b"))
@@ -84,7 +84,7 @@ async def owners_are_apart(store: ProfileStore) -> None:
         assert (entry is None) if owner == OWNER else entry == _entry("key", owner, owner)
 
 
-async def clearing_removes_one_owner(store: ProfileStore) -> None:
+async def a_clear_removes_one_owner(store: ProfileStore) -> None:
     """All of that owner, nothing of another, and again without harm."""
     for owner in (OWNER, OWNER + "s", GLOBAL_SCOPE):
         await store.save_entry(_entry("a", owner=owner))
@@ -177,11 +177,11 @@ class RefusedChange(Exception):
 CHECKS = (
     an_entry_comes_back_as_it_was,
     a_missing_entry_is_none,
-    saving_replaces_the_entry,
-    deleting_an_entry_is_idempotent,
+    a_save_replaces_the_entry,
+    an_entry_is_deleted_idempotently,
     entries_are_listed_by_key,
     owners_are_apart,
-    clearing_removes_one_owner,
+    a_clear_removes_one_owner,
     a_listing_never_changes_later,
     a_blank_owner_or_key_is_refused,
     concurrent_saves_are_all_kept,

@@ -14,15 +14,15 @@ from .writing import (
     THREAD,
     WAITING,
     Writer,
-    cancelled,
+    build_cancelled_record,
+    build_user_message,
     claim,
-    claimed_ids,
+    claim_fields,
+    claim_ids,
     dispatch,
     find,
     queue,
     run,
-    said,
-    taking,
 )
 
 WRITER = Sender(kind=SenderKind.AGENT, agent_id="writer", thread_id="elsewhere")
@@ -34,16 +34,16 @@ async def a_run_that_waits_holds_what_names_another_reader(store: Store) -> None
     writer = await _leave_waiting(store)
     await _queue_message(store, "d-1", reader="other")
     await _queue_message(store, "d-2", reader="other")
-    assert await claimed_ids(store) == []
+    assert await claim_ids(store) == []
     await _queue_message(store, "d-3")
     await queue(store, "d-4")
     for name in ("d-4", "d-3"):
-        assert await claimed_ids(store) == [name]
+        assert await claim_ids(store) == [name]
         await store.release(name, "token-n")
-    assert await claimed_ids(store) == []
-    await writer.commit(run=cancelled())
+    assert await claim_ids(store) == []
+    await writer.commit(run=build_cancelled_record())
     for name in ("d-1", "d-2"):
-        assert await claimed_ids(store) == [name]
+        assert await claim_ids(store) == [name]
         await store.release(name, "token-n")
 
 
@@ -51,7 +51,7 @@ async def a_run_that_waits_for_a_decision_holds_also_what_names_its_agent(store:
     """The call that is decided may hand the thread over before the agent reads it."""
     await _leave_waiting(store)
     await _queue_message(store, "d-1", reader="agent")
-    assert await claimed_ids(store) == []
+    assert await claim_ids(store) == []
     assert (await find(store, "d-1")).status is DispatchStatus.QUEUED
 
 
@@ -60,16 +60,16 @@ async def a_run_that_waits_for_its_tasks_reads_what_names_its_agent(store: Store
     await _leave_waiting(store, waiting=FOR_TASKS, active_agent_id="second")
     await _queue_message(store, "d-1", reader="agent")
     await _queue_message(store, "d-2", reader="second")
-    assert await claimed_ids(store) == ["d-2"]
+    assert await claim_ids(store) == ["d-2"]
 
 
 async def what_was_held_is_claimed_after_the_claim_under_which_the_run_ends(store: Store) -> None:
     """It stays queued through every claim under which the run executes."""
     writer = Writer(store)
-    await writer.commit(run=run(), **taking())
+    await writer.commit(run=run(), **claim_fields())
     await _queue_message(store, "d-1", reader="other")
     await writer.commit(run=run(status=WAITING), fencing_token="token-f", release=Release())
-    assert await claimed_ids(store) == []
+    assert await claim_ids(store) == []
     request = RunRequest(thread_id=THREAD, continue_run_id=RUN)
     await queue(store, "r-1", run_id=RUN, mode=InputMode.RESUME, request=request)
     assert (await claim(store)).dispatch_id == "r-1"
@@ -77,7 +77,7 @@ async def what_was_held_is_claimed_after_the_claim_under_which_the_run_ends(stor
     listed = await store.list_inputs(THREAD)
     assert [it.dispatch_id for it in listed] == ["d-1"]
     await writer.commit(run=run(status=DONE), fencing_token="token-1", release=Release())
-    assert await claimed_ids(store) == ["d-1"]
+    assert await claim_ids(store) == ["d-1"]
 
 
 async def what_is_held_is_no_work_for_the_agent_that_it_names(store: Store) -> None:
@@ -101,7 +101,7 @@ async def _queue_message(
     store: Store, name: str, reader: str | None = None, **fields: Any
 ) -> RunDispatch:
     """Queue what another agent has written, for one reader or for the agent of the thread."""
-    message = said(f"m-of-{name}", sender=WRITER)
+    message = build_user_message(f"m-of-{name}", sender=WRITER)
     request = RunRequest(thread_id=THREAD, agent_id=reader, messages=(message,))
     sent = dispatch(name, request=request, mode=InputMode.STEER, priority=255, **fields)
     return await store.enqueue(sent)

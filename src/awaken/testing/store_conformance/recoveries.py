@@ -12,17 +12,17 @@ from .writing import (
     THREAD,
     WAITING,
     Writer,
+    build_user_message,
     claim,
-    claimed_ids,
+    claim_fields,
+    claim_ids,
     elapse,
-    everything,
     extend,
     find,
     queue,
+    read_everything,
     refusal,
     run,
-    said,
-    taking,
 )
 
 
@@ -81,7 +81,7 @@ async def a_reclaim_queues_at_most_its_limit(store: Store) -> None:
     for number in range(5):
         await queue(store, f"d-{number}", thread_id=f"thread-{number}")
         await Writer(store, f"idle-{number}").commit(
-            **taking(f"idle-token-{number}", lease_ms=SHORT_MS)
+            **claim_fields(f"idle-token-{number}", lease_ms=SHORT_MS)
         )
     await store.claim("worker", "token", SHORT_MS, limit=5)
     await elapse(store, SHORT_MS)
@@ -99,7 +99,7 @@ async def a_reclaim_queues_at_most_its_limit(store: Store) -> None:
 
 async def an_open_run_whose_process_died_is_queued(store: Store) -> None:
     """The dispatch goes on with the run under its own id; the first attempt is counted."""
-    await Writer(store).commit(run=run(session_id="s"), **taking(lease_ms=SHORT_MS))
+    await Writer(store).commit(run=run(session_id="s"), **claim_fields(lease_ms=SHORT_MS))
     await elapse(store, SHORT_MS)
     (made,) = await store.reclaim()
     assert (made.dispatch_id, made.status) == ("recovered:token-f", QUEUED)
@@ -114,9 +114,9 @@ async def an_open_run_whose_process_died_is_queued(store: Store) -> None:
 async def a_claim_without_an_executing_run_leaves_nothing(store: Store) -> None:
     """No run, or one that waits: the thread is free, and nothing is queued."""
     first, second = Writer(store), Writer(store, "thread-2")
-    await first.commit(**taking("a", lease_ms=SHORT_MS))
+    await first.commit(**claim_fields("a", lease_ms=SHORT_MS))
     waiting = run("run-2", WAITING, thread_id="thread-2")
-    await second.commit(run=waiting, **taking("b", lease_ms=SHORT_MS))
+    await second.commit(run=waiting, **claim_fields("b", lease_ms=SHORT_MS))
     await elapse(store, SHORT_MS)
     assert await store.reclaim() == ()
     assert await store.count_queued() == 0
@@ -127,11 +127,13 @@ async def a_claim_without_an_executing_run_leaves_nothing(store: Store) -> None:
 async def a_lease_that_ran_out_is_valid_until_it_is_taken(store: Store) -> None:
     """Fencing decides, not time: a slow holder goes on, a replaced one cannot."""
     writer = Writer(store)
-    await writer.commit(run=run(), **taking(lease_ms=SHORT_MS))
+    await writer.commit(run=run(), **claim_fields(lease_ms=SHORT_MS))
     await elapse(store, SHORT_MS)
-    await writer.commit(messages=(said("m-1"),), fencing_token="token-f")
+    await writer.commit(messages=(build_user_message("m-1"),), fencing_token="token-f")
     await store.reclaim()
-    await writer.expect_refusal(LeaseLost, messages=(said("m-2"),), fencing_token="token-f")
+    await writer.expect_refusal(
+        LeaseLost, messages=(build_user_message("m-2"),), fencing_token="token-f"
+    )
 
 
 async def a_replaced_worker_changes_nothing(store: Store) -> None:
@@ -143,23 +145,23 @@ async def a_replaced_worker_changes_nothing(store: Store) -> None:
     await elapse(store, SHORT_MS)
     await store.reclaim()
     await claim(store, token="token-2")
-    before = await everything(store)
+    before = await read_everything(store)
     await refusal(LeaseLost, store.release("d-1", "token-1"))
     await refusal(LeaseLost, store.requeue("d-1", "token-1"))
     await refusal(LeaseLost, store.give_up_claim(THREAD, "token-1"))
-    assert await everything(store) == before
+    assert await read_everything(store) == before
     await writer.expect_refusal(LeaseLost, fencing_token="token-1")
     await writer.commit(fencing_token="token-2")
 
 
 async def a_claim_that_is_given_up_is_queued_without_a_charge(store: Store) -> None:
     """A process that goes down in order leaves its open run to the next one."""
-    await Writer(store).commit(run=run(), **taking())
+    await Writer(store).commit(run=run(), **claim_fields())
     made = await store.give_up_claim(THREAD, "token-f")
     assert made is not None
     assert (made.dispatch_id, made.run_id, made.attempt_count) == ("recovered:token-f", RUN, 0)
     assert made.request.continue_run_id == RUN
-    assert await claimed_ids(store) == ["recovered:token-f"]
+    assert await claim_ids(store) == ["recovered:token-f"]
 
 
 async def a_dispatch_whose_claim_is_given_up_is_not_charged(store: Store) -> None:
@@ -169,13 +171,13 @@ async def a_dispatch_whose_claim_is_given_up_is_not_charged(store: Store) -> Non
     back = await store.give_up_claim(THREAD, "token-1")
     assert back is not None
     assert (back.dispatch_id, back.status, back.attempt_count) == ("d-1", QUEUED, 0)
-    assert await claimed_ids(store) == ["d-1"]
+    assert await claim_ids(store) == ["d-1"]
 
 
 async def a_claim_with_nothing_to_do_is_given_up_for_good(store: Store) -> None:
     """None is queued, and everybody can write again."""
     writer = Writer(store)
-    await writer.commit(run=run(status=WAITING), **taking())
+    await writer.commit(run=run(status=WAITING), **claim_fields())
     assert await store.give_up_claim(THREAD, "token-f") is None
     assert await store.count_queued() == 0
     await writer.commit(run=run())
@@ -183,11 +185,11 @@ async def a_claim_with_nothing_to_do_is_given_up_for_good(store: Store) -> None:
 
 async def only_its_holder_gives_up_a_claim(store: Store) -> None:
     """Stale, missing, or of an unknown thread: refused, and nothing is changed."""
-    await Writer(store).commit(run=run(), **taking())
-    before = await everything(store)
+    await Writer(store).commit(run=run(), **claim_fields())
+    before = await read_everything(store)
     await refusal(LeaseLost, store.give_up_claim(THREAD, "token-x"))
     await refusal(LeaseLost, store.give_up_claim("thread-9", "token-f"))
-    assert await everything(store) == before
+    assert await read_everything(store) == before
     await store.give_up_claim(THREAD, "token-f")
     await refusal(LeaseLost, store.give_up_claim(THREAD, "token-f"))
 
@@ -195,7 +197,7 @@ async def only_its_holder_gives_up_a_claim(store: Store) -> None:
 async def a_deleted_thread_ends_its_claim(store: Store) -> None:
     """Its holder loses the lease and cannot bring the thread back."""
     writer = Writer(store)
-    await writer.commit(run=run(), **taking(lease_ms=SHORT_MS))
+    await writer.commit(run=run(), **claim_fields(lease_ms=SHORT_MS))
     await store.delete_thread(THREAD)
     assert not (await extend(store, "token-f"))[0].is_held
     for version in (0, 1):

@@ -14,11 +14,11 @@ from .writing import (
     QUEUED,
     THREAD,
     claim,
-    claimed_ids,
+    claim_ids,
     elapse,
-    everything,
     find,
     queue,
+    read_everything,
     refusal,
 )
 
@@ -43,7 +43,7 @@ async def a_release_can_bury_a_dispatch(store: Store) -> None:
     await claim(store)
     over = await store.release("d-1", "token-1", DEAD)
     assert (over.status, over.last_error) == (DispatchStatus.DEAD_LETTER, "it broke")
-    assert await claimed_ids(store) == []
+    assert await claim_ids(store) == []
 
 
 async def a_release_can_supersede_a_dispatch(store: Store) -> None:
@@ -67,10 +67,10 @@ async def a_release_must_be_an_end(store: Store) -> None:
     """Queued, claimed or cancelled is no end of an execution; the claim stays."""
     await queue(store, "d-1")
     await claim(store)
-    before = await everything(store)
+    before = await read_everything(store)
     for status in (QUEUED, DispatchStatus.CLAIMED, DispatchStatus.CANCELLED):
         await refusal(IllegalTransition, store.release("d-1", "token-1", Release(status=status)))
-    assert await everything(store) == before
+    assert await read_everything(store) == before
     await store.release("d-1", "token-1")
 
 
@@ -78,11 +78,11 @@ async def a_stale_token_releases_nothing(store: Store) -> None:
     """Another token, or one that was used up: refused, and nothing is changed."""
     await queue(store, "d-1", "d-2")
     await claim(store)
-    before = await everything(store)
+    before = await read_everything(store)
     for name, token in (("d-1", "token-x"), ("d-2", "token-1"), ("d-1", "")):
         await refusal(LeaseLost, store.release(name, token))
         await refusal(LeaseLost, store.requeue(name, token))
-    assert await everything(store) == before
+    assert await read_everything(store) == before
     await store.release("d-1", "token-1")
     await refusal(LeaseLost, store.release("d-1", "token-1"))
 
@@ -115,9 +115,9 @@ async def a_requeued_dispatch_is_due_after_its_delay(store: Store) -> None:
     back = await store.requeue("d-1", "token-1", delay_ms=400, error="busy")
     assert back.available_at >= before + 400
     assert back.last_error == "busy"
-    assert await claimed_ids(store, limit=5) == []
+    assert await claim_ids(store, limit=5) == []
     await elapse(store, 401)
-    assert await claimed_ids(store) == ["d-1"]
+    assert await claim_ids(store) == ["d-1"]
 
 
 async def an_attempt_counts_unless_it_is_not_charged(store: Store) -> None:
@@ -135,10 +135,10 @@ async def a_spent_dispatch_is_claimed_once_more(store: Store) -> None:
     await queue(store, "d-1", max_attempts=2)
     for attempt in (1, 2):
         taken = await claim(store)
-        assert (taken.attempt_count, taken.is_spent) == (attempt, False)
+        assert (taken.attempt_count, taken.is_exhausted) == (attempt, False)
         await store.requeue("d-1", "token-1", error="it broke")
     taken = await claim(store)
-    assert taken.is_spent
+    assert taken.is_exhausted
     assert taken.last_error == "it broke"
 
 
@@ -161,7 +161,7 @@ async def a_queued_dispatch_can_be_cancelled(store: Store) -> None:
     assert over.status is DispatchStatus.CANCELLED
     assert over.completed_at is not None
     assert await find(store, "d-1") == over
-    assert await claimed_ids(store, limit=5) == ["d-2"]
+    assert await claim_ids(store, limit=5) == ["d-2"]
 
 
 async def what_is_not_queued_cannot_be_cancelled(store: Store) -> None:
@@ -169,10 +169,10 @@ async def what_is_not_queued_cannot_be_cancelled(store: Store) -> None:
     await queue(store, "d-1", "d-2")
     await claim(store)
     await store.cancel_dispatch("d-2")
-    before = await everything(store)
+    before = await read_everything(store)
     for name in ("d-9", "d-1", "d-2"):
         assert await store.cancel_dispatch(name) is None
-    assert await everything(store) == before
+    assert await read_everything(store) == before
     await store.release("d-1", "token-1")
     assert await store.cancel_dispatch("d-1") is None
 
@@ -188,7 +188,7 @@ async def a_dead_letter_is_revived_as_a_new_dispatch(store: Store) -> None:
     assert old.status is DispatchStatus.DEAD_LETTER
     assert "d-2" in (old.last_error or "")
     assert fresh.dedupe_key is None
-    assert await claimed_ids(store) == ["d-2"]
+    assert await claim_ids(store) == ["d-2"]
 
 
 async def a_dead_letter_is_revived_once(store: Store) -> None:
@@ -212,7 +212,7 @@ async def a_deleted_thread_takes_its_dispatches_along(store: Store) -> None:
     for name in ("d-1", "d-2", "d-3"):
         assert await store.find_dispatch(name) is None
     assert await store.find_dispatch_of_run("run-of-d-1") is None
-    assert await claimed_ids(store, limit=5) == []
+    assert await claim_ids(store, limit=5) == []
     await refusal(RecordNotFound, store.release("d-1", "token-1"))
     (again,) = await queue(store, "d-1", dedupe_key="key", request_hash="other")
     assert again.status is QUEUED

@@ -11,16 +11,16 @@ from .writing import (
     THREAD,
     WAITING,
     Writer,
-    answered,
-    asked,
+    build_call_message,
+    build_result_message,
+    build_user_message,
     claim,
     dispatch,
     elapse,
-    everything,
     queue,
+    read_everything,
     refusal,
     run,
-    said,
     ticket,
     tool_record,
     value,
@@ -76,7 +76,7 @@ async def a_purge_removes_old_runs_with_their_journal(store: Store) -> None:
     """But never the latest run of a thread, nor messages, state or receipts."""
     writer = Writer(store)
     for name in ("run-1", "run-2"):
-        message, record = said(f"m-{name}"), tool_record("c-1", run_id=name)
+        message, record = build_user_message(f"m-{name}"), tool_record("c-1", run_id=name)
         await writer.commit(run=run(name), messages=(message,), tool_records=(record,))
         await writer.commit(run=run(name, DONE, finished_at=50), state={"k": value("1")})
     before = await store.checkout(THREAD)
@@ -101,9 +101,9 @@ async def a_purge_leaves_what_has_not_ended(store: Store) -> None:
     await queue(store, "d-1", thread_id="thread-3")
     await claim(store)
     await queue(store, "d-2", thread_id="thread-3")
-    before = await everything(store)
+    before = await read_everything(store)
     assert await store.purge(now + 60_000) == NOTHING
-    assert await everything(store) == before
+    assert await read_everything(store) == before
 
 
 async def a_purge_removes_old_events(store: Store) -> None:
@@ -177,7 +177,7 @@ async def a_purged_run_takes_its_tickets_along(store: Store) -> None:
     """They belong to its journal."""
     writer = await _suspend_run(store, {"t-1": None})
     closed = ticket("t-1", "c-t-1", TicketStatus.CLOSED)
-    answers = (answered("m-3", "c-t-1"),)
+    answers = (build_result_message("m-3", "c-t-1"),)
     await writer.commit(run=run(status=DONE, finished_at=5), tickets=(closed,), messages=answers)
     assert (await store.purge(6)).runs == 0
     await writer.commit(run=run("run-2"))
@@ -189,7 +189,9 @@ async def _suspend_run(store: Store, deadlines: dict[str, int | None]) -> Writer
     """A run that waits on one ticket per deadline."""
     writer = Writer(store)
     calls = [f"c-{name}" for name in deadlines]
-    await writer.commit(run=run(), messages=(said("m-1"), asked("m-2", *calls)))
+    await writer.commit(
+        run=run(), messages=(build_user_message("m-1"), build_call_message("m-2", *calls))
+    )
     tickets = tuple(ticket(name, f"c-{name}", expires_at=at) for name, at in deadlines.items())
     await writer.commit(run=run(status=WAITING), tickets=tickets, events=(StepEnd(),))
     return writer

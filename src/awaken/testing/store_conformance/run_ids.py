@@ -5,19 +5,32 @@ from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
 from awaken.contracts.storage.store import Store
 
-from .writing import DONE, THREAD, Writer, claim, dispatch, everything, find, refusal, run, said
+from .writing import (
+    DONE,
+    THREAD,
+    Writer,
+    build_user_message,
+    claim,
+    dispatch,
+    find,
+    read_everything,
+    refusal,
+    run,
+)
 
 OTHER, CHOSEN = "thread-2", "chosen"
 
 
 def _build_dispatch(dispatch_id: str, thread_id: str = THREAD, **fields: object) -> RunDispatch:
     """A dispatch whose sender chose the id of its run."""
-    request = RunRequest(agent_id="agent", messages=(said("m-1"),), run_id_hint=CHOSEN)
+    request = RunRequest(
+        agent_id="agent", messages=(build_user_message("m-1"),), run_id_hint=CHOSEN
+    )
     return dispatch(dispatch_id, thread_id, run_id=CHOSEN, request=request, **fields)
 
 
 async def _assert_used(store: Store) -> None:
-    before = await everything(store)
+    before = await read_everything(store)
     for thread_id in (THREAD, OTHER):
         late = _build_dispatch("late", thread_id)
         error = await refusal(InvalidResume, store.enqueue(late))
@@ -25,7 +38,7 @@ async def _assert_used(store: Store) -> None:
         keyed = _build_dispatch("late", thread_id, dedupe_key="key")
         await refusal(InvalidResume, store.enqueue(keyed))
         await refusal(InvalidResume, store.interrupt(thread_id, "user", then=late))
-    assert await everything(store) == before, "refused after a change"
+    assert await read_everything(store) == before, "refused after a change"
 
 
 async def a_run_id_that_is_queued_is_not_queued_again(store: Store) -> None:
@@ -53,7 +66,9 @@ async def a_run_cannot_begin_under_an_id_that_was_sent_elsewhere(store: Store) -
     """What was sent begins under it, and would be lost otherwise."""
     await store.enqueue(_build_dispatch("d-1", OTHER))
     squatter = Writer(store)
-    await squatter.expect_refusal(InvalidResume, run=run(CHOSEN), messages=(said("m-2"),))
+    await squatter.expect_refusal(
+        InvalidResume, run=run(CHOSEN), messages=(build_user_message("m-2"),)
+    )
     await squatter.commit(run=run("another"))
     taken = await claim(store)
     assert taken.dispatch_id == "d-1"

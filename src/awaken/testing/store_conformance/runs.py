@@ -13,7 +13,18 @@ from awaken.contracts.storage.queries import MessageQuery
 from awaken.contracts.storage.store import Store
 from awaken.contracts.tasks import TaskFate, TaskInfo
 
-from .writing import CREATED, DONE, RUN, RUNNING, THREAD, WAITING, Writer, dispatch, run, said
+from .writing import (
+    CREATED,
+    DONE,
+    RUN,
+    RUNNING,
+    THREAD,
+    WAITING,
+    Writer,
+    build_user_message,
+    dispatch,
+    run,
+)
 
 
 async def a_run_makes_only_legal_moves(store: Store) -> None:
@@ -143,7 +154,7 @@ async def a_commit_without_a_run_keeps_the_pointers(store: Store) -> None:
     """A message or an edit alone says nothing about runs."""
     writer = Writer(store)
     await writer.commit(run=run(updated_at=3))
-    await writer.commit(messages=(said("m-1"),))
+    await writer.commit(messages=(build_user_message("m-1"),))
     await writer.commit(thread=Thread(id=THREAD, resource_id="user-1"))
     seen = await store.checkout(THREAD)
     assert seen is not None
@@ -236,8 +247,8 @@ async def a_run_with_an_impossible_parent_is_refused(store: Store) -> None:
 
 async def a_message_names_the_run_that_made_it(store: Store) -> None:
     """The producer comes from the message, not from the commit."""
-    made = said("m-1", metadata=MessageMetadata(run_id="run-7", step_index=2))
-    await Writer(store).commit(messages=(made, said("m-2")), run=run())
+    made = build_user_message("m-1", metadata=MessageMetadata(run_id="run-7", step_index=2))
+    await Writer(store).commit(messages=(made, build_user_message("m-2")), run=run())
     first, second = (await store.list_messages(THREAD, MessageQuery())).items
     assert (first.produced_by_run_id, first.step_index) == ("run-7", 2)
     assert (second.produced_by_run_id, second.step_index) == (None, None)

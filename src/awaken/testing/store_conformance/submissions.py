@@ -17,15 +17,15 @@ from .writing import (
     QUEUED,
     THREAD,
     Writer,
+    build_user_message,
     claim,
-    claimed_ids,
+    claim_ids,
     dispatch,
     elapse,
-    everything,
     find,
     queue,
+    read_everything,
     refusal,
-    said,
 )
 
 RIVALS = 128
@@ -48,7 +48,10 @@ async def a_dispatch_comes_back_as_it_was(store: Store) -> None:
     """Every field that the caller owns, with nested values."""
     decisions = (("t-1", ToolCallResume(decision_id="x", result={"a": [1, None]})),)
     request = RunRequest(
-        agent_id="agent", messages=(said("m-1", "grüße"),), decisions=decisions, session_id="s"
+        agent_id="agent",
+        messages=(build_user_message("m-1", "grüße"),),
+        decisions=decisions,
+        session_id="s",
     )
     asked = dispatch(
         "d-1",
@@ -72,7 +75,7 @@ async def a_submission_creates_its_thread(store: Store) -> None:
     thread = await store.load_thread(THREAD)
     assert thread is not None
     assert (thread.version, thread.message_count, thread.open_run_id) == (0, 0, None)
-    assert (await Writer(store).commit(messages=(said("m-1"),))).version == 1
+    assert (await Writer(store).commit(messages=(build_user_message("m-1"),))).version == 1
 
 
 async def the_same_dispatch_again_changes_nothing(store: Store) -> None:
@@ -90,7 +93,7 @@ async def the_same_dispatch_again_changes_nothing(store: Store) -> None:
 async def a_dispatch_id_is_used_once(store: Store) -> None:
     """For another thread or another request it is refused, and nothing is changed."""
     await queue(store, "d-1")
-    before = await everything(store)
+    before = await read_everything(store)
     others = (
         dispatch("d-1", "thread-2"),
         dispatch("d-1", request_hash="other"),
@@ -99,7 +102,7 @@ async def a_dispatch_id_is_used_once(store: Store) -> None:
     for other in others:
         error = await refusal(AlreadyExists, store.enqueue(other))
         assert error.record_id == "d-1"
-    assert await everything(store) == before
+    assert await read_everything(store) == before
 
 
 async def a_dedupe_key_with_the_same_request_is_one_dispatch(store: Store) -> None:
@@ -114,11 +117,11 @@ async def a_dedupe_key_with_the_same_request_is_one_dispatch(store: Store) -> No
 async def a_dedupe_key_with_another_request_is_refused(store: Store) -> None:
     """A typed conflict that names both, and changes nothing."""
     await store.enqueue(dispatch("d-1", dedupe_key="key", request_hash="h"))
-    before = await everything(store)
+    before = await read_everything(store)
     other = dispatch("d-2", dedupe_key="key", request_hash="other")
     error = await refusal(DedupeConflict, store.enqueue(other))
     assert (error.thread_id, error.dedupe_key) == (THREAD, "key")
-    assert await everything(store) == before
+    assert await read_everything(store) == before
 
 
 async def requests_without_a_hash_are_compared_themselves(store: Store) -> None:
@@ -282,7 +285,7 @@ async def what_waits_is_counted(store: Store) -> None:
     assert await store.count_queued() == 3
     await store.delete_thread(THREAD)
     assert await store.count_queued() == 1
-    assert await claimed_ids(store, limit=9) == ["e-1"]
+    assert await claim_ids(store, limit=9) == ["e-1"]
 
 
 CHECKS = (

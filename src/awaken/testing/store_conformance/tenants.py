@@ -21,12 +21,12 @@ from .writing import (
     DONE,
     THREAD,
     Writer,
-    asked,
+    build_call_message,
+    build_user_message,
     dispatch,
-    everything,
+    read_everything,
     refusal,
     run,
-    said,
     ticket,
 )
 
@@ -35,7 +35,7 @@ MINE = f"@ann:{THREAD}"
 
 
 def _request(tenant_id: str | None) -> RunRequest:
-    return RunRequest(agent_id="agent", messages=(said("m-1"),), tenant_id=tenant_id)
+    return RunRequest(agent_id="agent", messages=(build_user_message("m-1"),), tenant_id=tenant_id)
 
 
 def _build_dispatch(
@@ -95,7 +95,9 @@ async def tenants_choose_the_same_ids(store: Store) -> None:
         space = namespace_of(name)
         writer = Writer(store, f"{space}t")
         record = run(f"{space}r", DONE, thread_id=f"{space}t", tenant_id=name)
-        await writer.commit(commit_id="c", messages=(said("m", f"of {name}"),), run=record)
+        await writer.commit(
+            commit_id="c", messages=(build_user_message("m", f"of {name}"),), run=record
+        )
         sent = _build_dispatch(f"d-{name}", f"{space}t", name, dedupe_key="key")
         await store.enqueue(sent)
         assert (await store.enqueue(sent)).dispatch_id == f"d-{name}"
@@ -144,7 +146,7 @@ async def a_tenant_stays_whatever_is_written(store: Store) -> None:
     assert await _owner(store, MINE) == "ann"
 
 
-async def nothing_of_another_tenant_is_written(store: Store) -> None:
+async def a_tenant_writes_only_its_own(store: Store) -> None:
     """Not to a thread of another tenant, and not to one without a tenant, made or not."""
     await store.save_thread(Thread(id=MINE, tenant_id="ann"))
     await store.save_thread(Thread(id="nobodys"))
@@ -158,11 +160,11 @@ async def nothing_of_another_tenant_is_written(store: Store) -> None:
         await writer.expect_refusal(UnknownThread, thread=foreign)
         await writer.expect_refusal(UnknownThread, enqueued=(theirs,))
         await Writer(store, "other").expect_refusal(UnknownThread, enqueued=(theirs,))
-        before = await everything(store)
+        before = await read_everything(store)
         await refusal(UnknownThread, store.save_thread(foreign))
         await refusal(UnknownThread, store.enqueue(theirs))
         await refusal(UnknownThread, store.interrupt(thread_id, "user", then=theirs))
-        assert await everything(store) == before
+        assert await read_everything(store) == before
 
 
 async def one_commit_cannot_make_a_thread_for_two(store: Store) -> None:
@@ -255,7 +257,9 @@ async def open_tickets_are_listed_by_tenant(store: Store) -> None:
             f"k-{name}", "c-1", thread_id=thread_id, run_id=run_id, created_at=9 - number
         )
         writer = Writer(store, thread_id)
-        await writer.commit(messages=(asked("m-1", "c-1"),), run=record, tickets=(waiting,))
+        await writer.commit(
+            messages=(build_call_message("m-1", "c-1"),), run=record, tickets=(waiting,)
+        )
     listings: tuple[tuple[str | None, str | None, list[str]], ...] = (
         (None, "ann", ["k-c", "k-a"]),
         (None, "bob", ["k-b"]),
@@ -296,7 +300,7 @@ CHECKS = (
     tenants_choose_the_same_ids,
     a_run_has_an_id_of_its_threads_tenant,
     a_tenant_stays_whatever_is_written,
-    nothing_of_another_tenant_is_written,
+    a_tenant_writes_only_its_own,
     one_commit_cannot_make_a_thread_for_two,
     a_run_that_has_begun_goes_on,
     a_thread_is_created_for_one_tenant_only,

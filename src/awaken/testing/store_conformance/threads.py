@@ -14,11 +14,11 @@ from .writing import (
     THREAD,
     WAITING,
     Writer,
-    asked,
-    everything,
+    build_call_message,
+    build_user_message,
+    read_everything,
     refusal,
     run,
-    said,
     ticket,
     tool_record,
     value,
@@ -35,7 +35,7 @@ async def a_saved_thread_comes_back(store: Store) -> None:
     assert await store.load_thread(THREAD) == thread
 
 
-async def saving_keeps_pointers_and_version(store: Store) -> None:
+async def a_save_keeps_pointers_and_version(store: Store) -> None:
     """An edit from a stale copy cannot undo commits."""
     await store.save_thread(
         Thread(id=THREAD, version=7, message_count=9, active_run_id="x", open_run_id="x")
@@ -43,20 +43,20 @@ async def saving_keeps_pointers_and_version(store: Store) -> None:
     fresh = await store.load_thread(THREAD)
     assert fresh == Thread(id=THREAD)
     writer = Writer(store)
-    await writer.commit(messages=(said("m-1"),), run=run(updated_at=5))
+    await writer.commit(messages=(build_user_message("m-1"),), run=run(updated_at=5))
     metadata = ThreadMetadata(title="new", updated_at=9000)
     saved = await store.save_thread(Thread(id=THREAD, metadata=metadata))
     assert saved == await store.load_thread(THREAD)
     assert (saved.version, saved.message_count, saved.metadata.title) == (1, 1, "new")
     assert (saved.active_run_id, saved.open_run_id, saved.latest_run_id) == (RUN, RUN, RUN)
     assert (saved.metadata.created_at, saved.metadata.updated_at) == (1000, 9000)
-    await writer.commit(messages=(said("m-2"),))
+    await writer.commit(messages=(build_user_message("m-2"),))
 
 
 async def a_saved_thread_takes_its_first_commit(store: Store) -> None:
     """Saving is not a commit: the first one still expects version 0."""
     await store.save_thread(Thread(id=THREAD, metadata=ThreadMetadata(title="t", created_at=5)))
-    await Writer(store).commit(messages=(said("m-1"),))
+    await Writer(store).commit(messages=(build_user_message("m-1"),))
     thread = await store.load_thread(THREAD)
     assert thread is not None
     assert (thread.version, thread.metadata.title) == (1, "t")
@@ -116,9 +116,9 @@ async def a_missing_parent_is_refused(store: Store) -> None:
     writer = Writer(store)
     for _ in range(2):
         await writer.expect_refusal(InvalidRecord, thread=orphan)
-        before = await everything(store)
+        before = await read_everything(store)
         await refusal(InvalidRecord, store.save_thread(orphan))
-        assert await everything(store) == before
+        assert await read_everything(store) == before
         await store.save_thread(Thread(id=THREAD))
 
 
@@ -127,12 +127,12 @@ async def a_cycle_of_parents_is_refused(store: Store) -> None:
     await store.save_thread(Thread(id="a"))
     await store.save_thread(Thread(id="b", parent_thread_id="a"))
     await store.save_thread(Thread(id="c", parent_thread_id="b"))
-    before = await everything(store)
+    before = await read_everything(store)
     for parent in ("a", "b", "c"):
         edit = Thread(id="a", parent_thread_id=parent)
         await refusal(InvalidRecord, store.save_thread(edit))
         await Writer(store, "a").expect_refusal(InvalidRecord, thread=edit)
-    assert await everything(store) == before
+    assert await read_everything(store) == before
     await store.save_thread(Thread(id="c", parent_thread_id="a"))
 
 
@@ -141,7 +141,7 @@ async def _family(store: Store) -> None:
     for thread_id, parent in (("a", None), ("b", "a"), ("c", "a"), ("d", "b")):
         await Writer(store, thread_id).commit(
             thread=Thread(id=thread_id, parent_thread_id=parent),
-            messages=(said("m-1"),),
+            messages=(build_user_message("m-1"),),
             run=run(f"run-{thread_id}", DONE, thread_id=thread_id),
         )
 
@@ -151,17 +151,17 @@ async def _parents(store: Store) -> dict[str, str | None]:
     return {thread.id: thread.parent_thread_id for thread in page.items}
 
 
-async def deleting_may_be_rejected_for_children(store: Store) -> None:
+async def a_delete_may_be_rejected_for_children(store: Store) -> None:
     """`reject` keeps the whole tree, and deletes a thread without children."""
     await _family(store)
-    before = await everything(store)
+    before = await read_everything(store)
     await refusal(InvalidRecord, store.delete_thread("a", DeleteStrategy.REJECT))
-    assert await everything(store) == before
+    assert await read_everything(store) == before
     await store.delete_thread("c", DeleteStrategy.REJECT)
     assert await _parents(store) == {"a": None, "b": "a", "d": "b"}
 
 
-async def deleting_detaches_children(store: Store) -> None:
+async def a_delete_detaches_children(store: Store) -> None:
     """The default: direct children lose their parent, farther ones stay."""
     await _family(store)
     await store.delete_thread("a")
@@ -171,7 +171,7 @@ async def deleting_detaches_children(store: Store) -> None:
     assert (seen.thread.version, len(seen.messages)) == (1, 1)
 
 
-async def deleting_may_cascade(store: Store) -> None:
+async def a_delete_may_cascade(store: Store) -> None:
     """All descendants go, with their runs; the rest stays."""
     await _family(store)
     await store.save_thread(Thread(id="other"))
@@ -180,7 +180,7 @@ async def deleting_may_cascade(store: Store) -> None:
     assert (await store.list_runs(RunQuery())).total == 0
 
 
-async def deleting_an_unknown_thread_is_an_error(store: Store) -> None:
+async def a_delete_of_an_unknown_thread_is_an_error(store: Store) -> None:
     """Nothing deleted is never a success, not even the second time."""
     await store.save_thread(Thread(id=THREAD))
     for strategy in DeleteStrategy:
@@ -196,7 +196,7 @@ async def a_deleted_thread_leaves_nothing(store: Store) -> None:
         of: dict[str, Any] = {"thread_id": thread_id, "run_id": f"run-{number}"}
         await Writer(store, thread_id).commit(
             commit_id="commit",
-            messages=(asked("m-1", "c-1"),),
+            messages=(build_call_message("m-1", "c-1"),),
             run=run(of["run_id"], WAITING, thread_id=thread_id),
             tickets=(ticket(f"ticket-{number}", "c-1", **of),),
             tool_records=(tool_record("c-1", run_id=of["run_id"]),),
@@ -221,8 +221,8 @@ async def a_deleted_thread_leaves_nothing(store: Store) -> None:
 async def a_late_commit_does_not_bring_a_thread_back(store: Store) -> None:
     """The old holder gets a conflict with version 0, also for a commit it sent before."""
     writer = Writer(store)
-    await writer.commit(messages=(said("m-1"),), run=run())
-    second = writer.next(messages=(said("m-2"),))
+    await writer.commit(messages=(build_user_message("m-1"),), run=run())
+    second = writer.next(messages=(build_user_message("m-2"),))
     await store.commit(second)
     await store.delete_thread(THREAD)
     for late in (second, writer.next(), writer.next(expected_version=2)):
@@ -237,7 +237,7 @@ async def a_deleted_id_may_be_used_again(store: Store) -> None:
     for text in ("old", "new"):
         writer = Writer(store)
         await writer.commit(
-            messages=(said("m-1", text), asked("m-2", "c-1")),
+            messages=(build_user_message("m-1", text), build_call_message("m-2", "c-1")),
             run=run(status=WAITING, final_output=text),
             tickets=(ticket("ticket-1", "c-1"),),
             events=(StepEnd(),),
@@ -267,17 +267,17 @@ async def a_run_outlives_its_parent_thread(store: Store) -> None:
 
 CHECKS = (
     a_saved_thread_comes_back,
-    saving_keeps_pointers_and_version,
+    a_save_keeps_pointers_and_version,
     a_saved_thread_takes_its_first_commit,
     commits_touch_their_thread,
     a_commit_may_edit_its_thread,
     lineage_is_trimmed,
     a_missing_parent_is_refused,
     a_cycle_of_parents_is_refused,
-    deleting_may_be_rejected_for_children,
-    deleting_detaches_children,
-    deleting_may_cascade,
-    deleting_an_unknown_thread_is_an_error,
+    a_delete_may_be_rejected_for_children,
+    a_delete_detaches_children,
+    a_delete_may_cascade,
+    a_delete_of_an_unknown_thread_is_an_error,
     a_deleted_thread_leaves_nothing,
     a_late_commit_does_not_bring_a_thread_back,
     a_deleted_id_may_be_used_again,

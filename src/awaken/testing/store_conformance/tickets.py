@@ -12,7 +12,18 @@ from awaken.contracts.suspension.tickets import (
     ToolCallResume,
 )
 
-from .writing import DONE, THREAD, WAITING, Writer, answered, asked, run, said, suspended, ticket
+from .writing import (
+    DONE,
+    THREAD,
+    WAITING,
+    Writer,
+    build_call_message,
+    build_result_message,
+    build_user_message,
+    run,
+    suspend_run,
+    ticket,
+)
 
 OPEN, DECIDED, CLOSED = TicketStatus.OPEN, TicketStatus.DECIDED, TicketStatus.CLOSED
 
@@ -29,7 +40,7 @@ async def a_ticket_comes_back_as_it_was(store: Store) -> None:
         "updated_at": 6,
     }
     await Writer(store).commit(
-        messages=(asked("m-1", "c-1"),),
+        messages=(build_call_message("m-1", "c-1"),),
         run=run(status=WAITING),
         tickets=(ticket("t-1", "c-1", **fields),),
     )
@@ -41,7 +52,8 @@ async def open_tickets_are_listed_oldest_first(store: Store) -> None:
     for thread_id, run_id, times in (("a", "run-a", (30, 10)), ("b", "run-b", (20, 10))):
         writer = Writer(store, thread_id)
         await writer.commit(
-            messages=(asked("m-1", "c-0", "c-1"),), run=run(run_id, thread_id=thread_id)
+            messages=(build_call_message("m-1", "c-0", "c-1"),),
+            run=run(run_id, thread_id=thread_id),
         )
         tickets = [
             ticket(
@@ -62,7 +74,7 @@ async def open_tickets_are_listed_oldest_first(store: Store) -> None:
 
 async def a_decided_ticket_is_found_but_not_listed(store: Store) -> None:
     """No question is asked twice; the decision can still be read."""
-    writer = await suspended(store, "c-1", "c-2")
+    writer = await suspend_run(store, "c-1", "c-2")
     decision = ToolCallResume(
         decision_id="d-1", action=DecisionAction.CANCEL, reason="no", arguments={"q": 2}
     )
@@ -71,7 +83,7 @@ async def a_decided_ticket_is_found_but_not_listed(store: Store) -> None:
     assert await store.find_ticket("ticket-c-1") == decided
     assert await store.list_tickets() == (ticket("ticket-c-2", "c-2"),)
     closed = ticket("ticket-c-2", "c-2", CLOSED, closed_because="expired")
-    await writer.commit(tickets=(closed,), messages=(answered("m-3", "c-2"),))
+    await writer.commit(tickets=(closed,), messages=(build_result_message("m-3", "c-2"),))
     assert await store.find_ticket("ticket-c-2") == closed
     assert await store.list_tickets() == ()
     assert await store.list_run_tickets(THREAD, decided.run_id) == (decided, closed)
@@ -82,7 +94,9 @@ async def a_decided_ticket_is_found_but_not_listed(store: Store) -> None:
 async def a_ticket_makes_only_legal_moves(store: Store) -> None:
     """Every pair of statuses, by the table; a decided ticket is never closed, it stays decided."""
     writer = Writer(store)
-    await writer.commit(messages=(said("m-1"), asked("m-2", "c-1")), run=run())
+    await writer.commit(
+        messages=(build_user_message("m-1"), build_call_message("m-2", "c-1")), run=run()
+    )
     for old in TicketStatus:
         for new in TicketStatus:
             ticket_id = f"{old}-{new}"
@@ -100,7 +114,7 @@ async def a_ticket_makes_only_legal_moves(store: Store) -> None:
 
 async def a_decision_is_taken_once(store: Store) -> None:
     """The same decision again is harmless, another one is refused."""
-    writer = await suspended(store, "c-1")
+    writer = await suspend_run(store, "c-1")
     first = ticket("ticket-c-1", "c-1", DECIDED, decision=ToolCallResume(decision_id="d-1"))
     await writer.commit(tickets=(first,))
     await writer.commit(tickets=(first,))
@@ -115,7 +129,7 @@ async def a_decision_is_taken_once(store: Store) -> None:
 
 async def a_ticket_has_a_decision_exactly_when_it_is_decided(store: Store) -> None:
     """Open with a decision, or decided without one, is refused."""
-    writer = await suspended(store, "c-1")
+    writer = await suspend_run(store, "c-1")
     decision = ToolCallResume(decision_id="d-1")
     for wrong in (
         ticket("ticket-c-1", "c-1", OPEN, decision=decision),
@@ -127,7 +141,7 @@ async def a_ticket_has_a_decision_exactly_when_it_is_decided(store: Store) -> No
 async def a_ticket_belongs_to_one_call(store: Store) -> None:
     """It cannot move to another thread, run or call, come twice, or have no id."""
     await Writer(store, "thread-2").commit(run=run("run-2", thread_id="thread-2"))
-    writer = await suspended(store, "c-1", "c-2")
+    writer = await suspend_run(store, "c-1", "c-2")
     wrong = (
         (ticket("ticket-c-1", "c-2"),),
         (ticket("ticket-c-1", "c-1", thread_id="thread-2"),),
@@ -147,8 +161,8 @@ async def a_ticket_belongs_to_one_call(store: Store) -> None:
 
 async def an_ended_run_leaves_no_open_ticket(store: Store) -> None:
     """Cancelling a waiting run closes its tickets in the same commit."""
-    writer = await suspended(store, "c-1", "c-2")
-    results = (answered("m-3", "c-1"), answered("m-4", "c-2"))
+    writer = await suspend_run(store, "c-1", "c-2")
+    results = (build_result_message("m-3", "c-1"), build_result_message("m-4", "c-2"))
     end = run(status=DONE)
     closed = (ticket("ticket-c-1", "c-1", CLOSED), ticket("ticket-c-2", "c-2", CLOSED))
     await writer.expect_refusal(InvalidRecord, messages=results, run=end)
@@ -157,20 +171,20 @@ async def an_ended_run_leaves_no_open_ticket(store: Store) -> None:
     assert await store.list_tickets() == ()
     late = (ticket("t-3", "c-1"),)
     await writer.expect_refusal(InvalidRecord, tickets=late)
-    await writer.commit(messages=(said("m-5"),), run=run("run-2"))
+    await writer.commit(messages=(build_user_message("m-5"),), run=run("run-2"))
 
 
 async def a_checkout_has_the_tickets_of_the_open_run(store: Store) -> None:
     """Open and decided ones, not closed ones, and none of an earlier run."""
-    writer = await suspended(store, "c-1", "c-2", "c-3")
+    writer = await suspend_run(store, "c-1", "c-2", "c-3")
     decided = ticket("ticket-c-1", "c-1", DECIDED)
     closed = ticket("ticket-c-2", "c-2", CLOSED)
-    await writer.commit(tickets=(decided, closed), messages=(answered("m-3", "c-2"),))
+    await writer.commit(tickets=(decided, closed), messages=(build_result_message("m-3", "c-2"),))
     seen = await store.checkout(THREAD)
     assert seen is not None
     assert {found.ticket_id for found in seen.tickets} == {"ticket-c-1", "ticket-c-3"}
     await writer.commit(
-        messages=(answered("m-4", "c-1"), answered("m-5", "c-3")),
+        messages=(build_result_message("m-4", "c-1"), build_result_message("m-5", "c-3")),
         run=run(status=DONE),
         tickets=(ticket("ticket-c-3", "c-3", CLOSED),),
     )

@@ -12,7 +12,7 @@ from awaken.contracts.messages.message import Message, Role, ToolCall
 from awaken.contracts.runs.records import RunRecord, RunRequest, Waiting, WaitingReason
 from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.state.profile import ProfileStore
-from awaken.contracts.storage.dispatch import Claim, DispatchStatus, LeaseNews, RunDispatch
+from awaken.contracts.storage.dispatch import Claim, DispatchStatus, LeaseReport, RunDispatch
 from awaken.contracts.storage.queries import (
     LIMIT_MAX,
     DispatchQuery,
@@ -63,9 +63,9 @@ class Writer:
 
     async def expect_refusal(self, error: type[E], **parts: Any) -> E:
         """Send a commit that must be refused with this error and change nothing."""
-        before = await everything(self.store)
+        before = await read_everything(self.store)
         raised = await refusal(error, self.store.commit(self.next(**parts)))
-        assert await everything(self.store) == before, f"{raised!r} was raised after a change"
+        assert await read_everything(self.store) == before, f"{raised!r} was raised after a change"
         return raised
 
 
@@ -78,7 +78,7 @@ async def refusal(error: type[E], work: Awaitable[object]) -> E:
     raise AssertionError(f"expected {error.__name__}, got {outcome!r}")
 
 
-async def everything(store: Store) -> list[object]:
+async def read_everything(store: Store) -> list[object]:
     """Read all that a small store shows through its ports."""
     threads = await store.list_threads(ThreadQuery(limit=LIMIT_MAX))
     runs = await store.list_runs(RunQuery(limit=LIMIT_MAX))
@@ -110,10 +110,10 @@ async def elapse(store: Store, ms: int) -> None:
             await asyncio.sleep(left / 1000)
 
 
-async def extend(store: Store, *tokens: str, lease_ms: int = LONG_MS) -> tuple[LeaseNews, ...]:
+async def extend(store: Store, *tokens: str, lease_ms: int = LONG_MS) -> tuple[LeaseReport, ...]:
     """Extend leases as a worker does: in a thread of its own, with a keeper of its own."""
 
-    def work() -> tuple[LeaseNews, ...]:
+    def work() -> tuple[LeaseReport, ...]:
         keeper = store.lease_keeper()
         try:
             return keeper.extend(tokens, lease_ms)
@@ -135,7 +135,7 @@ async def claim(store: Store, lease_ms: int = LONG_MS, token: str = "token-1") -
     return found[0]
 
 
-async def claimed_ids(store: Store, limit: int = 1, token: str = "token-n") -> list[str]:
+async def claim_ids(store: Store, limit: int = 1, token: str = "token-n") -> list[str]:
     """Claim what is due and return its ids."""
     found = await store.claim("worker", token, LONG_MS, limit=limit)
     return [dispatch.dispatch_id for dispatch in found]
@@ -154,13 +154,15 @@ def dispatch(dispatch_id: str, thread_id: str = THREAD, **fields: Any) -> RunDis
         "dispatch_id": dispatch_id,
         "thread_id": thread_id,
         "run_id": f"run-of-{dispatch_id}",
-        "request": RunRequest(agent_id="agent", thread_id=thread_id, messages=(said("m-1"),)),
+        "request": RunRequest(
+            agent_id="agent", thread_id=thread_id, messages=(build_user_message("m-1"),)
+        ),
         "request_hash": f"hash of {dispatch_id}",
     }
     return RunDispatch(**(known | fields))
 
 
-def taking(token: str = "token-f", lease_ms: int = LONG_MS) -> dict[str, Any]:
+def claim_fields(token: str = "token-f", lease_ms: int = LONG_MS) -> dict[str, Any]:
     """The parts of a commit that takes its thread."""
     return {"fencing_token": token, "claim": Claim(worker_id="process", lease_ms=lease_ms)}
 
@@ -178,24 +180,24 @@ def run(run_id: str = RUN, status: RunStatus = RUNNING, **fields: Any) -> RunRec
     return RunRecord(**(known | fields))
 
 
-def cancelled(run_id: str = RUN, cause: str = "user", **fields: Any) -> RunRecord:
+def build_cancelled_record(run_id: str = RUN, cause: str = "user", **fields: Any) -> RunRecord:
     """Build the last record of a run that was cancelled."""
     return run(run_id, DONE, termination=Cancelled(cause=cause), **fields)
 
 
-def said(message_id: str | None, text: str = "hello", **fields: Any) -> Message:
+def build_user_message(message_id: str | None, text: str = "hello", **fields: Any) -> Message:
     """Build a user message."""
     known: dict[str, Any] = {"role": Role.USER, "id": message_id, "content": (Text(text=text),)}
     return Message(**(known | fields))
 
 
-def asked(message_id: str, *call_ids: str, role: Role = Role.ASSISTANT) -> Message:
+def build_call_message(message_id: str, *call_ids: str, role: Role = Role.ASSISTANT) -> Message:
     """Build an assistant message that asks for calls."""
     calls = tuple(ToolCall(id=call_id, name="search", arguments={"q": 1}) for call_id in call_ids)
     return Message(role=role, id=message_id, tool_calls=calls)
 
 
-def answered(message_id: str, call_id: str | None) -> Message:
+def build_result_message(message_id: str, call_id: str | None) -> Message:
     """Build the result of a call."""
     content = (Text(text=f"result of {call_id}"),)
     return Message(role=Role.TOOL, id=message_id, tool_call_id=call_id, content=content)
@@ -227,10 +229,12 @@ def value(json: str, version: int = 1) -> StoredValue:
     return StoredValue(version=version, data=msgspec.Raw(json.encode()))
 
 
-async def suspended(store: Store, *call_ids: str) -> Writer:
+async def suspend_run(store: Store, *call_ids: str) -> Writer:
     """Leave a run waiting on calls, each with a ticket `ticket-<call id>`."""
     writer = Writer(store)
-    await writer.commit(messages=(said("m-1"), asked("m-2", *call_ids)), run=run())
+    await writer.commit(
+        messages=(build_user_message("m-1"), build_call_message("m-2", *call_ids)), run=run()
+    )
     tickets = tuple(ticket(f"ticket-{call_id}", call_id) for call_id in call_ids)
     await writer.commit(run=run(status=WAITING), tickets=tickets)
     return writer

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken.backends.a2a.bindings import RestBinding, RpcBinding, binding_of
+from awaken.backends.a2a.bindings import RestBinding, RpcBinding, choose_binding
 from awaken.backends.a2a.channel import Channel
 from awaken.backends.a2a.config import config_of
 from awaken.backends.a2a.failures import (
@@ -15,9 +15,9 @@ from awaken.backends.a2a.failures import (
     RemoteTaskUnknown,
     failure_of_error,
     failure_of_status,
-    shown,
+    shorten_text,
 )
-from awaken.backends.a2a.wire import AgentCard, Task, parsed, read_as
+from awaken.backends.a2a.wire import AgentCard, Task, parse_json, read_as
 from awaken.contracts.backends.errors import (
     RemoteError,
     RemoteMalformed,
@@ -88,8 +88,8 @@ def test_only_what_may_pass_is_retryable() -> None:
 
 
 def test_foreign_text_is_short_and_on_one_line() -> None:
-    assert shown("a\n b\x1b[31m\u202e") == "a b[31m"
-    assert len(shown("x" * 10_000)) == 500
+    assert shorten_text("a\n b\x1b[31m\u202e") == "a b[31m"
+    assert len(shorten_text("x" * 10_000)) == 500
 
 
 @pytest.mark.parametrize("task_id", ["", "..", "a\nb", "x" * 257, "\u00fc"])
@@ -99,13 +99,13 @@ def test_an_id_that_cannot_be_part_of_an_address_is_malformed(task_id: str) -> N
 
 
 def test_json_is_read_64_levels_deep() -> None:
-    assert parsed(b"[" * 64 + b"]" * 64)
+    assert parse_json(b"[" * 64 + b"]" * 64)
     with pytest.raises(RemoteTooLarge):
-        parsed(b"[" * 66 + b"]" * 66)
+        parse_json(b"[" * 66 + b"]" * 66)
     with pytest.raises(RemoteTooLarge):
-        parsed(b"[" * 200_000 + b"]" * 200_000)
+        parse_json(b"[" * 200_000 + b"]" * 200_000)
     with pytest.raises(RemoteMalformed):
-        parsed(b'"\xff"')
+        parse_json(b'"\xff"')
 
 
 BASE = "https://peer.example/v1/a2a"
@@ -117,7 +117,7 @@ def binding(*interfaces: tuple[str, str, str]) -> Any:
         for url, kind, version in interfaces
     ]
     channel = Channel(config_of(RemoteEndpoint(base_url=BASE)), Outbound())
-    return binding_of(read_as({"supportedInterfaces": offered}, AgentCard), channel)
+    return choose_binding(read_as({"supportedInterfaces": offered}, AgentCard), channel)
 
 
 def test_http_json_at_the_address_that_was_set_up_comes_first() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from awaken.backends.a2a.stopping import stop
+from awaken.backends.a2a.stopping import stop_task
 from awaken.backends.a2a.turn import context_of
 from awaken.contracts.backends.requests import RemoteTarget
 from awaken.contracts.identity import RunIdentity
@@ -33,7 +33,7 @@ class Peer:
 
 
 def stopped(peer: Peer, known: RemoteTarget | None) -> list[str]:
-    asyncio.run(stop(peer, MINE, None, known))  # type: ignore[arg-type]
+    asyncio.run(stop_task(peer, MINE, None, known))  # type: ignore[arg-type]
     return peer.cancelled
 
 

@@ -7,10 +7,10 @@ import pytest
 from awaken.backends.a2a import task_view
 from awaken.backends.a2a.results import (
     answer_of,
-    ending_of,
-    ending_of_message,
-    ending_of_timeout,
+    make_timeout_end,
     progress_of,
+    read_message_end,
+    read_task_end,
 )
 from awaken.backends.a2a.task_view import TaskView
 from awaken.backends.a2a.wire import A2aAnswer, RemoteMessage, Task, read_as
@@ -41,7 +41,7 @@ def piece(*parts: Any, name: str = "out", append: bool = True, task_id: str = "t
 
 def after(view: TaskView, *events: A2aAnswer) -> TaskView:
     for event in events:
-        view.take(event)
+        view.apply_event(event)
     return view
 
 
@@ -110,27 +110,27 @@ def test_artifacts_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_every_state_has_its_end(state: str, status: BackendRunStatus, termination: Any) -> None:
-    ending = ending_of(task(state, said=[{"text": "why"}]), is_delegate=False)
+    ending = read_task_end(task(state, said=[{"text": "why"}]), is_delegate=False)
     assert (ending.status, ending.termination) == (status, termination)
     is_told = status not in (BackendRunStatus.COMPLETED, BackendRunStatus.CANCELLED)
     assert ending.message == ("why" if is_told else None)
 
 
 def test_an_end_without_words_has_some_where_somebody_needs_them() -> None:
-    assert ending_of(task("FAILED"), is_delegate=False).message == "the remote task failed"
-    assert ending_of(task("INPUT_REQUIRED"), is_delegate=False).message is None
-    assert ending_of(task("AUTH_REQUIRED"), is_delegate=True).message == (
+    assert read_task_end(task("FAILED"), is_delegate=False).message == "the remote task failed"
+    assert read_task_end(task("INPUT_REQUIRED"), is_delegate=False).message is None
+    assert read_task_end(task("AUTH_REQUIRED"), is_delegate=True).message == (
         "the remote task needs authorization"
     )
 
 
 def test_a_timeout_keeps_what_there_was() -> None:
     partial = task(artifacts=[{"artifactId": "a", "parts": [{"text": "half"}]}])
-    ending = ending_of_timeout(partial, 500, is_work_left=False)
+    ending = make_timeout_end(partial, 500, is_work_left=False)
     assert (ending.status, ending.output.text) == (BackendRunStatus.TIMEOUT, "half")
     assert isinstance(ending.termination, Stopped)
     assert ending.termination.reason.code == "timeout"
-    assert ending_of_timeout(None, 500, is_work_left=True).output.is_empty
+    assert make_timeout_end(None, 500, is_work_left=True).output.is_empty
 
 
 def test_the_answer_is_the_first_artifact_with_a_text_else_the_status_else_the_last_word() -> None:
@@ -149,7 +149,7 @@ def test_the_answer_is_the_first_artifact_with_a_text_else_the_status_else_the_l
 def test_artifacts_keep_their_names_and_parts() -> None:
     part = {"raw": "aGk=", "mediaType": "image/png", "filename": "a.png"}
     given = {"artifactId": "a", "name": "plan", "parts": [part]}
-    ending = ending_of(task("COMPLETED", artifacts=[given]), is_delegate=False)
+    ending = read_task_end(task("COMPLETED", artifacts=[given]), is_delegate=False)
     (artifact,) = ending.output.artifacts
     assert (artifact.id, artifact.name, artifact.media_type) == ("a", "plan", "image/png")
     assert artifact.content == [part]
@@ -159,10 +159,10 @@ def test_artifacts_keep_their_names_and_parts() -> None:
 
 def test_what_is_no_text_in_a_direct_answer_is_an_artifact() -> None:
     parts = [{"text": "see"}, {"data": [1]}]
-    output = ending_of_message(read_as({"messageId": "m", "parts": parts}, RemoteMessage)).output
+    output = read_message_end(read_as({"messageId": "m", "parts": parts}, RemoteMessage)).output
     assert output.text == "see\n\n[1]"
     assert [(it.id, it.content) for it in output.artifacts] == [("m", parts)]
-    plain = ending_of_message(read_as({"messageId": "m", "parts": parts[:1]}, RemoteMessage))
+    plain = read_message_end(read_as({"messageId": "m", "parts": parts[:1]}, RemoteMessage))
     assert plain.output.artifacts == ()
 
 

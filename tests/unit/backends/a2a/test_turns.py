@@ -9,7 +9,7 @@ from awaken.backends.a2a.turn import A2aTurn, context_of
 from awaken.backends.a2a.wire import RemoteMessage, Status, Task
 from awaken.contracts.backends.errors import BackendExecutionFailed
 from awaken.contracts.backends.requests import BackendRootRunRequest, RemoteTarget
-from awaken.contracts.identity import RunIdentity, derived_id
+from awaken.contracts.identity import RunIdentity, derive_id
 from awaken.contracts.messages import content
 from awaken.contracts.messages.message import Message, Visibility, assistant, user
 from awaken.testing.fakes import EventRecorder
@@ -52,7 +52,7 @@ def test_the_new_messages_of_the_user_are_sent_under_one_stable_id() -> None:
     hidden = said("hidden", "m2", visibility=Visibility.INTERNAL)
     sent = turn(said("hi"), hidden, assistant("no"), messages=(said("old", "m0"),)).message()
     assert sent == {
-        "messageId": derived_id("r", "a2a", "m1"),
+        "messageId": derive_id("r", "a2a", "m1"),
         "role": "ROLE_USER",
         "contextId": context_of("th"),
         "parts": [{"text": "hi"}],
@@ -114,13 +114,13 @@ def test_the_task_with_our_message_is_ours_whatever_its_state() -> None:
     mine = turn(said("hi"))
     theirs = found("t-1", TaskState.WORKING, "another")
     ours = found("t-2", TaskState.COMPLETED, "x", mine.message_id)
-    assert mine.own_among([theirs, ours]) is ours
-    assert mine.own_among([theirs]) is None
+    assert mine.find_own_task([theirs, ours]) is ours
+    assert mine.find_own_task([theirs]) is None
 
 
 def test_a_task_without_messages_is_ours_if_it_can_be_no_other_run_s() -> None:
     ended, active = found("t-1", TaskState.COMPLETED), found("t-2", TaskState.WORKING)
     shared = turn(said("hi"), known=RemoteTarget(run_id="earlier", task_id="t-2"))
-    assert shared.own_among([ended, active]) is None
-    assert turn(said("hi")).own_among([ended, active]) is active
-    assert turn(said("hi"), thread_id="r").own_among([ended, active]) is ended
+    assert shared.find_own_task([ended, active]) is None
+    assert turn(said("hi")).find_own_task([ended, active]) is active
+    assert turn(said("hi"), thread_id="r").find_own_task([ended, active]) is ended
