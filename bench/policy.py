@@ -18,11 +18,11 @@ from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.state.keys import Snapshot
 from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.extensions.permission import PermissionConfig, PermissionPlugin, RuleConfig
-from awaken.extensions.permission.checking import compile_rules
 from awaken.extensions.permission.gate import PreparedPolicy, hide_denied_tools
 from awaken.extensions.permission.policy import PastCall, policy_diff
+from awaken.extensions.permission.remembered_rules import RememberedRules
+from awaken.extensions.permission.rule_compiler import compile_rules
 from awaken.extensions.permission.rules import decide
-from awaken.extensions.permission.standing import RememberedRules
 from awaken.patterns import call_of
 
 CALLS, RULES, TOOLS = 10_000, 1_000, 1_000

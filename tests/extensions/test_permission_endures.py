@@ -17,7 +17,7 @@ from awaken import (
     Suspended,
     tool,
 )
-from awaken.contracts.suspension.remembered import SHARED_ANSWERS, THREAD_ANSWERS
+from awaken.contracts.suspension.remembered_answers import SHARED_ANSWERS, THREAD_ANSWERS
 from awaken.errors import StoreUnavailable
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.permission import PermissionPlugin

@@ -8,7 +8,7 @@ from typing import Any
 
 from awaken.backends.a2a.channel import BODY_BYTES_MAX, EVENT_BYTES_MAX
 from awaken.backends.a2a.client import CARD_BYTES_MAX
-from awaken.backends.a2a.watching import EVENTS_MAX
+from awaken.backends.a2a.task_watch import EVENTS_MAX
 
 from .a2a_peers import moved, piece, task
 from .hostile_a2a import (

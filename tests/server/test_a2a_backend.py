@@ -22,7 +22,8 @@ from awaken import (
     user,
 )
 from awaken.backends import BackendDelegateRunRequest, BackendParentContext, BackendRunStatus
-from awaken.backends.a2a import backend, channel, sending
+from awaken.backends.a2a import backend, channel
+from awaken.backends.a2a import delivery as sending
 from awaken.backends.a2a.outgoing import turn_messages
 from awaken.backends.acp.prompts import PromptAbilities, prompt_of
 from awaken.contracts.clock import SystemClock

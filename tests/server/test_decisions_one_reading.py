@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.sampling import choose_cases, sampled
 
-from awaken.cli.asking import read_permission
+from awaken.cli.ticket_prompts import read_permission
 from awaken.messages import Role
 from awaken.tools import DecisionAction
 

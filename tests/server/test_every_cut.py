@@ -28,7 +28,7 @@ from awaken.protocols.openai.chat_encoder import ChatEncoder
 from awaken.protocols.openai.responses_encoder import ResponsesEncoder
 from awaken.runtime.journal.streams import StreamItem
 from awaken.server import TenantView
-from awaken.services.following import EventStream
+from awaken.services.event_streams import EventStream
 from awaken.testing import Chunks, ScriptedModel, ToolCalls, Turn
 from awaken.tools import ResumeMode, ToolCallResume
 from awaken.transport.sse import Encoder, frames

@@ -34,8 +34,8 @@ from awaken.events import LoggedEvent
 from awaken.runtime.journal import streams
 from awaken.runtime.journal.streams import StreamItem
 from awaken.server import TenantView
-from awaken.services import following
-from awaken.services.following import EventStream
+from awaken.services import event_streams as following
+from awaken.services.event_streams import EventStream
 from awaken.testing import ScriptedModel, ToolCalls
 from awaken.tools import ResumeMode, ToolCallResume
 

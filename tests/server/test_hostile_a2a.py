@@ -27,7 +27,21 @@ from awaken import (
     Stopped,
     Suspended,
 )
-from awaken.backends.a2a import client, errand, sending, stopping, watching
+from awaken.backends.a2a import (
+    client,
+)
+from awaken.backends.a2a import (
+    delivery as sending,
+)
+from awaken.backends.a2a import (
+    remote_turns as errand,
+)
+from awaken.backends.a2a import (
+    task_stop as stopping,
+)
+from awaken.backends.a2a import (
+    task_watch as watching,
+)
 from awaken.messages import Role
 from awaken.testing import ScriptedModel, ToolCalls
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from awaken import Access, Agent, AgentRuntime
-from awaken.bootstrap.serving import build_server_context
+from awaken.bootstrap.server_app import build_server_context
 from awaken.plugins import Record
 from awaken.server import RateLimit, ServerApp, ServerConfig, ServerLimits
 from awaken.testing import FakeClock, ScriptedModel

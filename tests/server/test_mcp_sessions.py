@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from awaken import Access, AgentRuntime, RedactedString
-from awaken.bootstrap import serving as bootstrap
+from awaken.bootstrap import server_app as bootstrap
 from awaken.protocols.mcp.callers import Link
 from awaken.protocols.mcp.protocol import McpEndpoint, McpSettings, mcp_protocol
 from awaken.server import ServerConfig, TokenSpec
@@ -237,6 +237,6 @@ def test_without_the_extra_the_route_says_what_to_install(
 
 
 def test_nothing_of_the_sdk_is_loaded_before_the_first_request() -> None:
-    code = "import sys, awaken, awaken.bootstrap.serving; print('mcp' in sys.modules)"
+    code = "import sys, awaken, awaken.bootstrap.server_app; print('mcp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=50, check=True)
     assert done.stdout == b"False\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from awaken import Access, AgentRuntime, InvalidInput
-from awaken.bootstrap.serving import build_server_context
+from awaken.bootstrap.server_app import build_server_context
 from awaken.server import ServerApp, ServerConfig, ServerLimits
 from awaken.testing import FakeClock
 from awaken.transport.asgi import Bytes, Reply, Scope

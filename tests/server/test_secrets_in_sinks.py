@@ -16,7 +16,7 @@ from tests.sqlite_dump import dump_sqlite
 from typer.testing import CliRunner
 
 from awaken import Access, Agent, AgentRuntime, InvalidInput, ProviderSpec, RedactedString
-from awaken.bootstrap.serving import build_server_context
+from awaken.bootstrap.server_app import build_server_context
 from awaken.cli.main import app as command_line
 from awaken.errors import StoreUnavailable, UnsafeExposure
 from awaken.server import JwtConfig, RateLimit, ServerApp, ServerConfig, ServerLimits, TokenSpec

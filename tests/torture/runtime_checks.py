@@ -16,7 +16,7 @@ from awaken.contracts.storage.queries import RunQuery, ThreadQuery
 from awaken.contracts.storage.store import OutboxEntry, ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tool_results import ToolStatus
-from awaken.runtime.tools.recalled import OUTCOME_UNKNOWN
+from awaken.runtime.tools.recall import OUTCOME_UNKNOWN
 from awaken.stores.sqlite.writer import run_without_suspending
 
 from .checker import check_after_quiescence, check_before_recovery

@@ -36,8 +36,8 @@ from awaken.runtime.primitives.system import SystemClock, Uuid7Source
 from awaken.services.busy_threads import BUSY, BusyThreads
 from awaken.services.control import RunControl
 from awaken.services.discovery import Discovery, with_remotes
-from awaken.services.following import StreamHub
-from awaken.services.remembered import RememberedAnswers
+from awaken.services.event_streams import StreamHub
+from awaken.services.remembered_answers import RememberedAnswers
 from awaken.services.view import AppServices, TenantView
 
 from .arguments import check_names, check_text, convert_argument
@@ -45,8 +45,8 @@ from .backends import Backends
 from .decisions import DecisionOptions, NamedDecision, build_decision, build_decisions
 from .host_agents import registry_handle
 from .node import Node
+from .outbox_wiring import OutboxWiring
 from .plugins import PluginLifecycle
-from .post_room import OutboxWiring
 from .providers import Connections, provider_clients
 from .registries import check_mapping, check_remotes, registry_set, with_everywhere
 from .requests import (
@@ -235,7 +235,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
             config: Who may call, limits and addresses. None: the defaults of `ServerConfig`.
         """
         # Imported on demand: a program that serves nothing needs no web server.
-        serving = importlib.import_module("awaken.bootstrap.serving")
+        serving = importlib.import_module("awaken.bootstrap.server_app")
         app: ServerApp = serving.server_app(self._services, self._ensure_open, config)
         self._servers.append(app)
         return app

@@ -27,7 +27,7 @@ from awaken.services.control import RunControl
 from awaken.stores.memory.profiles import MemoryProfileStore
 from awaken.stores.memory.store import MemoryStore
 
-from .post_room import OutboxWiring
+from .outbox_wiring import OutboxWiring
 
 CONFIG = MailboxConfig(poll_ms=10_000, relay_ms=10_000, retention_ms=None, drain_ms=0)
 

@@ -22,7 +22,7 @@ from awaken.authoring.agents import Agent
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.contracts.errors import InvalidInput, RefusedInput
 
-from .printing import plain
+from .output import plain
 
 T = TypeVar("T")
 

@@ -6,9 +6,9 @@ import typer
 
 from awaken.contracts.errors import RecordNotFound
 
+from .command_context import CommandContext, store_command
 from .command_line import new_app
-from .desk import CommandContext, store_command
-from .printing import plain
+from .output import plain
 
 app = new_app()
 

@@ -13,7 +13,7 @@ from awaken.contracts.lifecycle import Failed, Stopped, reason_text
 from awaken.contracts.messages.deltas import TextDelta
 from awaken.contracts.suspension.tickets import Ticket, ToolCallOutcome
 
-from .asking import ask_ticket
+from .ticket_prompts import ask_ticket
 
 WELCOME = "You talk to '{agent}'. An empty line or Ctrl-D ends the conversation."
 

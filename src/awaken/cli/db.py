@@ -7,9 +7,9 @@ import typer
 from awaken.contracts.errors import StoreUnavailable, UnsupportedFeature
 from awaken.contracts.storage.store import CheckableStore, Store, StoreCheck
 
+from .command_context import REFUSED, IsJson, StoreUrl, report_errors
 from .command_line import new_app
-from .desk import REFUSED, IsJson, StoreUrl, report_errors
-from .printing import as_json, plain, print_stderr, print_stdout, table
+from .output import as_json, plain, print_stderr, print_stdout, table
 from .stores import check_exists, store_at
 
 app = new_app("The store itself.")

@@ -9,10 +9,17 @@ from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.storage.queries import DispatchQuery, page_of
 from awaken.contracts.storage.store import OutboxEntry
 
+from .command_context import CommandContext, store_command
 from .command_line import new_app
-from .desk import CommandContext, store_command
-from .listing import DEFAULT_LIMIT, Cursor, Limit, OfThread, apply_cursor, not_found_error
-from .printing import moment, plain, short
+from .list_options import (
+    DEFAULT_LIMIT,
+    Cursor,
+    Limit,
+    OfThread,
+    apply_cursor,
+    not_found_error,
+)
+from .output import moment, plain, short
 
 app = new_app("Deliveries whose attempts are used up.")
 

@@ -10,9 +10,9 @@ from awaken.contracts.errors import InvalidInput, UnknownTicket
 from awaken.contracts.suspension.permissions import remember_of
 from awaken.contracts.suspension.tickets import DecisionAction
 
+from .command_context import CommandContext, store_command
 from .command_line import new_app
-from .desk import CommandContext, store_command
-from .printing import plain
+from .output import plain
 
 app = new_app()
 

@@ -7,10 +7,17 @@ import typer
 from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.storage.queries import DispatchQuery
 
+from .command_context import CommandContext, store_command
 from .command_line import new_app
-from .desk import CommandContext, store_command
-from .listing import DEFAULT_LIMIT, Cursor, Limit, OfThread, apply_cursor, not_found_error
-from .printing import facts, moment, short
+from .list_options import (
+    DEFAULT_LIMIT,
+    Cursor,
+    Limit,
+    OfThread,
+    apply_cursor,
+    not_found_error,
+)
+from .output import facts, moment, short
 
 app = new_app("Deliveries of input to threads.")
 

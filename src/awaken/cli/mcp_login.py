@@ -12,11 +12,11 @@ from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.contracts.errors import InvalidInput
 from awaken.extensions.mcp import McpPlugin
 
+from .command_context import report_errors
 from .command_line import new_app
-from .desk import report_errors
-from .listening import ListenAddress, open_listener
-from .printing import plain, print_stdout
-from .served import load_app_target
+from .listen_address import ListenAddress, open_listener
+from .output import plain, print_stdout
+from .serve_targets import load_app_target
 
 WAIT_S = 300
 _ANOTHER = "This is not the expected login.\n"

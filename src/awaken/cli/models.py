@@ -36,10 +36,10 @@ from awaken.runtime.model_health.health import OWNER, decode_breakers
 from awaken.runtime.resolution.models import route_of
 
 from .apps import FORMS, App, load_app
+from .command_context import CommandContext, IsJson, report_errors, store_command
 from .command_line import new_app
-from .desk import CommandContext, IsJson, report_errors, store_command
 from .model_trial import Trial, try_model
-from .printing import as_json, facts, moment, print_stdout, table
+from .output import as_json, facts, moment, print_stdout, table
 
 app = new_app("Providers, and whether their models answer.")
 

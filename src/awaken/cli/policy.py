@@ -15,18 +15,24 @@ from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, RunQuery, ThreadQuery
 from awaken.contracts.storage.store import Store
 from awaken.contracts.suspension.permissions import ToolBehavior
-from awaken.extensions.permission.checking import RefusedRule, compile_rules
 from awaken.extensions.permission.config import SECTION, PermissionConfig
 from awaken.extensions.permission.policy import PastCall, PolicyChange, PolicyDiff, policy_diff
+from awaken.extensions.permission.rule_compiler import RefusedRule, compile_rules
 from awaken.extensions.permission.rules import RuleSet, decide, find_hidden_tools
 from awaken.patterns import call_of
 from awaken.runtime.resolution.resolver import ResolvedAgent
 
 from .apps import FORMS, App, load_app
+from .command_context import (
+    REFUSED,
+    CommandContext,
+    IsJson,
+    report_errors,
+    store_command,
+)
 from .command_line import new_app
-from .desk import REFUSED, CommandContext, IsJson, report_errors, store_command
-from .printing import as_json, facts, plain, print_stdout, section
-from .remembered import forget_remembered, list_remembered
+from .output import as_json, facts, plain, print_stdout, section
+from .remembered_answers import forget_remembered, list_remembered
 
 EXAMPLES = 5
 POLICY_BYTES_MAX = 4 * 1024 * 1024

@@ -16,8 +16,8 @@ from awaken.runtime.resolution.resolver import DEFAULT_AGENT
 
 from .apps import FORMS, is_place, load_app
 from .chat import answer, converse
+from .command_context import MISUSED, REFUSED, print_error
 from .command_line import new_app
-from .desk import MISUSED, REFUSED, print_error
 
 app = new_app()
 

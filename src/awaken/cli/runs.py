@@ -12,10 +12,26 @@ from awaken.contracts.storage.queries import RunQuery
 from awaken.contracts.storage.store import Store, ToolRecord
 from awaken.contracts.suspension.tickets import Ticket
 
+from .command_context import CommandContext, store_command
 from .command_line import new_app
-from .desk import CommandContext, store_command
-from .listing import DEFAULT_LIMIT, Cursor, Limit, OfTenant, OfThread, apply_cursor
-from .printing import as_json, dollars, facts, moment, section, short, table, termination_text
+from .list_options import (
+    DEFAULT_LIMIT,
+    Cursor,
+    Limit,
+    OfTenant,
+    OfThread,
+    apply_cursor,
+)
+from .output import (
+    as_json,
+    dollars,
+    facts,
+    moment,
+    section,
+    short,
+    table,
+    termination_text,
+)
 
 EVENTS_AT_ONCE = 1000
 

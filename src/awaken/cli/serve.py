@@ -26,13 +26,25 @@ from awaken.server.environment import with_environment
 from awaken.transport.routes import SCOPES
 
 from .apps import FORMS, file_of
+from .command_context import IsJson, StoreUrl, report_errors
 from .command_line import new_app
-from .desk import IsJson, StoreUrl, report_errors
-from .listening import BACKLOG, DEFAULT, ListenAddress, open_listener, resolve_address
+from .listen_address import (
+    BACKLOG,
+    DEFAULT,
+    ListenAddress,
+    open_listener,
+    resolve_address,
+)
 from .logs import with_logs
-from .printing import as_json, plain, print_stdout
-from .reloading import WatchedApp, restart_process, take_inherited_socket
-from .served import ServeTarget, load_app_target, load_demo_target, name_agents, warn_missing_keys
+from .output import as_json, plain, print_stdout
+from .reload import WatchedApp, restart_process, take_inherited_socket
+from .serve_targets import (
+    ServeTarget,
+    load_app_target,
+    load_demo_target,
+    name_agents,
+    warn_missing_keys,
+)
 from .stop_signals import catch_stop_signals
 
 app = new_app()

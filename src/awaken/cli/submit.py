@@ -8,10 +8,10 @@ from awaken.bootstrap.requests import run_request
 from awaken.contracts.storage.dispatch import InputMode
 from awaken.mailbox.receipts import SubmitReceipt
 
+from .command_context import CommandContext, store_command
 from .command_line import new_app
-from .desk import CommandContext, store_command
-from .listing import not_found_error
-from .printing import facts
+from .list_options import not_found_error
+from .output import facts
 
 app = new_app()
 

@@ -13,8 +13,8 @@ from awaken.testing.agent_simulation import DEFAULT_SCHEDULES, SimulationOptions
 from awaken.testing.turn_model import ToolTourModel, is_repeatable
 
 from .apps import FORMS, App, load_app
-from .desk import REFUSED, IsJson, report_errors
-from .printing import as_json, plain, print_stdout
+from .command_context import REFUSED, IsJson, report_errors
+from .output import as_json, plain, print_stdout
 
 SCENARIOS = "SCENARIOS"
 """The variable of a file that has the inputs of its agents: {agent_id: input or inputs}."""

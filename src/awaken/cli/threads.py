@@ -10,10 +10,25 @@ from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Order, RunQuery, ThreadQuery
 from awaken.contracts.storage.store import Checkout, DeleteStrategy, Store
 
+from .command_context import CommandContext, store_command
 from .command_line import new_app
-from .desk import CommandContext, store_command
-from .listing import DEFAULT_LIMIT, Cursor, Limit, OfTenant, apply_cursor, not_found_error
-from .printing import facts, moment, plain, section, short, table, termination_text
+from .list_options import (
+    DEFAULT_LIMIT,
+    Cursor,
+    Limit,
+    OfTenant,
+    apply_cursor,
+    not_found_error,
+)
+from .output import (
+    facts,
+    moment,
+    plain,
+    section,
+    short,
+    table,
+    termination_text,
+)
 
 RUNS_SHOWN = 5
 

@@ -11,10 +11,10 @@ from awaken.contracts.errors import CursorInvalid, UnknownTicket
 from awaken.contracts.storage.queries import Page
 from awaken.contracts.suspension.tickets import Ticket
 
+from .command_context import CommandContext, store_command
 from .command_line import new_app
-from .desk import CommandContext, store_command
-from .listing import DEFAULT_LIMIT, Cursor, Limit, OfThread
-from .printing import as_json, facts, moment, short
+from .list_options import DEFAULT_LIMIT, Cursor, Limit, OfThread
+from .output import as_json, facts, moment, short
 
 app = new_app("Tool calls that wait for a decision.")
 

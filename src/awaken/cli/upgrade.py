@@ -8,8 +8,8 @@ from awaken.bootstrap.upgrade import UpgradeReport, check_upgrade
 from awaken.contracts.storage.store import Store
 
 from .apps import FORMS, App, load_app
-from .desk import REFUSED, CommandContext, store_command
-from .printing import table
+from .command_context import REFUSED, CommandContext, store_command
+from .output import table
 
 app = typer.Typer(help="Before new code is deployed.", no_args_is_help=True, rich_markup_mode=None)
 

@@ -6,7 +6,7 @@ guardrails and telemetry decide. Every expression runs on RE2, so that the time 
 
 from .detectors import DETECTORS, Detector, Finding, build_detector, select_detectors
 from .errors import describe_error, make_loggable, remove_secrets
-from .replacing import redact_text, redact_value
+from .replacement import redact_text, redact_value
 
 __all__ = [
     "DETECTORS",

@@ -6,7 +6,7 @@ The text of an exception is written for a programmer, and often quotes the input
 from awaken.contracts.messages.content import replace_surrogates
 
 from .detectors import select_detectors
-from .replacing import redact_text
+from .replacement import redact_text
 
 SECRETS = select_detectors(("secrets",))
 _DEPTH_MAX = 20

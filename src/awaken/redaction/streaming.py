@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from .detectors import Detector
-from .replacing import find_all, fold_text, is_invisible, replace_findings
+from .replacement import find_all, fold_text, is_invisible, replace_findings
 
 _STRIDE = 24
 _GROWTH = 8

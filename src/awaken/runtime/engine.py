@@ -41,7 +41,7 @@ from .journal.streams import EventReader
 from .loop.task_waits import is_suspending
 from .plugins.input_screens import Seen
 from .primitives.signals import Latch
-from .remote.aborting import abort_remote
+from .remote.abort import abort_remote
 from .resolution.registry import RegistryHandle
 from .run import Run, Services
 from .suspension.decisions import build_resume_dispatch, receipts_of, write_decisions

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
         ServerLimits,
         TokenSpec,
     )
-    from awaken.services.remembered import (
-        RememberedAnswers,
-    )
+    from awaken.services.remembered_answers import RememberedAnswers
     from awaken.services.view import (
         TenantView,
     )
@@ -49,7 +47,7 @@ _HOMES = {
     "JwtConfig": "awaken.server.config",
     "Principal": "awaken.transport.routes",
     "RateLimit": "awaken.server.config",
-    "RememberedAnswers": "awaken.services.remembered",
+    "RememberedAnswers": "awaken.services.remembered_answers",
     "ServerApp": "awaken.server.app",
     "ServerConfig": "awaken.server.config",
     "ServerLimits": "awaken.server.config",

@@ -21,7 +21,7 @@ from awaken.runtime.admission.handles import RunHandle
 from awaken.runtime.engine import RunEngine
 
 from .control import RunControl
-from .following import StreamHub
+from .event_streams import StreamHub
 
 T = TypeVar("T")
 

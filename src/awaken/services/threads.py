@@ -27,8 +27,8 @@ from awaken.contracts.tenancy import add_namespace, namespace_of, remove_namespa
 from awaken.runtime.admission.forks import Fork, fork_thread
 from awaken.runtime.plugins.input_screens import Seen
 
-from .naming import hide_namespace
 from .request_limits import check_history, check_metadata
+from .tenant_ids import hide_namespace
 
 T = TypeVar("T")
 

@@ -42,9 +42,9 @@ from awaken.runtime.resolution.resolver import ResolvedAgent
 from .busy_threads import BUSY, BusyThreads
 from .control import DeliveryOptions, RunControl
 from .decisions import Find, resolve_decisions
-from .following import EventStream, StreamHub, run_events
+from .event_streams import EventStream, StreamHub, run_events
 from .outputs import AgentOutputs
-from .remembered import RememberedAnswers
+from .remembered_answers import RememberedAnswers
 from .request_limits import check_request
 from .threads import ThreadView, check_cursor
 

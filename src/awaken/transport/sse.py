@@ -11,7 +11,7 @@ from typing import Protocol
 
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import AgentEvent, ErrorEvent, LoggedEvent
-from awaken.services.following import Batch
+from awaken.services.event_streams import Batch
 
 from .asgi import Header, Receive, Scope, Send, wait_for_disconnect
 from .problems import to_http_error

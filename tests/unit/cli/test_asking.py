@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from awaken.cli.asking import ask_ticket
+from awaken.cli.ticket_prompts import ask_ticket
 from awaken.contracts.suspension.permissions import PermissionScope
 from awaken.contracts.suspension.tickets import (
     Asks,

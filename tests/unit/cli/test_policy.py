@@ -10,9 +10,9 @@ import pytest
 from awaken import Agent, AgentRuntime, tool
 from awaken.contracts.suspension.permissions import ToolBehavior
 from awaken.extensions.permission import PermissionPlugin
-from awaken.extensions.permission.checking import compile_rules
 from awaken.extensions.permission.config import PermissionConfig
 from awaken.extensions.permission.policy import PastCall, policy_diff
+from awaken.extensions.permission.rule_compiler import compile_rules
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .conftest import EVIL, Answer, Call

@@ -56,7 +56,7 @@ from awaken.extensions.background import (
     SendMessageReceipt,
     SendMessageTool,
 )
-from awaken.extensions.background.cancelling import CancelTaskTool
+from awaken.extensions.background.cancel_task import CancelTaskTool
 from awaken.extensions.background.tools import (
     LISTED,
     recover_failed_messages,

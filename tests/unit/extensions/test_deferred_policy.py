@@ -14,7 +14,6 @@ from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.extensions.deferred_tools.catalog import DeferredCatalog, catalog_of
 from awaken.extensions.deferred_tools.config import DiscountedBeta
 from awaken.extensions.deferred_tools.hooks import idle_tools
-from awaken.extensions.deferred_tools.learning import REMEMBERED, Learned, learn_from_run
 from awaken.extensions.deferred_tools.policy import (
     Belief,
     belief_after,
@@ -31,6 +30,7 @@ from awaken.extensions.deferred_tools.state import (
     Shift,
     ToolUsage,
 )
+from awaken.extensions.deferred_tools.usage_profile import REMEMBERED, Learned, learn_from_run
 
 omegas = st.one_of(st.just(1.0), st.floats(0.05, 1.0))
 shares = st.floats(0, 1)

@@ -16,7 +16,7 @@ from awaken.extensions.generative_ui.openui_syntax import (
     parse_statement,
 )
 from awaken.extensions.generative_ui.prompts import openui_rules
-from awaken.extensions.generative_ui.reading import Interface
+from awaken.extensions.generative_ui.readers import Interface
 
 LIBRARY = OpenUiConfig(
     agent="writer",

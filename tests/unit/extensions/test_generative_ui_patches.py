@@ -23,7 +23,7 @@ from awaken.extensions.generative_ui.json_render import (
     empty_spec,
     spec_problem,
 )
-from awaken.extensions.generative_ui.reading import BYTES_MAX, LINE_MAX, LINES_MAX, Interface
+from awaken.extensions.generative_ui.readers import BYTES_MAX, LINE_MAX, LINES_MAX, Interface
 from awaken.protocols.ag_ui.patch import difference, is_patch
 
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-2, 2) | st.text(max_size=3)

@@ -19,7 +19,7 @@ from tests.extensions.mcp_servers.authority import CLIENT, SECRET, Authority, aw
 from tests.extensions.mcp_servers.worlds import BOUND_S, calls, playing, results, status
 
 from awaken.cli import mcp_login
-from awaken.cli.served import load_app_target
+from awaken.cli.serve_targets import load_app_target
 from awaken.contracts.errors import AwakenError, InvalidSpec
 from awaken.contracts.secrets import RedactedString
 from awaken.contracts.tools.tool import ToolError
@@ -32,7 +32,7 @@ from awaken.extensions.mcp import (
     Restart,
     ServerState,
 )
-from awaken.extensions.mcp.guarded import open_guarded_client
+from awaken.extensions.mcp.http_transport import open_guarded_client
 
 NEVER = Restart(max_attempts=0, cap_ms=1)
 CALL = calls("mcp__vault__go")

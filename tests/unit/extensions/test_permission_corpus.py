@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from awaken.contracts.suspension.permissions import ToolBehavior
-from awaken.extensions.permission.checking import compile_rules
 from awaken.extensions.permission.config import PermissionConfig
+from awaken.extensions.permission.rule_compiler import compile_rules
 from awaken.extensions.permission.rules import decide, find_hidden_tools
 from awaken.patterns import call_of
 

@@ -13,10 +13,10 @@ from awaken.contracts.errors import InvalidInput, UnknownAnswer, UnknownThread
 from awaken.contracts.messages.message import Role
 from awaken.contracts.models.inference import InferenceRequest
 from awaken.contracts.state.profile import GLOBAL_SCOPE, ProfileAccess, thread_scope
-from awaken.contracts.suspension.remembered import FORGOTTEN, SHARED_ANSWERS
+from awaken.contracts.suspension.remembered_answers import FORGOTTEN, SHARED_ANSWERS
 from awaken.extensions.permission import PermissionPlugin
-from awaken.extensions.permission.remembering import share_answer
-from awaken.services.remembered import RememberedAnswers
+from awaken.extensions.permission.answer_memory import share_answer
+from awaken.services.remembered_answers import RememberedAnswers
 from awaken.stores.memory.profiles import MemoryProfileStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock, ScriptedModel, ToolCalls

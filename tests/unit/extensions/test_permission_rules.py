@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 
 from awaken.contracts.suspension.permissions import PermissionScope, ToolBehavior
-from awaken.contracts.suspension.remembered import ANSWERS_MAX, RememberedAnswer, answers_after
+from awaken.contracts.suspension.remembered_answers import (
+    ANSWERS_MAX,
+    RememberedAnswer,
+    answers_after,
+)
 from awaken.extensions.permission.rules import Rule, RuleSet, decide, find_hidden_tools
 from awaken.patterns import call_of, parse_pattern
 

@@ -29,13 +29,13 @@ from awaken.contracts.phases import Phase
 from awaken.contracts.plugins.plugin import Suspend, ToolGateContext
 from awaken.contracts.state.profile import GLOBAL_SCOPE
 from awaken.contracts.suspension.permissions import TOOL_GRANTS, ToolGrant
-from awaken.contracts.suspension.remembered import SHARED_ANSWERS, THREAD_ANSWERS
+from awaken.contracts.suspension.remembered_answers import SHARED_ANSWERS, THREAD_ANSWERS
 from awaken.contracts.suspension.tickets import SuspendTicket, Suspension, Ticket
 from awaken.contracts.tool_results import ToolStatus
 from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.permission import PermissionPlugin
-from awaken.extensions.permission.standing import RememberedRules
+from awaken.extensions.permission.remembered_rules import RememberedRules
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import ScriptedModel, ToolCalls

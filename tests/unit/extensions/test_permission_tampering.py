@@ -10,7 +10,7 @@ import pytest
 from awaken import Agent, AgentRuntime, RunResult, tool
 from awaken.contracts.errors import AlreadyDecided, AwakenError, InvalidInput, UnknownTicket
 from awaken.contracts.lifecycle import Suspended
-from awaken.contracts.suspension.remembered import THREAD_ANSWERS
+from awaken.contracts.suspension.remembered_answers import THREAD_ANSWERS
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.extensions.permission import PermissionPlugin

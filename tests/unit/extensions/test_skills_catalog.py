@@ -6,9 +6,9 @@ from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.specs.skills import Skill, SkillArgument
 from awaken.extensions.skills.catalog import USAGE, catalog_text
 from awaken.extensions.skills.config import SkillsConfig
-from awaken.extensions.skills.given import StaticSkills
 from awaken.extensions.skills.hooks import AgentSkills
 from awaken.extensions.skills.library import SkillLibrary
+from awaken.extensions.skills.static_skills import StaticSkills
 
 
 def catalog(*skills: Skill, max_entries: int = 32, max_chars: int = 16_384) -> str:

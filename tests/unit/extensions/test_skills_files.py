@@ -21,12 +21,12 @@ from awaken.contracts.tools.tool import Tool
 from awaken.extensions.skills import files
 from awaken.extensions.skills.files import copy_skill, parse_path, read_file
 from awaken.extensions.skills.folders import FolderSkills
-from awaken.extensions.skills.given import StaticSkills
 from awaken.extensions.skills.library import SkillLibrary
 from awaken.extensions.skills.problems import SkillProblem
 from awaken.extensions.skills.resources import MAX_ASSET_BYTES, MAX_REFERENCE_BYTES, resource_tool
 from awaken.extensions.skills.sandbox import Sandbox
 from awaken.extensions.skills.scripts import script_tool
+from awaken.extensions.skills.static_skills import StaticSkills
 
 CORPUS = tomllib.loads((Path(__file__).parents[2] / "extensions/skill_paths.toml").read_text())
 SECRET = "echo TOP-SECRET"

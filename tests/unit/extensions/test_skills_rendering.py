@@ -3,8 +3,8 @@
 import pytest
 
 from awaken.contracts.specs.skills import Skill, SkillArgument
+from awaken.extensions.skills.arguments import MAX_VALUE, render_body, resolve_arguments
 from awaken.extensions.skills.problems import SkillProblem
-from awaken.extensions.skills.rendering import MAX_VALUE, render_body, resolve_arguments
 
 
 def skill(body: str, *arguments: str) -> Skill:

@@ -24,8 +24,8 @@ from awaken.contracts.suspension.permissions import TOOL_GRANTS, WANTED_TOOLS
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.extensions.permission import PermissionPlugin
 from awaken.extensions.skills import SkillsPlugin, StaticSkills
-from awaken.extensions.skills.given import LocalSkills
 from awaken.extensions.skills.state import ACTIVE_SKILLS, FORKS, ActiveSkill, SkillFork
+from awaken.extensions.skills.static_skills import LocalSkills
 from awaken.testing import ScriptedModel, ToolCalls
 
 WHO = (SkillArgument(name="who", required=True),)

@@ -26,7 +26,7 @@ from awaken.contracts.models.inference import (
 )
 from awaken.contracts.secrets import RedactedString
 from awaken.providers.openai_responses.codec import OpenAiResponsesCodec
-from awaken.providers.openai_responses.kept import ORIGIN, ReasoningItem, make_signature
+from awaken.providers.openai_responses.reasoning_items import ORIGIN, ReasoningItem, make_signature
 
 PNG = Base64Source(media_type="image/png", data="aWNvbg==")
 PDF = Base64Source(media_type="application/pdf", data="AA==")

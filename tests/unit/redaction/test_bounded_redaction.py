@@ -9,7 +9,7 @@ import pytest
 
 from awaken.redaction import DETECTORS, redact_text, redact_value
 from awaken.redaction.detectors import MATCHES_MAX, Detector
-from awaken.redaction.replacing import (
+from awaken.redaction.replacement import (
     CHARS_MAX,
     FOLDED_CHARS_MAX,
     TEXTS_MAX,

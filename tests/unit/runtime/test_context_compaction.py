@@ -41,7 +41,7 @@ from awaken.runtime.context.compaction import (
 from awaken.runtime.context.effective import effective
 from awaken.runtime.context.estimate import estimate_message_tokens, estimate_tokens
 from awaken.runtime.tools.execution import shown_text
-from awaken.runtime.tools.recalled import OUTCOME_UNKNOWN
+from awaken.runtime.tools.recall import OUTCOME_UNKNOWN
 
 from .context_samples import answer, calls, mark, numbered, plan, talk, transcripts, unpaired
 

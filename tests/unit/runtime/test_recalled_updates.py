@@ -2,7 +2,7 @@
 
 from awaken.contracts.suspension.permissions import TOOL_GRANTS, WANTED_TOOLS, ToolGrant
 from awaken.extensions.guardrails.reviews import WITHHELD, Withheld
-from awaken.runtime.tools.recalled import _update
+from awaken.runtime.tools.recall import _update
 
 
 def test_an_update_comes_back_as_the_type_that_its_key_declares() -> None:

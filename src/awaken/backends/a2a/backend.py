@@ -27,13 +27,13 @@ from awaken.outbound.guard import Outbound
 from .channel import Channel
 from .client import A2AClient
 from .config import NAME, A2AConfig, config_of
-from .errand import RemoteTurn, RemoteTurns
+from .delivery import deliver_message
+from .remote_turns import RemoteTurn, RemoteTurns
 from .results import RemoteEnding, make_timeout_end, progress_of, read_message_end, read_task_end
-from .sending import deliver_message
-from .stopping import stop_task
+from .task_stop import stop_task
 from .task_view import TaskView
+from .task_watch import Watch
 from .turn import A2aTurn, Request
-from .watching import Watch
 from .wire import RemoteMessage
 
 BACKENDS_MAX = 256

@@ -13,7 +13,7 @@ from awaken.contracts.plugins.plugin import (
 from awaken.contracts.state.keys import StateCommand
 from awaken.contracts.tools.tool import Tool
 
-from .cancelling import CancelTaskTool
+from .cancel_task import CancelTaskTool
 from .config import SECTION, BackgroundTasksConfig, withheld_tools
 from .messages import SendMessageTool
 from .tools import recover_failed_messages, spawn_agent, task_status

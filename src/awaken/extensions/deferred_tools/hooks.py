@@ -24,7 +24,6 @@ from awaken.patterns import PatternError
 
 from .catalog import DeferredCatalog, match_tools
 from .config import TOOL_SEARCH
-from .learning import load_expected_use
 from .policy import DEFAULT_PRIOR, belief_after, is_worth_deferring, prior_belief
 from .state import (
     HIDDEN_TOOLS,
@@ -36,6 +35,7 @@ from .state import (
     Shift,
     ToolUsage,
 )
+from .usage_profile import load_expected_use
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from awaken.contracts.tools.tool import ToolDescriptor
 from .catalog import DeferredCatalog, catalog_of
 from .config import SECTION, DeferredToolsConfig
 from .hooks import HIDE_DEFERRED, LIST_KEY, WantedTools, begin_turn, hide_deferred, note_call
-from .learning import LEARNED, learn
 from .state import HIDDEN_TOOLS, LOADED_TOOLS, TOOL_USE
 from .tools import tool_search
+from .usage_profile import LEARNED, learn
 
 
 class DeferredToolsPlugin(Plugin):

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from .json_patch import PatchRefused, apply_operation, pointer_tokens, value_at
-from .reading import Interface, LineBuffer, PatchOperation, strip_fences
+from .readers import Interface, LineBuffer, PatchOperation, strip_fences
 
 ELEMENTS_MAX = 500
 REFUSALS_MAX = 10

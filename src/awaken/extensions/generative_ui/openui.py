@@ -9,7 +9,7 @@ from typing import Any
 
 from .config import OpenUiConfig, argument_name
 from .openui_syntax import Boundary, Statement, SyntaxRefused, begins_statement, parse_statement
-from .reading import Interface, LineBuffer, PatchOperation
+from .readers import Interface, LineBuffer, PatchOperation
 
 WARNINGS_MAX = 20
 

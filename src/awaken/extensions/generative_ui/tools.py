@@ -20,11 +20,11 @@ from .a2ui_arguments import MESSAGES_MAX, messages_of
 from .a2ui_language import language_of
 from .a2ui_surfaces import Rendering
 from .config import check_offered
-from .generating import Writing, write_interface
+from .interface_writer import Writing, write_interface
 from .json_render import SpecReader
 from .openui import ProgramReader
 from .prompts import json_render_rules, openui_rules
-from .reading import Interface
+from .readers import Interface
 from .state import SURFACES, forget_old_surfaces
 
 A2UI_ACTIVITY = "a2ui-surface"

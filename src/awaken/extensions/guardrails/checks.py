@@ -18,7 +18,7 @@ from awaken.contracts.messages.content import (
 )
 from awaken.contracts.record import Record
 from awaken.redaction import DETECTORS, Detector, Finding, build_detector, select_detectors
-from awaken.redaction.replacing import find_all, redact_text, redact_value
+from awaken.redaction.replacement import find_all, redact_text, redact_value
 from awaken.redaction.streaming import RedactedStream
 
 from .config import SECTION, Action, CheckPlace, GuardrailsConfig, GuardRule

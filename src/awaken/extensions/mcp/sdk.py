@@ -25,7 +25,7 @@ from .catalog import Listing, OfferedPrompt, OfferedTool
 from .config import Http, InProcess, McpServer, Stdio
 from .errors import EXPIRED, ServerFailed, ServerUnavailable
 from .exchange import Ask, Json, Kind
-from .guarded import open_guarded_client
+from .http_transport import open_guarded_client
 from .pipes import run_program
 
 _RELISTEN_S = 5.0

@@ -7,8 +7,8 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 
 from . import names
+from .run_telemetry import Attributes, RunTelemetry
 from .scopes import Scope, error_type
-from .watched_run import Attributes, RunTelemetry
 
 
 class CallSpan(ABC):

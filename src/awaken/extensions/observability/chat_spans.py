@@ -13,7 +13,7 @@ from awaken.contracts.plugins.instruments import ModelCall
 from . import names
 from .call_spans import CallSpan
 from .content import FINISH_REASONS, encode_json
-from .watched_run import Attributes, RunTelemetry, server_attributes
+from .run_telemetry import Attributes, RunTelemetry, server_attributes
 
 _MESSAGE_CHARS = 500
 _NAME_CHARS = 256

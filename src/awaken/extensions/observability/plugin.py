@@ -23,10 +23,10 @@ from .config import (
 from .content import ContentWriter
 from .redactor import Redactor
 from .run_spans import RunInstrument
+from .run_telemetry import RunTelemetry
 from .state import SPANS_OF_RUN, link_span, note_span
 from .statistics import RuntimeStatistics
 from .telemetry import Providers, TelemetrySource
-from .watched_run import RunTelemetry
 
 
 class ObservabilityPlugin(Plugin):

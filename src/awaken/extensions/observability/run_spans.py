@@ -14,9 +14,9 @@ from awaken.contracts.tools.tool import ToolDescriptor
 
 from . import names
 from .chat_spans import ChatSpan
+from .run_telemetry import Attributes, RunTelemetry, server_attributes
 from .scopes import Scope, context_above, error_type
 from .tool_spans import ToolSpan
-from .watched_run import Attributes, RunTelemetry, server_attributes
 
 _OPERATION = "invoke_agent"
 

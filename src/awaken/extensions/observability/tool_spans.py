@@ -9,7 +9,7 @@ from awaken.contracts.tools.tool import ToolDescriptor
 from . import names
 from .call_spans import CallSpan
 from .content import encode_json
-from .watched_run import Attributes, RunTelemetry
+from .run_telemetry import Attributes, RunTelemetry
 
 
 class ToolSpan(CallSpan):

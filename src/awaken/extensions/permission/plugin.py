@@ -8,7 +8,7 @@ from awaken.contracts.identity import RunIdentity
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins.plugin import ConfigSection, Plugin, PluginRegistrar
 from awaken.contracts.specs.agents import AgentSpec
-from awaken.contracts.suspension.remembered import (
+from awaken.contracts.suspension.remembered_answers import (
     FORGOTTEN,
     RUN_ANSWERS,
     SHARED_ANSWERS,
@@ -16,18 +16,18 @@ from awaken.contracts.suspension.remembered import (
 )
 from awaken.contracts.tools.tool import ToolDescriptor
 
-from .checking import RefusedRule, compile_rules
-from .config import NAME, SECTION, PermissionConfig
-from .gate import PreparedPolicy, hide_denied_tools, permission_gate
-from .remembering import (
+from .answer_memory import (
     SHARE_APPROVAL,
     SHARE_REFUSAL,
     remember_approval,
     remember_refusal,
     share_answer,
 )
+from .config import NAME, SECTION, PermissionConfig
+from .gate import PreparedPolicy, hide_denied_tools, permission_gate
+from .remembered_rules import RememberedRules
+from .rule_compiler import RefusedRule, compile_rules
 from .rules import find_hidden_tools
-from .standing import RememberedRules
 
 logger = logging.getLogger(__name__)
 

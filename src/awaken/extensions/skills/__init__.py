@@ -9,9 +9,9 @@ implement `contracts.specs.skills.SkillSource`.
 from awaken.contracts.specs.skills import Skill, SkillArgument, SkillContext, SkillSource
 
 from .config import ScriptsConfig, SkillsConfig
-from .given import StaticSkills
 from .plugin import SkillsPlugin
 from .problems import DocumentError, InvalidSkill, SkillProblem
+from .static_skills import StaticSkills
 
 __all__ = [
     "DocumentError",

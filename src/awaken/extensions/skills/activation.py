@@ -14,11 +14,11 @@ from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.sub_runs import Delegation
 from awaken.contracts.tools.tool import Tool
 
+from .arguments import ALL, MAX_TEXT, render_body, resolve_arguments
 from .config import SECTION, SkillsConfig
 from .grants import grant_of, list_wanted_tools, usable_patterns
 from .library import Entry, SkillLibrary
 from .problems import SkillProblem
-from .rendering import ALL, MAX_TEXT, render_body, resolve_arguments
 from .state import ACTIVE_SKILLS, FORKS, ActiveSkill, SkillFork
 
 RENDER_SECONDS = 60

@@ -14,9 +14,9 @@ from awaken.contracts.record import Record
 from awaken.contracts.specs.skills import Skill
 
 from .documents import parse_skill
-from .given import LocalSkills
 from .grants import pattern_problems
 from .problems import InvalidSkill, printable_name
+from .static_skills import LocalSkills
 
 MAX_DOCUMENT_BYTES = 262_144
 MAX_SKILLS = 2_000

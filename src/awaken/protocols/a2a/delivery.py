@@ -20,7 +20,7 @@ from awaken.contracts.errors import AwakenError, CursorExpired, UnknownRun
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.tenancy import namespace_in, tenant_in
 from awaken.outbound.guard import Outbound, Undelivered
-from awaken.services.naming import hide_namespace
+from awaken.services.tenant_ids import hide_namespace
 from awaken.services.view import AppServices
 from awaken.transport.asgi import encode_json
 

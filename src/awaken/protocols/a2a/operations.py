@@ -13,7 +13,7 @@ from awaken.contracts.identity import Adapter, derive_id, normalize_id
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.queries import LIMIT_MAX, RunQuery
-from awaken.services.following import EventStream
+from awaken.services.event_streams import EventStream
 from awaken.services.view import StartedRun, TenantView
 from awaken.transport.problems import HttpError
 from awaken.wire.a2a import TaskState

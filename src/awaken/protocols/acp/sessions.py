@@ -16,7 +16,7 @@ from awaken.contracts.storage import queries
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.contracts.tools.session_tools import OpenSessionTools, SessionTools
 from awaken.contracts.tracing import trace_in
-from awaken.services.following import EventStream
+from awaken.services.event_streams import EventStream
 from awaken.services.threads import ThreadEdit
 from awaken.services.view import TenantView
 

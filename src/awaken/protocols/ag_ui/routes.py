@@ -29,14 +29,14 @@ from awaken.contracts.storage.queries import (
 )
 from awaken.contracts.suspension.ticket_names import find_ticket
 from awaken.contracts.suspension.tickets import ToolCallResume
-from awaken.services.following import EventStream
+from awaken.services.event_streams import EventStream
 from awaken.services.histories import CopiedMessage, ThreadCopy, compare_copy, start_branch
 from awaken.services.view import StartedRun
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import Access, ApiRoute, RouteCall
 from awaken.transport.sse import EventStreamReply
-from awaken.transport.stopping import cancel_chat, interrupt_chat
+from awaken.transport.stop_routes import cancel_chat, interrupt_chat
 
 from .encoder import AgUiEncoder
 from .inputs import (
@@ -50,7 +50,7 @@ from .inputs import (
     new_messages,
 )
 from .messages import wire_messages
-from .renewing import SnapshotStream
+from .snapshot_stream import SnapshotStream
 
 
 class Place(Record, frozen=True, kw_only=True):

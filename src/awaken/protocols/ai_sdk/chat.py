@@ -14,7 +14,7 @@ from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Order, at_cursor
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
-from awaken.services.following import EventStream
+from awaken.services.event_streams import EventStream
 from awaken.services.histories import CopiedMessage, ThreadCopy, compare_copy, start_branch
 from awaken.transport.asgi import Header, Reply
 from awaken.transport.problems import HttpError

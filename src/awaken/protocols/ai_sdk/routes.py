@@ -14,7 +14,7 @@ from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import Thread
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.routes import Access, ApiRoute, RouteCall
-from awaken.transport.stopping import cancel_chat, interrupt_chat
+from awaken.transport.stop_routes import cancel_chat, interrupt_chat
 
 from .chat import MARK, chat, stream_reply
 from .history import HistoryQuery, ui_messages

@@ -25,13 +25,13 @@ from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.dispatch import InputMode
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.contracts.tracing import trace_in
-from awaken.services.following import EventStream
+from awaken.services.event_streams import EventStream
 from awaken.services.view import TenantView
 
 from .callers import Context, OpenCall, caller_of, is_stateless
 from .forms import decisions_of, form_of, select_askable
+from .progress import ProgressReporter
 from .results import result_of
-from .telling import ProgressReporter
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from awaken.contracts.messages.message import MessageRecord
 from awaken.services.threads import ThreadEdit
 from awaken.transport.asgi import Reply
 from awaken.transport.routes import Access, ApiRoute, RouteCall
-from awaken.transport.stopping import cancel_thread, interrupt_thread
+from awaken.transport.stop_routes import cancel_thread, interrupt_thread
 
 from . import (
     bodies,
@@ -17,11 +17,13 @@ from . import (
     events,
     inputs,
     paging,
-    remembered,
     runs,
     threads,
     views,
     whole_results,
+)
+from . import (
+    remembered_answers as remembered,
 )
 
 

@@ -8,7 +8,7 @@ from awaken.contracts.runs.records import OnBusy, RunRequest
 from awaken.contracts.storage.dispatch import InputMode
 from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, at_cursor
 from awaken.mailbox.submissions import digest
-from awaken.services.following import EventStream
+from awaken.services.event_streams import EventStream
 from awaken.transport.asgi import Header, Reply, as_json
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import RouteCall

@@ -11,7 +11,7 @@ from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, Stopped, Susp
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.suspension.tickets import SuspendTicket
-from awaken.services.following import Batch, EventStream
+from awaken.services.event_streams import Batch, EventStream
 from awaken.transport.asgi import encode_json
 
 _ON_PURPOSE = ("stop_on_tool", "content_match")

@@ -9,7 +9,7 @@ from awaken.transport.sse import EventStreamReply
 from .answer import Activation
 from .chat_encoder import CANCELLED, ChatEncoder
 from .decode import OpenAiOptions, request_of
-from .starting import begin, check_model, read_thread_header, thread_header
+from .start import begin, check_model, read_thread_header, thread_header
 from .wire import CreateChat
 
 NO_RETRY = ((b"x-should-retry", b"false"),)

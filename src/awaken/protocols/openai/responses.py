@@ -21,7 +21,7 @@ from .answer import Activation, is_last
 from .decode import OpenAiOptions, approvals_of, request_of
 from .previous import EVENTS_MAX, Previous, find_previous
 from .responses_encoder import ResponsesEncoder
-from .starting import begin, read_thread_header, thread_header
+from .start import begin, read_thread_header, thread_header
 from .wire import CreateResponse, Format, bad_request
 
 CANCEL_MS = 10_000

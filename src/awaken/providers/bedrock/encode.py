@@ -29,7 +29,7 @@ from awaken.contracts.models.inference import (
 from awaken.providers.http.call_ids import CLAUDE_IDS
 from awaken.providers.http.claude import claude_thinking, is_loop_unreasoned
 from awaken.providers.http.codec import WireRequest
-from awaken.providers.http.encoded import EncodedMessages, EncodedParts
+from awaken.providers.http.encoding_cache import EncodedMessages, EncodedParts
 from awaken.providers.http.schemas import NO_PARAMETERS, is_any_object, strict_schema
 from awaken.providers.http.turns import (
     FIRST_WORDS,

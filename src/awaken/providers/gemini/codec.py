@@ -13,7 +13,7 @@ from awaken.contracts.models.inference import InferenceRequest, ModelTool
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.secrets import RedactedString
 from awaken.providers.http.codec import WireRequest, build_wire_request
-from awaken.providers.http.encoded import EncodedMessages, EncodedParts
+from awaken.providers.http.encoding_cache import EncodedMessages, EncodedParts
 from awaken.providers.http.options import read_options
 from awaken.providers.http.turns import FIRST_WORDS, join_turns, order_results, split_system
 

@@ -9,12 +9,12 @@ import msgspec
 from awaken.contracts.models.inference import InferenceRequest, ModelTool
 from awaken.contracts.secrets import RedactedString
 from awaken.providers.http.codec import WireRequest, build_wire_request
-from awaken.providers.http.encoded import EncodedMessages, EncodedParts
+from awaken.providers.http.encoding_cache import EncodedMessages, EncodedParts
 from awaken.providers.http.options import read_options
 
 from .decode import ResponsesDecoder
 from .encode import ResponsesOptions, encode_message, encode_tools, parameters
-from .kept import ORIGIN
+from .reasoning_items import ORIGIN
 
 
 class OpenAiResponsesCodec:

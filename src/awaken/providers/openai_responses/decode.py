@@ -25,7 +25,7 @@ from awaken.providers.http.codec import read_vendor_answer
 from awaken.providers.http.counts import Count, make_usage_reader
 from awaken.providers.http.failures import failure_of_event
 
-from .kept import ORIGIN, ReasoningItem, make_signature
+from .reasoning_items import ORIGIN, ReasoningItem, make_signature
 
 MAX_CALLS = 1_024
 """The maximum number of tool calls in one answer."""

@@ -24,7 +24,7 @@ from awaken.providers.http.efforts import can_reason, openai_word
 from awaken.providers.http.options import put_options
 from awaken.providers.http.schemas import NO_PARAMETERS, is_any_object, is_closed
 
-from .kept import ORIGIN, ReasoningItem, read_reasoning_item
+from .reasoning_items import ORIGIN, ReasoningItem, read_reasoning_item
 
 _RESERVED = frozenset(("model", "input", "tools", "stream", "previous_response_id", "conversation"))
 

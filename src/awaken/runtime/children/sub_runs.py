@@ -37,7 +37,7 @@ from awaken.runtime.run import Run
 from .background_tasks import BackgroundTasks
 from .child_requests import agent_request, child_request, is_child
 from .delegates import Children
-from .delegating import run_delegate
+from .delegation import run_delegate
 from .message_sinks import HostMessages, OutboxMessages, build_message
 from .progress import ProgressForwarder
 from .task_places import check_function, check_task, own_task, place_taken

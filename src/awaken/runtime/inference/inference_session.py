@@ -30,7 +30,7 @@ from .checkpoints import StreamCheckpoints
 from .model_calls import ModelCalls, routes_for
 from .request import build_request, smaller_request
 from .retry_planner import RetryPlanner
-from .screening import answer_streams, screen_answer, take_given_answer
+from .screens import answer_streams, screen_answer, take_given_answer
 from .streamed_answer import ShownAnswer
 
 

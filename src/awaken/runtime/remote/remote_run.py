@@ -42,13 +42,13 @@ from awaken.contracts.models.inference import StreamResult
 from awaken.contracts.plugins.loop_state import BACKEND_OUTPUT, RUN_LIFECYCLE
 from awaken.contracts.runs.records import Waiting, WaitingReason
 from awaken.redaction import describe_error, make_loggable, remove_secrets
-from awaken.runtime.inference.screening import screen_answer
+from awaken.runtime.inference.screens import screen_answer
 from awaken.runtime.journal.bookmark import RemoteEnd
 from awaken.runtime.loop.closing import end_step
 from awaken.runtime.loop.loop import drive_run
 from awaken.runtime.run import Run
 
-from .aborting import abort_later, abort_now, order_abort
+from .abort import abort_later, abort_now, order_abort
 from .backend_calls import call_backend
 from .questions import RemoteQuestions
 

@@ -41,7 +41,7 @@ from .execution import (
     prepare_attempt,
 )
 from .gate import ask_gates
-from .recalled import recall
+from .recall import recall
 from .settle import (
     CANCELLED,
     INTERRUPTED,

@@ -36,7 +36,7 @@ from awaken.contracts.tools.tool import (
     ToolTimeout,
 )
 from awaken.redaction import describe_error, make_loggable, remove_secrets
-from awaken.runtime.inference.screening import screen_event, screen_result
+from awaken.runtime.inference.screens import screen_event, screen_result
 from awaken.runtime.phases.instruments import Watches
 from awaken.runtime.run import Run
 

@@ -8,7 +8,7 @@ from awaken.contracts.errors import InvalidInput, StoreUnavailable
 from awaken.contracts.storage.mailbox import LeaseKeeper
 from awaken.stores.sql.session import Work
 
-from .connecting import Connection
+from .connection import Connection
 from .errors import DRIVER_ERRORS, is_broken, is_read_only, is_transient, translate_error
 from .keeper import PostgresLeaseKeeper
 from .pool import Pool

@@ -8,7 +8,7 @@ import asyncpg
 from awaken.contracts.storage.dispatch import LeaseReport
 from awaken.stores.sql.session import Moment
 
-from .connecting import Connection, close, connect
+from .connection import Connection, close, connect
 from .errors import DRIVER_ERRORS, is_broken, translate_error
 from .server import PostgresServer
 from .session import PostgresSession

@@ -4,7 +4,7 @@ import asyncio
 
 from awaken.contracts.errors import StoreUnavailable
 
-from .connecting import Connection, close, connect
+from .connection import Connection, close, connect
 from .server import PostgresServer
 
 

@@ -4,7 +4,7 @@ from awaken.contracts.errors import StoreTooNew
 from awaken.stores.sql import tenant_ids
 from awaken.stores.sql.statements import migrations
 
-from .connecting import Connection
+from .connection import Connection
 from .server import PostgresServer
 
 _LOCK = int.from_bytes(b"awaken", "big")

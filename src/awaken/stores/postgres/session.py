@@ -7,7 +7,7 @@ from awaken.stores.sql.arguments import check_arguments
 from awaken.stores.sql.session import Moment, Row
 from awaken.stores.sql.statements import statements
 
-from .connecting import Connection
+from .connection import Connection
 
 STATEMENTS = statements(
     for_update="FOR UPDATE",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from awaken.contracts.models.inference import StopReason, TokenUsage
 
 from .answers import AnswerBlock, Said, blocks
-from .failing import ScriptedRefusal, refusal_of
+from .failures import ScriptedRefusal, refusal_of
 from .sse import Json, event, texts
 
 _STOPS = {

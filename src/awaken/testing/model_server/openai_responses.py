@@ -6,7 +6,7 @@ from itertools import count
 from awaken.contracts.models.inference import StopReason, TokenUsage
 
 from .answers import AnswerBlock, Said, blocks
-from .failing import ScriptedRefusal, refusal_of
+from .failures import ScriptedRefusal, refusal_of
 from .sse import Json, event, texts
 
 _PREFIX = {"text": "msg", "reasoning": "rs", "call": "fc"}

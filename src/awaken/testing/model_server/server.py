@@ -13,7 +13,7 @@ from awaken.contracts.models.inference import TokenUsage
 from awaken.testing.scripted_model import DEFAULT_USAGE, Answer, ScriptExhausted
 
 from .answers import ModelRequest, Said, split_answer
-from .failing import ScriptedRefusal, is_break, refusal_of
+from .failures import ScriptedRefusal, is_break, refusal_of
 from .faults import (
     HttpAnswer,
     Sent,

@@ -9,7 +9,7 @@ from awaken.testing.scripted_model import DEFAULT_USAGE, Answer
 
 from . import anthropic, gemini, openai_chat, openai_responses
 from .answers import Said, split_answer
-from .failing import ScriptedRefusal
+from .failures import ScriptedRefusal
 from .sse import Json
 
 

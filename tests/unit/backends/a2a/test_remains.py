@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from awaken.backends.a2a.stopping import stop_task
+from awaken.backends.a2a.task_stop import stop_task
 from awaken.backends.a2a.turn import context_of
 from awaken.contracts.backends.requests import RemoteTarget
 from awaken.contracts.identity import RunIdentity

@@ -6,7 +6,7 @@ import msgspec
 
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.suspension.permissions import PermissionScope, ToolBehavior
-from awaken.contracts.suspension.remembered import RememberedAnswer
+from awaken.contracts.suspension.remembered_answers import RememberedAnswer
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.routes import Access, RouteCall
 

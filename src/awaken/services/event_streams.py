@@ -30,7 +30,7 @@ from awaken.runtime.journal.leases import RunHandedOver
 from awaken.runtime.journal.streams import EventReader, StreamItem
 
 from .control import RunControl
-from .naming import hide_namespace
+from .tenant_ids import hide_namespace
 
 Batch = list[StreamItem]
 """Events that came together; an empty batch is a heartbeat."""

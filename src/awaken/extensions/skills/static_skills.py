@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.specs.skills import Skill, SkillUnavailable
 
+from .arguments import render_body
 from .documents import name_problem
 from .grants import pattern_problems
-from .rendering import render_body
 
 
 class LocalSkills:

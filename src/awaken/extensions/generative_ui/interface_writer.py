@@ -21,7 +21,7 @@ from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.sub_runs import Delegation
 
-from .reading import Interface, InterfaceReader
+from .readers import Interface, InterfaceReader
 
 
 class Writing(Record, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from awaken.contracts.storage.queries import Page
 from awaken.contracts.storage.store import Store
 from awaken.mailbox.mailbox import Mailbox
 
-from .printing import as_json, plain, print_stderr, print_stdout, table
+from .output import as_json, plain, print_stderr, print_stdout, table
 from .stores import check_exists, store_at
 
 P = ParamSpec("P")

@@ -11,8 +11,8 @@ from awaken.contracts.backends.errors import (
 )
 
 from .client import FOUND_HISTORY, A2AClient
-from .errand import RemoteTurn
 from .failures import RemoteNotFound, RemoteNotReached, RemoteOutcomeUnknown
+from .remote_turns import RemoteTurn
 from .turn import A2aTurn
 from .wire import Reply, Task
 

@@ -8,12 +8,12 @@ import typer
 from awaken.bootstrap.stores import profiles_of
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.suspension.permissions import PermissionScope
-from awaken.contracts.suspension.remembered import RememberedAnswer
+from awaken.contracts.suspension.remembered_answers import RememberedAnswer
 from awaken.runtime.primitives.system import SystemClock
-from awaken.services.remembered import RememberedAnswers
+from awaken.services.remembered_answers import RememberedAnswers
 
-from .desk import CommandContext, store_command
-from .printing import moment, plain, table
+from .command_context import CommandContext, store_command
+from .output import moment, plain, table
 
 OfThread = Annotated[
     str | None, typer.Option("--thread", help="Also the answers of this thread and its run.")

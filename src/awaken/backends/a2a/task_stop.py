@@ -8,8 +8,8 @@ from awaken.contracts.identity import RunIdentity
 from awaken.wire.a2a import TaskState
 
 from .client import A2AClient
-from .errand import CARRY_S, RemoteTurn
 from .failures import RemoteTaskEnded, RemoteTaskUnknown
+from .remote_turns import CARRY_S, RemoteTurn
 from .turn import context_of
 from .wire import Task
 

@@ -14,7 +14,7 @@ from awaken.contracts.suspension.permissions import (
     ToolBehavior,
     ToolGrant,
 )
-from awaken.contracts.suspension.remembered import (
+from awaken.contracts.suspension.remembered_answers import (
     FORGOTTEN,
     RUN_ANSWERS,
     SHARED_ANSWERS,

@@ -16,7 +16,7 @@ from awaken.contracts.plugins.plugin import (
 )
 from awaken.contracts.state.keys import ScheduledActionSpec, StateCommand
 from awaken.contracts.suspension.permissions import PermissionScope, Remember, ToolBehavior
-from awaken.contracts.suspension.remembered import (
+from awaken.contracts.suspension.remembered_answers import (
     FORGOTTEN,
     RUN_ANSWERS,
     SHARED_ANSWERS,
@@ -31,8 +31,8 @@ from awaken.patterns import PatternCall, PatternError, call_of
 
 from .config import NAME
 from .gate import ACTION, question_pattern
+from .remembered_rules import parse_stored_pattern
 from .rules import Rule, Verdict, decide, is_within
-from .standing import parse_stored_pattern
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from awaken.contracts.record import Record
 from awaken.contracts.state.profile import ProfileAccess, ProfileStore, thread_scope
 from awaken.contracts.storage.store import Store
 from awaken.contracts.suspension.permissions import PermissionScope
-from awaken.contracts.suspension.remembered import (
+from awaken.contracts.suspension.remembered_answers import (
     ANSWERS_MAX,
     FORGOTTEN,
     RUN_ANSWERS,

@@ -7,7 +7,7 @@ from itertools import islice, takewhile
 from awaken.contracts.events import MessagesSnapshot, RunStart, StepStart, StreamReset, unwrap_event
 from awaken.contracts.messages.message import MessageRecord, Role
 from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, at_cursor
-from awaken.services.following import Batch, EventStream
+from awaken.services.event_streams import Batch, EventStream
 from awaken.services.view import TenantView
 
 
