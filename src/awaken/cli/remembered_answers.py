@@ -1,4 +1,4 @@
-"""`awaken policy list_remembered` and `forget_remembered`: list and revoke decisions for later calls."""
+"""`awaken policy remembered` and `forget`: list and revoke decisions for later calls."""
 
 from typing import Annotated, Any
 
@@ -39,7 +39,7 @@ async def list_remembered(
 async def forget_remembered(
     context: CommandContext,
     answer_id: Annotated[
-        str | None, typer.Argument(metavar="ID", help="One answer, from `list_remembered`.")
+        str | None, typer.Argument(metavar="ID", help="One answer, from `remembered`.")
     ] = None,
     scope: Annotated[
         PermissionScope | None, typer.Option("--scope", help="Every answer of this scope.")

@@ -78,7 +78,8 @@ class TextLogFormatter(logging.Formatter):
         """Format the record; no line after its first looks like another record."""
         at = datetime.fromtimestamp(record.created, UTC)
         message = escape_unprintable(self._redactor.text(record.getMessage(), self._limit))
-        head = f"{at:%Y-%m-%d %H:%M:%S}Z {record.levelname} {escape_unprintable(record.name)}: {message}"
+        name = escape_unprintable(record.name)
+        head = f"{at:%Y-%m-%d %H:%M:%S}Z {record.levelname} {name}: {message}"
         if not record.exc_info or record.exc_info[0] is None:
             return head
         stack = self._redactor.text(self.formatException(record.exc_info), self._limit)

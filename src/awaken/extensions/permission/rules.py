@@ -1,7 +1,7 @@
 """Rules and the one function that decides by them.
 
-Pure: the gate, the preview and the policy diff all use `decide` and `find_hidden_tools`. Rules that stop
-a call match generously; rules that allow it match strictly.
+Pure: the gate, the preview and the policy diff all use `decide` and `find_hidden_tools`. Rules
+that stop a call match generously; rules that allow it match strictly.
 """
 
 from collections.abc import Iterable, Sequence

@@ -85,8 +85,8 @@ def _answers(allowance: Allowance, ask: QuoteRequest) -> list[tuple[str, int]]:
 
 def _no_price_error(allowance: Allowance, ask: QuoteRequest) -> BudgetExceeded:
     detail = (
-        f"{allowance.describe_limit('nanos')} cannot be kept, because the price of model '{ask.model}' is "
-        "not known; give its ModelSpec prices or install awaken[pricing]"
+        f"{allowance.describe_limit('nanos')} cannot be kept, because the price of model "
+        f"'{ask.model}' is not known; give its ModelSpec prices or install awaken[pricing]"
     )
     return BudgetExceeded(detail=detail)
 
