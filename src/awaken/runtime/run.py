@@ -37,7 +37,7 @@ from awaken.contracts.runs.records import RunRecord, RunRequest, Waiting
 from awaken.contracts.state.keys import Clear, MutationBatch
 from awaken.contracts.state.profile import ProfileAccess, ProfileStore
 from awaken.contracts.storage.dispatch import Release
-from awaken.contracts.storage.store import OutboxEntry, Store, StreamCheckpoint, ToolRecord
+from awaken.contracts.storage.store import OutboxEntry, Store
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tasks import BACKGROUND_TASKS, TaskEndDelivered
 from awaken.contracts.tools.sub_runs import DurableMessageSink, SubRuns
@@ -45,7 +45,7 @@ from awaken.contracts.tools.tool import Tool
 
 from .context.summaries import Compactor
 from .context.window import ContextWindow
-from .journal.bookmark import Answered, Bookmark, PendingAfterHook, RemoteEnd, encode_bookmark
+from .journal.bookmark import Bookmark, RemoteEnd, encode_bookmark
 from .journal.inbox import Inbox
 from .journal.journal import CommitWatchers, Journal, LastWords
 from .journal.known_messages import unheard_messages, wakes_model, with_free_ids
@@ -56,6 +56,7 @@ from .model_health.health import ModelHealth
 from .plugins.input_screens import look_at_messages
 from .primitives.cancellation import CancellationToken, TaskCancels
 from .primitives.timers import Alarm
+from .progress import Recovery, Step
 from .resolution.registry import RegistrySnapshot
 from .resolution.resolver import ResolvedAgent
 from .state.store import StateStore
@@ -128,55 +129,6 @@ class PromptCounter(Protocol):
 
 _NOT_SPENT = Amount()
 _LIFECYCLE, _ACTIONS, _HELD = RUN_LIFECYCLE.name, PENDING_ACTIONS.name, PENDING_MESSAGES.name
-
-
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
-class Step:
-    """The step that a run is in, or the one before while it is between two."""
-
-    number: int = 0
-    metadata: MessageMetadata
-    """Marks what the step produces."""
-    message_id: str = ""
-    """The id that its answer has or will have."""
-    calls: tuple[ToolCall, ...] = ()
-    failures: int = 0
-    """How many of its calls failed."""
-    is_open: bool = False
-    is_over: bool = False
-    """Whether everything of the step is done but its end."""
-    answer: Answered | None = None
-    """Present once the model has answered."""
-    ending: Termination | None = None
-    """How the run ends when the step is over, as far as that is known."""
-    batch_base: int | None = None
-    """The state revision that the calls that execute now were started on."""
-    passed: frozenset[Phase] = frozenset()
-    """Phases of the run and of the step whose hooks have acted."""
-    hooked: frozenset[str] = frozenset()
-    """Calls whose hooks before execution have acted."""
-    pending_after_hook: PendingAfterHook | None = None
-    """A call whose result is written and whose hooks have not acted yet."""
-
-
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
-class Recovery:
-    """What another process left of a run that this one goes on with."""
-
-    answered: tuple[ContentBlock, ...] = ()
-    """What the model had said in the step in which that process stopped."""
-    streamed: StreamCheckpoint | None = None
-    """What that process had streamed of the answer that is asked for now."""
-    lost: dict[str, ToolRecord] = field(default_factory=dict)
-    """What the tool journal knows of calls that were left without a result, by call."""
-    attempts: dict[str, int] = field(default_factory=dict)
-    """How often such a call was started before, if it has to be run again."""
-    ending: Termination | None = None
-    """How a plugin, or the way out, had ended the run there."""
-
-    def count_attempt(self, record: ToolRecord) -> None:
-        """Have a call run again: as one attempt more than the journal knows."""
-        self.attempts[record.call_id] = record.attempt
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)

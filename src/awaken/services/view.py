@@ -89,7 +89,34 @@ class StartedRun:
     stream: EventStream
 
 
-class TenantView(ThreadView):
+class ServiceView(ThreadView):
+    """The services of the process that a view uses; each is made when it is first needed."""
+
+    __slots__ = ("_outputs", "_services")
+
+    _outputs: AgentOutputs | None
+    _services: AppServices
+
+    @property
+    def remembered(self) -> RememberedAnswers:
+        """Decisions that hold for later calls as well: to list and to revoke."""
+        services = self._services
+        return RememberedAnswers(self._store, services.profile, services.clock, self.tenant_id)
+
+    @property
+    def outputs(self) -> AgentOutputs:
+        """Decodes answers of agents into JSON of their output types; keeps what it looked up."""
+        if self._outputs is None:
+            self._outputs = AgentOutputs(self._services.engine.registry)
+        return self._outputs
+
+    @property
+    def profile(self) -> ProfileStore:
+        """Small durable values; the caller must check first to whom they belong."""
+        return self._services.profile
+
+
+class TenantView(ServiceView):
     """The use cases of one tenant. Objects of other tenants are unknown here."""
 
     __slots__ = (
@@ -118,25 +145,10 @@ class TenantView(ThreadView):
         self.trace = trace
         """The caller's trace that its runs belong to, if their requests name none."""
         self._services = services
+        self._outputs = None
         self._control = services.control
         self.notify_changed = services.control.notify_changed
         """Notifies all watchers of a thread, by its stored id, or of another key."""
-
-    @property
-    def remembered(self) -> RememberedAnswers:
-        """Decisions that hold for later calls as well: to list and to revoke."""
-        services = self._services
-        return RememberedAnswers(self._store, services.profile, services.clock, self.tenant_id)
-
-    @property
-    def outputs(self) -> AgentOutputs:
-        """Decodes answers of agents into JSON of their output types."""
-        return AgentOutputs(self._services.engine.registry)
-
-    @property
-    def profile(self) -> ProfileStore:
-        """Small durable values; the caller must check first to whom they belong."""
-        return self._services.profile
 
     async def agents(self) -> dict[str, ResolvedAgent]:
         """List the agents that can be run, by id, without those discovered on other servers.

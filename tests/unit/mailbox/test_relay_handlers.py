@@ -286,8 +286,10 @@ def test_an_order_that_was_given_up_is_carried_out_when_it_is_tried_again(worlds
             payload |= {"thread_id": "owner", "run_id": "r"}
             (entry_id,) = await world.give(ThreadMessage(thread_id="late", payload=payload))
             await node.relay.relay_once()
-            assert [it.entry_id for it in await node.mailbox.dead_orders("owner")] == [entry_id]
-            assert await node.mailbox.dead_orders("late") == ()
+            assert [it.entry_id for it in await node.mailbox.list_dead_orders("owner")] == [
+                entry_id
+            ]
+            assert await node.mailbox.list_dead_orders("late") == ()
             await world.store.save_thread(Thread(id="late"))
             again = await node.mailbox.retry_order(entry_id)
             assert (again.attempts, again.is_dead) == (0, False)
@@ -322,7 +324,7 @@ def test_however_many_orders_were_given_up_each_can_be_found(worlds: Any) -> Non
             )
             while await world.due():
                 await node.relay.relay_once()
-            assert [it.entry_id for it in await node.mailbox.dead_orders()] == ids
+            assert [it.entry_id for it in await node.mailbox.list_dead_orders()] == ids
             assert not (await node.mailbox.retry_order(ids[-1])).is_dead
 
     asyncio.run(scenario())

@@ -41,6 +41,7 @@ from awaken.runtime.plugins.input_screens import (
     look_at_messages,
     look_at_options,
 )
+from awaken.runtime.progress import Step
 from awaken.runtime.resolution.registry import RegistryHandle, RegistrySnapshot
 from awaken.runtime.resolution.resolver import (
     DEFAULT_AGENT,
@@ -48,7 +49,7 @@ from awaken.runtime.resolution.resolver import (
     check_frontend_tools,
     check_output,
 )
-from awaken.runtime.run import Run, Services, Step
+from awaken.runtime.run import Run, Services
 from awaken.runtime.state.store import StateStore
 from awaken.runtime.suspension.recovery import latest_turn, restore
 from awaken.runtime.suspension.resume import take_decisions

@@ -12,7 +12,8 @@ from awaken.contracts.messages.message import Message, MessageMetadata, Role, To
 from awaken.contracts.phases import Phase
 from awaken.contracts.storage.store import StreamCheckpoint, ToolRecord
 from awaken.runtime.journal.bookmark import Answered, Bookmark
-from awaken.runtime.run import Recovery, Run, Step
+from awaken.runtime.progress import Recovery, Step
+from awaken.runtime.run import Run
 
 _BEFORE_CALLS = frozenset(
     {Phase.RUN_START, Phase.STEP_START, Phase.BEFORE_INFERENCE, Phase.AFTER_INFERENCE}

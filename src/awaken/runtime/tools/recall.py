@@ -29,7 +29,8 @@ from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.tool import Reconcilable, ToolEffect, ToolError, ToolOutput
 from awaken.redaction import make_loggable, remove_secrets
-from awaken.runtime.run import Recovery, Run
+from awaken.runtime.progress import Recovery
+from awaken.runtime.run import Run
 
 from .execution import (
     ToolExecution,
