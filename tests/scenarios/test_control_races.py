@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -23,6 +24,7 @@ from awaken.buses.memory import MemoryBus
 from awaken.errors import LeaseLost
 from awaken.events import Termination
 from awaken.mailbox.mailbox import Mailbox
+from awaken.runtime.children.background_tasks import TaskMailbox
 from awaken.services.control import RunControl
 from awaken.stores import Commit, CommitReceipt, MemoryStore
 from awaken.testing import LoopClock, ScriptedModel, ToolCalls
@@ -154,7 +156,7 @@ def control_of(process: Process) -> RunControl:
     clock, ids = engine.services.clock, engine.services.ids
     mailbox = Mailbox(engine.store, MemoryBus(), clock, ids, MailboxConfig())
     control = RunControl(engine, mailbox, lambda: None)
-    engine.tasks.stop = control.cancel_run
+    engine.tasks._mailbox = cast("TaskMailbox", SimpleNamespace(cancel_run=control.cancel_run))
     return control
 
 

@@ -299,8 +299,7 @@ def test_a_message_that_comes_at_any_moment_of_a_handoff_is_read_by_the_agent_th
             letter = ThreadMessage(
                 thread_id="t", agent_id=reader, payload=msgspec.to_builtins(payload)
             )
-            post = runtime._engine.tasks.post
-            assert post is not None
+            post = runtime._outbox.deliver_message
             hook.arm(lambda: post(letter, "letter"))
             result = await runtime.run("first", "go", thread_id="t")
             await hook.settle()

@@ -102,15 +102,15 @@ def test_a_letter_to_a_task_that_has_just_ended_starts_nothing(kind: str, tmp_pa
         async with Town(kind, tmp_path, helper=patient.model) as town:
             await town.start(spawn_helper())
             await patient.has_begun("hi")
-            tasks, task = town.runtime._engine.tasks, await town.task("h")
-            post: Any = tasks.post
+            outbox: Any = town.runtime._outbox
+            task, post = await town.task("h"), outbox.deliver_message
 
             async def late(*given: Any) -> bool:
                 patient.let_go("hi")
                 await town.ended("h")
                 return bool(await post(*given))
 
-            tasks.post = late
+            outbox.deliver_message = late
             await town.start(use(*to_child("h", "hello?")))
             await town.quiet(task.task_id)
             assert len(await town.runtime.list_runs(task.task_id)) == 1

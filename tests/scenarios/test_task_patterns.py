@@ -82,14 +82,14 @@ async def started(town: Town, owner: str, speaker: Speaker, given: Any) -> async
 
 
 class Jam:
-    """A post that keeps each task waiting after so many of its letters."""
+    """An outbox that keeps each task waiting after so many of its messages."""
 
     def __init__(self, town: Town, free: int) -> None:
-        desk = town.runtime._engine.tasks
-        self._deliver: Any = desk.post
+        outbox: Any = town.runtime._outbox
+        self._deliver: Any = outbox.deliver_message
         self._free = free
         self._taken: Counter[str] = Counter()
-        desk.post = self._post
+        outbox.deliver_message = self._post
 
     async def _post(self, letter: ThreadMessage, letter_id: str) -> bool:
         task_id = letter.payload["task_id"]
@@ -118,7 +118,7 @@ def test_a_task_whose_owner_cannot_be_told_hears_so_and_comes_to_its_result(
             with monkeypatch.context() as away:
                 away.setattr(town.runtime.store, "enqueue", refuse)
                 assert await town.works.tasks["a"].emit("number", 1) is False
-            town.runtime._engine.tasks.post = None
+            town.runtime._engine.tasks._mailbox = None
             assert await town.works.tasks["a"].emit("number", 2) is False
             town.works.end("a")
             assert (await town.ended("a")).result == {"did": "a"}

@@ -45,7 +45,7 @@ from .backends import Backends
 from .decisions import DecisionOptions, NamedDecision, build_decision, build_decisions
 from .host_agents import registry_handle
 from .node import Node
-from .outbox_wiring import OutboxWiring
+from .outbox_wiring import EngineMailbox, OutboxWiring
 from .plugins import PluginLifecycle
 from .providers import Connections, provider_clients
 from .registries import check_mapping, check_remotes, registry_set, with_everywhere
@@ -147,6 +147,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
             self.registry,
             build_services(options, limits, self._clock, ids, profile, self.store),
             self._node.leases,
+            EngineMailbox(lambda: self._outbox),
         )
         self.session_tools = self._engine.services.session_tools
         """The tools that open client sessions offer to their own runs."""
@@ -166,8 +167,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
         )
         self.remembered = RememberedAnswers(self.store, profile, self._clock)
         """Decisions that hold for later calls as well: to list and to revoke."""
-        self._outbox = OutboxWiring(self._engine, self._control, mailbox)
-        self._outbox.on_queued = self._start_worker
+        self._outbox = OutboxWiring(self._engine, self._control, mailbox, self._start_worker)
         self._servers: list[ServerApp] = []
         self._is_open = False
 

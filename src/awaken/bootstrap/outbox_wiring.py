@@ -18,7 +18,15 @@ logger = logging.getLogger(__name__)
 class OutboxWiring:
     """Connects the runs of an engine with the outbox relay of a mailbox."""
 
-    def __init__(self, engine: RunEngine, control: RunControl, mailbox: Mailbox) -> None:
+    def __init__(
+        self,
+        engine: RunEngine,
+        control: RunControl,
+        mailbox: Mailbox,
+        start_worker: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._start_worker = start_worker
+        """Called when something was queued, so that a worker executes it."""
         self._engine = engine
         self._control = control
         self._handlers = OrderHandlers(
@@ -31,12 +39,7 @@ class OutboxWiring:
         self._relay = Relay(mailbox, self._handlers)
         # In a store that no other process sees, the outbox is empty until a run here fills it.
         self._is_relaying = not mailbox.services.store.is_shared
-        self.on_queued: Callable[[], None] | None = None
-        """Called when something was queued, so that a worker executes it."""
         engine.services.watchers.outbox.append(self.wake)
-        engine.tasks.post = self._deliver_message
-        engine.tasks.stop = control.cancel_run
-        engine.tasks.on_orders = self.wake
 
     def open(self) -> None:
         """Start to execute the commands in the outbox, also those of other processes."""
@@ -57,16 +60,43 @@ class OutboxWiring:
         return await self._control.cancel_run(run_id, PARENT)
 
     def _on_queued(self, thread_id: str) -> None:
-        if self.on_queued is not None:
-            self.on_queued()
+        self._start_worker()
         active = self._engine.active.of_thread(thread_id)
         if active is not None:
             active.notify_input()
 
-    async def _deliver_message(self, message: ThreadMessage, message_id: str) -> bool:
+    async def cancel_run(self, run_id: str, cause: str) -> bool:
+        """Cancel a run, in whichever process it is; False when there is nothing to cancel."""
+        return await self._control.cancel_run(run_id, cause)
+
+    async def deliver_message(self, message: ThreadMessage, message_id: str) -> bool:
+        """Deliver a message under an id, durably; returns whether that was possible."""
         try:
             await self._handlers.carry_out(message_id, message)
         except (UsageError, StorageError) as error:
             logger.info("Message '%s' was not delivered: %s", message_id, error)
             return False
         return True
+
+
+class EngineMailbox:
+    """The mailbox as an engine's tasks use it.
+
+    The wiring needs the engine, and the engine's tasks need the wiring: the composition root looks
+    it up when the first task asks.
+    """
+
+    def __init__(self, find_wiring: Callable[[], OutboxWiring]) -> None:
+        self._find_wiring = find_wiring
+
+    async def deliver_message(self, message: ThreadMessage, message_id: str) -> bool:
+        """Deliver a message under an id, durably; returns whether that was possible."""
+        return await self._find_wiring().deliver_message(message, message_id)
+
+    async def cancel_run(self, run_id: str, cause: str) -> bool:
+        """Cancel a run, in whichever process it is; False when there is nothing to cancel."""
+        return await self._find_wiring().cancel_run(run_id, cause)
+
+    def wake(self) -> None:
+        """Notify the relay that the outbox has a new command."""
+        self._find_wiring().wake()

@@ -31,7 +31,7 @@ from .admission.continuation import CannotGoOn
 from .admission.execution import Execution
 from .admission.handles import RunHandle
 from .admission.results import load_result
-from .children.background_tasks import BackgroundTasks
+from .children.background_tasks import BackgroundTasks, TaskMailbox
 from .children.delegates import Children
 from .children.sub_runs import ChildRuns
 from .context.undo import undo_compaction
@@ -71,17 +71,19 @@ class RunEngine:
         registry: RegistryHandle,
         services: Services,
         leases: LeaseBook | None = None,
+        mailbox: TaskMailbox | None = None,
     ) -> None:
         self.store = store
         self.registry = registry
         self.services = services
+        # In a store that no other process sees, no thread has to be held against others.
+        leases = leases if store.is_shared else None
         self._admission = Admission(store, registry, services)
-        self._execution = Execution(store, services, self._admission, leases)
-        self.active = self._execution.active
-        self.tasks = BackgroundTasks(self, self._execution.leases)
+        self.tasks = BackgroundTasks(self, leases, mailbox)
         """What runs of this process have set going."""
-        children = Children(self, self._execution.leases)
-        self._execution.children = ChildRuns(children, self.tasks)
+        children = ChildRuns(Children(self, leases), self.tasks)
+        self._execution = Execution(store, services, self._admission, leases, children)
+        self.active = self._execution.active
         self.endings = self._execution.endings
         self._going: set[asyncio.Task[bool]] = set()
         """Runs that are about to go on because of a decision."""

@@ -34,20 +34,24 @@ logger = logging.getLogger(__name__)
 class Execution:
     """Executes requests in a thread's slot, under a lease where others could take the thread."""
 
-    __slots__ = ("_services", "_store", "active", "admission", "children", "endings", "leases")
+    __slots__ = ("_children", "_services", "_store", "active", "admission", "endings", "leases")
 
     def __init__(
-        self, store: Store, services: Services, admission: Admission, leases: LeaseBook | None
+        self,
+        store: Store,
+        services: Services,
+        admission: Admission,
+        leases: LeaseBook | None,
+        children: ChildStarter,
     ) -> None:
         self.active = ActiveRuns()
         self.admission = admission
         self._store = store
         self._services = services
-        # What nobody else can see need not be held against anybody.
-        self.leases = leases if leases is not None and store.is_shared else None
+        self.leases = leases
         self.endings = Endings(store, services)
         """Ends runs that nobody executes."""
-        self.children: ChildStarter | None = None
+        self._children = children
         """Starts what the calls of runs set going."""
 
     async def run_here(self, request: RunRequest, configure: Callable[[Run], None]) -> RunResult:
@@ -121,7 +125,7 @@ class Execution:
                 if request.continue_run_id:
                     raise
                 run = await self._prepare_instead(request, thread_id)
-            run.children = self.children
+            run.children = self._children
             book = self.leases
             if lease is None and book is not None:
                 lease = book.open(thread_id)

@@ -4,7 +4,7 @@ A task is a durable run of its own. What executes here is told directly, everyth
 the mailbox, which is connected by whoever has one.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Protocol
@@ -56,27 +56,35 @@ class TaskRuns(Protocol):
         ...
 
 
-Post = Callable[[ThreadMessage, str], Awaitable[bool]]
-"""Delivers a letter under an id, durably; whether that was possible."""
-Stop = Callable[[str, str], Awaitable[bool]]
-"""Cancels a run for a cause, wherever it is; whether there was anything to cancel."""
+class TaskMailbox(Protocol):
+    """The mailbox, as far as tasks need it."""
+
+    async def deliver_message(self, message: ThreadMessage, message_id: str) -> bool:
+        """Deliver a message under an id, durably; returns whether that was possible."""
+        ...
+
+    async def cancel_run(self, run_id: str, cause: str) -> bool:
+        """Cancel a run, in whichever process it is; False when there is nothing to cancel."""
+        ...
+
+    def wake(self) -> None:
+        """Notify the relay that the outbox has a new command."""
+        ...
 
 
 class BackgroundTasks:
     """The tasks that runs of this process have started, and those of others as far as asked."""
 
-    def __init__(self, runs: TaskRuns, leases: LeaseBook | None) -> None:
+    def __init__(
+        self, runs: TaskRuns, leases: LeaseBook | None, mailbox: TaskMailbox | None
+    ) -> None:
+        self._mailbox = mailbox
+        """Absent: only runs that execute in this process are reached."""
         self._runs = runs
         self._store = runs.store
         self._functions = FunctionTasks(runs.store, runs.services, leases)
         self._agents: set[str] = set()
         self._starting = 0
-        self.post: Post | None = None
-        """Set by whoever has a mailbox."""
-        self.stop: Stop | None = None
-        """Set likewise; without it only what executes here is reached."""
-        self.on_orders: Callable[[], None] = lambda: None
-        """Called when something was put into the outbox beside a commit."""
 
     @property
     def count(self) -> int:
@@ -180,8 +188,8 @@ class BackgroundTasks:
 
         Returns False when there is nothing to cancel.
         """
-        if self.stop is not None:
-            return await self.stop(run_id, cause)
+        if self._mailbox is not None:
+            return await self._mailbox.cancel_run(run_id, cause)
         active = self._runs.active.of_run(run_id)
         if active is not None:
             return await self._runs.cancel_active(active, cause)
@@ -210,7 +218,8 @@ class BackgroundTasks:
             sender_thread_id=message.thread_id,
             payload=msgspec.to_builtins(message),
         )
-        if self.post is None or not await self.post(letter, letter_id):
+        mailbox = self._mailbox
+        if mailbox is None or not await mailbox.deliver_message(letter, letter_id):
             raise TaskHasNoInbox(task_id=task_id)
         return letter_id
 
@@ -232,7 +241,7 @@ class BackgroundTasks:
             written = [msgspec.structs.replace(it, id=ids.new_id()) for it in inbox_messages(news)]
             if active.run.inbox.put(written):
                 return True
-        if self.post is None:
+        if self._mailbox is None:
             return False
         letter = ThreadMessage(
             thread_id=thread_id,
@@ -241,7 +250,12 @@ class BackgroundTasks:
             sender_thread_id=request.thread_id,
             payload=msgspec.to_builtins(news),
         )
-        return await self.post(letter, self._runs.services.ids.new_id())
+        return await self._mailbox.deliver_message(letter, self._runs.services.ids.new_id())
+
+    def wake_relay(self) -> None:
+        """Notify the relay that a command was put into the outbox beside a commit."""
+        if self._mailbox is not None:
+            self._mailbox.wake()
 
     async def _below(self, thread_id: str) -> AsyncIterator[RunRecord]:
         """The runs of the threads below a thread."""

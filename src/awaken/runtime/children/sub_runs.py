@@ -188,7 +188,7 @@ class CallRuns:
             if entry.entry_id == message_id and _to_failed_message(entry) is not None:
                 again = OutboxEntry(entry_id=message_id, kind=entry.kind, payload=entry.payload)
                 is_kept = await store.save_outbox(again)
-                self._tasks.on_orders()
+                self._tasks.wake_relay()
                 return is_kept
         return False
 
