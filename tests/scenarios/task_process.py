@@ -81,7 +81,7 @@ def _die_with_orders(town: Town, where: str) -> None:
         if commit.outbox and is_end == (where == "when it has ended"):
             os._exit(KILLED)
 
-    town.runtime._engine.services.commit_watchers.insert(0, watch)
+    town.runtime._engine.services.watchers.commits.insert(0, watch)
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ def test_the_share_of_a_delegate_is_kept_with_its_run(store_of: StoreOf, tmp_pat
 def commits_of(rt: AgentRuntime) -> list[Commit]:
     """Everything that runs write from now on."""
     seen: list[Commit] = []
-    rt._engine.services.commit_watchers.append(seen.append)
+    rt._engine.services.watchers.commits.append(seen.append)
     return seen
 
 

@@ -309,5 +309,5 @@ def test_a_stage_that_fails_does_not_keep_the_next_from_being_done(
     with caplog.at_level(logging.INFO, "awaken.mailbox"):
         simulated(scenario)
     said = [record.getMessage() for record in caplog.records]
-    assert sum("Taking back claims fails" in line for line in said) == 1
+    assert sum("Taking back claims failed" in line for line in said) == 1
     assert sum("Taking back claims works again" in line for line in said) == 1

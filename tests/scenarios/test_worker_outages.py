@@ -51,7 +51,7 @@ def test_a_worker_waits_for_a_store_that_is_away_and_says_so_once(
     with caplog.at_level(logging.INFO, LOGGER):
         simulated(scenario)
     said = [record.getMessage() for record in caplog.records]
-    assert sum("Claiming work fails" in line for line in said) == 1
+    assert sum("Claiming work failed" in line for line in said) == 1
     assert sum("Claiming work works again" in line for line in said) == 1
 
 

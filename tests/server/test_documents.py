@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from awaken.transport import documents
+from awaken.transport import json_bodies
 from awaken.transport.json_bodies import DEPTH_MAX, DIGITS_MAX, check_document
 from awaken.transport.problems import HttpError
 
@@ -47,7 +47,7 @@ def test_what_stands_in_texts_does_not_count(value: Any, is_ascii: bool, chunk: 
     # Filled up, so that it is large enough to be looked at closely.
     data += b" " * max(0, 64 * 1024 - len(data))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(documents, "_CHUNK", chunk)
+        patch.setattr(json_bodies, "_CHUNK", chunk)
         count = check_document(data, MANY)
     wanted = 1 + brackets_and_commas(value)
     if not exponents(value):

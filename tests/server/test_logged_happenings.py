@@ -11,10 +11,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from awaken import Agent, AgentRuntime, Failed, NaturalEnd, ProviderSpec
+from awaken import Agent, AgentRuntime, Failed, ProviderSpec
 from awaken.bootstrap.providers import list_missing_keys
 from awaken.cli.logs import ACCESS, RUNS, log_requests, with_logs
-from awaken.runtime.journal.run_log import log_end, log_recovery, log_takeover
+from awaken.runtime.journal.run_log import log_failure, log_recovery, log_takeover
 from awaken.server import RateLimit, ServerLimits
 from awaken.server.refusal_log import CLASSES_MAX, WINDOW_MS, RefusalLog
 from awaken.stores import RunRecord
@@ -63,8 +63,7 @@ def test_recovered_and_taken_over_runs_have_one_line(caplog: pytest.LogCaptureFi
     with caplog.at_level(logging.INFO):
         log_recovery(RECORD)
         log_takeover(RECORD, "its lease\nran out")
-        log_end(RECORD, NaturalEnd())
-        log_end(RECORD, Failed(message="x" * 10_000, code="c"))
+        log_failure(RECORD, Failed(message="x" * 10_000, code="c"))
     lines = lines_of(caplog, "awaken.runs")
     assert [line.split(" on thread 't' ")[1].split(":")[0] for line in lines] == [
         "goes on here after step 2",

@@ -62,7 +62,7 @@ MUTANTS = (
             ),
             (
                 "stores/memory/queues.py",
-                "        known = self.known(dispatch)\n"
+                "        known = self.find_known(dispatch)\n"
                 "        if known is not None:\n            return known\n",
                 "",
             ),
@@ -135,13 +135,13 @@ MUTANTS = (
             ),
             (
                 "runtime/journal/journal.py",
-                "        events, orders = ((last.event,), last.orders) if last is not None",
-                "        events, orders = ((), last.orders) if last is not None",
+                "            events, outbox, release = (*events, last.event), ",
+                "            events, outbox, release = events, ",
             ),
             (
                 "runtime/journal/journal.py",
-                "            events, orders = events - 1, orders - len(last.orders)\n",
-                "            orders -= len(last.orders)\n",
+                "            events, sent = events - 1, sent - len(last.outbox)\n",
+                "            sent -= len(last.outbox)\n",
             ),
         ),
     ),

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from enum import StrEnum
+from operator import attrgetter
 from uuid import UUID
 
 import msgspec
@@ -63,17 +64,12 @@ def derive_id(*parts: str) -> str:
     return str(UUID(bytes=hashlib.blake2b(data, digest_size=16).digest(), version=5))
 
 
-class RunIdentity(Record, frozen=True, kw_only=True):
-    """Everything that names a run; its JSON form is flat.
+class RunProvenance(Record, frozen=True, kw_only=True):
+    """Where a run comes from: its parent, its caller and the way it was asked for.
 
-    `agent_id` is the agent the run began with; after a handoff `active_agent_id` names the
-    agent that answers now.
+    Requests, records and identities have these fields in their own JSON objects.
     """
 
-    thread_id: str
-    run_id: str = always("")
-    agent_id: str = always("")
-    active_agent_id: str | None = None
     parent_thread_id: str | None = None
     parent_run_id: str | None = None
     parent_tool_call_id: str | None = None
@@ -84,9 +80,28 @@ class RunIdentity(Record, frozen=True, kw_only=True):
     """The tenant that pays; tenant budgets are kept under this id."""
     user_id: str | None = None
     """The user who asked, if known; user permissions are kept under this id."""
-    origin: RunOrigin = always(RunOrigin.USER)
+    origin: RunOrigin = RunOrigin.USER
     run_mode: RunMode = RunMode.FOREGROUND
     adapter: Adapter = Adapter.INTERNAL
+
+
+PROVENANCE = RunProvenance.__struct_fields__
+read_provenance = attrgetter(*PROVENANCE)
+"""Reads the values of `PROVENANCE` from a request, a record or an identity."""
+
+
+class RunIdentity(RunProvenance, frozen=True, kw_only=True):
+    """Everything that names a run; its JSON form is flat.
+
+    `agent_id` is the agent the run began with; after a handoff `active_agent_id` names the
+    agent that answers now.
+    """
+
+    thread_id: str
+    run_id: str = always("")
+    agent_id: str = always("")
+    active_agent_id: str | None = None
+    origin: RunOrigin = always(RunOrigin.USER)
 
     def child(
         self, *, run_id: str, thread_id: str, agent_id: str, call_id: str | None

@@ -38,8 +38,7 @@ class World:
 
     def took(self, ms: float, name: str = "t", *, is_error: bool = False) -> None:
         """Something took so long."""
-        started, self.watch.at = self.watch.at, self.watch.at + ms / 1000
-        self.statistics.add(self.statistics.tools, name, started, is_error=is_error)
+        self.statistics.record("tools", name, ms, is_error=is_error)
 
     def of(self, name: str = "t") -> Any:
         return self.statistics.snapshot().tools[name]
@@ -73,7 +72,7 @@ def test_very_many_durations_take_no_more_room_than_there_are_bins() -> None:
     world = World()
     for number in range(20_000):
         world.took(1.001**number)
-    (bucket,) = world.statistics.tools["t"]._buckets
+    (bucket,) = world.statistics._series["tools"]["t"]._buckets
     assert bucket.count == 20_000
     assert len(bucket.bins) < 800
 
@@ -109,7 +108,7 @@ def test_names_beyond_a_bound_are_counted_together() -> None:
     world = World()
     for number in range(NAMES_MAX + 50):
         world.took(1, f"tool-{number}")
-    assert len(world.statistics.tools) == NAMES_MAX + 1
+    assert len(world.statistics._series["tools"]) == NAMES_MAX + 1
     assert world.of(OTHER).count == 50
     world.took(1, "tool-3")
     assert world.of("tool-3").count == 2

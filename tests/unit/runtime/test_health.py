@@ -135,8 +135,8 @@ def test_a_probe_that_succeeds_closes_and_one_that_fails_opens_for_another_coold
 @pytest.mark.parametrize(
     "give_up",
     [
-        lambda health: health.abandoned("m"),
-        lambda health: health.failed("m", InvalidRequest("no such field")),
+        lambda health: health.record_abandon("m"),
+        lambda health: health.record_failure("m", InvalidRequest("no such field")),
     ],
 )
 def test_a_probe_that_tells_nothing_is_given_back(give_up: Callable[[ModelHealth], None]) -> None:

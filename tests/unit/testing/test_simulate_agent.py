@@ -286,7 +286,7 @@ def test_a_once_tool_that_is_run_again_after_a_crash_is_found(
     async def forget(*_: Any) -> None:
         return None
 
-    monkeypatch.setattr(batch, "recalled", forget)
+    monkeypatch.setattr(batch, "recall", forget)
     with pytest.raises(AgentViolated, match="effect 'once' and ran 2 times") as caught:
         simulate_agent(acting(effect="once"), "go", schedules=FEW)
     smallest = caught.value.report.smallest

@@ -9,7 +9,12 @@ import msgspec
 
 from awaken.contracts.backend_results import BackendRunStatus
 from awaken.contracts.errors import InvalidResume, UsageError
-from awaken.contracts.identity import Adapter, RunIdentity, RunMode, RunOrigin
+from awaken.contracts.identity import (
+    PROVENANCE,
+    RunIdentity,
+    RunProvenance,
+    read_provenance,
+)
 from awaken.contracts.lifecycle import RunStatus, Suspended, Termination
 from awaken.contracts.messages.message import Message
 from awaken.contracts.models.budgets import Budget
@@ -71,7 +76,7 @@ class RunInput(Record, frozen=True, kw_only=True):
     to_seq: int | None = None
 
 
-class RunRecord(Record, frozen=True, kw_only=True):
+class RunRecord(RunProvenance, frozen=True, kw_only=True):
     """The durable record of a run. All times are milliseconds."""
 
     run_id: str
@@ -79,21 +84,10 @@ class RunRecord(Record, frozen=True, kw_only=True):
     agent_id: str
     status: RunStatus = RunStatus.CREATED
     active_agent_id: str | None = None
-    parent_run_id: str | None = None
-    parent_thread_id: str | None = None
-    parent_tool_call_id: str | None = None
     lineage: tuple[str, ...] = ()
     """The agents of its parent runs, root first; a run without a parent has none."""
     task: TaskInfo | None = None
     """Present when the run is a background task of its parent's thread."""
-    origin: RunOrigin = RunOrigin.USER
-    run_mode: RunMode = RunMode.FOREGROUND
-    adapter: Adapter = Adapter.INTERNAL
-    dispatch_id: str | None = None
-    session_id: str | None = None
-    transport_request_id: str | None = None
-    tenant_id: str | None = None
-    user_id: str | None = None
     trace: TraceContext | None = None
     """The trace it belongs to: its caller's, or that of the parent's tool call."""
     registry_version: int | None = None
@@ -123,17 +117,7 @@ class RunRecord(Record, frozen=True, kw_only=True):
             run_id=self.run_id,
             agent_id=self.agent_id,
             active_agent_id=self.active_agent_id,
-            parent_thread_id=self.parent_thread_id,
-            parent_run_id=self.parent_run_id,
-            parent_tool_call_id=self.parent_tool_call_id,
-            dispatch_id=self.dispatch_id,
-            session_id=self.session_id,
-            transport_request_id=self.transport_request_id,
-            tenant_id=self.tenant_id,
-            user_id=self.user_id,
-            origin=self.origin,
-            run_mode=self.run_mode,
-            adapter=self.adapter,
+            **dict(zip(PROVENANCE, read_provenance(self), strict=True)),
         )
 
     @property
@@ -164,7 +148,7 @@ class OnBusy(StrEnum):
     """It is refused with `ThreadBusy`."""
 
 
-class RunRequest(Record, frozen=True, kw_only=True):
+class RunRequest(RunProvenance, frozen=True, kw_only=True):
     """A request to run an agent on a thread."""
 
     thread_id: str | None = None
@@ -176,12 +160,6 @@ class RunRequest(Record, frozen=True, kw_only=True):
     """Pairs of a ticket, suspension or call id and the decision on it."""
     overrides: InferenceOverride | None = None
     frontend_tools: tuple[ToolDescriptor, ...] = ()
-    origin: RunOrigin = RunOrigin.USER
-    run_mode: RunMode = RunMode.FOREGROUND
-    adapter: Adapter = Adapter.INTERNAL
-    parent_run_id: str | None = None
-    parent_thread_id: str | None = None
-    parent_tool_call_id: str | None = None
     lineage: tuple[str, ...] = ()
     """The agents of its parent runs, root first."""
     task: TaskInfo | None = None
@@ -189,9 +167,6 @@ class RunRequest(Record, frozen=True, kw_only=True):
     continue_run_id: str | None = None
     run_id_hint: str | None = None
     dispatch_id_hint: str | None = None
-    dispatch_id: str | None = None
-    session_id: str | None = None
-    transport_request_id: str | None = None
     tenant_id: str | None = None
     """The tenant that pays and owns new threads; threads of other tenants are not found."""
     user_id: str | None = None

@@ -11,7 +11,7 @@ from operator import attrgetter
 import msgspec
 
 from awaken.contracts.errors import AwakenError, InvalidResume, ThreadBusy, VersionConflict
-from awaken.contracts.identity import RunIdentity, normalize_id
+from awaken.contracts.identity import PROVENANCE, RunIdentity, normalize_id, read_provenance
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.messages.message import Message, MessageMetadata, ToolCall, Transcript
 from awaken.contracts.models.budgets import RUN_LEDGER, THREAD_LEDGER, Ledger
@@ -337,25 +337,15 @@ class Admission:
             thread_id=checkout.thread.id,
             log_start=checkout.thread.event_seq,
             agent_id=agent.spec.id,
-            parent_run_id=request.parent_run_id,
-            parent_thread_id=request.parent_thread_id,
-            parent_tool_call_id=request.parent_tool_call_id,
             lineage=request.lineage,
             task=request.task,
-            origin=request.origin,
-            run_mode=request.run_mode,
-            adapter=request.adapter,
-            dispatch_id=request.dispatch_id,
-            session_id=request.session_id,
-            transport_request_id=request.transport_request_id,
-            tenant_id=request.tenant_id,
-            user_id=request.user_id,
             trace=request.trace,
             registry_version=pinned.version,
             input=RunInput(from_seq=first, to_seq=first + count - 1) if count else RunInput(),
             created_at=now,
             started_at=now,
             updated_at=now,
+            **dict(zip(PROVENANCE, read_provenance(request), strict=True)),
         )
 
 
@@ -475,20 +465,12 @@ def _keep_options(request: RunRequest, state: StateStore) -> RunRequest:
 
 def identity_of(request: RunRequest, record: RunRecord, agent_id: str) -> RunIdentity:
     """Everything that names a run while it executes for a request."""
-    return RunIdentity(
-        thread_id=record.thread_id,
-        run_id=record.run_id,
-        agent_id=record.agent_id,
+    return msgspec.structs.replace(
+        record.identity,
         active_agent_id=agent_id if agent_id != record.agent_id else None,
-        parent_thread_id=record.parent_thread_id,
-        parent_run_id=record.parent_run_id,
-        parent_tool_call_id=record.parent_tool_call_id,
         dispatch_id=request.dispatch_id,
         session_id=request.session_id,
         transport_request_id=request.transport_request_id,
-        tenant_id=record.tenant_id,
-        user_id=record.user_id,
-        origin=record.origin,
         run_mode=request.run_mode,
         adapter=request.adapter,
     )

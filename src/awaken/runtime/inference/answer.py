@@ -1,7 +1,7 @@
 """Collecting a model's answer while it is streamed, over several streams if it breaks off."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from typing import NoReturn
 
@@ -216,6 +216,9 @@ class Answer:
         is_held = self._is_held
         opened = client.stream(request)
         if not hasattr(opened, "aclose"):
+            if isinstance(opened, Coroutine):
+                # It is never awaited; Python would warn of that whenever it is collected.
+                opened.close()
             kind = type(opened).__name__
             message = f"stream() of provider '{client.name}' gave a {kind}, not an async generator"
             raise ProviderBroken(message)

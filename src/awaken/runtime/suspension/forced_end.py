@@ -14,7 +14,7 @@ from awaken.contracts.backend_results import backend_status
 from awaken.contracts.backends.requests import REMOTE_TARGETS
 from awaken.contracts.clock import IdSource
 from awaken.contracts.events import AgentEvent, RunFinish, RunStart, StepEnd, ToolCallDone
-from awaken.contracts.identity import normalize_id
+from awaken.contracts.identity import PROVENANCE, read_provenance
 from awaken.contracts.lifecycle import (
     Cancelled,
     RunStatus,
@@ -108,25 +108,18 @@ def never_begun(checkout: Checkout | None, dispatch: RunDispatch, ending: Ending
 
     The thread stays with the agent that it had: the other one has not spoken, and may not exist.
     """
-    request = dispatch.request
+    request = dispatch.request.with_stored_ids()
     thread = Thread(id=dispatch.thread_id) if checkout is None else checkout.thread
+    provenance = dict(zip(PROVENANCE, read_provenance(request), strict=True))
     record = RunRecord(
         run_id=dispatch.run_id,
         thread_id=dispatch.thread_id,
-        agent_id=normalize_id(request.agent_id) or DEFAULT_AGENT,
-        parent_run_id=normalize_id(request.parent_run_id),
-        parent_thread_id=normalize_id(request.parent_thread_id),
-        parent_tool_call_id=normalize_id(request.parent_tool_call_id),
+        agent_id=request.agent_id or DEFAULT_AGENT,
         lineage=request.lineage,
         task=request.task,
-        tenant_id=normalize_id(request.tenant_id),
-        user_id=normalize_id(request.user_id),
         trace=request.trace,
-        origin=request.origin,
-        run_mode=request.run_mode,
-        adapter=request.adapter,
-        dispatch_id=dispatch.dispatch_id,
         created_at=ending.now_ms,
+        **provenance | {"dispatch_id": dispatch.dispatch_id},
     )
     ended = _end_record(record, "", ending)
     finish = _finish(ended, "", ending.termination)
