@@ -175,8 +175,8 @@ class RunEngine:
             active, _ = await self._execution.launch(
                 delivery.request, lambda run: take_decisions(run, decisions), lease
             )
-        except AlreadySaid as said:
-            return await self._pass_on(dispatch, said)
+        except AlreadySaid as error:
+            return await self._pass_on(dispatch, error)
         except CannotGoOn:
             if dispatch.request.continue_run_id:
                 raise
@@ -185,13 +185,13 @@ class RunEngine:
             return await self.execute(dispatch)
         return await asyncio.shield(active.outcome())
 
-    async def _pass_on(self, dispatch: RunDispatch, said: AlreadySaid) -> RunResult:
+    async def _pass_on(self, dispatch: RunDispatch, error: AlreadySaid) -> RunResult:
         """End a dispatch whose input another run has taken in, and return that run's result."""
         assert dispatch.claim_token is not None
-        record = await self.store.load_run(said.run_id)
+        record = await self.store.load_run(error.run_id)
         if record is None:
-            raise said
-        release = Release(taken_by=said.run_id)
+            raise error
+        release = Release(taken_by=error.run_id)
         await self.store.release(dispatch.dispatch_id, dispatch.claim_token, release)
         return await load_result(record, self.store, self.registry)
 

@@ -390,10 +390,11 @@ def _without_known(
     request: RunRequest, checkout: Checkout, previous: RunRecord | None, agent: ResolvedAgent
 ) -> RunRequest:
     """Return the request with only the messages that are new to the thread."""
-    request, said = without_repeats(request, checkout.messages, partial(look_at_message, agent.env))
+    screen = partial(look_at_message, agent.env)
+    request, repeated = without_repeats(request, checkout.messages, screen)
     is_recovered = previous is not None and previous.status is RunStatus.RUNNING
-    if said is not None and not request.decisions and not is_recovered:
-        raise already_said(checkout.thread.id, said)
+    if repeated is not None and not request.decisions and not is_recovered:
+        raise already_said(checkout.thread.id, repeated)
     return request
 
 

@@ -143,11 +143,11 @@ class CallRuns:
     async def tell_task(self, task_id: str, text: str) -> str:
         """Send a message to an agent's task of this thread; return the message's id."""
         record = await self._tasks.load_task_run(self._run.identity.thread_id, task_id)
-        letter_id = self._letter_id(task_id)
+        message_id = self._letter_id(task_id)
         request = DurableMessageRequest(
             recipient_thread_id=record.thread_id, sender_agent_id="", message=text
         )
-        return await self._tasks.tell(record, build_message(self._sign(request)), letter_id)
+        return await self._tasks.tell(record, build_message(self._sign(request)), message_id)
 
     @property
     def has_own_transport(self) -> bool:

@@ -177,8 +177,8 @@ class ModelCalls:
             await release(run, held)
         elif run.has_budgets:
             is_guessed = usage is None and held is not None
-            heard = self._answer.chars_unreported if is_guessed else 0
-            await settle(run, held, usage, heard)
+            unreported = self._answer.chars_unreported if is_guessed else 0
+            await settle(run, held, usage, unreported)
 
 
 def _for_route(request: InferenceRequest, route: ModelRoute) -> InferenceRequest:

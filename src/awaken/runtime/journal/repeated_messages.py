@@ -52,21 +52,21 @@ def without_repeats(
             # The store does not check ids that only runs assign.
             problem = f"'{it.id}' is another message of the thread"
             raise InvalidInput(what="message id", problem=problem)
-    news = tuple(it for it in request.messages if not is_repeat(it, known, screen))
-    if len(news) == len(request.messages):
+    new = tuple(it for it in request.messages if not is_repeat(it, known, screen))
+    if len(new) == len(request.messages):
         return request, None
-    is_all = all(it.id is None and it.visibility is Visibility.INTERNAL for it in news)
-    said = [known[it.id] for it in request.messages if it.id is not None and it.id in known]
-    left = () if is_all else news
-    return msgspec.structs.replace(request, messages=left), said[-1] if is_all else None
+    is_all = all(it.id is None and it.visibility is Visibility.INTERNAL for it in new)
+    repeats = [known[it.id] for it in request.messages if it.id is not None and it.id in known]
+    left = () if is_all else new
+    return msgspec.structs.replace(request, messages=left), repeats[-1] if is_all else None
 
 
 def is_repeat(message: Message, known: Mapping[str, Message], screen: Screen) -> bool:
     """Whether the thread has the message, in its original or its screened form."""
-    said = known.get(message.id or "")
-    if said is None:
+    stored = known.get(message.id or "")
+    if stored is None:
         return False
-    return is_same_message(said, message) or is_same_message(said, screen(message))
+    return is_same_message(stored, message) or is_same_message(stored, screen(message))
 
 
 def check_chosen_ids(chosen: Sequence[Message], known: Iterable[Message]) -> None:

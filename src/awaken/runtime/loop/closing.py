@@ -186,15 +186,15 @@ def _keep_partial(run: Run) -> None:
     if run.streaming is None:
         return
     run.streaming.give_up_calls("the turn was cut off")
-    said, _, _ = run.streaming.checkpoint()
-    for event in block_events(said):
+    content, _, _ = run.streaming.checkpoint()
+    for event in block_events(content):
         run.journal.events.append(event)
-    if text_of(said).strip():
+    if text_of(content).strip():
         run.append(
             Message(
                 role=Role.ASSISTANT,
                 id=run.step.message_id,
-                content=said,
+                content=content,
                 metadata=run.step.metadata,
             )
         )

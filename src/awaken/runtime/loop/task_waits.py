@@ -70,7 +70,7 @@ async def hears_news(run: Run) -> bool:
 
 
 def has_pending_work(run: Run) -> bool:
-    """Whether a plugin has said that the run must not end yet."""
+    """Whether a plugin has marked work as pending, so that the run must not end yet."""
     return run.state.get(PENDING_WORK).has_pending
 
 
