@@ -80,17 +80,17 @@ class RunEngine:
         leases = leases if store.is_shared else None
         self._admission = Admission(store, registry, services)
         self.tasks = BackgroundTasks(self, leases, mailbox)
-        """What runs of this process have set going."""
+        """Background tasks that runs of this process have started."""
         children = ChildRuns(Children(self, leases), self.tasks)
         self._execution = Execution(store, services, self._admission, leases, children)
         self.active = self._execution.active
         self.endings = self._execution.endings
         self._going: set[asyncio.Task[bool]] = set()
-        """Runs that are about to go on because of a decision."""
+        """Tasks that resume runs after a decision."""
         self._deciding: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def run(self, request: RunRequest) -> RunResult:
-        """Execute a request to its end or its suspension; the run ends with its caller."""
+        """Execute a request until it ends or suspends; cancelling the caller cancels the run."""
         return await self._execution.run_here(request, _attach)
 
     async def stream(
@@ -98,7 +98,7 @@ class RunEngine:
     ) -> AsyncGenerator[AgentEvent, None]:
         """Execute a request and yield its events; closing the iterator cancels the run.
 
-        If its thread is busy, what `when_busy` yields is yielded instead.
+        If the thread is busy, it yields what `when_busy` yields instead.
         """
         reader = EventReader(is_attached=True)
 
@@ -120,7 +120,7 @@ class RunEngine:
                 if not active.task.done():
                     await asyncio.wait([active.task])
         except ThreadBusy as error:
-            # Before its first commit, and so before its first event.
+            # The refusal comes before the run's first commit, and so before its first event.
             if when_busy is None:
                 raise
             refusal = error
@@ -132,21 +132,22 @@ class RunEngine:
     async def execute(self, dispatch: RunDispatch) -> RunResult:
         """Execute a dispatch that was claimed for this process, under its claim.
 
-        The run is started, continued where it waits, or recovered where another process left it;
-        another run that was left on the thread is recovered before.
-        A stale dispatch is dropped, a spent or cancelled one ends its run without executing it.
-        The claim is over when this returns. When it raises anything but `LeaseLost` or
+        The run is started, resumed where it waits, or recovered where another process left it.
+        If another unfinished run was left on the thread, that run is recovered first.
+        A stale dispatch is dropped. One whose attempts are used up, or that was cancelled, ends its
+        run without executing it.
+        The claim is released when this returns. When it raises anything but `LeaseLost` or
         `RunHandedOver`, the claim is still held and the caller gives the dispatch back.
 
         Raises:
-            ThreadBusy: A run of the thread was just started here, and will be refused; or one
-                waits that must not read the input.
-            LeaseLost: Somebody else has the thread.
+            ThreadBusy: A run of the thread was just started here and will be refused, or a
+                waiting run must not receive the input.
+            LeaseLost: Another process has the thread.
             RunHandedOver: The engine is being closed; the dispatch was given back.
         """
         assert dispatch.claim_token is not None
         while (holder := self.active.of_thread(dispatch.thread_id)) is not None:
-            # It is about to end, or to learn that the thread is claimed.
+            # It is about to end, or to find that the thread is claimed.
             await holder.released.wait()
         checkout = await self.store.checkout(dispatch.thread_id)
         record = await self.store.load_run(dispatch.taken_by or dispatch.run_id)
@@ -176,23 +177,23 @@ class RunEngine:
             active, _ = await self._execution.launch(
                 delivery.request, lambda run: take_decisions(run, decisions), lease
             )
-        except AlreadySaid as said:
-            return await self._pass_on(dispatch, said)
+        except AlreadySaid as error:
+            return await self._pass_on(dispatch, error)
         except CannotGoOn:
             if dispatch.request.continue_run_id:
                 raise
-            # It gives way to the message, with which a new run begins.
+            # The waiting run is superseded: the message starts a new run.
             await self.endings.end(dispatch.thread_id, SUPERSEDED, token=token)
             return await self.execute(dispatch)
         return await asyncio.shield(active.outcome())
 
-    async def _pass_on(self, dispatch: RunDispatch, said: AlreadySaid) -> RunResult:
-        """End a dispatch whose input another run has taken in; whoever waits hears of that run."""
+    async def _pass_on(self, dispatch: RunDispatch, error: AlreadySaid) -> RunResult:
+        """End a dispatch whose input another run has taken in, and return that run's result."""
         assert dispatch.claim_token is not None
-        record = await self.store.load_run(said.run_id)
+        record = await self.store.load_run(error.run_id)
         if record is None:
-            raise said
-        release = Release(taken_by=said.run_id)
+            raise error
+        release = Release(taken_by=error.run_id)
         await self.store.release(dispatch.dispatch_id, dispatch.claim_token, release)
         return await load_result(record, self.store, self.registry)
 
@@ -205,7 +206,7 @@ class RunEngine:
         try:
             return await self._start(request, reader)
         except ThreadBusy as error:
-            # Whoever reads along has seen a feed end, and does not read another one.
+            # An attached reader has seen its feed end, and cannot be attached to a second one.
             if reader is not None or not await self._execution.claim_was_transient(error):
                 raise
         return await self._start(request, None)
@@ -230,14 +231,14 @@ class RunEngine:
         return RunHandle(active, run, self.store, self.tasks.cancel)
 
     async def cancel_active(self, active: ActiveRun, cause: str = "user") -> bool:
-        """Cancel what executes in a slot; False when it is ending otherwise already.
+        """Cancel the run in a slot; False when its end is already decided otherwise.
 
-        Also False when the run is left to others (`is_left`): then it is cancelled where it is.
+        Also False when another process continues the run (`is_left`): it is cancelled there.
         """
         is_cancelled = await self._ask(active, cause)
         if is_cancelled or active.run is None or not is_suspending(active.run):
             return is_cancelled
-        # Nothing stops it from being written that the run waits; a waiting run is cancelled.
+        # The commit that makes the run wait cannot be stopped: cancel the waiting run after it.
         await active.released.wait()
         return await self.cancel_waiting(active.run_id, cause)
 
@@ -245,7 +246,7 @@ class RunEngine:
         """Cancel a run that waits; False when it does not.
 
         Raises:
-            UnknownAgent: This process does not have its agent.
+            UnknownAgent: This process does not have the run's agent.
         """
         record = await self.store.load_run(run_id)
         if record is None or not record.is_resumable_waiting:
@@ -255,17 +256,17 @@ class RunEngine:
                 continuation(record), lambda run: _mark_cancelled(run, cause)
             )
         except ThreadBusy:
-            # It goes on meanwhile, or gives way to a new run, which is not meant.
+            # It was resumed meanwhile, or superseded by a new run, which must not be cancelled.
             holder = self.active.of_thread(record.thread_id)
             is_meant = holder is not None and await holder.know_run() == run_id
             return holder is not None and is_meant and await self._ask(holder, cause)
         except (InvalidResume, UnsupportedFeature, VersionConflict):
-            # It goes on already, or its backend cannot go on with it: then it is ended by force.
+            # It was resumed, or its backend cannot resume it: then the caller ends it by force.
             return False
         return True
 
     async def cancel_and_wait(self, active: ActiveRun, timeout_ms: int = 5_000) -> bool:
-        """Cancel what is in a slot and wait until its thread is free; False if that takes long."""
+        """Cancel the run in a slot and wait until its thread is free; False on timeout."""
         if active.run is not None and is_suspending(active.run):
             return await self.cancel_active(active)
         await self._ask(active, "user")
@@ -277,7 +278,7 @@ class RunEngine:
         return True
 
     async def decide(self, decisions: Sequence[Decision]) -> tuple[DecisionReceipt, ...]:
-        """Take decisions on tickets of one run, all or none, and let the run go on here.
+        """Write decisions on tickets of one run, all or none, and resume the run here.
 
         Raises:
             UnknownTicket: A ticket does not exist, or belongs to another run than the first.
@@ -298,15 +299,15 @@ class RunEngine:
         return receipts_of(first, decisions)
 
     async def go_on(self, queued: RunDispatch) -> bool:
-        """Let a run whose tickets were decided go on in this process, if nothing keeps it.
+        """Resume a run in this process after a decision on its tickets, if its thread is free.
 
-        It goes on also when the caller is gone meanwhile: the decision is durable. False when the
-        queued dispatch is left to the worker that claims it.
+        The run resumes even if the caller is cancelled meanwhile, because the decision is durable.
+        False when the queued dispatch is left to the worker that claims it.
 
         Raises:
             ThreadBusy: Another process has the thread.
             UnknownAgent: This process does not have the run's agent.
-            InvalidResume: The run does not wait any more.
+            InvalidResume: The run is no longer waiting.
         """
         going = asyncio.create_task(self._go_on(queued), name=f"go on {queued.run_id}")
         self._going.add(going)
@@ -316,7 +317,7 @@ class RunEngine:
     def _forget(self, going: "asyncio.Task[bool]") -> None:
         self._going.discard(going)
         if not going.cancelled():
-            # Whoever decided may be gone, and nobody else asks how it went.
+            # The caller may be gone: mark the exception as retrieved, so that asyncio logs nothing.
             going.exception()
 
     async def _go_on(self, queued: RunDispatch) -> bool:
@@ -324,23 +325,23 @@ class RunEngine:
         async with lock:
             while (active := self.active.of_thread(queued.thread_id)) is not None:
                 if active.run is None or not active.run.token.is_sealed:
-                    # It finds the decisions when its other calls are done.
+                    # The run reads the decisions when its other calls are done.
                     active.notify_input()
                     return active.run is not None
                 await active.released.wait()
             sent = await self.store.find_dispatch(queued.dispatch_id)
             record = await self.store.load_run(queued.run_id)
             if sent is None or sent.status is not DispatchStatus.QUEUED or record is None:
-                # Somebody was faster, and nothing is left to do.
+                # Another worker has already taken the dispatch: nothing is left to do.
                 return True
             await self._start(continuation(record), None, has_input=True)
             return True
 
     async def screen_request(self, request: RunRequest) -> RunRequest:
-        """A request as it may rest before it is executed; see `Admission.screen_request`.
+        """Return a request as it may be stored before execution; see `Admission.screen_request`.
 
         Raises:
-            InvalidInput: A message has the id of an answer, or of one that is being given.
+            InvalidInput: A message has the id of an answer, or of one that is being generated.
         """
         request = await self._admission.screen_request(request)
         if request.thread_id and any(it.id and is_generated(it.id) for it in request.messages):
@@ -353,11 +354,11 @@ class RunEngine:
         return request
 
     async def screen_history(self, agent_id: str, history: Sequence[Message]) -> Seen:
-        """A history from elsewhere as it may rest; see `Admission.screen_history`."""
+        """Return an imported history as it may be stored; see `Admission.screen_history`."""
         return await self._admission.screen_history(agent_id, history)
 
     def steer(self, id_: str, messages: Sequence[Message]) -> SteerReceipt:
-        """Send messages into a running run; it takes them in before its next inference.
+        """Send messages into a running run; it reads them before its next inference.
 
         Raises:
             AmbiguousId: The id means two runs.
@@ -368,7 +369,7 @@ class RunEngine:
         if active is None or active.run is None:
             return SteerReceipt(is_accepted=False)
         ids = self.services.ids
-        # Fresh ids: one that is used already would make the next commit impossible.
+        # New ids: the store would refuse the next commit if an id were already in use.
         named = [msgspec.structs.replace(message, id=ids.new_id()) for message in messages]
         is_accepted = active.run.inbox.put(named)
         return SteerReceipt(
@@ -378,7 +379,7 @@ class RunEngine:
         )
 
     async def wait(self, run_id: str) -> RunResult:
-        """Wait until a run that executes here ends or waits; for others return what is recorded.
+        """Wait until a run that executes here ends or waits; for others return the stored result.
 
         Raises:
             UnknownRun: There is no such run.
@@ -392,17 +393,17 @@ class RunEngine:
         return await load_result(record, self.store, self.registry)
 
     async def settle(self, timeout_ms: int) -> None:
-        """Wait until nothing executes here, but no longer than this."""
+        """Wait until nothing executes here, or until the timeout."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_ms / 1000):
                 while slots := list(self.active):
                     await slots[0].released.wait()
 
     async def close(self, grace_ms: int = 0) -> None:
-        """Let what executes here finish for a while, then stop it and wait for it.
+        """Give running runs a grace period to finish, then stop them and wait for them.
 
-        A run that holds a lease is given back, to be continued by another process; any other is
-        cancelled.
+        A run that holds a lease is handed over, so that another process continues it; any other run
+        is cancelled.
         """
         if grace_ms > 0:
             await self.settle(grace_ms)
@@ -419,7 +420,7 @@ class RunEngine:
         await self.services.compactor.close()
 
     async def undo_compaction(self, thread_id: str) -> bool:
-        """Have the whole history of a thread sent again; returns whether any was left out.
+        """Send the whole history of a thread again; return whether any of it was left out before.
 
         Raises:
             ThreadBusy: A run of the thread executes here.
@@ -434,18 +435,19 @@ class RunEngine:
             self.active.release(slot)
 
     async def abort_remote(self, order: AbortRemote) -> None:
-        """Stop at a remote backend what a run that has ended had started there.
+        """Abort the remote work of a run that has ended.
 
         Raises:
             UnknownAgent: This process does not have the agent; another one may.
-            ExecutionBackendError: The other side could not be told.
+            ExecutionBackendError: The remote backend could not be reached.
         """
         await abort_remote(self.store, self.registry, order)
 
     async def _ask(self, active: ActiveRun, cause: str) -> bool:
-        """Cancel what executes here; with a lease it stays cancelled if this process dies now.
+        """Cancel a run that executes here; with a lease, durably, even if this process dies now.
 
-        False when it is ending otherwise, or goes on elsewhere and nobody there was asked.
+        False when its end is decided otherwise, or when it continues elsewhere and the store did
+        not accept the request.
         """
         run, lease = active.run, active.lease
         is_ending = run is not None and run.token.is_sealed and not active.is_left
@@ -460,14 +462,14 @@ class RunEngine:
             active.cancel(cause)
             raise
         if not is_asked and not run.token.is_sealed:
-            # The lease has run out, and this process was too slow to hear of it.
+            # The lease has expired, and this process has not noticed yet.
             active.lease_lost()
         is_cancelled = active.cancel(cause)
-        # What the store was told holds, also when the run is ending otherwise here.
+        # A stored request holds, even if the run's end is decided otherwise here.
         return is_asked or (is_cancelled and not active.is_left)
 
     async def _cancel_early(self, active: ActiveRun, cause: str) -> bool:
-        """Cancel what has not taken its thread yet, and see whether it could: others may have."""
+        """Cancel a run that has not claimed its thread yet; return whether it ended cancelled."""
         if not active.cancel(cause):
             return False
         await active.released.wait()

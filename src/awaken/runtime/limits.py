@@ -11,7 +11,7 @@ class Limits(StrictRecord, frozen=True, kw_only=True):
     """Bounds for all runs of a runtime; all times are milliseconds."""
 
     message_bytes: int = 32 * 1024 * 1024
-    """The largest message that is taken in."""
+    """The largest message that a run accepts."""
     argument_bytes: int = 1024 * 1024
     """The largest arguments of one tool call, as JSON."""
     calls_per_step: int = 256
@@ -24,33 +24,33 @@ class Limits(StrictRecord, frozen=True, kw_only=True):
     hook_ms: int = 60_000
     """How long a plugin's hook or gate may take."""
     resolver_ms: int = 10_000
-    """How long the host's resolver may take for an agent and those that it names."""
+    """How long the host's resolver may take for an agent and the agents that it names."""
     run_end_ms: int = 30_000
     """How long the hooks of the last phase may take."""
     phase_rounds: int = 16
     inbox_messages: int = 256
     stream_checkpoint_ms: int = 2_000
-    """How often what a model says is kept while it speaks, on a store that others see; 0: never."""
+    """How often a streaming answer is saved, if the store is shared; 0: never."""
     delegate_depth: int = 8
-    """How many agents may stand above one that is asked."""
+    """How many agents may be above a delegate in its chain of delegation."""
     tasks_per_run: int = 64
-    """How many background tasks of one run may go on at once."""
+    """How many background tasks of one run may be active at once."""
     tasks_per_thread: int = 256
-    """How many background tasks of one thread may go on at once."""
+    """How many background tasks of one thread may be active at once."""
     tasks_in_process: int = 2_048
-    """How many background tasks may go on at once in this process."""
+    """How many background tasks may be active at once in this process."""
     message_hops: int = 32
-    """How often agents may write because another one wrote, until a person does."""
+    """How many messages between agents may follow each other without one from a person."""
     message_sink_ms: int = 30_000
-    """How long a message sink of the host's may take."""
+    """How long the host's message sink may take."""
     output_retries: int = 2
     """How often a model may repeat an answer that does not fit its output type."""
 
     def __post_init__(self) -> None:
-        """Refuse what bounds nothing.
+        """Refuse values that are no limits.
 
         Raises:
-            InvalidInput: A limit is no whole number, or a negative one; names it.
+            InvalidInput: A limit is not a whole number, or is negative; names it.
         """
         for name in self.__struct_fields__:
             limit = getattr(self, name)

@@ -1,7 +1,7 @@
-"""What a run asks for outside of its thread when it ends or begins to wait.
+"""The outbox commands that a run writes when it ends or begins to wait.
 
-The orders are part of the commit that ends the run, so that they hold whoever wrote it: the run
-itself, or somebody who ended it by force.
+They are part of the commit that ends the run. So they are sent no matter which process wrote that
+commit: the one that executed the run, or one that ended it by force.
 """
 
 from collections.abc import Iterable
@@ -25,13 +25,13 @@ from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tasks import PARENT, SUB_AGENT, TaskStatus, task_status
 
 DELEGATE_TICKET = "delegate_run:"
-"""Begins the topic of a question that waits for a delegate's run."""
+"""Prefix of the topic of a question that waits for a delegate's run."""
 TOLD_CHARS = 100_000
-"""How much of a text the owner of a task is told; its record has all of it."""
+"""How much of a text the owner of a task receives; the task's record has all of it."""
 
 
 def entry_of(order: OutboxCommand, entry_id: str) -> OutboxEntry:
-    """The outbox entry that carries an order."""
+    """Return the outbox entry that carries a command."""
     data = msgspec.to_builtins(order)
     return OutboxEntry(entry_id=entry_id, kind=str(data["order"]), payload=data)
 
@@ -39,7 +39,7 @@ def entry_of(order: OutboxCommand, entry_id: str) -> OutboxEntry:
 def orders_at_end(
     record: RunRecord, *, may_have_children: bool, is_remote: bool = False
 ) -> list[OutboxEntry]:
-    """What the end of a run makes necessary elsewhere; the record is its last one."""
+    """Return the commands that follow from the end of a run; `record` is its last one."""
     run_id, termination = record.run_id, record.termination
     found = []
     if record.parent_thread_id and record.parent_run_id:
@@ -55,12 +55,12 @@ def orders_at_end(
 
 
 def end_letter_id(run_id: str) -> str:
-    """The id under which the end of a run is told; also that of the dispatch that tells it."""
+    """Return the id of the end message of a run, which is also the id of its dispatch."""
     return derive_id(run_id, "ended")
 
 
 def orders_at_rest(record: RunRecord, tickets: Iterable[Ticket]) -> list[OutboxEntry]:
-    """A run that waits for delegates has those looked at that may have ended meanwhile."""
+    """Return commands that check the delegates of a waiting run, which may have ended meanwhile."""
     return [
         entry_of(
             ReportToParent(
@@ -76,13 +76,13 @@ def orders_at_rest(record: RunRecord, tickets: Iterable[Ticket]) -> list[OutboxE
 
 
 def delegate_of(ticket: Ticket) -> str | None:
-    """The run of the delegate that a suspended call waits for, if it waits for one."""
+    """Return the run id of the delegate that a suspended call waits for, if it waits for one."""
     wanted = ticket.question[2]
     return wanted.removeprefix(DELEGATE_TICKET) if wanted.startswith(DELEGATE_TICKET) else None
 
 
 def _build_end_notice(record: RunRecord) -> OutboxCommand:
-    """Whoever started the run learns of its end: a task's owner by letter, a caller by report."""
+    """Build the end notice: a message to the owner of a task, a report to a delegating run."""
     if record.task is None:
         return ReportToParent(
             parent_thread_id=record.parent_thread_id or "",
@@ -110,15 +110,15 @@ def _build_end_notice(record: RunRecord) -> OutboxCommand:
     )
 
 
-def _truncate_text(told: Any) -> Any:
-    """A text that fits into a letter: one that is too long would never arrive."""
-    if not isinstance(told, str) or len(told) <= TOLD_CHARS:
-        return told
-    return f"{told[:TOLD_CHARS]}\n[Cut: {len(told)} characters, {TOLD_CHARS} shown]"
+def _truncate_text(value: Any) -> Any:
+    """Shorten a text to what a message may carry: a longer one would never be delivered."""
+    if not isinstance(value, str) or len(value) <= TOLD_CHARS:
+        return value
+    return f"{value[:TOLD_CHARS]}\n[Cut: {len(value)} characters, {TOLD_CHARS} shown]"
 
 
 def task_result(record: RunRecord) -> Any:
-    """What a task gave back: an agent's text, or a function's value."""
+    """Return the result of a task: an agent's text, or a function's value."""
     text = record.final_output
     if text is None or record.task is None or record.task.task_type == SUB_AGENT:
         return text
@@ -126,7 +126,7 @@ def task_result(record: RunRecord) -> Any:
 
 
 def task_error(record: RunRecord, status: TaskStatus) -> str | None:
-    """Why a task did not complete."""
+    """Return why a task did not complete, or None."""
     match record.termination:
         case Failed(message=message):
             return message

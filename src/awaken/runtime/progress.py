@@ -13,48 +13,48 @@ from .journal.bookmark import Answered, PendingAfterHook
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Step:
-    """The step that a run is in, or the one before while it is between two."""
+    """The current step of a run; between two steps, the previous one."""
 
     number: int = 0
     metadata: MessageMetadata
-    """Marks what the step produces."""
+    """Attached to every message that the step produces."""
     message_id: str = ""
-    """The id that its answer has or will have."""
+    """The id of the step's answer, fixed before the answer exists."""
     calls: tuple[ToolCall, ...] = ()
     failures: int = 0
-    """How many of its calls failed."""
+    """How many of the step's calls failed."""
     is_open: bool = False
     is_over: bool = False
-    """Whether everything of the step is done but its end."""
+    """Whether everything in the step is done except writing its end."""
     answer: Answered | None = None
     """Present once the model has answered."""
     ending: Termination | None = None
-    """How the run ends when the step is over, as far as that is known."""
+    """How the run ends when the step is over; None while that is not decided."""
     batch_base: int | None = None
-    """The state revision that the calls that execute now were started on."""
+    """The state revision at which the calls that execute now were started."""
     passed: frozenset[Phase] = frozenset()
-    """Phases of the run and of the step whose hooks have acted."""
+    """Phases of the run and of the step whose hooks have run."""
     hooked: frozenset[str] = frozenset()
-    """Calls whose hooks before execution have acted."""
+    """Calls whose before-execution hooks have run."""
     pending_after_hook: PendingAfterHook | None = None
-    """A call whose result is written and whose hooks have not acted yet."""
+    """A call whose result is written and whose after-execution hooks have not run yet."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Recovery:
-    """What another process left of a run that this one goes on with."""
+    """What a previous process left of a run that this process continues."""
 
     answered: tuple[ContentBlock, ...] = ()
-    """What the model had said in the step in which that process stopped."""
+    """The model's answer in the step in which that process stopped."""
     streamed: StreamCheckpoint | None = None
-    """What that process had streamed of the answer that is asked for now."""
+    """What that process had streamed of the answer that is requested again now."""
     lost: dict[str, ToolRecord] = field(default_factory=dict)
-    """What the tool journal knows of calls that were left without a result, by call."""
+    """Tool journal entries of calls that were left without a result, by call id."""
     attempts: dict[str, int] = field(default_factory=dict)
-    """How often such a call was started before, if it has to be run again."""
+    """How often such a call was started before, if it has to run again."""
     ending: Termination | None = None
-    """How a plugin, or the way out, had ended the run there."""
+    """How a plugin or the exit path had ended the run in that process."""
 
     def count_attempt(self, record: ToolRecord) -> None:
-        """Have a call run again: as one attempt more than the journal knows."""
+        """Let a call run again, as one attempt more than the journal has recorded."""
         self.attempts[record.call_id] = record.attempt

@@ -1,7 +1,6 @@
 """One run while it executes: everything the loop needs, gathered in one place.
 
-The loop and its steps are functions over this object. It decides nothing; it knows, and it keeps
-the transcript, the journal and the state together.
+The loop and its steps are functions over this object, which makes no decisions itself.
 """
 
 import asyncio
@@ -75,16 +74,16 @@ class Services:
     compactor: Compactor = field(default_factory=Compactor)
     prices: PriceList = field(default_factory=OwnPrices)
     budgets: tuple[Budget, ...] = ()
-    """Those that every run is held to."""
+    """Budgets that apply to every run."""
     message_sink: DurableMessageSink | None = None
-    """Takes messages to other threads; absent: they are part of the sender's commit."""
+    """Sends messages to other threads; if absent, they are part of the sender's commit."""
     may_rest: bool = True
-    """Whether a run may be released while its tasks go on: somebody wakes it."""
+    """Whether a run may be released while its tasks run, because a mailbox can wake it."""
     instruments: list[InstrumentMaker] = field(default_factory=list)
-    """Those that watch every run that begins or goes on from now on."""
+    """Instruments that observe every run that starts or resumes from now on."""
     watchers: CommitWatchers = field(default_factory=CommitWatchers)
     session_tools: dict[str, Callable[[], Sequence[Tool]]] = field(default_factory=dict)
-    """What the sessions of clients that are open in this process offer now, by session."""
+    """Returns the current tools of each client session that is open in this process."""
 
     def price_usage(self, usage: TokenUsage, model: ModelSpec) -> TokenUsage:
         """Return the usage with its cost, if the model's price is known and the cost is not."""
@@ -99,28 +98,28 @@ class UnfinishedAnswer(Protocol):
     """A model turn in progress."""
 
     def list_streamed(self) -> Sequence[AgentEvent]:
-        """What was streamed so far, one event per block."""
+        """Return what was streamed so far, one event per block."""
         ...
 
     def checkpoint(self) -> tuple[tuple[ContentBlock, ...], tuple[ToolCall, ...], str | None]:
-        """What was said, the calls that are complete, and the tool of one that is not."""
+        """Return the content, the complete calls, and the tool of an incomplete call."""
         ...
 
     def give_up_calls(self, reason: str) -> None:
-        """Tell whoever saw calls begin that they will not come."""
+        """Tell readers that saw calls begin that these calls will not complete."""
         ...
 
 
 class ChildStarter(Protocol):
-    """Makes what a tool call can set going."""
+    """Gives each tool call access to the runs below it."""
 
     def below(self, run: "Run", call_id: str, idempotency_key: str) -> SubRuns:
-        """The runs below one call of a run."""
+        """Return the runs below one call of a run."""
         ...
 
 
 class PromptCounter(Protocol):
-    """Knows how long the run's requests are."""
+    """Estimates the length of the run's requests."""
 
     def tokens(self, request: InferenceRequest) -> int:
         """Estimate the tokens of a request."""
@@ -133,11 +132,11 @@ _LIFECYCLE, _ACTIONS, _HELD = RUN_LIFECYCLE.name, PENDING_ACTIONS.name, PENDING_
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Run:
-    """A run in progress: what it is, what it has, and how far it is."""
+    """A run in progress: its identity, its resources and its progress."""
 
     identity: RunIdentity
     record: RunRecord
-    """The durable record as last written or about to be."""
+    """The durable record, as last written or about to be written."""
     agent: ResolvedAgent
     pinned: RegistrySnapshot
     """The registry version that this run keeps from start to end."""
@@ -148,7 +147,7 @@ class Run:
     journal: Journal
     feed: EventFeed
     inbox: Inbox
-    """Its signal wakes the run when something came that it may wait for in process."""
+    """Its signal wakes a run that waits in this process when input arrives."""
     messages: Transcript
     """The transcript; only `append` adds to it."""
     tickets: dict[str, Ticket]
@@ -165,50 +164,50 @@ class Run:
     has_budgets: bool = False
     """Whether anything limits or counts what the run spends."""
     recovery: Recovery | None = None
-    """Present when another process has begun what is executed here."""
+    """Present when another process started the run or the step that executes here."""
     is_continued: bool = False
-    """Whether it waited and goes on."""
+    """Whether the run waited before and resumes now."""
     is_attached: bool = False
     """Whether a caller awaits the run, so that it ends with its caller."""
     has_input: bool = False
-    """Whether queued input may be there that the run could take in."""
+    """Whether there may be queued input that the run can take in."""
     has_children: bool = False
-    """Whether it started runs below it here."""
+    """Whether the run has started child runs in this process."""
     response: str = ""
     output: Any = None
     output_retries: int = 0
     children: ChildStarter | None = None
-    """Starts what its calls set going."""
+    """Starts the child runs of the run's calls."""
     on_open: Callable[[], None] | None = None
     """Called once the run is durable."""
     instruments: tuple[Instrument, ...] = ()
-    """What watches it while it executes here."""
+    """Instruments that observe the run while it executes here."""
     profile: ProfileAccess | None = None
     own: Mapping[str, Any] = field(default_factory=dict)
     """The per-run objects of the plugins, by plugin name."""
     streaming: "UnfinishedAnswer | None" = None
     """The model turn that is being streamed."""
     window: ContextWindow | None = None
-    """What is sent of the transcript; None while all of it is."""
+    """The part of the transcript that is sent; None while all of it is sent."""
     meter: PromptCounter | None = None
-    """Present once a budget has to know how long requests are."""
+    """Present once a budget needs the length of requests."""
     unsettled: Amount = _NOT_SPENT
-    """What the tenant's ledger was not charged with yet."""
+    """Spending that is not yet charged to the tenant's ledger."""
     side_call_lock: asyncio.Lock | None = None
-    """Held by the tool call that asks the model something."""
+    """Held by the tool call that makes a side call to the model."""
     remote_end: RemoteEnd | None = None
     """How the turn at a remote backend ended."""
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     """The loop that executes the run; a tool may run in another thread."""
     token: CancellationToken = field(default_factory=CancellationToken)
     alarm: Alarm = field(default_factory=Alarm)
-    """Calls back when what the run waits for takes too long."""
+    """Calls back when an operation that the run awaits takes too long."""
     cancels: TaskCancels = field(init=False)
     """The cancellations of the task that executes the run."""
 
     @property
     def cancel_cause(self) -> str:
-        """What cancelled the run: unless a cause was given, its caller or the process's end."""
+        """What cancelled the run; without a given cause, its caller or the process shutdown."""
         return self.token.cause or ("caller" if self.is_attached else "shutdown")
 
     @property
@@ -218,15 +217,15 @@ class Run:
 
     @property
     def is_delivered(self) -> bool:
-        """Whether it executes for a dispatch, which is delivered again if it stops here."""
+        """Whether the run executes for a dispatch, which is redelivered if the run stops here."""
         lease = self.journal.lease
         return lease is not None and lease.dispatch_id is not None
 
     @property
     def due_end(self) -> Termination | None:
-        """How the run has to end now: cancelled, or as a plugin or a rule says; None: it goes on.
+        """How the run has to end now: cancelled, or as a plugin or a rule decided; None: go on.
 
-        Asked at every turn, because foreign code may swallow the cancellation it was sent.
+        Checked at every turn, because foreign code may swallow the cancellation it received.
         """
         if self.token.cause is not None:
             return Cancelled(cause=self.token.cause)
@@ -236,11 +235,11 @@ class Run:
         return lifecycle.termination
 
     def end(self, termination: Termination) -> None:
-        """Decide how the run ends; its step takes notice at its next turn."""
+        """Decide how the run ends; the current step checks this at its next turn."""
         self.state.update(RUN_LIFECYCLE, End(termination=termination))
 
     def has_work(self, phase: Phase) -> bool:
-        """Whether anything would happen in a phase that has not happened before a crash."""
+        """Whether a phase has hooks or actions to run that did not run before a crash."""
         is_busy = phase in self.agent.env.phases or self.state.values.get(_ACTIONS)
         return bool(is_busy) and phase not in self.step.passed
 
@@ -260,12 +259,12 @@ class Run:
             self.emit(event)
 
     def list_unfinished_events(self) -> list[AgentEvent]:
-        """What readers have seen since the last commit, with streamed pieces joined."""
+        """Return what readers have seen since the last commit, with streamed pieces joined."""
         streamed = self.streaming.list_streamed() if self.streaming is not None else ()
         return [*self.journal.list_shown_events(), *streamed]
 
     def begin_step(self) -> None:
-        """Count a new step and fix the id of the message that it will produce."""
+        """Start a new step and fix the id of the message that it will produce."""
         before = self.step
         self.step = Step(
             number=before.number + 1,
@@ -277,7 +276,7 @@ class Run:
         self.show(StepStart(message_id=self.step.message_id))
 
     def append(self, message: Message) -> None:
-        """Add a message with its id and mark to the transcript and to the next commit."""
+        """Add a message, with its id and metadata, to the transcript and to the next commit."""
         self.messages.append(message)
         self.journal.messages.append(message)
         if message.role is Role.TOOL:
@@ -288,7 +287,7 @@ class Run:
                 self.open_calls[call.id] = call
 
     def append_user(self, message: Message) -> None:
-        """Add a message from outside, with an id and the run's mark."""
+        """Add a message from outside, with an id and the run's metadata."""
         if self.agent.env.message_screens:
             (message,), blocked = look_at_messages(self.agent.env, (message,))
             if blocked is not None:
@@ -302,12 +301,12 @@ class Run:
             _hear_end(self, sender.task_id, sender.usage)
 
     def order(self, entry: OutboxEntry) -> None:
-        """Ask for something outside of the thread, once the next commit is durable."""
+        """Queue a command for outside of the thread; it is sent once the next commit is durable."""
         if all(entry.entry_id != known.entry_id for known in self.journal.outbox):
             self.journal.outbox.append(entry)
 
     def drain_inbox(self) -> bool:
-        """Append what was sent to the run; returns whether the model has to be asked about it."""
+        """Append the inbox to the transcript; return whether the model has to answer it."""
         held: tuple[Message, ...] = self.state.values.get(_HELD, ())
         if not (held or self.inbox.messages):
             return False
@@ -320,9 +319,9 @@ class Run:
         return wakes_model(taken)
 
     def hold(self, messages: Iterable[Message]) -> None:
-        """Keep messages for later: the transcript has no place for them while calls wait.
+        """Keep messages for later: they cannot enter the transcript while calls are open.
 
-        One that is sent again is kept once: whoever sent it does not see it in the thread yet.
+        A message that is sent again is kept once: its sender cannot see it in the thread yet.
         """
         if fresh := unheard_by(self, messages):
             held = self.state.get(PENDING_MESSAGES)
@@ -330,11 +329,11 @@ class Run:
             self.state.update(PENDING_MESSAGES, (*held, *named))
 
     def lose_lease(self) -> None:
-        """Stop at once and write nothing more: somebody else has the thread."""
+        """Stop at once and write nothing more: another process has the thread."""
         self._stop(LeaseLost(thread_id=self.identity.thread_id))
 
     def hand_over(self) -> None:
-        """Stop without an outcome, so that another process goes on from the last commit."""
+        """Stop without an outcome, so that another process continues from the last commit."""
         self._stop(RunHandedOver(run_id=self.identity.run_id))
 
     def _stop(self, reason: AwakenError) -> None:
@@ -347,7 +346,7 @@ class Run:
 
     def _record_to_flush(self) -> RunRecord | None:
         if self.journal.lease is None:
-            # Changed state goes along with the record of the run that it belongs to.
+            # Changed state is committed together with the record of its run.
             return self.record if self.state.changed or self.journal.has_run_state else None
         self.record = msgspec.structs.replace(
             self.record,
@@ -381,7 +380,7 @@ class Run:
         )
 
     async def flush_record(self) -> None:
-        """Make everything pending durable together with the record of the run, which goes on."""
+        """Make everything pending durable together with the record of the run, which continues."""
         await self.journal.flush(self.state, self._next_record)
 
     async def flush_last(
@@ -391,10 +390,7 @@ class Run:
         waiting: Waiting | None,
         outbox: tuple[OutboxEntry, ...],
     ) -> None:
-        """End the run, or let it wait, in one commit, which alone has its last event.
-
-        The same commit lets its thread go.
-        """
+        """End the run, or let it wait, in one commit with its last event; release its thread."""
         lease = self.journal.lease
         is_released = lease is not None and not lease.is_kept
         last = LastWords(event, outbox, Release() if is_released else None)
@@ -430,8 +426,8 @@ class Run:
 
 
 def unheard_by(run: Run, messages: Iterable[Message]) -> tuple[Message, ...]:
-    """Return the messages, screened, that the run has neither in its transcript nor holds."""
-    # What is blocked ends the run when it is taken in: it is looked at again then.
+    """Return the screened messages that the run neither holds nor has in its transcript."""
+    # A blocked message ends the run when it is appended: it is screened again then.
     screened = look_at_messages(run.agent.env, messages).messages
     held = run.state.get(PENDING_MESSAGES)
     return unheard_messages(screened, chain(run.messages, held))
@@ -441,13 +437,13 @@ _OF_RUN = frozenset({Phase.RUN_START, Phase.RUN_END})
 
 
 def _hear_end(run: Run, task_id: str, usage: TokenUsage | None) -> None:
-    """Forget a task, and count what it has used: written with the news, so it counts once."""
+    """Forget a task and count its usage, in the commit of its end message, so exactly once."""
     task = run.state.get(BACKGROUND_TASKS).get(task_id)
     run.state.update(BACKGROUND_TASKS, TaskEndDelivered(task_id=task_id))
     if usage is None:
         return
     if task is None or task.run_id == run.identity.run_id:
-        # What an earlier run of the thread has started is not this one's to pay.
+        # The usage of a task belongs to the run that started it, not to a later one.
         run.usage = run.usage.plus(usage)
     if run.state.has(THREAD_LEDGER):
         charged = run.state.get(THREAD_LEDGER).charge(Amount.of(usage))

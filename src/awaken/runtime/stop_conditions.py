@@ -1,7 +1,7 @@
-"""Stop conditions: pure rules over what a run has done so far.
+"""Stop conditions: pure rules over the progress of a run.
 
-The loop asks between steps, before the next inference, so that `max_rounds = N` means exactly N
-inferences and no answer is ever thrown away.
+The loop checks them between steps, before the next inference, so that `max_rounds = N` means
+exactly N inferences and no answer is ever thrown away.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from awaken.contracts.specs.agents import (
 
 
 class RunProgress(Record, frozen=True, kw_only=True):
-    """What the rules look at."""
+    """The part of a run's progress that the rules use."""
 
     stats: StopStats
     usage: TokenUsage = TokenUsage()

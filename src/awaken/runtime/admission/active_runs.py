@@ -32,35 +32,35 @@ class ActiveRun:
     def __init__(self, thread_id: str, *, is_brief: bool = False) -> None:
         self.thread_id = thread_id
         self.is_brief = is_brief
-        """Whether it only writes down what wakes nobody, and is over at once."""
+        """Whether the run only writes input that needs no model call, and ends at once."""
         self.run: Run | None = None
         self.started_by = CURRENT_RUN.get()
         """The run whose code asked for this one."""
         self.task: asyncio.Task[RunResult] | None = None
-        """The run's own task; absent when it executes in its caller's."""
+        """The run's own task; absent when the run executes in its caller's task."""
         self._outcome: asyncio.Future[RunResult] | None = None
         self.released = Latch()
         self.admission: Latch | None = None
-        """Set when a run is admitted or refused; absent as long as nothing waits for that."""
+        """Set when a run is admitted or refused; absent while no task waits for that."""
         self._early_cause: str | None = None
         self._has_early_input = False
         self._is_stopping = False
         self.lease: Lease | None = None
-        """What the run holds on its thread; None when nobody else could see it."""
+        """The run's lease on its thread; None when no other process shares the store."""
 
     @property
     def run_id(self) -> str:
-        """The run's id, or an empty text while it is being admitted."""
+        """The run's id, or an empty string while the run is being admitted."""
         return self.run.identity.run_id if self.run is not None else ""
 
     @property
     def is_left(self) -> bool:
-        """Whether the run stops here without an outcome, because others go on with it."""
+        """Whether the run stops here without an outcome, because another process continues it."""
         is_stopped = self.run is not None and self.run.journal.closed_by is not None
         return is_stopped and self.lease is not None and self.lease.claim is None
 
     def admit(self, run: Run, lease: Lease | None) -> None:
-        """Put a run into the slot; it is stopped at once if somebody asked for that before."""
+        """Put a run into the slot; stop it at once if a stop was requested before."""
         self.run = run
         self.lease = run.journal.lease = lease
         run.has_input = run.has_input or self._has_early_input
@@ -79,7 +79,7 @@ class ActiveRun:
         return self.run_id
 
     def outcome(self) -> "asyncio.Future[RunResult]":
-        """What the run comes to, for somebody else to wait for."""
+        """Return the future result of the run, for other tasks to wait for."""
         if self.task is not None:
             return self.task
         if self._outcome is None:
@@ -87,17 +87,17 @@ class ActiveRun:
         return self._outcome
 
     async def result(self) -> RunResult:
-        """Wait for what the run comes to; its thread is free when this returns or raises."""
+        """Wait for the result of the run; its thread is free when this returns or raises."""
         outcome = self.outcome()
         try:
             return await asyncio.shield(outcome)
         finally:
-            # A run that is over leaves its slot in the next turn of the loop.
+            # A run that has ended leaves its slot in the next turn of the event loop.
             if outcome.done():
                 await self.released.wait()
 
     def end(self, outcome: RunResult | BaseException) -> None:
-        """Tell those who wait what the run came to."""
+        """Give the outcome of the run to the tasks that wait for it."""
         if self._outcome is None or self._outcome.done():
             return
         if isinstance(outcome, RunResult):
@@ -108,7 +108,7 @@ class ActiveRun:
             self._outcome.cancel()
 
     def cancel(self, cause: str) -> bool:
-        """Cancel what is in the slot; False when its end is decided otherwise."""
+        """Cancel the run in the slot; False when its end is decided otherwise."""
         if self.run is None:
             self._early_cause = self._early_cause or cause
             return True
@@ -116,9 +116,9 @@ class ActiveRun:
         return token.cancel(cause) or token.is_cancelled
 
     def stop(self) -> None:
-        """Stop because this process does: with a lease others go on, else the run is cancelled.
+        """Stop for shutdown: with a lease the run is handed over, without one it is cancelled.
 
-        A run whose end is decided already is left to write it.
+        A run whose end is already decided still writes it.
         """
         self._is_stopping = True
         if self.run is None or self.run.token.is_sealed:
@@ -129,12 +129,12 @@ class ActiveRun:
             self.run.token.cancel("shutdown")
 
     def lease_lost(self) -> None:
-        """Stop the run at once: somebody else has its thread, and nothing more is written."""
+        """Stop the run at once and write nothing more: another process has its thread."""
         if self.run is not None:
             self.run.lose_lease()
 
     def notify_input(self) -> None:
-        """Let the run take queued input in at its next step boundary."""
+        """Tell the run to take in queued input at its next step boundary."""
         if self.run is None:
             self._has_early_input = True
             return
@@ -151,10 +151,10 @@ class ActiveRuns:
         self._by_thread: dict[str, ActiveRun] = {}
         self._by_run: dict[str, ActiveRun] = {}
         self.watchers: dict[str, set[Callable[[], None]]] = {}
-        """Whom to call when a run of a thread is admitted, by thread."""
+        """Callbacks for the admission of a run, by thread."""
 
     async def reserve(self, thread_id: str, *, is_brief: bool = False) -> ActiveRun:
-        """Take the thread's slot, once no run holds it that is over at once.
+        """Take the thread's slot, after waiting for a brief run that holds it.
 
         Raises:
             ThreadBusy: Another run has it.
@@ -182,7 +182,7 @@ class ActiveRuns:
                 watcher()
 
     def release(self, active: ActiveRun) -> None:
-        """Free the slot and wake those who wait for it."""
+        """Free the slot and wake the tasks that wait for it."""
         if self._by_thread.get(active.thread_id) is active:
             del self._by_thread[active.thread_id]
         if self._by_run.get(active.run_id) is active:
@@ -192,15 +192,15 @@ class ActiveRuns:
             active.admission.set()
 
     def of_run(self, run_id: str) -> ActiveRun | None:
-        """The slot of an active run."""
+        """Return the slot of an active run."""
         return self._by_run.get(run_id)
 
     def of_thread(self, thread_id: str) -> ActiveRun | None:
-        """The slot of a thread."""
+        """Return the slot of a thread."""
         return self._by_thread.get(thread_id)
 
     def find(self, id_: str) -> ActiveRun | None:
-        """Find by run or thread id; an id that means two different runs means none."""
+        """Find by run or thread id; None for an id that means two different runs."""
         run, thread = self._by_run.get(id_), self._by_thread.get(id_)
         if run is not None and thread is not None and run is not thread:
             return None
@@ -210,7 +210,7 @@ class ActiveRuns:
         """Refuse an id that means two different runs.
 
         Raises:
-            AmbiguousId: It is that of a run, and that of a thread with another run.
+            AmbiguousId: It is the id of a run and also of a thread with another run.
         """
         run, thread = self._by_run.get(id_), self._by_thread.get(id_)
         if run is not None and thread is not None and run is not thread and thread.run_id:

@@ -87,7 +87,7 @@ class Admission:
             check_message(message, self._services.limits.message_bytes)
 
     def check_messages(self, messages: Sequence[Message]) -> None:
-        """Refuse messages that nobody may send to a run.
+        """Refuse messages that may not be sent to a run.
 
         Raises:
             InvalidInput: A message is not from a user or the system, or has no JSON form.
@@ -97,17 +97,17 @@ class Admission:
             check_message(message, self._services.limits.message_bytes)
 
     async def screen_request(self, request: RunRequest) -> RunRequest:
-        """A request as it may rest before it is executed: its agent's screens have looked at it.
+        """Return a request as it may be stored before execution: screened by its agent's plugins.
 
-        They look again when the run takes it in: with another agent, or by other rules, by then.
-        What an agent looks at that cannot be had here is looked at by whoever executes it.
+        It is screened again when the run reads it, because the agent or the rules may be others by
+        then. If this process does not have the agent, only the executing process screens it.
 
         Raises:
             InvalidInput: Naming what is wrong.
             FrontendToolConflict: A tool of the client has the name of one of the agent's.
             LimitExceeded: A message is too large.
             PluginFailed: A screen failed; the request may not be kept as it was.
-            AgentResolverFailed: It cannot be said which screens have to look at it.
+            AgentResolverFailed: It is unknown which screens apply.
         """
         self.check(request)
         request = request.with_stored_ids()
@@ -132,7 +132,7 @@ class Admission:
         return look_at_options(env, seen)
 
     async def screen_history(self, agent_id: str, history: Sequence[Message]) -> Seen:
-        """Messages from elsewhere that a thread of the agent is to begin with, as they may rest.
+        """Return an imported history, for a new thread of the agent, as it may be stored.
 
         Raises:
             UnknownAgent: The agent is not registered.
@@ -141,7 +141,7 @@ class Admission:
         return look_at_messages((await self._registry.resolve(agent_id)).env, history)
 
     async def _agent_of(self, request: RunRequest) -> ResolvedAgent | None:
-        """The agent that is asked; None when it cannot be had here."""
+        """Return the requested agent; None when this process does not have it."""
         agent_id, thread_id = normalize_id(request.agent_id), normalize_id(request.thread_id)
         if agent_id is None:
             checkout = await self._store.checkout(thread_id) if thread_id is not None else None
@@ -156,22 +156,22 @@ class Admission:
         """Select the agent and the run, and restore what they need.
 
         Raises:
-            UnknownThread: The thread is not the tenant's who asks.
+            UnknownThread: The thread belongs to another tenant.
             UnknownAgent: The agent is not registered.
-            AgentResolverFailed: The host could not say what the agent is.
+            AgentResolverFailed: The host's resolver failed.
             InvalidResume: The run to continue cannot be continued.
             ThreadBusy: Another run of the thread has not ended.
-            VersionConflict: The thread has gone on from where the request expects it.
+            VersionConflict: The thread has a newer version than the request expects.
             UnsupportedFeature: The agent's backend cannot serve the request.
-            CannotGoOn: It cannot go on with the run that waits; a new one could begin.
+            CannotGoOn: The backend cannot resume the waiting run; a new run could start.
             UnknownTicket: A decision names no ticket of the run.
-            AlreadySaid: The thread has everything that the request says.
+            AlreadySaid: The thread already has every message of the request.
         """
         checkout = await self._store.checkout(thread_id)
         if checkout is None:
             checkout = Checkout(thread=Thread(id=thread_id))
         elif request.tenant_id is not None:
-            # A thread that another caller creates meanwhile is checked by the first commit.
+            # If another caller creates the thread meanwhile, the first commit checks the tenant.
             checkout.thread.check_tenant(request.tenant_id)
         expected, actual = request.expected_messages, checkout.thread.message_count
         if expected is not None and expected != actual:
@@ -183,7 +183,7 @@ class Admission:
         pinned = await self._registry.pin(agent_id)
         agent = pinned.resolve(agent_id)
         if request.dispatch_id is None and request.frontend_tools:
-            # What was queued was checked then; by now it can only be left out.
+            # A queued request was checked when it was queued; a tool that conflicts is left out.
             check_frontend_tools(agent, request.frontend_tools)
         if agent.is_limited:
             check_capabilities(agent.backend.capabilities(), agent_id, request, previous)
@@ -218,7 +218,7 @@ class Admission:
         )
 
     async def _find_continued(self, request: RunRequest, checkout: Checkout) -> RunRecord | None:
-        """The run that the request continues: the one it names, else one that waits."""
+        """Return the run that the request continues: the one it names, else a waiting one."""
         wanted = request.continue_run_id
         waiting = checkout.open_run
         if wanted is None:
@@ -249,7 +249,7 @@ class Admission:
                 raise run_id_in_use(run_id)
             queued = await self._store.find_dispatch_of_run(run_id)
             if queued is not None and queued.dispatch_id != request.dispatch_id:
-                # What is queued begins under its id; whoever queues it later is refused as well.
+                # The queued request will use this run id; the reverse order is refused as well.
                 raise run_id_in_use(run_id)
             return run_id
         return namespace_in(thread_id) + self._services.ids.new_id()
@@ -285,7 +285,7 @@ class Admission:
         messages = Transcript(checkout.messages)
         if checkout.messages:
             answer, open_calls = latest_turn(messages)
-        # Two processes may go on with one run; the names of their commits must differ.
+        # Two processes may continue one run; the ids of their commits must differ.
         is_named = previous is not None or request.run_id_hint or request.dispatch_id_hint
         writer, feed = services.ids.new_id() if is_named else run_id, EventFeed()
         ledger: Ledger | None = state.values.get(RUN_LEDGER.name)
@@ -313,7 +313,7 @@ class Admission:
             usage=record.usage,
             stats=stats,
             started_ms=services.clock.monotonic_ms(),
-            # After a crash in a step the ledger knows of time that the statistics do not.
+            # After a crash in a step the ledger has counted time that the statistics have not.
             active_before_ms=max(stats.active_ms, 0 if ledger is None else ledger.spent.ms),
             has_budgets=bool(agent.spec.budgets or request.budgets or services.budgets)
             or ledger is not None
@@ -350,10 +350,10 @@ class Admission:
 
 
 def _select_agent(request: RunRequest, checkout: Checkout, previous: RunRecord | None) -> str:
-    """The agent that was asked for, else the thread's active one, else its latest, else default.
+    """Return the requested agent, else the thread's active, else its latest, else the default.
 
-    A run that is recovered stays with the agent it had, and so does one whose suspended calls go
-    on: only the agent that asked for them has their tools. A handoff follows when they are over.
+    A recovered run keeps its agent, and so does a run whose suspended calls resume: only the agent
+    that made these calls has their tools. A handoff takes effect when they are done.
     """
     if previous is not None and _stays_with_agent(request, checkout, previous):
         return previous.active_agent_id or previous.agent_id
@@ -368,23 +368,24 @@ def _select_agent(request: RunRequest, checkout: Checkout, previous: RunRecord |
 
 
 def _stays_with_agent(request: RunRequest, checkout: Checkout, previous: RunRecord) -> bool:
-    """Whether a run that goes on begins with what its agent has left."""
+    """Whether a continued run starts with work that its current agent has left."""
     if previous.status is not RunStatus.WAITING:
         return previous.status is RunStatus.RUNNING
     if request.decisions or any(it.status is TicketStatus.DECIDED for it in checkout.tickets):
         return True
-    # What a person writes takes the place of the calls, whoever reads it.
+    # A message from a person supersedes the calls, with any agent.
     return all(message.sender is not None for message in request.messages)
 
 
 def _without_known(
     request: RunRequest, checkout: Checkout, previous: RunRecord | None, agent: ResolvedAgent
 ) -> RunRequest:
-    """The request with what is new to the thread."""
-    request, said = without_repeats(request, checkout.messages, partial(look_at_message, agent.env))
+    """Return the request with only the messages that are new to the thread."""
+    screen = partial(look_at_message, agent.env)
+    request, repeated = without_repeats(request, checkout.messages, screen)
     is_recovered = previous is not None and previous.status is RunStatus.RUNNING
-    if said is not None and not request.decisions and not is_recovered:
-        raise already_said(checkout.thread.id, said)
+    if repeated is not None and not request.decisions and not is_recovered:
+        raise already_said(checkout.thread.id, repeated)
     return request
 
 
@@ -400,7 +401,7 @@ def _restore_state(
     if named is None or (previous is not None and not request.messages):
         return state
     if named != agent.spec.id or state.get(ACTIVE_AGENT) not in (None, named):
-        # Whoever names an agent gets that agent, whatever an earlier handoff said.
+        # An agent that the request names overrides an earlier handoff.
         state.update(ACTIVE_AGENT, named)
     return state
 
@@ -408,8 +409,8 @@ def _restore_state(
 def _own_tickets(
     checkout: Checkout, agent: ResolvedAgent, open_calls: Mapping[str, ToolCall], state: StateStore
 ) -> dict[str, Ticket]:
-    """The tickets that the run can act on, by call; the state shows where their calls stand."""
-    # The questions of a remote agent are about calls that only the other side knows.
+    """Return the tickets that the run can act on, by call, and set their calls' states."""
+    # The questions of a remote agent are about calls that only the remote side knows.
     is_known = open_calls.__contains__ if agent.is_local else lambda _: True
     tickets = {ticket.call_id: ticket for ticket in checkout.tickets if is_known(ticket.call_id)}
     if tickets:
@@ -418,18 +419,18 @@ def _own_tickets(
 
 
 def _carry_over(run: Run, previous: RunRecord, answer: Message | None) -> Run:
-    """The run with what it brings along from before."""
+    """Restore what a continued run has from its earlier activation."""
     run.is_continued = previous.status is RunStatus.WAITING
-    # What was written to a task while nobody executed it is for this run only.
+    # Messages that were sent to a task while it was not executing are for this run only.
     run.has_input = previous.task is not None
     if answer is not None:
-        # It is still in the step of its latest answer; stop rules look at it.
+        # It is still in the step of its latest answer, which the stop rules check.
         run.response, run.step.calls = answer.text, answer.tool_calls or ()
     return run
 
 
 def _keep_options(request: RunRequest, state: StateStore) -> RunRequest:
-    """Keep with the run what was asked for, so that it still holds after a decision."""
+    """Keep the request's options in the run's state, so that they still hold after a resume."""
     kept = state.get(REQUEST_OPTIONS)
     asked = RequestOptions(
         overrides=request.overrides,
@@ -443,7 +444,7 @@ def _keep_options(request: RunRequest, state: StateStore) -> RunRequest:
     overrides = asked.overrides or kept.overrides
     tools = asked.frontend_tools or kept.frontend_tools
     schema = asked.output_schema or kept.output_schema
-    # Whoever goes on with a run cannot free it from the budgets that it was given.
+    # A request that resumes a run cannot remove the run's budgets.
     budgets = kept.budgets or asked.budgets
     options = RequestOptions(
         overrides=overrides,
@@ -464,7 +465,7 @@ def _keep_options(request: RunRequest, state: StateStore) -> RunRequest:
 
 
 def identity_of(request: RunRequest, record: RunRecord, agent_id: str) -> RunIdentity:
-    """Everything that names a run while it executes for a request."""
+    """Return the identity of a run while it executes for a request."""
     return msgspec.structs.replace(
         record.identity,
         active_agent_id=agent_id if agent_id != record.agent_id else None,

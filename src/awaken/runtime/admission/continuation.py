@@ -1,4 +1,4 @@
-"""A run that goes on by another request: what of it is the request's, and when it cannot."""
+"""Continuing a run by another request: what the request changes, and when it is refused."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ from awaken.contracts.runs.records import RunRecord, RunRequest
 
 
 class CannotGoOn(UnsupportedFeature):
-    """A message came for a run that waits at a backend that keeps nothing between two turns."""
+    """A message arrived for a run that waits at a backend without state between turns."""
 
     template = (
         "agent '{agent_id}' backend does not support: {features}; run '{run_id}' cannot go on: "
@@ -27,10 +27,10 @@ def check_capabilities(
     """Refuse a request that the agent's backend cannot serve, before anything is written.
 
     Raises:
-        UnsupportedFeature: Naming everything that is missing.
-        CannotGoOn: Nothing is missing but that the run can go on, and a new one could begin.
+        UnsupportedFeature: Names every missing capability.
+        CannotGoOn: Only resuming the run is unsupported; a new run could start.
     """
-    # A run that is recovered needs nothing of its backend that it did not need before.
+    # A recovered run needs no more capabilities of its backend than it did before.
     continues = previous is not None and previous.status is not RunStatus.RUNNING
     try:
         check_root_request(capabilities, agent_id, request, continues=continues)
@@ -43,10 +43,10 @@ def check_capabilities(
 
 
 def continue_record(request: RunRequest, previous: RunRecord) -> RunRecord:
-    """The record as it is; it names the dispatch whose input the run has taken in.
+    """Return the record of a continued run, with the dispatch whose input it has taken in.
 
-    A run that waited goes on by another request, and names that one's session and transport. What
-    tasks and other agents tell it comes from no session.
+    A run that waited resumes by another request and takes over that request's session and
+    transport. Messages from tasks and other agents come from no session.
     """
     dispatch_id = request.dispatch_id or previous.dispatch_id
     is_told = bool(request.messages) and all(it.sender is not None for it in request.messages)

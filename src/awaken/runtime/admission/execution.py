@@ -1,4 +1,4 @@
-"""Executing runs in this process: admitted, held, driven to their end, and let go."""
+"""Executing runs in this process: admit a run, hold its thread, drive it, release the thread."""
 
 import asyncio
 import logging
@@ -27,12 +27,12 @@ from .continuation import CannotGoOn
 
 _LOOK_S = 0.02
 _LOOKS = 100
-"""How often a thread is looked at that should be free at once."""
+"""How often to check a thread that should be free at once."""
 logger = logging.getLogger(__name__)
 
 
 class Execution:
-    """Executes requests in a thread's slot, under a lease where others could take the thread."""
+    """Executes requests in a thread's slot, under a lease if other processes share the store."""
 
     __slots__ = ("_children", "_services", "_store", "active", "admission", "endings", "leases")
 
@@ -50,12 +50,12 @@ class Execution:
         self._services = services
         self.leases = leases
         self.endings = Endings(store, services)
-        """Ends runs that nobody executes."""
+        """Ends runs that no process executes."""
         self._children = children
-        """Starts what the calls of runs set going."""
+        """Starts the child runs of tool calls."""
 
     async def run_here(self, request: RunRequest, configure: Callable[[Run], None]) -> RunResult:
-        """Execute a request in the caller's task, whose own cancellation goes on afterwards."""
+        """Execute a request in the caller's task; its cancellation is raised again afterwards."""
         try:
             active, run = await self._admit(request, configure)
         except ThreadBusy as error:
@@ -78,15 +78,15 @@ class Execution:
         return result
 
     async def claim_was_transient(self, error: ThreadBusy) -> bool:
-        """Whether a thread was only claimed to write down what wakes nobody, and is free again.
+        """Whether a thread was only claimed for input that needs no model call, and is free again.
 
-        Nothing of the request that was refused is written: it can be tried again.
+        Nothing of the refused request is written, so the caller can try it again.
         """
         if not isinstance(error.__cause__, ThreadClaimed):
             return False
         claimed = DispatchQuery(thread_id=error.thread_id, status=DispatchStatus.CLAIMED, limit=1)
         for _ in range(_LOOKS):
-            # A thread has one claim; when it is gone, so is whoever held it.
+            # A thread has one claim; when it is gone, its holder is gone too.
             holders = (await self._store.list_dispatches(claimed)).items
             if not holders or not holders[0].request.is_quiet:
                 return not holders
@@ -131,7 +131,7 @@ class Execution:
                 lease = book.open(thread_id)
             self.active.admit(active, run, lease)
             configure(run)
-            # The lease is renewed from when it is taken.
+            # The lease is renewed from the moment it is taken.
             if book is not None and lease is not None:
                 if lease.claim is None:
                     book.watch(lease, active)
@@ -143,7 +143,7 @@ class Execution:
         return active, run
 
     async def _prepare_instead(self, request: RunRequest, thread_id: str) -> Run:
-        """Prepare a new run; the one that waits and cannot go on gives way to it."""
+        """Prepare a new run that supersedes the waiting run, which cannot be resumed."""
         try:
             await self.endings.end(thread_id, SUPERSEDED)
         except ThreadClaimed as error:
@@ -172,7 +172,7 @@ class Execution:
             raise
 
     async def _give_back(self, run: Run) -> None:
-        """Let another process go on with a run that stopped here; what is over stays over."""
+        """Give a run that stopped here to another process; a run that has ended stays ended."""
         journal, lease = run.journal, run.journal.lease
         assert lease is not None
         await journal.settle()
@@ -191,7 +191,7 @@ class Execution:
             and not task.cancelled()
             and task.exception() is not None
         ):
-            # Nobody needs to wait for a run that goes on elsewhere.
+            # The caller need not wait for a run that continues elsewhere.
             if isinstance(run.journal.closed_by, LeaseLost):
                 log_takeover(run.record, str(run.journal.closed_by))
             else:
@@ -206,7 +206,7 @@ class Execution:
 
 
 def _result_of(run: Run, ended: BackendRunResult) -> RunResult:
-    """The result of a run that was executed just now."""
+    """Return the result of a run that has just been executed."""
     return RunResult(
         run_id=ended.run_id,
         thread_id=ended.thread_id,

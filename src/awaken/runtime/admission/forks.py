@@ -1,8 +1,8 @@
-"""Forking a thread at a message: a new thread that begins with what the other one said.
+"""Forking a thread at a message: a new thread that begins with the messages of another.
 
 The other thread is only read. Past values of state are not kept, so a branch begins with the
-newest ones, except for what belongs to the other thread alone: its tasks, and its conversations
-with remote agents.
+newest ones, except for state that belongs to the other thread alone: its tasks, and its
+conversations with remote agents.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,19 +24,19 @@ from awaken.contracts.tenancy import namespace_in
 
 NOT_EXECUTED = "[Not executed on this branch]"
 _OWN = frozenset(it.name for it in (BACKGROUND_TASKS, REMOTE_TARGETS, BACKEND_OUTPUT))
-"""State that names work of the other thread."""
+"""State keys that refer to work of the other thread."""
 _NO_ANSWERS: Mapping[str, str] = {}
 
 
 class Fork(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to fork, and how calls are answered that are open there."""
+    """Where to fork, and the results of calls that are open there."""
 
     at: str | None = None
-    """The last message that the branch has; absent: the newest one."""
+    """The last message that the branch has; absent: the newest message."""
     before: str | None = None
     """Instead of `at`: the first message that the branch does not have."""
     answers: Mapping[str, str] = _NO_ANSWERS
-    """Results of calls that have none at that point, by call id; the others were not executed."""
+    """Results for calls that are open at that point, by call id; others count as not executed."""
 
 
 async def fork_thread(
@@ -88,7 +88,7 @@ def _select_messages(checkout: Checkout, fork: Fork) -> Sequence[Message]:
 
 
 def _begin(messages: Sequence[Message], place: int) -> int:
-    """Where the input begins that a message came with: what only the model reads goes with it."""
+    """Return where the input of a message begins, including hidden messages for the model."""
     run_id = _run_of(messages[place])
     while place and _is_hidden_input(messages[place - 1], run_id):
         place -= 1
@@ -107,8 +107,8 @@ def _run_of(message: Message) -> str | None:
 def _whole(
     kept: Sequence[Message], answers: Mapping[str, str], ids: IdSource
 ) -> tuple[Message, ...]:
-    """The messages, and an answer to each call whose result is not among them."""
-    # Only there: some models use the same call ids in every step.
+    """Return the messages, with a result added for each open call."""
+    # Only in the last turn: some models use the same call ids in every step.
     turn = kept[_last_turn(kept) :]
     answered = {message.tool_call_id for message in turn if message.role is Role.TOOL}
     calls = [call.id for message in turn for call in message.tool_calls or ()]
@@ -123,7 +123,7 @@ def _whole(
 
 
 def _last_turn(kept: Sequence[Message]) -> int:
-    """Where the latest answer is; every call before it has its result."""
+    """Return the place of the latest answer; every call before it has its result."""
     places = (place for place in reversed(range(len(kept))) if kept[place].role is Role.ASSISTANT)
     return next(places, 0)
 
@@ -138,6 +138,6 @@ def _state(checkout: Checkout, count: int) -> dict[str, StoredValue]:
         state[CONTEXT_STATE.name] = CONTEXT_STATE.encode(kept)
     latest = checkout.latest_run
     if ACTIVE_AGENT.name not in state and latest is not None and normalize_id(latest.agent_id):
-        # A branch has no run that could tell which agent it is with.
+        # A branch has no run that names its agent.
         state[ACTIVE_AGENT.name] = ACTIVE_AGENT.encode(latest.agent_id)
     return state

@@ -52,7 +52,7 @@ class RunHandle:
         """
         run = self._run
         # Taken together, before anything else can happen: the log up to here, the unfinished
-        # step as it stands, and everything from now on.
+        # step so far, and everything from now on.
         reader = run.feed.attach(EventReader(is_attached=False))
         until, unfinished = run.journal.event_seq, run.list_unfinished_events()
         if self._active.released.is_set():

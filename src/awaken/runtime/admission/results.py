@@ -1,4 +1,4 @@
-"""How a run stands, from its record."""
+"""The result of a run, from its record."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from awaken.runtime.resolution.registry import RegistryHandle
 
 
 async def load_result(record: RunRecord, store: RunStore, registry: RegistryHandle) -> RunResult:
-    """The same result, from what was stored."""
+    """Return the result of a run from its stored record."""
     return RunResult(
         run_id=record.run_id,
         thread_id=record.thread_id,
@@ -40,5 +40,5 @@ async def _decode_output(record: RunRecord, registry: RegistryHandle) -> Any:
         agent = await registry.resolve(agent_id)
         return agent.output.decode(record.final_output or "") if agent.output else None
     except AwakenError:
-        # The agent was changed since: the text is still there.
+        # The agent has changed since; the text is still available.
         return None

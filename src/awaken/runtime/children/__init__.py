@@ -1,4 +1,4 @@
-"""What runs set going below themselves: delegates, background tasks, messages to agents.
+"""What runs start below themselves: delegates, background tasks, messages to agents.
 
 Start with `sub_runs.py`.
 """

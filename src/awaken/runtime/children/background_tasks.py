@@ -1,7 +1,7 @@
-"""The background tasks of threads: started, found, told, and stopped with all that is below them.
+"""The background tasks of threads: start, find, message and cancel them with the runs below them.
 
-A task is a durable run of its own. What executes here is told directly, everything else through
-the mailbox, which is connected by whoever has one.
+A task is a durable run of its own. A task that executes here is reached directly, any other through
+the mailbox, if the application has connected one.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -73,7 +73,7 @@ class TaskMailbox(Protocol):
 
 
 class BackgroundTasks:
-    """The tasks that runs of this process have started, and those of others as far as asked."""
+    """The tasks that runs of this process have started, and on request those of other processes."""
 
     def __init__(
         self, runs: TaskRuns, leases: LeaseBook | None, mailbox: TaskMailbox | None
@@ -92,7 +92,7 @@ class BackgroundTasks:
         return len(self._functions) + len(self._agents) + self._starting
 
     async def close(self) -> None:
-        """Cancel the functions that run here, and wait for their ends."""
+        """Cancel the functions that run here and wait until they have ended."""
         await self._functions.close()
 
     async def start(self, run: Run, request: RunRequest) -> RunRecord:
@@ -119,7 +119,7 @@ class BackgroundTasks:
 
     @contextmanager
     def _count_start(self) -> Iterator[None]:
-        """Count a task that is being started: others must not take its place meanwhile."""
+        """Count a task that is being started, so that no other task takes its place meanwhile."""
         self._starting += 1
         try:
             yield
@@ -127,7 +127,7 @@ class BackgroundTasks:
             self._starting -= 1
 
     async def tasks_of(self, thread_id: str) -> tuple[TaskRecord, ...]:
-        """The tasks of a thread, newest first."""
+        """Return the tasks of a thread, newest first."""
         found = [
             task_record(record)
             async for record in self._below(thread_id)
@@ -136,9 +136,9 @@ class BackgroundTasks:
         return tuple(sorted(found, key=lambda it: (-it.created_at, it.task_id)))
 
     async def find_task(self, thread_id: str, name_or_id: str) -> TaskRecord | None:
-        """A task of a thread by its id, else the running one of that name.
+        """Return a task of a thread by its id, else the running task of that name.
 
-        A task that has ended gives way to a running one whose name is its id.
+        A running task whose name equals the id takes precedence over an ended task.
         """
         if not name_or_id.strip():
             return None
@@ -153,11 +153,11 @@ class BackgroundTasks:
         return ended
 
     async def load_task_run(self, thread_id: str, task_id: str) -> RunRecord:
-        """The run of a task of a thread.
+        """Return the run of a task of a thread.
 
         Raises:
             TaskNotFound: There is none.
-            TaskNotOwned: It is another thread's.
+            TaskNotOwned: The task belongs to another thread.
         """
         record = await self._store.load_run(task_id)
         if record is None or record.task is None:
@@ -167,7 +167,7 @@ class BackgroundTasks:
         return record
 
     async def cancel_tree(self, run_id: str) -> int:
-        """Cancel a run and everything below it; returns how many were told to stop."""
+        """Cancel a run and every run below it; return how many cancel requests were accepted."""
         record = await self._store.load_run(run_id)
         if record is None:
             return 0
@@ -175,7 +175,7 @@ class BackgroundTasks:
         return count + await self.cancel(run_id, OWNER)
 
     async def cancel_below(self, thread_id: str, run_id: str) -> int:
-        """Cancel everything below a run."""
+        """Cancel every run below a run; return how many cancel requests were accepted."""
         count = 0
         async for record in self._below(thread_id):
             if record.parent_run_id == run_id and not record.status.is_terminal:
@@ -184,7 +184,7 @@ class BackgroundTasks:
         return count
 
     async def cancel(self, run_id: str, cause: str = "user") -> bool:
-        """Cancel a run wherever it is, if somebody has a mailbox, else where it executes here.
+        """Cancel a run in any process if a mailbox is connected, else only in this process.
 
         Returns False when there is nothing to cancel.
         """
@@ -199,8 +199,8 @@ class BackgroundTasks:
         """Cancel a function that runs here; False when there is none of that id."""
         return self._functions.cancel(run_id, cause)
 
-    async def tell(self, record: RunRecord, message: AgentMessage, letter_id: str) -> str:
-        """Write to a task that is an agent's run, durably; it reads it once, or has ended before.
+    async def tell(self, record: RunRecord, message: AgentMessage, message_id: str) -> str:
+        """Send a durable message to an agent's task; the task reads it once, unless it ends first.
 
         Raises:
             TaskTerminated: It has ended.
@@ -211,7 +211,7 @@ class BackgroundTasks:
             raise TaskTerminated(task_id=task_id, status=task_record(record).status.value)
         if not await self._takes_messages(record):
             raise TaskHasNoInbox(task_id=task_id)
-        letter = ThreadMessage(
+        command = ThreadMessage(
             thread_id=record.thread_id,
             run_id=task_id,
             tenant_id=record.tenant_id,
@@ -219,12 +219,12 @@ class BackgroundTasks:
             payload=msgspec.to_builtins(message),
         )
         mailbox = self._mailbox
-        if mailbox is None or not await mailbox.deliver_message(letter, letter_id):
+        if mailbox is None or not await mailbox.deliver_message(command, message_id):
             raise TaskHasNoInbox(task_id=task_id)
-        return letter_id
+        return message_id
 
     async def _takes_messages(self, record: RunRecord) -> bool:
-        """Whether the task is an agent's that executes in one of our processes."""
+        """Whether the task is a run of a local agent, not of a remote one."""
         if record.task is None or record.task.task_type != SUB_AGENT:
             return False
         agent_id = record.active_agent_id or record.agent_id
@@ -232,25 +232,25 @@ class BackgroundTasks:
         agent = registries.agents.get(registries.name_of(agent_id))
         return agent is None or agent.spec.endpoint is None
 
-    async def _tell_owner(self, request: RunRequest, news: TaskUpdate) -> bool:
-        """Tell a task's owner something: live where it executes here, else by letter."""
+    async def _tell_owner(self, request: RunRequest, update: TaskUpdate) -> bool:
+        """Send an update to a task's owner: to its inbox if it executes here, else as a message."""
         thread_id = request.parent_thread_id or ""
         active = self._runs.active.of_thread(thread_id)
         if active is not None and active.run is not None:
             ids = self._runs.services.ids
-            written = [msgspec.structs.replace(it, id=ids.new_id()) for it in inbox_messages(news)]
-            if active.run.inbox.put(written):
+            sent = [msgspec.structs.replace(it, id=ids.new_id()) for it in inbox_messages(update)]
+            if active.run.inbox.put(sent):
                 return True
         if self._mailbox is None:
             return False
-        letter = ThreadMessage(
+        command = ThreadMessage(
             thread_id=thread_id,
             tenant_id=request.tenant_id,
             user_id=request.user_id,
             sender_thread_id=request.thread_id,
-            payload=msgspec.to_builtins(news),
+            payload=msgspec.to_builtins(update),
         )
-        return await self._mailbox.deliver_message(letter, self._runs.services.ids.new_id())
+        return await self._mailbox.deliver_message(command, self._runs.services.ids.new_id())
 
     def wake_relay(self) -> None:
         """Notify the relay that a command was put into the outbox beside a commit."""
@@ -258,9 +258,9 @@ class BackgroundTasks:
             self._mailbox.wake()
 
     async def _below(self, thread_id: str) -> AsyncIterator[RunRecord]:
-        """The runs of the threads below a thread."""
+        """Yield the runs of the threads below a thread."""
         for thread in await threads_below(self._store, thread_id):
-            # The run that the thread was made for, whatever else was said on it since.
+            # The run that the thread was created for, not a later run of the thread.
             record = await self._store.load_run(thread.id)
             if record is not None:
                 yield record

@@ -1,4 +1,4 @@
-"""The requests of runs below a run: whom they ask, who is above them, what they may spend."""
+"""The requests of child runs: their agent, their ancestors, and their budgets."""
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -31,17 +31,17 @@ from awaken.runtime.run import Run
 from awaken.runtime.spending.ledgers import allowances, applicable
 
 DELEGATE_SHARE = 0.5
-"""How much of what its parent has left a child may spend."""
+"""The share of its parent's remaining budget that a child may spend."""
 
 
 async def agent_request(
     run: Run, call_id: str, child_id: str, delegation: Delegation, task: TaskInfo | None = None
 ) -> RunRequest:
-    """The request of an agent's run below a call.
+    """Build the request of an agent's run below a call.
 
     Raises:
         AgentNotFound: There is no such agent.
-        BackendExecutionFailed: It may not be asked from here.
+        BackendExecutionFailed: The agent may not be called from this run.
     """
     agent_id = delegation.agent_id
     try:
@@ -66,7 +66,7 @@ async def agent_request(
 def child_request(
     run: Run, call_id: str, child_id: str, agent_id: str, task: TaskInfo | None
 ) -> RunRequest:
-    """A request without input for a run below a call, on a thread of its own."""
+    """Build a request without input for a run below a call, on a thread of its own."""
     identity = run.identity
     return RunRequest(
         thread_id=child_id,
@@ -88,7 +88,7 @@ def child_request(
 
 
 def is_child(run: Run, record: RunRecord) -> bool:
-    """Whether a record is that of a run below this one; clients may choose ids as well."""
+    """Whether a record is a child of this run; the id proves nothing, clients choose ids too."""
     above = run.identity
     return record.origin is RunOrigin.SUBAGENT and (
         record.parent_run_id == above.run_id
@@ -107,12 +107,12 @@ def _check_lineage(agent_id: str, above: Sequence[str], depth: int) -> None:
 
 
 async def _budgets(run: Run, call_id: str, child_id: str) -> tuple[Budget, ...]:
-    """A child's share of what its parent has left and has not given to others.
+    """Return a child's share of the budget that its parent has left and has not given away.
 
-    The share is durable when this returns, so that whoever goes on with the parent knows of every
+    The share is durable when this returns, so that a process that continues the parent counts every
     child that may spend something.
     """
-    # Of a tenant's budget nothing is given away: the child asks its ledger itself.
+    # A tenant's budget is not shared out: the child charges the tenant's ledger itself.
     own = [it for it in applicable(run) if it.scope is not BudgetScope.TENANT]
     if not own:
         return ()
@@ -120,7 +120,7 @@ async def _budgets(run: Run, call_id: str, child_id: str) -> tuple[Budget, ...]:
     keys = tuple(dict.fromkeys(map(_ledger_key, own)))
     given = {key: _shares_out(run, key) for key in keys}
     if (known := given[keys[0]].get(child_id)) is not None:
-        # Another process has promised it, and died before the child was begun.
+        # Another process wrote the share, and died before it started the child.
         return known.budgets
     try:
         budgets = split_budgets(
@@ -137,13 +137,13 @@ async def _budgets(run: Run, call_id: str, child_id: str) -> tuple[Budget, ...]:
 
 
 def _rest(allowance: Allowance, shares: Mapping[str, Share]) -> Allowance:
-    """What is left if others use all that they were given."""
+    """Return what is left if the other children spend their whole shares."""
     given = (share.most for share in shares.values())
     return msgspec.structs.replace(allowance, used=reduce(Amount.plus, given, allowance.used))
 
 
 def _shares_out(run: Run, key: StateKey[Ledger, Ledger]) -> dict[str, Share]:
-    """The shares of children whose spending is not counted in a ledger yet."""
+    """Return the shares of children whose spending is not in a ledger yet."""
     tasks, run_id = run.state.get(BACKGROUND_TASKS), run.identity.run_id
     return {
         name: it

@@ -5,11 +5,11 @@ from awaken.contracts.storage.queries import LIMIT_MAX, ThreadQuery, at_cursor
 from awaken.contracts.storage.store import Store
 
 ROUNDS = 10
-"""How often a list of several pages that changes all the time is read."""
+"""How often to read a list of several pages that keeps changing."""
 
 
 async def threads_below(store: Store, thread_id: str) -> tuple[Thread, ...]:
-    """The threads whose parent a thread is, also those that are written to meanwhile."""
+    """Return the child threads of a thread, including those that are written to meanwhile."""
     found: dict[str, Thread] = {}
     for _ in range(ROUNDS):
         known = len(found)
@@ -18,7 +18,7 @@ async def threads_below(store: Store, thread_id: str) -> tuple[Thread, ...]:
             page = await store.list_threads(query)
             found |= {thread.id: thread for thread in page.items}
             query = at_cursor(query, page.next_cursor) if page.next_cursor else None
-        # A thread that is written to moves to the front, past a reader of several pages.
+        # A write moves a thread to the front, where a reader of several pages misses it.
         if len(found) in (known, page.total):
             break
     return tuple(found.values())

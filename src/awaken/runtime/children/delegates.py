@@ -1,7 +1,7 @@
-"""The delegates of calls: started once, followed wherever they execute, and told what was decided.
+"""The delegates of calls: started once, followed in any process, and given the decisions on them.
 
-A child is known by its id. Whoever waits for it starts it if nobody has, follows it if it executes
-here, takes it over if it was given back, and looks at its record if it executes elsewhere.
+A child is identified by its id. The waiting call starts the child if it does not exist, follows it
+if it executes here, takes it over if its dispatch is queued, and polls its record otherwise.
 """
 
 import asyncio
@@ -43,9 +43,9 @@ from .progress import ProgressForwarder
 logger = logging.getLogger(__name__)
 
 LOOK_S = 0.25
-"""How often a child that executes elsewhere is looked at."""
+"""How often to poll a child that executes elsewhere."""
 TRIES = 40
-"""How often a child is begun whose thread somebody else has."""
+"""How often to try to start a child whose thread is busy."""
 
 
 class DelegateRuns(Protocol):
@@ -68,7 +68,7 @@ class DelegateRuns(Protocol):
 
 
 class Children:
-    """The runs that calls of this process wait for."""
+    """The child runs that calls of this process wait for."""
 
     def __init__(self, runs: DelegateRuns, leases: LeaseBook | None) -> None:
         self._runs = runs
@@ -78,12 +78,12 @@ class Children:
     async def wait_until_settled(
         self, run: Run, forwarder: ProgressForwarder, request: Callable[[], Awaitable[RunRequest]]
     ) -> RunRecord:
-        """The record of the forwarder's child once it has ended or waits for somebody.
+        """Return the record of the forwarder's child once it has ended or waits for input.
 
-        It is asked for if there is none of that id. Cancelling the run cancels the child.
+        `request` is called if the child does not exist. Cancelling the run cancels the child.
 
         Raises:
-            BackendExecutionFailed: It cannot be begun: somebody else's run has its id or thread.
+            BackendExecutionFailed: The child cannot start: another run has its id or thread.
         """
         run.has_children = True
         child_id = forwarder.child_run_id
@@ -103,16 +103,16 @@ class Children:
             except StoreUnavailable:
                 if not self._store.is_shared:
                     raise
-                # It comes back, or this run loses its lease and others look after the child.
+                # The store recovers, or this run loses its lease and another process continues.
                 await asyncio.sleep(LOOK_S)
 
     async def pass_on(
         self, record: RunRecord, answer: ToolCallResume, asked: Collection[str]
     ) -> bool:
-        """Give a child that waits what was decided for it; False when it cannot use that.
+        """Pass a decision on to a waiting child; False when the child cannot use it.
 
-        `asked` are the tickets that the decider was shown: an answer is never given to a question
-        that came later, nor to several at once.
+        `asked` are the tickets that the decider was shown: an answer never applies to a question
+        that was asked later, nor to several questions at once.
         """
         if record.waiting is None:
             return False
@@ -136,12 +136,12 @@ class Children:
             else:
                 await self._runs.start(_build_answer_request(record, answer.result, given_id))
         except (AlreadyDecided, UnknownTicket, ThreadBusy, InvalidResume):
-            # Somebody else was faster: what is there now is looked at again.
+            # Another process was faster: the caller checks the child's state again.
             pass
         return True
 
     def cancel_here(self, run_id: str) -> None:
-        """Cancel a child that executes here, because nobody waits for it any more."""
+        """Cancel a child that executes here, because no call waits for it any more."""
         active = self._runs.active.of_thread(run_id)
         if active is not None and active.run_id in ("", run_id):
             active.cancel(PARENT)
@@ -153,7 +153,7 @@ class Children:
             try:
                 await self._runs.start(request, forwarder)
             except (ThreadBusy, InvalidResume):
-                # Somebody else begins it just now, or has its thread.
+                # Another process is starting the child, or has its thread.
                 await asyncio.sleep(LOOK_S)
                 if await self._store.load_run(child_id) is None:
                     continue
@@ -173,7 +173,7 @@ class Children:
         except (StorageError, RunHandedOver, ThreadBusy):
             if not self._store.is_shared:
                 raise
-            # This attempt is over, not the child: look again where it is.
+            # This attempt has ended, but not the child: check again where it executes.
             await asyncio.sleep(LOOK_S)
         finally:
             unlink()
@@ -181,20 +181,20 @@ class Children:
         await active.released.wait()
 
     async def _rests(self, record: RunRecord) -> bool:
-        """Whether a child waits for somebody else than itself, and nothing is on its way to it."""
+        """Whether a child waits for input from outside, and no dispatch for it is pending."""
         if record.waiting is None or record.awaits_tasks:
             return False
         dispatch = await self._store.find_dispatch_of_run(record.run_id)
         return dispatch is None or dispatch.status.is_terminal
 
     async def _look_elsewhere(self, record: RunRecord) -> None:
-        """Take over a child that was given back, or wait a moment for whoever executes it."""
+        """Take over a child whose dispatch is queued, or pause while it executes elsewhere."""
         if not self._store.is_shared and record.status is RunStatus.RUNNING:
             problem = f"the end of run '{record.run_id}' could not be written"
             raise BackendExecutionFailed(problem=problem)
         dispatch = await self._store.find_dispatch_of_run(record.run_id)
         is_free = dispatch is not None and dispatch.status is DispatchStatus.QUEUED
-        # Executed at once: its parent may have the last place that a worker has.
+        # Execute it at once: its parent may occupy the worker's last slot.
         if not (dispatch and is_free and await self._take_over(dispatch)):
             await asyncio.sleep(LOOK_S)
 
@@ -213,7 +213,7 @@ class Children:
         except (LeaseLost, RunHandedOver):
             return False
         except Exception as error:
-            # Tried again by whoever is first, until its attempts are used up.
+            # Any worker may try the dispatch again, until its attempts are used up.
             logger.warning("Run '%s' could not be taken over.", claimed.run_id, exc_info=error)
             await self._store.requeue(claimed.dispatch_id, lease.token, error=str(error))
             return False
@@ -221,7 +221,7 @@ class Children:
 
 
 def _may_be_child(run: Run, active: ActiveRun) -> bool:
-    """Whether a slot has the child of a run, or may have: what is being admitted has no name."""
+    """Whether a slot has the child of a run, or may have it: a run in admission has no id yet."""
     return active.run is None or is_child(run, active.run.record)
 
 
@@ -235,7 +235,7 @@ def _cancel_with(run: Run, active: ActiveRun) -> None:
 
 
 def _build_answer_request(record: RunRecord, result: object, message_id: str) -> RunRequest:
-    """A request that gives a waiting run what it asked for."""
+    """Build a request that answers a waiting run."""
     text = result if isinstance(result, str) else msgspec.json.encode(result).decode()
     return RunRequest(
         thread_id=record.thread_id,

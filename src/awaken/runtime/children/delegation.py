@@ -1,7 +1,7 @@
-"""Asking another agent from within a call: it is started once, waited for, told what was decided.
+"""Delegating to another agent from a call: start it once, wait for it, pass decisions on to it.
 
-The child of a call is known by an id that is made of the call's, so that a call that is run again
-finds it. Whoever ends the call ends the child.
+The id of the child is derived from the call's id, so that a call that runs again finds it. When
+the call ends, the child is cancelled.
 """
 
 from functools import partial
@@ -33,13 +33,13 @@ async def run_delegate(
     forwarder: ProgressForwarder,
     delegation: Delegation,
 ) -> BackendRunResult:
-    """What another agent makes of a prompt; returns when it ended or waits for somebody.
+    """Run another agent on a prompt; return its result when it has ended or waits for input.
 
     Raises:
-        ExecutionBackendError: The agent cannot be asked.
+        ExecutionBackendError: The agent cannot be called.
     """
     child_id, answer = forwarder.child_run_id, delegation.answer
-    # Only asked for when there is no child yet: one that was started may end, come what may.
+    # Built only when there is no child yet: a child that was started may always finish.
     request = partial(agent_request, run, call_id, child_id, delegation)
     try:
         record = await children.wait_until_settled(run, forwarder, request)
@@ -51,7 +51,7 @@ async def run_delegate(
         raise
     except BaseException:
         if run.journal.closed_by is None:
-            # The call is over, whatever ended it: nobody waits for the child any more.
+            # The call has ended, for any reason: no call waits for the child any more.
             children.cancel_here(child_id)
             run.order(stop_child(run.identity, child_id))
         raise
@@ -59,7 +59,7 @@ async def run_delegate(
 
 
 async def _result(run: Run, record: RunRecord) -> BackendRunResult:
-    """What a child came to, from its record."""
+    """Return the result of a child from its record."""
     tickets: tuple[Ticket, ...] = ()
     if record.waiting is not None:
         status, message = _wait_status(record), record.waiting.question or record.waiting.message
@@ -83,9 +83,9 @@ async def _result(run: Run, record: RunRecord) -> BackendRunResult:
 
 
 async def _output(run: Run, record: RunRecord) -> BackendRunOutput:
-    """What the child gave back; only a remote one can have given more than its text."""
+    """Return the output of the child; only a remote one can have more than its text."""
     known = run.pinned.registries.agents.get(record.agent_id)
-    # One that is not known was found by the host's resolver before this process came.
+    # An unknown agent was resolved by the host's resolver, in an earlier process.
     if known is None or known.spec.endpoint is not None:
         checkout = await run.store.checkout(record.thread_id)
         stored = None if checkout is None else checkout.state.get(BACKEND_OUTPUT.name)
@@ -95,14 +95,14 @@ async def _output(run: Run, record: RunRecord) -> BackendRunOutput:
 
 
 def _end_status(
-    termination: Termination, said: BackendRunStatus | None
+    termination: Termination, reported: BackendRunStatus | None
 ) -> tuple[BackendRunStatus, str | None]:
-    """How a child ended: as its backend has said, else as its termination is seen."""
+    """Return how a child ended: as its backend reported, else by its termination."""
     status, message = backend_status(termination)
-    if said is None or said is status:
+    if reported is None or reported is status:
         return status, message
-    is_failed = said is BackendRunStatus.FAILED
-    return said, message or reason_text(termination) if is_failed else None
+    is_failed = reported is BackendRunStatus.FAILED
+    return reported, message or reason_text(termination) if is_failed else None
 
 
 def _wait_status(record: RunRecord) -> BackendRunStatus:

@@ -1,8 +1,8 @@
 """Background tasks that are functions of this process.
 
-A function's task is a run on a thread of its own: a record that says it runs, under a lease, and
-one that says how it ended, with the letter to its owner in the same commit. If the process dies,
-the lease runs out, and whoever finds the run ends it as orphaned.
+A function's task is a run on a thread of its own. One commit records its start, under a lease; one
+records its end, together with the message to its owner. If the process dies, the lease expires,
+and the process that finds the run ends it as orphaned.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from awaken.runtime.run import Services
 logger = logging.getLogger(__name__)
 
 TRIES = 5
-"""How often the end of a task is written where nobody else sees the store."""
+"""How often to try to write the end of a task if the store is not shared."""
 _FIRST_PAUSE_S = 0.2
 _PAUSE_CAP_S = 2.0
 ERROR_CHARS = 10_000
@@ -68,7 +68,7 @@ class FunctionTasks:
         tell: "Tell",
         timeout_ms: int | None,
     ) -> RunRecord:
-        """Make the task durable and begin it; returns its record.
+        """Make the task durable and start it; return its record.
 
         Raises:
             RuntimeClosing: The process is being closed; nothing was started.
@@ -84,7 +84,7 @@ class FunctionTasks:
         self._running[task.record.run_id] = task
         task.begin(work, timeout_ms, lambda: self._over(task))
         if self._is_closing:
-            # Whoever closes did not see it: it was still being made durable.
+            # `close` did not see the task: it was still being made durable.
             await self._stop([task])
         return task.record
 
@@ -96,7 +96,7 @@ class FunctionTasks:
     async def close(self) -> None:
         """Cancel everything that still runs here, start nothing more, and wait for the ends.
 
-        A function that does not stop within the grace is given up: its lease runs out.
+        A function that does not stop within the grace period is abandoned: its lease expires.
         """
         self._is_closing = True
         await self._stop(list(self._running.values()))
@@ -109,7 +109,7 @@ class FunctionTasks:
             await asyncio.wait([task.execution for task in tasks], timeout=grace_s)
         for task in tasks:
             if not task.execution.done():
-                logger.error("Task '%s' did not stop in time and is given up.", task.task_id)
+                logger.error("Task '%s' did not stop in time and is abandoned.", task.task_id)
                 task.lease_lost()
 
     def _over(self, task: "FunctionTask") -> None:
@@ -119,11 +119,11 @@ class FunctionTasks:
 
 
 Tell = Callable[[TaskUpdate], Any]
-"""Tells the owner something; an awaitable of whether it was told."""
+"""Sends an update to the owner; returns an awaitable of whether it was accepted."""
 
 
 class FunctionTask:
-    """One function on its way from its first commit to its last; also what the function sees."""
+    """One function from its first commit to its last; also the handle passed to the function."""
 
     def __init__(self, store: Store, services: Services, request: RunRequest, tell: Tell) -> None:
         self._store = store
@@ -146,24 +146,24 @@ class FunctionTask:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody cancelled the task."""
+        """Whether the task was cancelled."""
         return self._cause is not None
 
     async def emit(self, event_type: str, payload: Any = None) -> bool:
-        """Tell the owner something while the task goes on; False when it could not be told."""
+        """Send an update to the owner while the task runs; False when it was not delivered."""
         if self._cause == PARENT:
-            # Whoever would hear it was cancelled, and nothing may wake it.
+            # The owner was cancelled, and nothing may wake it.
             return False
-        news = TaskUpdate(task_id=self.task_id, event_type=event_type, payload=payload)
+        update = TaskUpdate(task_id=self.task_id, event_type=event_type, payload=payload)
         try:
-            return bool(await self._tell(news))
+            return bool(await self._tell(update))
         except AwakenError as error:
-            # What is told on the way never changes what the task comes to.
-            logger.warning("Task '%s' could not tell '%s': %s", self.task_id, event_type, error)
+            # A failed update never changes the outcome of the task.
+            logger.warning("Task '%s' could not send '%s': %s", self.task_id, event_type, error)
             return False
 
     async def open(self) -> None:
-        """Write that the task runs."""
+        """Write the record that the task is running."""
         identity = self.record.identity
         start = RunStart(
             thread_id=identity.thread_id,
@@ -180,7 +180,7 @@ class FunctionTask:
         self.execution.add_done_callback(lambda _: over())
 
     def cancel(self, cause: str) -> bool:
-        """Cancel the function; what it makes of that is its own business."""
+        """Cancel the function, which may still return a value."""
         if self._is_ending:
             return False
         if self._cause is None:
@@ -190,7 +190,7 @@ class FunctionTask:
         return True
 
     def lease_lost(self) -> None:
-        """Stop at once and write nothing more: somebody else has ended the task, or will."""
+        """Stop at once and write nothing more: another process has ended the task, or will."""
         self._is_lost = True
         self._lost.ring()
         if not self._is_ending:
@@ -210,7 +210,7 @@ class FunctionTask:
             termination, output = self._cut_off(), None
         except (KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException as error:  # noqa: BLE001 - one that wants to exit takes no host along
+        except BaseException as error:  # noqa: BLE001 - SystemExit must not end the host
             termination, output = _to_failure(error), None
         self._is_ending = True
         if not self._is_lost:
@@ -218,7 +218,7 @@ class FunctionTask:
 
     def _check_cancelled(self) -> None:
         if self._cause is not None:
-            # Before its first step: a task that is cancelled then would never write its end.
+            # Raised inside the task: one cancelled before its first step never writes its end.
             raise asyncio.CancelledError
 
     def _cut_off(self) -> Termination:
@@ -226,14 +226,14 @@ class FunctionTask:
             return Cancelled(cause=self._cause)
         execution = asyncio.current_task()
         if execution is not None and execution.cancelling():
-            # Nobody cancelled the task but whoever ends the whole loop.
+            # The task was cancelled only by the shutdown of the event loop.
             return Cancelled(cause="shutdown")
         return Failed(message="the function cancelled itself", code="task_failed")
 
     async def _outcome(
         self, work: TaskFunction, timeout_ms: int | None
     ) -> tuple[Termination, str | None]:
-        """What the function comes to; its value decides, even when it was cancelled."""
+        """Return the outcome of the function; a value counts even if the task was cancelled."""
         timer = asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000)
         try:
             async with timer:
@@ -254,9 +254,9 @@ class FunctionTask:
         return text
 
     async def _end(self, termination: Termination, output: str | None) -> None:
-        """Write how the task ended, with the letter to its owner; a lost store is asked again.
+        """Write how the task ended, with the message to its owner; retry if the store fails.
 
-        Where others see the store until it answers, or the lease is lost or the process closes.
+        On a shared store it retries until the store answers, the lease is lost or this closes.
         """
         now = self._services.clock.now_ms()
         self.record = msgspec.structs.replace(

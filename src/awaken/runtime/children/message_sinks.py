@@ -1,4 +1,4 @@
-"""Where messages to other threads go: into the run's next commit, or to the sink of the host."""
+"""Where messages to other threads go: into the run's next commit, or to the host's sink."""
 
 import asyncio
 from typing import Any
@@ -19,7 +19,7 @@ from awaken.runtime.outbox import entry_of
 from awaken.runtime.run import Run
 
 PROBLEM_CHARS = 500
-"""How much of what a host's sink says about a failure is told to the sender."""
+"""How much of an error text of the host's sink is passed on to the sender."""
 MESSAGE_ID_CHARS = 256
 
 
@@ -32,16 +32,16 @@ class OutboxMessages:
         self._run = run
 
     async def send_agent_message(self, request: DurableMessageRequest) -> str:
-        """Take a message; it is sent when the run's next commit is durable.
+        """Accept a message; it is sent when the run's next commit is durable.
 
         Raises:
-            UnknownAgent: There is no agent of the name that should read it.
+            UnknownAgent: The addressed agent does not exist.
             InvalidInput: The thread's id is malformed, or the text is too large.
         """
         check_id("thread_id", request.recipient_thread_id)
         if request.recipient_agent_id is not None:
             self._run.pinned.resolve(request.recipient_agent_id)
-        letter = ThreadMessage(
+        command = ThreadMessage(
             thread_id=request.recipient_thread_id,
             agent_id=request.recipient_agent_id,
             tenant_id=request.tenant_id,
@@ -49,12 +49,12 @@ class OutboxMessages:
             sender_thread_id=request.sender_thread_id,
             payload=msgspec.to_builtins(build_message(request)),
         )
-        self._run.order(entry_of(letter, request.idempotency_key))
+        self._run.order(entry_of(command, request.idempotency_key))
         return request.idempotency_key
 
 
 class HostMessages:
-    """The host's sink, bounded, and with errors that a model may read."""
+    """The host's sink, with a timeout, and with errors that a model may read."""
 
     __slots__ = ("_sink", "_timeout_ms")
 
@@ -63,10 +63,10 @@ class HostMessages:
         self._timeout_ms = timeout_ms
 
     async def send_agent_message(self, request: DurableMessageRequest) -> str:
-        """Have the host take a message now.
+        """Pass a message to the host's sink now.
 
         Raises:
-            MessageNotSent: It did not, or not in time.
+            MessageNotSent: The sink failed, or did not answer in time.
             InvalidInput: The text is too large.
         """
         build_message(request)
@@ -87,7 +87,7 @@ class HostMessages:
 
 
 def build_message(request: DurableMessageRequest) -> AgentMessage:
-    """The message as the thread that it is for will read it.
+    """Build the message as its receiving thread will read it.
 
     Raises:
         InvalidInput: The text is too large.
@@ -104,10 +104,10 @@ def build_message(request: DurableMessageRequest) -> AgentMessage:
 
 
 def describe_problem(error: Exception) -> str:
-    """What a foreign error says, without secrets and not at length; its type if it says nothing."""
+    """Return the text of a foreign error, without secrets and shortened; without text, its type."""
     try:
-        said = remove_secrets(str(error)).strip()
-    except Exception:  # noqa: BLE001 - an error that cannot be shown is named
-        said = ""
-    said = said or describe_error(error)
-    return said if len(said) <= PROBLEM_CHARS else f"{said[:PROBLEM_CHARS]}…"
+        text = remove_secrets(str(error)).strip()
+    except Exception:  # noqa: BLE001 - an error without a text is named by its type
+        text = ""
+    text = text or describe_error(error)
+    return text if len(text) <= PROBLEM_CHARS else f"{text[:PROBLEM_CHARS]}…"

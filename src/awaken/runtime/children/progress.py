@@ -1,4 +1,4 @@
-"""Shows in a parent run how far the tool calls of its child are."""
+"""Shows the progress of a child's tool calls in its parent run."""
 
 import logging
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ logger = logging.getLogger(__name__)
 class ProgressForwarder(EventReader):
     """A reader of the child's events that keeps none and never falls behind.
 
-    Only reports of the child's own calls are passed on, not those of its children. Whoever
-    listens hears everything that the child shows.
+    It passes on only reports of the child's own calls, not those of the child's children. The
+    listener receives every event of the child.
     """
 
     __slots__ = ("_listen", "_parent", "child_run_id")
@@ -28,7 +28,7 @@ class ProgressForwarder(EventReader):
         self._listen = listen
 
     def push(self, event: StreamItem, size: int = 0) -> None:
-        """Pass a report of a call of the child on to the parent."""
+        """Pass a report of one of the child's calls on to the parent."""
         happened = unwrap_event(event)
         if self._listen is not None:
             self._tell(happened)
@@ -40,11 +40,11 @@ class ProgressForwarder(EventReader):
         try:
             self._listen(happened)
         except Exception:
-            logger.exception("What listens to run '%s' failed.", self.child_run_id)
+            logger.exception("The listener of run '%s' failed.", self.child_run_id)
             self._listen = None
 
     def _is_report(self, activity: ActivitySnapshot) -> bool:
-        # Calls of different runs may have the same id: what tells them apart is the run.
+        # Calls of different runs may have the same id: the run distinguishes them.
         shown = activity.content
         is_own = isinstance(shown, Mapping) and shown.get("run_id") == self.child_run_id
         return is_own and activity.activity_type == PROGRESS_ACTIVITY

@@ -1,6 +1,6 @@
-"""What one tool call sets going: delegates, tasks and messages, each found again by its id.
+"""What one tool call starts: delegates, tasks and messages, each found again by its id.
 
-The ids of children are derived from the call's idempotency key, so that a call that is run again
+The ids of children are derived from the call's idempotency key, so that a call that runs again
 after a crash finds what it has started and starts nothing twice.
 """
 
@@ -45,7 +45,7 @@ from .task_records import task_record
 
 
 class ChildRuns:
-    """Makes what each tool call can set going."""
+    """Gives each tool call access to the runs below it."""
 
     __slots__ = ("_children", "_tasks")
 
@@ -76,7 +76,7 @@ class CallRuns:
     async def delegate(
         self, delegation: Delegation, listen: Listener | None = None
     ) -> BackendRunResult:
-        """Have another agent answer, in a run of its own; returns when it ended or waits."""
+        """Let another agent answer, in a run of its own; return when it has ended or waits."""
         self._count += 1
         child_id = self._child_id("delegate", delegation.agent_id)
         forwarder = ProgressForwarder(self._run, child_id, listen)
@@ -89,7 +89,7 @@ class CallRuns:
         system: tuple[str, ...] = (),
         overrides: InferenceOverride | None = None,
     ) -> StreamResult:
-        """Ask the agent's model something on behalf of the call; the run pays for it."""
+        """Call the agent's model on behalf of the call; the run is charged for it."""
         return await side_answer(self._run, messages, system, overrides)
 
     async def spawn(
@@ -122,46 +122,46 @@ class CallRuns:
         return task_record(record)
 
     async def list_tasks(self) -> tuple[TaskRecord, ...]:
-        """The tasks of this thread, newest first, also those that have ended."""
+        """Return the tasks of this thread, newest first, including those that have ended."""
         return await self._tasks.tasks_of(self._run.identity.thread_id)
 
     async def find_task(self, name_or_id: str) -> TaskRecord | None:
-        """A task of this thread by its id, else the running one of that name."""
+        """Return a task of this thread by its id, else the running task of that name."""
         return await self._tasks.find_task(self._run.identity.thread_id, name_or_id)
 
     async def cancel_task(self, task_id: str) -> int:
-        """Cancel a task and everything below it; returns how many were told to stop."""
+        """Cancel a task and every run below it; return how many cancel requests were accepted."""
         await self._tasks.load_task_run(self._run.identity.thread_id, task_id)
         return await self._tasks.cancel_tree(task_id)
 
     async def cancel_self(self) -> int:
-        """Cancel the run that the call belongs to, and everything below it; returns how many."""
+        """Cancel the run of the call and every run below it; return how many were accepted."""
         identity = self._run.identity
         count = await self._tasks.cancel_below(identity.thread_id, identity.run_id)
         return count + self._run.token.cancel("self")
 
     async def tell_task(self, task_id: str, text: str) -> str:
-        """Write to a task of this thread that is an agent's run; returns the message's id."""
+        """Send a message to an agent's task of this thread; return the message's id."""
         record = await self._tasks.load_task_run(self._run.identity.thread_id, task_id)
-        letter_id = self._letter_id(task_id)
+        message_id = self._letter_id(task_id)
         request = DurableMessageRequest(
             recipient_thread_id=record.thread_id, sender_agent_id="", message=text
         )
-        return await self._tasks.tell(record, build_message(self._sign(request)), letter_id)
+        return await self._tasks.tell(record, build_message(self._sign(request)), message_id)
 
     @property
     def has_own_transport(self) -> bool:
-        """Whether messages to other threads leave through a sink of the host's."""
+        """Whether messages to other threads are sent by the host's sink."""
         return self._run.services.message_sink is not None
 
     async def send_agent_message(self, request: DurableMessageRequest) -> str:
-        """Have a message to another thread taken by the host's sink, or by the next commit.
+        """Send a message to another thread by the host's sink, or with the next commit.
 
         Raises:
             TooManyHops: Too many agents have written because another one wrote.
-            UnknownAgent: There is no agent of the name that should read it.
+            UnknownAgent: The addressed agent does not exist.
             InvalidInput: The thread's id is malformed, or the text is too large.
-            MessageNotSent: The host's sink did not take it.
+            MessageNotSent: The host's sink did not accept it.
         """
         services, recipient = self._run.services, request.recipient_thread_id
         if recipient.strip():
@@ -177,12 +177,12 @@ class CallRuns:
         return await sink.send_agent_message(signed)
 
     async def list_failed_messages(self) -> tuple[FailedMessage, ...]:
-        """Messages of this thread that were given up."""
+        """Return messages of this thread whose delivery was given up."""
         dead = await self._run.store.list_dead_outbox(self._run.identity.thread_id)
         return tuple(found for entry in dead if (found := _to_failed_message(entry)) is not None)
 
     async def resend(self, message_id: str) -> bool:
-        """Try a message again that was given up; False when there is none of that id."""
+        """Retry a message whose delivery was given up; False when there is none of that id."""
         store = self._run.store
         for entry in await store.list_dead_outbox(self._run.identity.thread_id):
             if entry.entry_id == message_id and _to_failed_message(entry) is not None:
@@ -198,11 +198,11 @@ class CallRuns:
         return self._child_id("task", task.name or "", agent_id)
 
     def _own(self, given: str) -> str:
-        """The stored form of an id that is of the tenant whose run this is."""
+        """Return the stored form of an id of the run's tenant."""
         return add_namespace(namespace_in(self._run.identity.thread_id), given)
 
     def _child_id(self, *parts: str) -> str:
-        """The id of a run below: the same whenever the call is made again."""
+        """Return the id of a child run, which is the same whenever the call runs again."""
         key = self._key.removeprefix(namespace_in(self._key))
         return self._own(derive_id(key, *parts, str(self._count)))
 
@@ -211,10 +211,10 @@ class CallRuns:
         return derive_id(self._key, "letter", recipient, str(self._count))
 
     async def _find_task(self, child_id: str) -> TaskRecord | None:
-        """The task that this call has started before, if it has.
+        """Return the task that this call has started before, if any.
 
         Raises:
-            TaskIdTaken: Somebody else's run has its id.
+            TaskIdTaken: Another run has its id.
         """
         record = await self._run.store.load_run(child_id)
         if record is None:
@@ -222,7 +222,7 @@ class CallRuns:
         if not is_child(self._run, record):
             raise TaskIdTaken(task_id=child_id)
         if record.task is not None and not record.status.is_terminal:
-            # An end was told, or will be: the run does not wait for it twice.
+            # An ended task's end message is sent already: the run does not wait for it again.
             own_task(self._run, child_id, record.task)
         return task_record(record)
 
@@ -232,7 +232,7 @@ class CallRuns:
         return msgspec.structs.replace(task, parent_task_id=task.parent_task_id or parent)
 
     def _sign(self, request: DurableMessageRequest) -> DurableMessageRequest:
-        """A message with who sends it.
+        """Return the message with its sender.
 
         Raises:
             TooManyHops: Too many agents have written because another one wrote.
@@ -253,7 +253,7 @@ class CallRuns:
         )
 
     def _hops(self) -> int:
-        """How far from a person's message the run is: as far as the farthest of what it read."""
+        """Return how many hops the run is from a person's message, by the farthest one it read."""
         run = self._run
         return max(
             (

@@ -1,4 +1,4 @@
-"""The places that runs have for background tasks: bounded, and taken before a task is started."""
+"""Slots for the background tasks of runs: limited, and taken before a task is started."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,12 +24,12 @@ NAME_CHARS = 128
 
 
 def check_task(task: TaskInfo) -> None:
-    """Refuse a task that could not be written down or shown, whoever describes it.
+    """Refuse a task description that could not be stored or shown.
 
     Raises:
-        InvalidInput: Saying what is wrong with it.
+        InvalidInput: Says what is wrong with it.
     """
-    # Made in code, it may be anything.
+    # Code can pass a value of any type.
     name: Any = task.name
     is_text = isinstance(name, str) and name.strip() and name.isprintable()
     if name is not None and not (is_text and len(name) <= NAME_CHARS):
@@ -43,7 +43,7 @@ def check_function(work: Any, timeout_ms: Any) -> None:
     """Refuse a function that could not be run as a task.
 
     Raises:
-        InvalidInput: It is none, or its time is none.
+        InvalidInput: It is not an async function, or its timeout is invalid.
     """
     if not callable(work):
         raise InvalidInput(what="The task", problem="pass an async function of one argument")
@@ -54,10 +54,10 @@ def check_function(work: Any, timeout_ms: Any) -> None:
 
 @contextmanager
 def place_taken(run: Run, child_id: str, task: TaskInfo, in_process: int) -> Iterator[None]:
-    """Take the task's place while it is started: calls of one step do so side by side.
+    """Reserve the task's slot while it is started: calls of one step start tasks in parallel.
 
     Raises:
-        TaskError: There is none, or the name is taken.
+        TaskError: There is no free slot, or the name is taken.
     """
     _check(run, task, in_process)
     own_task(run, child_id, task)
@@ -69,7 +69,7 @@ def place_taken(run: Run, child_id: str, task: TaskInfo, in_process: int) -> Ite
 
 
 def own_task(run: Run, child_id: str, task: TaskInfo) -> None:
-    """Remember the task until its end is told."""
+    """Keep the task in the state until its end message arrives."""
     run.has_children = True
     owned = OwnedTask(
         task_id=child_id,
@@ -85,7 +85,7 @@ def _check(run: Run, task: TaskInfo, in_process: int) -> None:
     """Refuse a task that may not be started.
 
     Raises:
-        TaskError: Saying why.
+        TaskError: Says why.
     """
     if run.token.cause is not None:
         raise ParentRunCancelled(run_id=run.identity.run_id)

@@ -6,7 +6,7 @@ from awaken.runtime.outbox import task_error, task_result
 
 
 def task_record(record: RunRecord) -> TaskRecord:
-    """The task that a run is."""
+    """Return the task that a run executes."""
     task = record.task or TaskInfo()
     termination = record.termination
     status = TaskStatus.RUNNING if termination is None else task_status(termination)

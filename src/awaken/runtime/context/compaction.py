@@ -1,4 +1,4 @@
-"""Compaction as pure functions: what to summarise, what stays open, and what it becomes."""
+"""Compaction as pure functions: what to summarise, what stays open, and the resulting mark."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,23 +17,23 @@ from .estimate import estimate_message_tokens
 from .truncation import truncate_output
 
 MIN_TOKENS = 1024
-"""Less than this is not worth a summary."""
+"""A shorter history is not worth a summary."""
 MIN_MESSAGES = 2
 OBLIGATIONS_KEPT = 64
 UNSETTLED = "[outcome_unknown]"
-"""How the result of a call begins of which nobody knows whether it took effect."""
+"""Prefix of the result of a call that may or may not have taken effect."""
 _ARGUMENTS_SHOWN = 400
 _TAGS = ("<conversation-summary>", "</conversation-summary>")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPlan:
-    """What a summary will stand for."""
+    """The part of a history that a summary will replace."""
 
     message_id: str
     place: int
     tokens: int
-    """Of all that it replaces, the summary before it among them."""
+    """The tokens of everything that the summary replaces, including an earlier summary."""
     transcript: str
     previous: CompactionMark | None
     effects: tuple[Obligation, ...]
@@ -46,9 +46,9 @@ def plan_compaction(
     limit: int,
     previous: CompactionMark | None = None,
 ) -> CompactionPlan | None:
-    """Plan the summary of what begins at place `first`, and of no more than `limit` tokens.
+    """Plan the summary of the history from place `first` on, of at most `limit` tokens.
 
-    None when there is no boundary that leaves every call with its results, or too little before.
+    None when no boundary keeps every call with its results, or too little precedes it.
     """
     body = [truncate_output(message) for message in islice(messages, first, None)]
     tokens = list(accumulate(map(estimate_message_tokens, body)))
@@ -79,7 +79,7 @@ def raw_suffix(policy: ContextWindowPolicy) -> int:
 
 
 def find_boundary(messages: Sequence[Message], end: int) -> int | None:
-    """The last place before `end` after which no call is open; None if less than two precede."""
+    """Return the last place before `end` with no open call; None if fewer than two precede."""
     open_calls: set[str] = set()
     found = None
     for place in range(max(0, end)):
@@ -93,7 +93,7 @@ def find_boundary(messages: Sequence[Message], end: int) -> int | None:
 
 
 def render_messages(messages: Iterable[Message]) -> str:
-    """The conversation as paragraphs; hidden and empty messages are left out."""
+    """Render the conversation as paragraphs; hidden and empty messages are left out."""
     return "\n\n".join(filter(None, map(_paragraph, messages)))
 
 
@@ -104,8 +104,8 @@ def _paragraph(message: Message) -> str:
         f"(calls {call.name} with {_format_arguments(call.arguments)})"
         for call in message.tool_calls or ()
     )
-    said = "\n".join(filter(None, (message.text.strip(), *calls)))
-    return f"[{message.role.value.capitalize()}]: {said}" if said else ""
+    text = "\n".join(filter(None, (message.text.strip(), *calls)))
+    return f"[{message.role.value.capitalize()}]: {text}" if text else ""
 
 
 def _format_arguments(arguments: object) -> str:
@@ -128,7 +128,7 @@ def _find_open_calls(messages: Sequence[Message]) -> Iterator[Obligation]:
 def build_mark(
     plan: CompactionPlan, summary: str, tickets: Iterable[Ticket], at: int
 ) -> CompactionMark:
-    """The mark that a finished summary becomes, with what is open now."""
+    """Build the mark of a finished summary, with the obligations that are open now."""
     before = plan.previous.obligations if plan.previous is not None else ()
     effects = (it for it in before if it.kind is ObligationKind.EFFECT)
     waiting = (_to_obligation(ticket) for ticket in tickets if ticket.status is TicketStatus.OPEN)
@@ -157,12 +157,12 @@ def _without_tags(summary: str) -> str:
 
 
 def saves_enough(mark: CompactionMark, min_ratio: float) -> bool:
-    """Whether the summary is so much shorter than what it stands for that it is worth it."""
+    """Whether the summary saves at least `min_ratio` of the tokens that it replaces."""
     return mark.pre_tokens - mark.post_tokens >= mark.pre_tokens * min_ratio
 
 
 def summary_message(mark: CompactionMark) -> Message:
-    """The message that is sent in place of what was summarised; always the same for one mark."""
+    """Return the message that replaces the summarised part; always the same for one mark."""
     opening, closing = _TAGS
     text = f"{opening}\n{mark.summary}\n{closing}"
     if mark.obligations:

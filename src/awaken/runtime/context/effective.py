@@ -1,4 +1,4 @@
-"""What is left of a transcript after its marks and its cut: a pure fold, the same everywhere."""
+"""A transcript after its marks and its cut: a pure fold, the same in every process."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ from .truncation import preview_message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effective:
-    """A transcript as it is sent: a few messages for its beginning, then itself from a place on."""
+    """A transcript as it is sent: a short prefix, then the transcript itself from a place on."""
 
     beginning: tuple[Message, ...]
-    """The messages of the system before all others, and the summary."""
+    """The leading system messages, and the summary."""
     prefix: tuple[Message, ...]
-    """The beginning, and the question that what follows answers."""
+    """The beginning, and the question that the following messages answer."""
     first: int
     unsummarised: int
-    """The place from which on no summary stands for a message."""
+    """The place of the first message that no summary replaces."""
     mark: CompactionMark | None
 
 
 def effective(messages: Sequence[Message], state: ContextState) -> Effective:
-    """Apply the marks and the cut; those whose message is not there have no effect.
+    """Apply the marks and the cut; those whose message is missing have no effect.
 
-    Messages of the system that come before all others are always sent.
+    Leading system messages are always sent.
     """
     head = _count_system_messages(messages)
     mark, unsummarised = _latest_mark(messages, state)
@@ -48,7 +48,7 @@ def effective(messages: Sequence[Message], state: ContextState) -> Effective:
 
 
 def locate_message(messages: Sequence[Message], message_id: str, place: int) -> int | None:
-    """Where a message is: mostly where it was."""
+    """Return the place of a message; the given place is tried first."""
     if place < len(messages) and messages[place].id == message_id:
         return place
     return next((at for at, message in enumerate(messages) if message.id == message_id), None)
@@ -64,7 +64,7 @@ def _count_system_messages(messages: Sequence[Message]) -> int:
 def _latest_mark(
     messages: Sequence[Message], state: ContextState
 ) -> tuple[CompactionMark | None, int]:
-    """The newest mark whose message is there, and the place after that message."""
+    """Return the newest mark whose message exists, and the place after that message."""
     for mark in reversed(state.marks):
         place = locate_message(messages, mark.message_id, mark.place)
         if place is not None:
@@ -73,10 +73,9 @@ def _latest_mark(
 
 
 def latest_question(messages: Sequence[Message], head: int, first: int) -> tuple[Message, ...]:
-    """The user's latest words before a history that begins with an answer.
+    """Return the user's latest message before a history that begins with an answer.
 
-    Without them the model would not know what it is doing, and some vendors want to hear a user
-    first.
+    Without it the model would not know its task, and some vendors require a user message first.
     """
     roles = (message.role for message in islice(messages, first, None))
     if next((role for role in roles if role is not Role.SYSTEM), None) is Role.USER:
@@ -88,5 +87,5 @@ def latest_question(messages: Sequence[Message], head: int, first: int) -> tuple
 
 
 def is_question(message: Message) -> bool:
-    """Whether it is something that a user said."""
+    """Whether the message was written by a user."""
     return message.role is Role.USER and message.visibility is Visibility.ALL

@@ -1,4 +1,4 @@
-"""How many tokens something will roughly be, without asking anybody."""
+"""Rough token estimates, made locally without a provider."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def estimate_tokens(messages: Iterable[Message]) -> int:
-    """Estimate several messages; none have no tokens."""
+    """Estimate several messages; no messages have no tokens."""
     return sum(map(estimate_message_tokens, messages))
 
 
@@ -47,5 +47,5 @@ def estimate_tool_tokens(tools: Iterable[ModelTool]) -> int:
 
 
 def text_bytes(text: str) -> int:
-    """The length in UTF-8: a character of most scripts is more than a quarter of a token."""
+    """Return the length in UTF-8: in most scripts a character is more than a quarter token."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -1,7 +1,7 @@
-"""The messages of a request as the transforms of plugins have left them, and what of them is sent.
+"""The messages of a request after the transforms of plugins, and which of them are sent.
 
-A transform sees everything that no summary stands for, and what it makes of that is counted,
-shortened and cut in the way of a history that no plugin has touched.
+A transform receives every message that no summary replaces. Its output is counted, shortened and
+cut in the same way as a history without transforms.
 """
 
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ from .estimate import estimate_message_tokens, estimate_tokens
 from .truncation import preview_message, split_point, truncate_output
 
 Sizes = dict[int, tuple[Message, Message, int]]
-"""By identity: a message, how it is sent, and its tokens. Most messages come again unchanged."""
+"""By identity: a message, its sent form, and its tokens. Most messages recur unchanged."""
 
 
 class RewrittenMessages:
-    """What transforms returned, from which old messages can be left out.
+    """The output of the transforms, from which old messages can be left out.
 
-    Messages of the system at the beginning always stay, and so do those that `first` and `last`
-    name, wherever a transform has put the first ones. So does `asked`, what a person said last:
-    what a transform puts behind it may be a user's message as well, and asks nothing.
+    Leading system messages always stay, and so do those that `first` and `last` name, even if a
+    transform has moved the first ones. So does `asked`, a person's latest message: a transform may
+    add user messages behind it that ask nothing.
     """
 
     __slots__ = (
@@ -40,7 +40,7 @@ class RewrittenMessages:
         sizes: Sizes,
     ) -> None:
         self.sizes: Sizes = {}
-        """Of these messages; those given are of the request before."""
+        """Sizes of these messages; the `sizes` argument is of the previous request."""
         self._messages: list[Message] = []
         self._tokens: list[int] = []
         for message in given:
@@ -60,14 +60,14 @@ class RewrittenMessages:
         self._begin_at(self._head)
 
     def get_messages(self) -> Sequence[Message]:
-        """The messages that are sent."""
+        """Return the messages that are sent."""
         messages, head, start = self._messages, self._head, self._start
         if start == head:
             return messages
         return [*messages[:head], *self._stays, *messages[start:]]
 
     def begin_with(self, cut: Cut, transcript: Sequence[Message]) -> None:
-        """Leave out what was before a cut; one whose message is not there has no effect."""
+        """Leave out what precedes a cut; a cut whose message is missing has no effect."""
         place = locate_message(transcript, cut.message_id, cut.place)
         if place is None:
             return
@@ -79,7 +79,7 @@ class RewrittenMessages:
                 return
 
     def cut(self, budget: int, min_recent: int) -> bool:
-        """Leave out so many old messages that the others fit; False when none may be left out."""
+        """Leave out old messages until the others fit; False when none may be left out."""
         start, end, tokens = self._start, self._end, self._tokens
         left = budget - (self.total - sum(tokens[start:end]))
         split = split_point(self._messages[start:end], tokens[start:end], left, min_recent)
@@ -89,9 +89,9 @@ class RewrittenMessages:
         return True
 
     def keep_cut(self, transcript: Sequence[Message], min_recent: int) -> Cut | None:
-        """The cut to be kept: what is sent begins with a message of the transcript.
+        """Return the cut to keep: the sent history then begins with a message of the transcript.
 
-        A few more messages may be left out for it. None when there is no such message.
+        It may leave out a few more messages. None when there is no such message.
         """
         ids = {message.id: at for at, message in enumerate(transcript) if message.id}
         for at in range(self._start, self._end - min_recent + 1):
@@ -128,12 +128,12 @@ def _count_trailing(messages: Sequence[Message], named: Sequence[Message]) -> in
 
 
 def find_question(transcript: Sequence[Message]) -> Message | None:
-    """What a person said last."""
+    """Return a person's latest message."""
     return next(filter(is_question, reversed(transcript)), None)
 
 
 def _find_place(messages: Sequence[Message], wanted: Message | None) -> int | None:
-    """Where a message is, as it was or rewritten under its id; the last place if it is twice."""
+    """Return the last place of a message, unchanged or rewritten under its id."""
     if wanted is None:
         return None
     for at in range(len(messages) - 1, -1, -1):

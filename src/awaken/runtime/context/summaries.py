@@ -1,7 +1,7 @@
-"""Summaries written in the background: asked for by a run, taken by the thread's next request.
+"""Summaries written in the background: a run requests one, the thread's next request uses it.
 
-They live in memory only. If the process stops, the history is still there and the next run that
-needs a summary asks for it again.
+They are kept in memory only. If the process stops, the history is still stored, and the next run
+that needs a summary requests it again.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ _CUMULATIVE_PROMPT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryJob:
-    """What to summarise, and who does it."""
+    """What to summarise, and the model that writes the summary."""
 
     plan: CompactionPlan
     config: CompactionConfig
@@ -52,7 +52,7 @@ class SummaryJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What came of a job; without text there is a problem instead."""
+    """The result of a job: either a text or a problem."""
 
     job: SummaryJob
     text: str
@@ -76,7 +76,7 @@ class Compactor:
         return not is_known and len(self._running) < TASKS_MAX
 
     def start(self, thread_id: str, job: SummaryJob) -> bool:
-        """Begin a summary, unless one is under way or not taken yet; returns whether it began."""
+        """Start a summary unless one is in progress or not taken yet; return whether it started."""
         if not self.is_free(thread_id):
             return False
         task = asyncio.create_task(write_summary(job), name=f"compaction of {thread_id}")
@@ -85,11 +85,11 @@ class Compactor:
         return True
 
     def take(self, thread_id: str) -> Summary | None:
-        """Hand out the finished summary of a thread, once."""
+        """Remove and return the finished summary of a thread."""
         return self._finished.pop(thread_id, None)
 
     def forget(self, thread_id: str) -> None:
-        """Stop and drop what there is for a thread."""
+        """Stop and drop the summary of a thread."""
         self._finished.pop(thread_id, None)
         task = self._running.pop(thread_id, None)
         if task is not None:
@@ -98,7 +98,7 @@ class Compactor:
             task.add_done_callback(self._stopping.discard)
 
     async def close(self) -> None:
-        """Stop what is under way and forget everything."""
+        """Stop all summaries in progress and forget the finished ones."""
         tasks = {*self._running.values(), *self._stopping}
         for task in tasks:
             task.cancel()
@@ -119,13 +119,13 @@ class Compactor:
 
 
 async def write_summary(job: SummaryJob) -> Summary:
-    """Have the summary written; a failure is told, not raised, for nobody awaits it."""
-    heard = _Heard()
+    """Write the summary; a failure is returned, not raised, because no task awaits it."""
+    answer = _Heard()
     problem = ""
     try:
         async with asyncio.timeout(job.config.timeout_ms / 1000):
-            await heard.listen(job.client, _request(job))
-        problem = "the summary was cut off by its token limit" if heard.is_cut else ""
+            await answer.listen(job.client, _request(job))
+        problem = "the summary was cut off by its token limit" if answer.is_cut else ""
     except TimeoutError:
         problem = "the summary took too long"
     except ModelError as error:
@@ -133,10 +133,10 @@ async def write_summary(job: SummaryJob) -> Summary:
     except Exception as error:
         logger.exception("Provider '%s' raised.", job.client.name)
         problem = f"{type(error).__name__}: {error}"
-    text = "" if problem else replace_surrogates("".join(heard.parts)).strip()
+    text = "" if problem else replace_surrogates("".join(answer.parts)).strip()
     if not text:
         problem = problem or "the summary is empty"
-    return Summary(job=job, text=text, usage=heard.usage, problem=problem)
+    return Summary(job=job, text=text, usage=answer.usage, problem=problem)
 
 
 def _request(job: SummaryJob) -> InferenceRequest:
@@ -154,7 +154,7 @@ def _request(job: SummaryJob) -> InferenceRequest:
 
 
 class _Heard:
-    """What the summarising model says."""
+    """Collects the answer of the summarising model."""
 
     __slots__ = ("is_cut", "parts", "usage")
 

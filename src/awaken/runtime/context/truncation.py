@@ -1,4 +1,4 @@
-"""What is left out when a history is too long: the ends of tool outputs, and old messages."""
+"""Shortening a history that is too long: by the ends of tool outputs, and by old messages."""
 
 from collections.abc import Sequence
 
@@ -10,18 +10,18 @@ from awaken.contracts.messages.message import Message, Role
 from .estimate import BYTES_PER_TOKEN, text_bytes
 
 PREVIEW_TOKENS = 2048
-"""From here on a text is shown by its beginning only."""
+"""Of a longer text only the beginning is sent."""
 PREVIEW_CHARS = 1600
 PREVIEW_LINE_BREAKS = 24
 
 
 def truncate_output(message: Message) -> Message:
-    """A tool's message as it is sent: long texts as previews; any other message as it is."""
+    """Return a tool's message with previews of its long texts; any other message unchanged."""
     return preview_message(message) if message.role is Role.TOOL else message
 
 
 def preview_message(message: Message) -> Message:
-    """The message with previews in place of its long texts; itself when it has none."""
+    """Return the message with previews of its long texts; unchanged when it has none."""
     if not any(map(_is_long, message.content)):
         return message
     blocks = tuple(_preview(block) if _is_long(block) else block for block in message.content)
@@ -30,7 +30,7 @@ def preview_message(message: Message) -> Message:
 
 def _is_long(block: ContentBlock) -> bool:
     if type(block) is not Text or len(block.text) < PREVIEW_TOKENS:
-        # Not even with four bytes for every character.
+        # Short enough even with four bytes for every character.
         return False
     return text_bytes(block.text) // BYTES_PER_TOKEN >= PREVIEW_TOKENS
 
@@ -51,10 +51,10 @@ def _preview(block: ContentBlock) -> Text:
 def split_point(
     messages: Sequence[Message], tokens: Sequence[int], budget: int, min_recent: int
 ) -> int:
-    """Where to cut so that what follows fits the budget; `tokens` are those of each message.
+    """Return where to cut so that the rest fits the budget; `tokens` has those of each message.
 
-    The last `min_recent` messages stay even if they do not fit, and so does a call that one of
-    the messages that stay answers.
+    The last `min_recent` messages stay even if they do not fit, and so does a call whose result
+    stays.
     """
     start = max(0, len(messages) - max(0, min_recent))
     left = budget - sum(tokens[start:])

@@ -1,4 +1,4 @@
-"""Taking back every mark and cut of a thread, so that its whole history is sent again."""
+"""Removing every mark and cut of a thread, so that its whole history is sent again."""
 
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.errors import VersionConflict
@@ -7,7 +7,7 @@ from awaken.contracts.storage.store import Commit, CommitStore
 
 
 async def undo_compaction(store: CommitStore, thread_id: str, clock: Clock, ids: IdSource) -> bool:
-    """Take back the marks and the cut of a thread; returns whether there were any.
+    """Remove the marks and the cut of a thread; return whether there were any.
 
     No run of the thread may execute in this process meanwhile.
 
@@ -33,6 +33,6 @@ async def undo_compaction(store: CommitStore, thread_id: str, clock: Clock, ids:
         try:
             await store.commit(commit)
         except VersionConflict:
-            # Somebody else wrote to the thread in between.
+            # Another writer has changed the thread in between.
             continue
         return True

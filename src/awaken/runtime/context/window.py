@@ -1,9 +1,9 @@
 """The window on a transcript: which of its messages a request carries.
 
-Made once for a run and kept up with its transcript, so that a step costs only what is new. What
-it leaves out is a function of the transcript and the thread's context state alone: the same
-messages are sent by every process, and the beginning of a request changes only when a mark or a
-cut is written.
+Created once per run and kept up to date with its transcript, so that a step costs only what is
+new. What it leaves out is a function of the transcript and the thread's context state alone: every
+process sends the same messages, and the beginning of a request changes only when a mark or a cut
+is written.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -40,15 +40,15 @@ from .truncation import split_point, truncate_output
 CORRECTIONS = (0.25, 4.0)
 CORRECTION_STEP = 0.1
 MIN_OBSERVED = 512
-"""A smaller request tells nothing: it is mostly what the vendor adds to it."""
+"""A smaller request is no evidence: most of its tokens are added by the vendor."""
 OVERFLOW = 1.5
-"""How much too low the estimate is taken to be when a provider finds a request too long."""
+"""The factor by which an estimate is raised when a provider rejects a request as too long."""
 
 
 def clamp_policy(policy: ContextWindowPolicy, models: Iterable[ModelSpec]) -> ContextWindowPolicy:
-    """The policy within the limits of every model that may be asked.
+    """Return the policy within the limits of every model that may be called.
 
-    An answer may have as many tokens as there are, but never leaves a request without any.
+    An answer may reserve many tokens, but always leaves some for the request.
     """
     context, output = policy.max_context_tokens, policy.max_output_tokens
     for model in models:
@@ -67,7 +67,7 @@ def clamp_policy(policy: ContextWindowPolicy, models: Iterable[ModelSpec]) -> Co
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a request carries beside the history."""
+    """The parts of a request beside the history."""
 
     system: tuple[str, ...] = ()
     before: Sequence[Message] = ()
@@ -107,7 +107,7 @@ class ContextWindow:
 
     @property
     def tokens(self) -> int:
-        """How many tokens the next request will have, as far as can be known."""
+        """The estimated tokens of the next request."""
         return round(self._estimate * self._correction)
 
     @property
@@ -122,11 +122,11 @@ class ContextWindow:
 
     @property
     def _target(self) -> int:
-        # With room to grow, so that the beginning of the request stays for many steps.
+        # With room to grow, so that the beginning of the request stays the same for many steps.
         return self.available * 3 // 4
 
     def catch_up(self, frame: Frame) -> None:
-        """Take in what was added to the transcript, and what surrounds it in the next request."""
+        """Process new messages of the transcript, and the frame of the next request."""
         self._frame = frame
         self._fixed = self._frame_tokens(frame)
         self._rewritten = None
@@ -137,9 +137,9 @@ class ContextWindow:
             self._add(place, self._messages[place])
 
     def rewrite(self, transform: Callable[[Sequence[Message]], Sequence[Message]]) -> None:
-        """Let plugins rewrite the next request; what they make of it is what has to fit.
+        """Let plugins rewrite the next request; their output then has to fit.
 
-        They see all that no summary stands for, also what was left out of earlier requests.
+        They receive every message that no summary replaces, even if earlier requests left it out.
         """
         frame, state = self._frame, self._applied
         shape = self._shape
@@ -154,35 +154,35 @@ class ContextWindow:
             sizes=self._sizes,
         )
         self._sizes = rewritten.sizes
-        # The messages of the frame are among those that were rewritten.
+        # The frame's messages are part of the rewritten messages.
         self._fixed = self._frame_tokens(Frame(system=frame.system, tools=frame.tools))
         if state.cut is not None:
             rewritten.begin_with(state.cut, self._messages)
 
     def fit_messages(self) -> Sequence[Message]:
-        """The messages of the next request; old ones are left out if it would be too long."""
+        """Return the messages of the next request, without old ones if it would be too long."""
         while self.tokens > self.available and self._cut(self.policy.min_recent_messages):
-            # The user's words that stay with what is left may be many.
+            # Cut again: the user's question that stays may be too long by itself.
             pass
         return self.get_messages()
 
     def get_messages(self) -> Sequence[Message]:
-        """The messages of the request, with what surrounds the history."""
+        """Return the messages of the request, with the frame around the history."""
         if self._rewritten is not None:
             return self._rewritten.get_messages()
         return self._frame.around(self._view)
 
     def observe(self, prompt_tokens: int | None) -> None:
-        """Learn how many tokens the provider has counted for the latest request."""
+        """Correct the estimate by the tokens that the provider counted for the latest request."""
         if prompt_tokens is not None and prompt_tokens > 0 and self._estimate >= MIN_OBSERVED:
             lowest, highest = CORRECTIONS
             self._correction = min(highest, max(lowest, prompt_tokens / self._estimate))
             self._keep_correction()
 
     def shrink(self) -> bool:
-        """Leave out more, because the provider found the request too long.
+        """Leave out more messages, because the provider rejected the request as too long.
 
-        Returns whether there was anything to leave out.
+        Returns whether there were messages to leave out.
         """
         known_from = self.available / max(1, self._estimate)
         self._correction = max(self._correction * OVERFLOW, known_from)
@@ -190,21 +190,21 @@ class ContextWindow:
 
     @property
     def wants_summary(self) -> bool:
-        """Whether it is time for a summary."""
+        """Whether the history is long enough for a summary."""
         threshold = self.policy.autocompact_threshold
         return threshold is not None and self.tokens >= max(threshold, self._put_off)
 
     def put_off_summary(self) -> None:
-        """Want the next summary only when the history has grown by a good deal."""
+        """Request the next summary only after the history has grown considerably."""
         self._put_off = min(self.tokens * 5 // 4, self.available)
 
     def plan_summary(self) -> CompactionPlan | None:
-        """Plan a summary of what is not summarised yet; None when none would be of use."""
+        """Plan a summary of the unsummarised history; None when it would save nothing."""
         limit, shape = int(self._target / self._correction), self._shape
         return plan_compaction(self._messages, shape.unsummarised, self.policy, limit, shape.mark)
 
     def take_mark(self, mark: CompactionMark) -> bool:
-        """Let a summary stand for the beginning from now on; False if it is out of date."""
+        """Replace the beginning by a summary from now on; False if the summary is out of date."""
         place = locate_message(self._messages, mark.message_id, mark.place)
         if place is None or place < self._shape.unsummarised:
             return False
@@ -214,7 +214,7 @@ class ContextWindow:
         return True
 
     def _keep_correction(self) -> None:
-        """Keep it for later runs of the thread, but do not write every small change of it."""
+        """Store the correction for later runs of the thread, but not every small change."""
         kept = self._state.get(CONTEXT_STATE).correction
         if abs(self._correction / kept - 1) > CORRECTION_STEP:
             self._state.update(CONTEXT_STATE, Corrected(correction=self._correction))
@@ -246,7 +246,7 @@ class ContextWindow:
         self._rebuild()
 
     def _rebuild(self) -> None:
-        """Look at the context state and at every message that is sent because of it."""
+        """Recompute the window from the context state and the messages that it selects."""
         messages, state = self._messages, self._state.get(CONTEXT_STATE)
         self._applied = state
         shape = self._shape = effective(messages, state)
@@ -260,7 +260,7 @@ class ContextWindow:
     def _add(self, place: int, message: Message) -> None:
         shown = self._previews.get(place) or truncate_output(message)
         if shown is not message:
-            # One object for all requests: its wire form is remembered with it.
+            # One object for all requests, because its wire form is cached on it.
             self._previews[place] = shown
         tokens = estimate_message_tokens(shown)
         self._view.append(shown)

@@ -1,5 +1,5 @@
 """One model turn: the request, the choice of a model, retries, the streamed answer.
 
-Start with `model_turn.py`. How much history a request carries is in `runtime/context`,
+Start with `inference_session.py`. How much history a request carries is in `runtime/context`,
 what it costs in `runtime/spending`.
 """

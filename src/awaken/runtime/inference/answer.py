@@ -1,4 +1,4 @@
-"""Collecting a model's answer while it is streamed, over several streams if it breaks off."""
+"""Collecting a model's answer while it is streamed, over several streams if one breaks off."""
 
 import logging
 from collections.abc import Callable, Coroutine
@@ -51,13 +51,13 @@ from .streamed_answer import ShownAnswer
 logger = logging.getLogger(__name__)
 
 _ALIVE_S = 1800
-"""How long a model may send signs of life and nothing else."""
+"""How long a model may send nothing but keep-alive events."""
 
 
 class Answer:
     """Collects a model's answer, over several streams if it has to be continued.
 
-    One that is held is shown to nobody while it comes, but for what `shown` lets through.
+    A held answer is not shown to readers while it streams, except for what `shown` lets through.
     """
 
     __slots__ = (
@@ -86,26 +86,26 @@ class Answer:
         self._refused: dict[str, str] = {}
         """Call ids that no further call may use, and why."""
         self._renamed: dict[str, str] = {}
-        """The ids of calls whose own id an earlier call of the thread has had."""
+        """New ids of calls whose own id an earlier call of the thread has used."""
         self._used: set[str] | None = None
-        """The ids of all earlier calls, once one is called."""
+        """The ids of all earlier calls; computed at the first call of the answer."""
         self._signatures: dict[str, str] = {}
         self._stop: StopReason | None = None
         self._vendor: VendorAnswer | None = None
         self._before = 0
         self._alive_since: float | None = None
         self.usage: TokenUsage | None = None
-        """What the newest stream has used, as far as it was reported."""
+        """The usage of the newest stream, as far as it was reported."""
         self.has_begun = False
-        """Whether the newest stream has said anything."""
+        """Whether the newest stream has produced anything."""
         self.on_begun: Callable[[], None] | None = None
-        """Called when it says the first thing."""
+        """Called when it produces its first event."""
 
     async def stream(self, client: ModelClient, request: InferenceRequest, idle_ms: int) -> None:
-        """Add what one more stream says, until it comes to its end.
+        """Add the output of one more stream, until the stream ends.
 
         Raises:
-            ModelError: The stream broke off; what it said before is kept.
+            ModelError: The stream broke off; its output so far is kept.
         """
         self._client = client
         self._stop = self.usage = self._vendor = None
@@ -128,16 +128,16 @@ class Answer:
 
     @property
     def has_stopped(self) -> bool:
-        """Whether the model has said why it stopped."""
+        """Whether the model has reported why it stopped."""
         return self._stop is not None
 
     @property
     def chars_unreported(self) -> int:
-        """How much the newest stream may have cost that it did not report."""
+        """Characters of the newest stream whose usage was not reported."""
         return self._size() - self._before
 
     def snapshot(self) -> InterruptSnapshot:
-        """What there is when a stream breaks off; a call is complete when its arguments are."""
+        """Return what a broken stream has delivered; a call is complete when its arguments are."""
         completed: list[ToolCall] = []
         in_flight: InFlightTool | None = None
         for call_id, (name, parts) in self._calls.items():
@@ -153,7 +153,7 @@ class Answer:
         )
 
     def reopen(self) -> None:
-        """Go on in the middle of the text: the next stream continues its last block."""
+        """Continue in the middle of the text: the next stream continues the last block."""
         self.give_up_calls("cut off; the model is asked again")
         self._stop = None
         self._close_block()
@@ -162,7 +162,7 @@ class Answer:
             self._text.append(last.text)
 
     def start_over(self, reason: str) -> None:
-        """Forget everything; whoever saw some of it is told."""
+        """Discard everything; readers that saw some of it get a reset event."""
         self.give_up_calls(reason)
         self._stop = None
         if self._content():
@@ -174,10 +174,10 @@ class Answer:
         self._thinking.clear()
 
     def take_up(self, checkpoint: StreamCheckpoint) -> None:
-        """Begin with what another process has heard, and show it to whoever reads."""
+        """Begin with what another process has received, and show it to the readers."""
         for block in checkpoint.content:
-            for said in (*block_events((block,)), block):
-                self._let_through(said)
+            for part in (*block_events((block,)), block):
+                self._let_through(part)
             self._blocks.append(block)
         for call in checkpoint.tool_calls:
             text = msgspec.json.encode(call.arguments).decode()
@@ -188,17 +188,17 @@ class Answer:
             self._emit(event)
 
     def end_with_calls(self) -> StreamResult:
-        """End a broken answer with the calls that are complete; the others are given up."""
+        """End a broken answer with its complete calls; the others are given up."""
         self._stop = StopReason.TOOL_USE
         for call_id, (name, parts) in list(self._calls.items()):
-            # If nothing of its arguments came, the model may have wanted to give some.
+            # A call without any arguments received may have been cut off before them.
             if not any(parts) or self._call(call_id) is None:
                 self._drop(call_id, f"the arguments of '{name}' were cut off")
         self._refused[""] = "the connection broke, and further calls, if any, did not arrive"
         return self.result()
 
     def list_streamed(self) -> list[AgentEvent]:
-        """What was streamed so far, one event per block."""
+        """Return what was streamed so far, one event per block."""
         events = block_events(self._content())
         for call_id, (name, parts) in self._calls.items():
             events.append(ToolCallStart(id=call_id, name=name))
@@ -206,7 +206,7 @@ class Answer:
         return events
 
     def checkpoint(self) -> tuple[tuple[ContentBlock, ...], tuple[ToolCall, ...], str | None]:
-        """What was said, the calls that are complete, and the tool of one that is not."""
+        """Return the content, the complete calls, and the tool of an incomplete call."""
         found = self.snapshot()
         open_tool = found.in_flight_tool.name if found.in_flight_tool is not None else None
         return self._content(), found.completed_tool_calls, open_tool
@@ -252,21 +252,21 @@ class Answer:
         if not self._is_held and self._run.feed.readers:
             self._run.emit(event)
 
-    def _let_through(self, said: AgentEvent | ContentBlock) -> None:
-        """Have a delta, or the end of a thought, shown as far as it may be seen.
+    def _let_through(self, part: AgentEvent | ContentBlock) -> None:
+        """Show a delta, or the end of a thought, as far as its screens allow.
 
-        What follows the first text is not: it is looked at together with that.
+        What follows the first text is not shown: it is screened together with that text.
         """
         if self._shown is None or any(type(it) is Text for it in self._blocks):
             return
-        match said:
+        match part:
             case TextDelta() | ReasoningDelta():
-                self._shown.hear(said)
+                self._shown.hear(part)
             case Thinking():
-                self._shown.close(said)
+                self._shown.close(part)
 
     def _is_patient(self) -> bool:
-        """Whether a sign of life still counts: not for ever, if nothing else comes."""
+        """Whether keep-alive events still extend the wait: not forever without other events."""
         now = self._run.loop.time()
         if self._alive_since is None:
             self._alive_since = now
@@ -324,8 +324,8 @@ class Answer:
                 for call in message.tool_calls or ():
                     self._used.add(call.id)
         if event.id in self._used:
-            # What is decided, or sent again, about the earlier call is not about this one. The
-            # same name every time: a process that goes on with the run asks the model again.
+            # Decisions and results of the earlier call must not apply to this one. The new id is
+            # deterministic: a process that continues the run asks the model again.
             new = derive_id(run.identity.run_id, str(run.step.number), event.id)
             self._renamed[event.id] = new
             event = msgspec.structs.replace(event, id=new)
@@ -347,7 +347,7 @@ class Answer:
             self._emit(ReasoningEncryptedValue(encrypted_value=event.signature))
 
     def give_up_calls(self, reason: str) -> None:
-        """Forget the calls of the stream before; whoever saw them begin learns that they ended."""
+        """Discard the calls of the previous stream; readers that saw them begin see them end."""
         for call_id, (name, _) in self._calls.items():
             self._emit(ToolCallCancel(id=call_id, name=name, reason=reason))
         self._calls.clear()
@@ -378,7 +378,7 @@ class Answer:
         return (*blocks, Text(text=replace_surrogates(text))) if text else tuple(blocks)
 
     def result(self) -> StreamResult:
-        """The whole answer; calls that cannot be executed are dropped, with the reason."""
+        """Return the whole answer; calls that cannot be executed are dropped, with the reason."""
         calls: list[ToolCall] = []
         is_incomplete = False
         for call_id, (name, _) in list(self._calls.items()):
@@ -398,7 +398,7 @@ class Answer:
         )
 
     def peek_result(self) -> StreamResult:
-        """What it has said so far, for those who only watch: nothing is dropped for it."""
+        """Return the answer so far, for instruments; it drops no calls."""
         calls = (self._call(call_id) for call_id in self._calls)
         return StreamResult(
             content=self._content(),

@@ -1,7 +1,7 @@
-"""Stream checkpoints: what a model has said so far is kept from time to time while it speaks.
+"""Stream checkpoints: a model's partial answer is saved periodically while it streams.
 
-The next process goes on with the answer from there. Saving happens beside the stream and never
-holds it up.
+If this process stops, the next one continues the answer from the checkpoint. Saving runs beside
+the stream and never delays it.
 """
 
 import asyncio
@@ -45,12 +45,12 @@ class StreamCheckpoints:
         if self._timer is not None:
             self._timer.cancel()
         if isinstance(self._run.journal.closed_by, RunHandedOver):
-            # No commit follows here: whoever goes on has only what is kept now.
+            # No commit follows here: the next process has only what is saved now.
             self.save_soon()
             if self._saving is not None:
                 await asyncio.wait([self._saving], timeout=_HAND_OVER_S)
         if self._saving is not None and not self._saving.done():
-            # The commit that follows makes it void.
+            # The commit that follows makes the checkpoint obsolete.
             self._saving.cancel()
             await asyncio.wait([self._saving])
 
@@ -59,21 +59,21 @@ class StreamCheckpoints:
         self._timer = self._run.loop.call_later(pause_s, self._tick)
 
     def save_soon(self) -> None:
-        """Keep what there is now, without waiting for it."""
+        """Start to save the answer so far, without waiting for it."""
         is_busy = self._saving is not None and not self._saving.done()
         answer = self._run.streaming
         if is_busy or answer is None:
             return
-        heard = answer.checkpoint()
-        if heard != self._saved:
-            self._saved = heard
-            self._saving = self._run.loop.create_task(self._save(heard))
+        partial = answer.checkpoint()
+        if partial != self._saved:
+            self._saved = partial
+            self._saving = self._run.loop.create_task(self._save(partial))
 
     def _tick(self) -> None:
         self._set_timer()
         self.save_soon()
 
-    async def _save(self, heard: "_Heard") -> None:
+    async def _save(self, partial: "_Heard") -> None:
         run, lease = self._run, self._run.journal.lease
         assert lease is not None
         checkpoint = StreamCheckpoint(
@@ -82,9 +82,9 @@ class StreamCheckpoints:
             step=run.step.number,
             message_id=run.step.message_id,
             model=run.agent.spec.model_id,
-            content=heard[0],
-            tool_calls=heard[1],
-            open_tool=heard[2],
+            content=partial[0],
+            tool_calls=partial[1],
+            open_tool=partial[2],
             updated_at=run.services.clock.now_ms(),
         )
         try:
@@ -92,5 +92,5 @@ class StreamCheckpoints:
         except LeaseLost:
             run.lose_lease()
         except Exception:
-            # The answer itself will be committed; only a notice for the next process is lost.
+            # The answer itself will be committed; only the next process would miss this.
             logger.warning("A stream checkpoint was not saved.", exc_info=True)

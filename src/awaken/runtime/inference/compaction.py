@@ -1,7 +1,7 @@
-"""Compaction as a run meets it: it takes a finished summary in and asks for the next one.
+"""Compaction in a run: it applies a finished summary and requests the next one.
 
-Neither waits for a model, and neither can fail the run: a history that was not summarised is
-only longer.
+Neither waits for a model, and neither can fail the run: without a summary the history is only
+longer.
 """
 
 import logging
@@ -25,7 +25,7 @@ SECTION = "compaction"
 
 
 def take_summary(run: Run, window: ContextWindow) -> None:
-    """Let a finished summary stand for the beginning, if there is one."""
+    """Replace the beginning of the history by a finished summary, if there is one."""
     summary = run.services.compactor.take(run.identity.thread_id)
     if summary is not None:
         usage = run.services.price_usage(summary.usage, summary.job.model)
@@ -35,7 +35,7 @@ def take_summary(run: Run, window: ContextWindow) -> None:
 
 
 def ask_for_summary(run: Run, window: ContextWindow) -> None:
-    """Have a summary of the beginning written when it is time."""
+    """Request a summary of the beginning when the history is long enough."""
     compactor, thread_id = run.services.compactor, run.identity.thread_id
     if window.wants_summary and compactor.is_free(thread_id):
         plan = window.plan_summary()

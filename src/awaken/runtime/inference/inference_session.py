@@ -1,8 +1,8 @@
-"""One inference: build the request, ask until the answer is whole, keep it for the log.
+"""One inference: build the request, call the model until the answer is complete, log it.
 
-What was streamed is never thrown away if it can be continued, and never said twice: text goes on
-where it stopped, complete calls are taken as they are, and only an answer that has neither is
-asked for again from its beginning.
+Streamed output is never thrown away if it can be continued, and never repeated: text continues
+where it stopped, complete calls are used as they are, and only an answer with neither is
+requested again from its beginning.
 """
 
 from functools import partial
@@ -35,7 +35,7 @@ from .streamed_answer import ShownAnswer
 
 
 async def infer(run: Run) -> StreamResult:
-    """Ask the model, until its answer is whole or everything that may be tried was tried.
+    """Call the model until its answer is complete or no further attempt is allowed.
 
     Parts of a broken or truncated answer are joined into one; neither the parts nor the prompts
     between them enter the transcript.
@@ -52,9 +52,9 @@ async def infer(run: Run) -> StreamResult:
     streamed = None
     if run.recovery is not None and run.recovery.streamed is not None:
         streamed, run.recovery.streamed = run.recovery.streamed, None
-        # Readers may have seen more than what was kept.
+        # Readers may have seen more than what was saved.
         run.emit(StreamReset(reason="the process that streamed the answer stopped"))
-    # What is screened before it is kept is not shown, nor written down, before that either.
+    # An answer that has to be screened is neither shown nor saved before its screening.
     is_held, shown = bool(env.answer_screens), None
     if is_held and answer_streams(run) is not None:
         shown = ShownAnswer(run, partial(answer_streams, run))
@@ -86,7 +86,7 @@ async def infer(run: Run) -> StreamResult:
 
 
 def _show_answer(run: Run, result: StreamResult, shown: ShownAnswer | None = None) -> None:
-    """Show what readers have not seen yet of an answer, and keep all of it for the log."""
+    """Show the part of an answer that readers have not seen, and keep all of it for the log."""
     events = block_events(result.content)
     for event in events:
         run.journal.events.append(event)
@@ -110,7 +110,7 @@ def _log_answer(run: Run, result: StreamResult) -> None:
 
 
 class InferenceSession:
-    """One inference, over as many calls as it takes and the policy allows."""
+    """One inference, over as many model calls as it needs and the policy allows."""
 
     __slots__ = (
         "_answer", "_began", "_checkpoints", "_made_retry_planner", "_request", "_routes", "_run",
@@ -136,13 +136,13 @@ class InferenceSession:
         self._made_retry_planner: RetryPlanner | None = None
 
     async def complete_answer(self, streamed: StreamCheckpoint | None) -> StreamResult:
-        """Ask until nothing is missing, or until the continuations are used up.
+        """Call the model until nothing is missing, or until the continuations are used up.
 
         `streamed` is what another process has streamed of this answer.
 
         Raises:
-            ModelError: The answer cannot be had; what was said is kept.
-            BudgetExceeded: It may not be asked for.
+            ModelError: The answer could not be completed; its output so far is kept.
+            BudgetExceeded: The budget does not allow the call.
         """
         asked: InferenceRequest | None = self._request
         if streamed is not None:
@@ -163,7 +163,7 @@ class InferenceSession:
                 if not (self._answer.has_stopped and error.retryable):
                     asked = await self._recover(error)
                     continue
-                # It was all said; what broke was only the connection.
+                # The answer is complete; only the connection broke.
                 result = self._answer.result()
             is_cut = result.stop_reason is StopReason.MAX_TOKENS
             if not (is_cut and continuations and result.needs_truncation_recovery):
@@ -172,10 +172,10 @@ class InferenceSession:
             asked = self._rest_of_text(result.text, TRUNCATED_PROMPT)
 
     async def _recover(self, error: ModelError) -> InferenceRequest | None:
-        """Decide what to ask for after a failure; None when nothing has to be asked for.
+        """Return the next request after a failure; None when no further call is needed.
 
         Raises:
-            ModelError: Nothing more may be tried.
+            ModelError: No further attempt is allowed.
         """
         self._keep()
         if not (self._fits_now(error) or await self._outlasts(error)):
@@ -186,7 +186,7 @@ class InferenceSession:
 
     @property
     def _retry_planner(self) -> RetryPlanner:
-        """Made by the first failure: most answers come at once."""
+        """Created by the first failure: most answers need no retry."""
         if self._made_retry_planner is None:
             self._made_retry_planner = RetryPlanner(self._run, self._routes, self._began)
         return self._made_retry_planner
@@ -200,7 +200,7 @@ class InferenceSession:
         return await self._retry_planner.outlasts(error, self.calls.asked, has_begun=has_begun)
 
     def _fits_now(self, error: ModelError) -> bool:
-        """Whether the request was too long and could be made shorter."""
+        """Whether the request was too long and could be shortened."""
         smaller = None
         if isinstance(error, ContextOverflow):
             smaller = smaller_request(self._run, self._request)
@@ -210,7 +210,7 @@ class InferenceSession:
         return True
 
     def _rest(self) -> InferenceRequest | None:
-        """What to ask for after a break; None when all that is missing can be done without."""
+        """Return the request for the rest of a broken answer; None when no rest is needed."""
         snapshot = self._answer.snapshot()
         if recovery_plan(snapshot) is RecoveryPlan.SYNTHESIZE_TOOL_USE:
             return None
@@ -219,7 +219,7 @@ class InferenceSession:
     def _rest_of_text(self, text: str, prompt: str) -> InferenceRequest:
         request = self._request
         if not text.strip() or request.output_schema is not None:
-            # Half of a structured answer cannot be continued: models begin a new one.
+            # Models do not continue half of a structured answer: they begin a new one.
             self._answer.start_over("the answer broke off; the model is asked again")
             return request
         self._answer.reopen()

@@ -1,4 +1,4 @@
-"""One call of a model: chosen, reserved, made, and accounted for whatever becomes of it."""
+"""One call of a model: choose it, reserve budget, make the call, account for any outcome."""
 
 from collections.abc import Awaitable
 from functools import lru_cache, partial
@@ -29,7 +29,7 @@ _REASONERS = ("o1", "o3", "o4")
 
 
 def routes_for(run: Run, request: InferenceRequest) -> tuple[ModelRoute, ...]:
-    """The models that may answer a request, in the order in which they are asked."""
+    """Return the models that may answer a request, in the order in which they are tried."""
     agent = run.agent
     if request.upstream_model != agent.upstream_model:
         return (_find_named_route(agent.models[0], request.upstream_model),)
@@ -38,7 +38,7 @@ def routes_for(run: Run, request: InferenceRequest) -> tuple[ModelRoute, ...]:
 
 
 def _find_named_route(first: ModelRoute, name: str) -> ModelRoute:
-    """A model that was named for the run: of the first model's provider, and nobody else's."""
+    """Return the model that was named for the run, which must be of the first model's provider."""
     provider_id = first.spec.provider_id
     spec = ModelSpec(id=f"{provider_id}:{name}", provider_id=provider_id, upstream_model=name)
     return ModelRoute(spec=spec, client=first.client)
@@ -51,22 +51,22 @@ class ModelCalls:
 
     def __init__(self, run: Run, answer: Answer, *, is_aside: bool = False) -> None:
         self._is_aside = is_aside
-        """Whether they say nothing about how long the run's own requests are."""
+        """Whether the calls are side calls, which must not correct the run's token estimate."""
         self._run = run
         self._answer = answer
         self._has_reserved = False
         self.asked: ModelRoute | None = None
         """The model of the newest call."""
         self.usage: TokenUsage | None = None
-        """What all calls have used."""
+        """The usage of all calls."""
 
     async def make(self, request: InferenceRequest, routes: tuple[ModelRoute, ...]) -> None:
-        """Ask the first of these models that may be asked, and stream what it says.
+        """Call the first of these models that is available, and stream its answer.
 
         Raises:
-            ModelError: The call failed; what was said before is kept.
-            AllModelsUnavailable: None may be asked; says when the first may be again.
-            BudgetExceeded: None can be paid.
+            ModelError: The call failed; the output so far is kept.
+            AllModelsUnavailable: No model is available; says when the first one will be.
+            BudgetExceeded: The budget allows none of them.
         """
         run, health, answer = self._run, self._run.services.health, self._answer
         route, held = routes[0], None
@@ -101,10 +101,10 @@ class ModelCalls:
     async def _begin_call(
         self, request: InferenceRequest, routes: tuple[ModelRoute, ...]
     ) -> tuple[ModelRoute, Reservation | None]:
-        """Choose the model to ask, with its breaker and what the call may spend set aside."""
+        """Choose the model, and reserve its circuit breaker and the budget of the call."""
         route, held = await self._book_call(request, routes)
         while not self._run.services.health.try_begin(route.id):
-            # Another run was faster while the budget was asked.
+            # Another run opened the breaker or took its probe while the budget was checked.
             await release(self._run, held)
             route, held = await self._book_call(request, routes)
         return route, held
@@ -112,7 +112,7 @@ class ModelCalls:
     async def _watch(
         self, call: Awaitable[None], route: ModelRoute, request: InferenceRequest
     ) -> None:
-        """Make the call with the run's instruments around it."""
+        """Make the call, observed by the run's instruments."""
         run, answer = self._run, self._answer
         seen = ModelCall(
             request=request,
@@ -128,16 +128,16 @@ class ModelCalls:
                 await call
             finally:
                 answer.on_begun = None
-            said, usage = answer.peek_result(), answer.usage
+            result, usage = answer.peek_result(), answer.usage
             if run.agent.env.answer_screens:
-                # It is not screened yet, and not all of it may be kept.
-                said = msgspec.structs.replace(said, content=(), tool_calls=())
-            watches.tell(lambda it: it.on_end(said, usage))
+                # The answer is not screened yet, and a screen may remove parts of it.
+                result = msgspec.structs.replace(result, content=(), tool_calls=())
+            watches.tell(lambda it: it.on_end(result, usage))
 
     async def _book_call(
         self, request: InferenceRequest, routes: tuple[ModelRoute, ...]
     ) -> tuple[ModelRoute, Reservation | None]:
-        """The model to ask now, with what the call may spend set aside."""
+        """Return the model to call now, with the budget reserved for the call."""
         run, health, pool = self._run, self._run.services.health, self._run.agent.pool
         await health.refresh()
         if pool is None and health.is_available(routes[0].id):
@@ -151,7 +151,7 @@ class ModelCalls:
             try:
                 return route, await self._reserve_budget(request, route)
             except BudgetExceeded:
-                # Another one of the pool may be cheaper.
+                # Another model of the pool may be cheaper.
                 continue
         return last, await self._reserve_budget(request, last)
 
@@ -177,12 +177,12 @@ class ModelCalls:
             await release(run, held)
         elif run.has_budgets:
             is_guessed = usage is None and held is not None
-            heard = self._answer.chars_unreported if is_guessed else 0
-            await settle(run, held, usage, heard)
+            unreported = self._answer.chars_unreported if is_guessed else 0
+            await settle(run, held, usage, unreported)
 
 
 def _for_route(request: InferenceRequest, route: ModelRoute) -> InferenceRequest:
-    """The request with what this model is called and limited by."""
+    """Return the request with this model's name and limits."""
     model, overrides = route.spec.upstream_model, route.overrides(request.overrides)
     if model == request.upstream_model and overrides is request.overrides:
         return request

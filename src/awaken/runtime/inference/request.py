@@ -27,10 +27,10 @@ from .compaction import ask_for_summary, take_summary
 
 
 def build_request(run: Run) -> InferenceRequest:
-    """Build this step's request and use up what hooks left for it.
+    """Build this step's request and consume the state that hooks wrote for it.
 
-    The transcript itself is handed over when nothing has to be put around it, so that a long
-    history costs nothing. With a context policy only what fits into its window is sent, counted
+    The transcript itself is used without a copy when no messages surround it, so that a long
+    history costs nothing. With a context policy only what fits into the window is sent, counted
     after the transforms of plugins.
     """
     agent, values = run.agent, run.state.values
@@ -70,9 +70,9 @@ def build_request(run: Run) -> InferenceRequest:
 
 
 def smaller_request(run: Run, request: InferenceRequest) -> InferenceRequest | None:
-    """The latest request again with less history, after a provider found it too long.
+    """Return the latest request with less history, after a provider rejected it as too long.
 
-    None when nothing may be left out: without a context policy, or when nothing is left to cut.
+    None when nothing may be left out: without a context policy, or with nothing left to cut.
     """
     window = run.window
     if window is None or not window.shrink():
@@ -81,7 +81,7 @@ def smaller_request(run: Run, request: InferenceRequest) -> InferenceRequest | N
 
 
 def _fit_messages(run: Run, frame: Frame) -> Sequence[Message]:
-    """The messages of the request: rewritten by the agent's plugins, then cut to what fits."""
+    """Return the request's messages: rewritten by the agent's plugins, then cut to fit."""
     agent, window = run.agent, _window(run)
     run.window = window
     if window is None:
@@ -101,7 +101,7 @@ def _fit_messages(run: Run, frame: Frame) -> Sequence[Message]:
 
 
 def _window(run: Run) -> ContextWindow | None:
-    """The run's window; another agent's policy needs another one."""
+    """Return the run's window; a new one if the agent's policy has changed."""
     agent, window = run.agent, run.window
     policy = agent.spec.context_policy
     if policy is None:
@@ -142,7 +142,7 @@ def _model_override(override: InferenceOverride) -> tuple[str, InferenceOverride
 
 
 def _tool_choice(run: Run, tools: tuple[ModelTool, ...]) -> str | None:
-    """What the request wants of the first answer; later ones are free, or no run would end."""
+    """Return the tool choice of the first answer; later answers are free, or no run would end."""
     wanted = run.request.tool_choice
     is_offered = wanted in ("none", "required") or any(tool.id == wanted for tool in tools)
     is_first = run.messages[-1].role not in (Role.ASSISTANT, Role.TOOL) if run.messages else True
@@ -178,7 +178,7 @@ def _filter_tools(tools: tuple[ModelTool, ...], filtered: ToolFilter) -> tuple[M
 def _place_contexts(
     contexts: Mapping[str, ContextMessage],
 ) -> tuple[list[str], list[Message], list[Message]]:
-    """Instructions, and messages before and after the history, each target in its place."""
+    """Return the instructions, and the messages before and after the history."""
     texts: list[str] = []
     before: list[Message] = []
     after: list[Message] = []

@@ -1,4 +1,4 @@
-"""Whether and when a model is asked again after a failure, and which models are left to ask."""
+"""Whether and when a model is called again after a failure, and which models are left."""
 
 import asyncio
 import hashlib
@@ -16,7 +16,7 @@ from awaken.runtime.spending.ledgers import time_left_ms
 
 
 class RetryPlanner:
-    """What one inference may still try, by its agent's retry policy and its pool."""
+    """The attempts that one inference has left, by its agent's retry policy and its pool."""
 
     __slots__ = (
         "_began", "_breaks", "_failures", "_given_up", "_last", "_policy", "_routes", "_run",
@@ -31,7 +31,7 @@ class RetryPlanner:
         self._failures = 0
         self._breaks = 0
         self._last: tuple[type[ModelError], str] | None = None
-        """The latest failure that may pass, of a call that was made."""
+        """The latest retryable failure of a call that was made."""
 
     @property
     def usable_routes(self) -> tuple[ModelRoute, ...]:
@@ -46,7 +46,7 @@ class RetryPlanner:
         False when there is no next call.
         """
         if isinstance(error, AllModelsUnavailable):
-            # Whoever has begun waits for the breaker; whoever comes first finds it open at once.
+            # An inference that has made a call waits for the breaker; a new one fails at once.
             return self._last is not None and await self._pause(error, 0)
         if error.retryable:
             self._last = (type(error), str(error))
@@ -62,14 +62,14 @@ class RetryPlanner:
         return self._switch(error, asked)
 
     def has_root_cause(self, error: ModelError, *, has_begun: bool) -> bool:
-        """Whether `root_cause` says more than the error that ended the last try."""
+        """Whether `root_cause` says more than the error that ended the last attempt."""
         if isinstance(error, AllModelsUnavailable):
             return self._last is not None
         is_other = error.retryable and not isinstance(error, StreamInterrupted)
         return is_other and has_begun and self._breaks > 1
 
     def root_cause(self, error: ModelError) -> ModelError:
-        """The error that tells why the answer could not be had in the end."""
+        """Return the error that explains why there is no answer."""
         if isinstance(error, AllModelsUnavailable) and self._last is not None:
             kind, message = self._last
             return kind(message, retry_after_ms=error.retry_after_ms)
@@ -86,15 +86,15 @@ class RetryPlanner:
             return False
         time_left = time_left_ms(self._run)
         if time_left is not None:
-            # When it is over, the next call is refused by the budget.
+            # After the pause, the budget refuses the next call.
             pause = min(pause, time_left)
         if pause:
-            # Whoever cancels the run ends the pause.
+            # A cancellation of the run ends the pause.
             await asyncio.sleep(pause / 1000)
         return True
 
     def _switch(self, error: ModelError, asked: ModelRoute | None) -> bool:
-        """Go on with another model of the pool; False when no other one would do better."""
+        """Switch to another model of the pool; False when no other one can help."""
         pool = self._run.agent.pool
         if pool is None or asked is None or error.blames_request:
             return False
@@ -107,10 +107,10 @@ class RetryPlanner:
 
 
 def backoff_ms(policy: RetryPolicy, error: ModelError, attempt: int, salt: str) -> int:
-    """How long to wait before the next call; a longer wish of the provider wins.
+    """Return how long to wait before the next call; a longer time from the provider wins.
 
-    The jitter is a function of the run, so that runs that failed together do not come back
-    together and one run always behaves the same.
+    The jitter is a function of the run, so that runs that failed together do not retry together,
+    and one run always behaves the same.
     """
     is_full = isinstance(error, Overloaded)
     base = policy.overloaded_backoff_base_ms if is_full else policy.backoff_base_ms

@@ -1,4 +1,4 @@
-"""Which model answers: the order of a pool, and who of it may be asked now. Nothing here is I/O."""
+"""Which model answers: the order of a pool, and which members are available now. No I/O here."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,31 +11,31 @@ from awaken.contracts.models.model_specs import NANOS, ModelPool, PoolMember, Po
 from awaken.runtime.resolution.models import ModelRoute
 
 _HASH_BITS = 52
-"""As many as a float between 0 and 1 can tell apart from both."""
+"""The number of bits for which a float stays strictly between 0 and 1."""
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 class Availability(Protocol):
-    """What routing asks of the health of models."""
+    """The part of model health that routing needs."""
 
     def is_available(self, model_id: str) -> bool:
         """Whether a call may begin."""
         ...
 
     def retry_in_ms(self, model_id: str) -> int:
-        """How long a model that is refused will be."""
+        """Return how long an unavailable model stays unavailable."""
         ...
 
 
 def order_routes(
     routes: tuple[ModelRoute, ...], pool: ModelPool | None, thread_id: str, turn: int
 ) -> tuple[ModelRoute, ...]:
-    """The order in which an agent's models are asked.
+    """Return the order in which an agent's models are tried.
 
-    A sticky pool gives a thread the same order in every process and after every restart; a member
-    that is added or removed moves only the threads that it takes or had. Round robin begins with
-    the next member at each `turn`. Both begin with a member as often as its weight says. Those
-    that are for failover only come last, as they were written.
+    A sticky pool gives a thread the same order in every process and after every restart; adding or
+    removing a member moves only the threads of that member. Round robin begins with the next member
+    at each `turn`. Both begin with a member in proportion to its weight. Members for failover only
+    come last, in the order of the spec.
     """
     if pool is None or len(routes) == 1:
         return routes
@@ -55,10 +55,10 @@ def candidates(
     health: Availability,
     may_afford: Callable[[ModelRoute], bool] = lambda _: True,
 ) -> tuple[ModelRoute, ...]:
-    """Those that may be asked now, in order; looking uses up no probe.
+    """Return the available models, in order; this check uses no probe of a breaker.
 
     Raises:
-        AllModelsUnavailable: There is none; names every model, why, and when to ask again.
+        AllModelsUnavailable: There is none; names every model, the reason, and when to retry.
     """
     well = [route for route in routes if health.is_available(route.id)]
     found = tuple(route for route in well if may_afford(route))
@@ -70,9 +70,9 @@ def candidates(
 def within(
     pool: ModelPool | None, nanos: Callable[[ModelRoute], int | None]
 ) -> Callable[[ModelRoute], bool]:
-    """Whether a call stays below the pool's limit, by what it may cost in billionths of a dollar.
+    """Return a check that a call stays below the pool's cost limit, in billionths of a dollar.
 
-    What has no price is not refused for it.
+    A model without a known price is not refused.
     """
     limit = None if pool is None or pool.max_call_usd is None else pool.max_call_usd * NANOS
 
@@ -111,6 +111,6 @@ def _turn_of(weights: Sequence[float], turn: int) -> int:
     """The index of the member whose turn it is."""
     if len(set(weights)) == 1:
         return turn % len(weights)
-    # Multiples of the golden ratio fill the line evenly at every moment, whatever the weights.
+    # Multiples of the golden ratio fill the interval evenly at any time, for all weights.
     place = (turn * _GOLDEN) % 1 * sum(weights)
     return next((at for at, end in enumerate(accumulate(weights)) if place < end), 0)

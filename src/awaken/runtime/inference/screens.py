@@ -1,6 +1,6 @@
-"""Having texts looked at before they are kept, shown or sent.
+"""Screening texts before they are kept, shown or sent.
 
-Fails closed: what a screen could not look at is not kept.
+Fails closed: a text is not kept if a screen fails on it.
 """
 
 import logging
@@ -29,7 +29,7 @@ UNSCREENED = "The result could not be screened and was dropped."
 
 
 def screen_answer(run: Run, answer: StreamResult) -> StreamResult:
-    """A model's answer as its screens leave it.
+    """Return a model's answer as its screens leave it.
 
     Raises:
         PluginFailed: A screen raised, or returned something else than an answer.
@@ -57,7 +57,7 @@ def screen_answer(run: Run, answer: StreamResult) -> StreamResult:
 
 
 def answer_streams(run: Run) -> list[TextStream] | None:
-    """Begin to look at one text of an answer while it comes; None: wait until it is whole."""
+    """Begin to screen one text of an answer while it streams; None: wait until it is complete."""
     streams: list[TextStream] = []
     for plugin, begin in run.agent.env.stream_screens:
         try:
@@ -72,7 +72,7 @@ def answer_streams(run: Run) -> list[TextStream] | None:
 
 
 def screen_result(run: Run, result: ToolResult) -> ToolResult:
-    """A tool's result as its screens leave it; an error when one of them failed."""
+    """Return a tool's result as its screens leave it; an error result when one of them failed."""
     screens = run.agent.env.result_screens
     if not screens:
         return result
@@ -88,7 +88,7 @@ def screen_result(run: Run, result: ToolResult) -> ToolResult:
 
 
 def _plain(result: ToolResult) -> dict[str, Any]:
-    """Everything in a result that people or models read, as plain JSON."""
+    """Return everything in a result that people or models read, as plain JSON."""
     fields: dict[str, Any] = {"message": result.message, "metadata": result.metadata}
     if (asked := result.suspension) is not None:
         fields["question"] = [
@@ -114,9 +114,9 @@ def _with(result: ToolResult, fields: dict[str, Any]) -> ToolResult:
 
 
 def screen_event(run: Run, event: AgentEvent) -> AgentEvent | None:
-    """What a tool shows while it runs, as its screens leave it; None when one of them failed.
+    """Return a tool's live event as its screens leave it; None when one of them failed.
 
-    Pieces of its output are not shown at all: what is in none of them may be in all together.
+    Pieces of output are not shown at all: a match may span several pieces.
     """
     if isinstance(event, ToolCallStreamDelta):
         return None
@@ -134,7 +134,7 @@ def screen_event(run: Run, event: AgentEvent) -> AgentEvent | None:
 
 
 def take_given_answer(run: Run) -> StreamResult | None:
-    """The answer that a plugin gives in the place of the model's; it is used up."""
+    """Return and consume the answer that a plugin gives in place of the model's."""
     if not run.state.has(STEP_ANSWER):
         return None
     given = run.state.get(STEP_ANSWER)

@@ -1,4 +1,4 @@
-"""Asking the model on behalf of a tool call: outside of the transcript, within the budgets."""
+"""Calling the model on behalf of a tool call: outside of the transcript, within the budgets."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ async def side_answer(
     system: tuple[str, ...] = (),
     overrides: InferenceOverride | None = None,
 ) -> StreamResult:
-    """What the agent's model says to these messages; asked once, without tools.
+    """Return the answer of the agent's model to these messages; one call, without tools.
 
     Raises:
         ModelError: The model could not answer.
-        BudgetExceeded: It may not be asked.
+        BudgetExceeded: The budget does not allow the call.
     """
-    # Whoever asks may not choose what the run's model is.
+    # The tool may not choose another model than the run's.
     wanted = None if overrides is None else msgspec.structs.replace(overrides, upstream_model=None)
     request = InferenceRequest(
         upstream_model=run.agent.upstream_model,
@@ -34,12 +34,12 @@ async def side_answer(
         system=system,
         overrides=wanted,
     )
-    # The run's own alarm watches over the tools that ask.
+    # The run's own alarm is in use for the timeout of the calling tool.
     alarm = Alarm()
     answer = Answer(run, is_held=True, alarm=alarm)
     calls = ModelCalls(run, answer, is_aside=True)
     try:
-        # One after another: what a budget has left is known when the one before is paid.
+        # One at a time: the rest of a budget is known only after the previous call is settled.
         run.side_call_lock = run.side_call_lock or asyncio.Lock()
         async with run.side_call_lock:
             await calls.make(request, routes_for(run, request))

@@ -1,7 +1,7 @@
-"""Showing an answer that is screened while it comes.
+"""Showing an answer that is screened while it streams.
 
-What was shown is at every moment the beginning of the screened answer. Whoever keeps or repeats an
-unfinished answer gets what was shown, and nothing that the model said beyond that.
+What was shown is at any time a prefix of the screened answer. A checkpoint or a replay of an
+unfinished answer contains only what was shown, and nothing that the model produced beyond that.
 """
 
 import logging
@@ -22,9 +22,10 @@ _OTHERWISE = "the answer was screened, and is another one than it seemed to be"
 
 
 class ShownAnswer:
-    """What was let through of an answer: its thoughts up to the first text, and that text.
+    """The shown part of an answer: its thoughts up to the first text, and that text.
 
-    All the rest, and calls, are shown when the answer is whole; so is what a screen failed on.
+    The rest, and all calls, are shown when the answer is complete; so is text that a screen
+    failed on.
     """
 
     __slots__ = ("_begin", "_is_stuck", "_parts", "_run", "_streams", "_thoughts")
@@ -33,16 +34,16 @@ class ShownAnswer:
         self._run = run
         self._begin = begin
         self._thoughts: list[Thinking] = []
-        """Those that are complete."""
+        """The complete thoughts."""
         self._parts: list[TextDelta | ReasoningDelta] = []
-        """What was shown of the block that is open."""
+        """The shown part of the open block."""
         self._streams: Sequence[TextStream] | None = None
-        """What it goes through."""
+        """The screens of the open block."""
         self._is_stuck = False
 
     def hear(self, event: TextDelta | ReasoningDelta) -> None:
-        """Take in what the model says next in its block, and show what may be seen."""
-        # Halves of characters are put together, or replaced, when all is there.
+        """Process the next delta of the open block, and show what the screens let through."""
+        # Split surrogate pairs are joined or replaced when the whole answer is there.
         self._is_stuck = self._is_stuck or replace_surrogates(event.delta) != event.delta
         piece = self._screen_piece(event.delta)
         if piece:
@@ -51,7 +52,7 @@ class ShownAnswer:
             self._run.emit(shown)
 
     def close(self, thought: Thinking) -> None:
-        """A thought is complete: nothing that follows belongs to it."""
+        """Complete a thought: nothing that follows belongs to it."""
         piece = self._screen_piece("", is_last=True)
         if piece:
             self._run.emit(ReasoningDelta(delta=piece))
@@ -65,7 +66,7 @@ class ShownAnswer:
         self._parts, self._streams = [], None
 
     def _screen_piece(self, piece: str, *, is_last: bool = False) -> str:
-        """What the screens let through; nothing more once one of them has failed."""
+        """Return what the screens let through; nothing more once one of them has failed."""
         if self._streams is None and not self._is_stuck:
             self._streams = self._begin()
             self._is_stuck = self._streams is None
@@ -83,26 +84,26 @@ class ShownAnswer:
         return piece
 
     def start_over(self, reason: str) -> None:
-        """Forget everything; whoever saw some of it is told."""
+        """Discard everything; readers that saw some of it get a reset event."""
         if self.list_streamed():
             self._run.emit(StreamReset(reason=reason))
         self._thoughts, self._parts, self._streams, self._is_stuck = [], [], None, False
 
     def list_streamed(self) -> list[AgentEvent]:
-        """What was shown so far, one event per block."""
+        """Return what was shown so far, one event per block."""
         return block_events(self._content())
 
     def checkpoint(self) -> tuple[tuple[ContentBlock, ...], tuple[ToolCall, ...], str | None]:
-        """What was shown: calls are not, until the answer is whole."""
+        """Return what was shown; calls are not shown until the answer is complete."""
         return self._content(), (), None
 
     def give_up_calls(self, reason: str) -> None:
-        """Nobody has seen any begin."""
+        """Do nothing: no reader has seen a call begin."""
 
     def rest(self, content: tuple[ContentBlock, ...]) -> list[AgentEvent]:
-        """What is left to show of the answer as it is kept.
+        """Return what is left to show of the answer in its stored form.
 
-        If that does not begin with what was shown, whoever saw it is told to forget it first.
+        If that does not begin with what was shown, a reset event comes first.
         """
         seen, wanted = self.list_streamed(), block_events(content)
         if not seen:
@@ -125,7 +126,7 @@ class ShownAnswer:
 
 
 def _subtract_delta(shown: AgentEvent, full: AgentEvent) -> AgentEvent | None:
-    """What a delta has more than another of its kind; None if it does not begin with that."""
+    """Return the rest of a delta after a shown prefix; None if it does not begin with it."""
     match shown, full:
         case TextDelta(delta=begun), TextDelta(delta=whole) if whole.startswith(begun):
             return TextDelta(delta=whole[len(begun) :])

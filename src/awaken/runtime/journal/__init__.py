@@ -1,4 +1,4 @@
-"""What a run writes down and what reaches it: commits, live events, leases, its inbox.
+"""What a run writes and what reaches it: commits, live events, leases, its inbox.
 
-Start with `journal.py`. What a run is stands in `runtime/run.py`; nothing here knows of it.
+Start with `journal.py`. The run itself is in `runtime/run.py`; nothing here imports it.
 """

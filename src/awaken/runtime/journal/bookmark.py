@@ -1,8 +1,8 @@
-"""The bookmark: where in a step a run is, kept in the record of a run that others may continue.
+"""The bookmark: the position of a run in its step, for a process that has to continue the run.
 
-The record counts finished steps. The bookmark says what of the next one is durable: what
-was announced, which hooks have acted, what the model's answer left open. So a process that takes
-the run over neither repeats nor forgets any of it.
+The run's record counts finished steps. The bookmark says which parts of the next step are durable:
+what was announced, which hooks have run, what the model's answer left open. So a process that
+takes over the run neither repeats nor loses any of it.
 """
 
 import msgspec
@@ -21,24 +21,24 @@ _VERSION = 1
 
 
 class PendingAfterHook(Record, frozen=True, kw_only=True):
-    """A call whose result is written and whose hooks have not acted yet."""
+    """A call whose result is written and whose after-execution hooks have not run yet."""
 
     call: ToolCall
     result: ToolResult
     resume: ToolCallResume | None = None
     question: Question | None = None
-    """What was decided, if the call had waited for somebody."""
+    """The question that was decided, if the call had waited for a decision."""
 
 
 class Answered(Record, frozen=True, kw_only=True):
-    """What a model's answer was beyond the message it left."""
+    """Facts about a model's answer that its message does not contain."""
 
     is_cut: bool = False
     dropped_calls: tuple[str, ...] = ()
 
 
 class RemoteEnd(Record, frozen=True, kw_only=True):
-    """How a turn at a remote backend ended; what it gave back is in the state."""
+    """How a turn at a remote backend ended; its output is in the state."""
 
     status: BackendRunStatus
     reason: str
@@ -47,45 +47,45 @@ class RemoteEnd(Record, frozen=True, kw_only=True):
 
 
 class Bookmark(Record, frozen=True, kw_only=True):
-    """How far a run got, as of its last commit."""
+    """The progress of a run within its step, as of its last commit."""
 
     step: int = 0
     is_step_open: bool = False
     message_id: str = ""
-    """The id that the step's assistant message has or will have."""
+    """The id of the step's assistant message, fixed before the message exists."""
     answer: Answered | None = None
     """Present once the model has answered."""
     is_over: bool = False
-    """Whether everything of the step is done but its end."""
+    """Whether everything in the step is done except writing its end."""
     failures: int = 0
     output_retries: int = 0
     passed: frozenset[Phase] = frozenset()
-    """Phases of the run and of the step whose hooks have acted."""
+    """Phases of the run and of the step whose hooks have run."""
     hooked: frozenset[str] = frozenset()
-    """Calls whose hooks before execution have acted."""
+    """Calls whose before-execution hooks have run."""
     owed: PendingAfterHook | None = None
     written: tuple[str, ...] = ()
     """State keys written since the calls that are running were started."""
     verdict: Termination | None = None
-    """How the run ends when its step is over; None when it goes on or that is not known yet."""
+    """How the run ends when its step is over; None when it continues or is undecided."""
     termination: Termination | None = None
-    """How a plugin, or the way out, has ended the run already."""
+    """How a plugin or the exit path has already ended the run."""
     is_remote: bool = False
-    """Whether it executes at another side, where something may be under way."""
+    """Whether the run executes at a remote backend, where work may be in progress."""
     remote_end: RemoteEnd | None = None
-    """How its turn there ended."""
+    """How the turn at the remote backend ended."""
 
 
 _decode = msgspec.json.Decoder(Bookmark).decode
 
 
 def encode_bookmark(bookmark: Bookmark) -> StoredValue:
-    """The bookmark as a run's record keeps it."""
+    """Return the bookmark as a run's record stores it."""
     return StoredValue(version=_VERSION, data=msgspec.Raw(msgspec.json.encode(bookmark)))
 
 
 def read_bookmark(stored: StoredValue | None) -> Bookmark | None:
-    """The bookmark of a run; None when it has none, or one that this version cannot read."""
+    """Return the bookmark of a run; None when it has none that this version can read."""
     if stored is None or stored.version != _VERSION:
         return None
     return _decode(stored.data)

@@ -1,4 +1,4 @@
-"""Messages sent to a run while it executes; it takes them in between two steps."""
+"""Messages sent to a run while it executes; the run takes them in between two steps."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from awaken.runtime.primitives.signals import WakeSignal
 
 
 class Inbox:
-    """A bounded queue that refuses rather than loses."""
+    """A bounded queue that refuses messages rather than losing them."""
 
     __slots__ = ("_is_closed", "_limit", "_signal", "messages")
 
@@ -18,7 +18,7 @@ class Inbox:
         self._is_closed = False
 
     def put(self, messages: Sequence[Message]) -> bool:
-        """Take the messages, all or none; False when closed, full or there is nothing to take."""
+        """Accept the messages, all or none; False when closed, full, or without messages."""
         if self._is_closed or not messages or len(self.messages) + len(messages) > self._limit:
             return False
         self.messages.extend(messages)
@@ -27,18 +27,18 @@ class Inbox:
 
     @property
     def signal(self) -> WakeSignal:
-        """Wakes the run when something came that it may wait for; made when first used."""
+        """Wakes a waiting run when input arrives; created when first used."""
         if self._signal is None:
             self._signal = WakeSignal()
         return self._signal
 
     def drain(self) -> list[Message]:
-        """Return everything that waits, in order."""
+        """Remove and return all waiting messages, in order."""
         taken, self.messages = self.messages, []
         return taken
 
     def close(self) -> list[Message]:
-        """Take no more; returns what the run did not take in."""
+        """Accept no more messages; return those that the run did not take in."""
         self._is_closed = True
         taken, self.messages = self.messages, []
         return taken

@@ -1,7 +1,7 @@
-"""The journal of a run: collects what must become durable and writes it as commits.
+"""The journal of a run: collects the changes that must become durable and writes commits.
 
-Nothing leaves the journal before the store has it. A commit whose reply was lost is looked up by
-its id; it is never sent twice blindly.
+Nothing leaves the journal before the store has it. If the reply to a commit is lost, the journal
+looks the commit up by its id; it never sends a commit twice blindly.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from .streams import EventFeed
 
 @dataclass(slots=True, frozen=True, eq=False)
 class LastWords:
-    """What belongs to the commit with which a run ends or begins to wait, and to no other."""
+    """What belongs only to the commit with which a run ends or begins to wait."""
 
     event: AgentEvent
     outbox: tuple[OutboxEntry, ...]
@@ -51,12 +51,12 @@ class CommitWatchers:
     """Called once a commit of a run is durable; they must not raise."""
 
     commits: list[Callable[[Commit], None]] = field(default_factory=list)
-    """For every commit."""
+    """Called for every commit."""
     outbox: list[Callable[[], None]] = field(default_factory=list)
-    """When a commit asks for something outside of its thread."""
+    """Called when a commit has outbox entries."""
 
     def notify(self, commit: Commit) -> None:
-        """Call those whom the commit concerns."""
+        """Call the watchers that the commit concerns."""
         for watch in self.commits:
             watch(commit)
         if commit.outbox:
@@ -67,8 +67,8 @@ class CommitWatchers:
 class Journal:
     """The pending changes of one run on one thread.
 
-    Events are of two kinds. Readers have seen what is added to `events`; what `announce` keeps they
-    get only after its commit, because it claims to be durable.
+    Events are of two kinds. Readers have already seen events that are added to `events`. Events
+    passed to `announce` reach readers only after their commit, because they claim durability.
     """
 
     __slots__ = (
@@ -98,15 +98,15 @@ class Journal:
         self.tickets: dict[str, Ticket] = {}
         """The latest form of each ticket that changed, by its id."""
         self.absorbed: list[str] = []
-        """Queued dispatches whose input is among what is pending."""
+        """Queued dispatches whose input is part of the pending changes."""
         self.outbox: list[OutboxEntry] = []
-        """What is asked for outside of the thread."""
+        """Commands for outside of the thread."""
         self.lease: Lease | None = None
         self.on_claimed: Callable[[], None] | None = None
         """Called once the commit that takes the thread is durable."""
         self._watchers = watchers
         self.closed_by: AwakenError | None = None
-        """Why nothing may be written any more."""
+        """Why nothing may be written any more; None while writing is allowed."""
         self._state: dict[str, StoredValue | None] = {}
         self._run_state: dict[str, StoredValue | None] = {}
         self.announced: list[AgentEvent] = []
@@ -116,9 +116,9 @@ class Journal:
         self._feed = feed
         self._lock = asyncio.Lock()
         self.in_flight: Commit | None = None
-        """A commit whose reply has not come."""
+        """A commit whose reply has not arrived."""
         self._last: LastWords | None = None
-        """Those of the commit in flight, if it is the last one."""
+        """The last words of the commit in flight, if it is the last commit."""
 
     def announce(self, event: AgentEvent, *, is_logged: bool = True) -> None:
         """Show an event to readers once the next commit is durable."""
@@ -127,13 +127,13 @@ class Journal:
         self.announced.append(event)
 
     def list_shown_events(self) -> list[AgentEvent]:
-        """Events that readers have seen and that are not durable yet."""
+        """Return events that readers have seen and that are not durable yet."""
         waiting = {id(event) for event in self.announced}
         return [event for event in self.events if id(event) not in waiting]
 
     @property
     def has_run_state(self) -> bool:
-        """Whether run-scoped state waits that a commit before did not bring in."""
+        """Whether run-scoped state is pending that no commit has written yet."""
         return bool(self._run_state)
 
     async def flush(
@@ -144,14 +144,14 @@ class Journal:
     ) -> None:
         """Write everything pending as one commit, then show what was announced.
 
-        The record is asked for when the commit is made, so that a flush that had to wait for
-        another one never writes an older record than that. The last words go along with the
-        commit that they are given for, and never become pending: no other one can take them.
+        `record` is called when the commit is built, so that a flush that had to wait for another
+        one never writes an older record. The last words are part of this commit only and never
+        become pending, so no other commit can include them.
 
         Raises:
             StorageError: The store refused; everything stays pending.
-            LeaseLost: Somebody else has the thread; nothing can be written any more.
-            ThreadClaimed: Somebody else has the thread; nothing was written.
+            LeaseLost: Another process has the thread; nothing can be written any more.
+            ThreadClaimed: Another process has the thread; nothing was written.
         """
         await self._lock.acquire()
         try:
@@ -159,7 +159,7 @@ class Journal:
                 raise self.closed_by
             sent, was_last = self.in_flight, self._last is not None
             if sent is not None and await self._resolve(sent) and was_last:
-                # The last word was said: the thread is not ours any more.
+                # The last commit is written: this run no longer holds the thread.
                 return
             run = record()
             if state.changed:
@@ -181,11 +181,11 @@ class Journal:
                 await self._write(self._tool_commit())
 
     def close(self, error: AwakenError) -> None:
-        """Refuse every flush from now on with an error; the first one stays."""
+        """Refuse every flush from now on with an error; the first error is kept."""
         self.closed_by = self.closed_by or error
 
     async def settle(self) -> None:
-        """Find out what became of a commit whose reply never came."""
+        """Find out whether the store has a commit whose reply never arrived."""
         if self.in_flight is None:
             return
         async with self._lock:
@@ -197,17 +197,17 @@ class Journal:
         try:
             self._apply_receipt(commit, await self._store.commit(commit))
         except IdempotencyConflict:
-            # Something else was written under this id; its receipt is not ours.
+            # Another commit was written under this id; its receipt does not apply to this one.
             raise
         except StorageError as error:
             is_refused = self.lease is not None and isinstance(error, LeaseLost | ThreadClaimed)
             if is_refused or isinstance(error, DecidedMeanwhile):
-                # Refused for good: whoever has the thread, or has decided, says what becomes of
-                # it, and what this run knows of it is not true any more.
+                # Refused for good: another process has the thread, or a decision has changed it,
+                # so this run's view of the thread is out of date.
                 self.in_flight = None
                 self.close(error)
                 raise
-            # The store may have taken the commit, and only its reply was lost.
+            # The store may have written the commit, and only its reply was lost.
             if not await self._resolve(commit):
                 raise
 
@@ -267,7 +267,7 @@ class Journal:
         last, self.in_flight, self._last = self._last, None, None
         self.version = receipt.version
         self.event_seq = receipt.event_seq
-        # Whatever was added while the store was busy stays for the next commit.
+        # Changes that were added during the write stay pending for the next commit.
         events, sent = len(commit.events), len(commit.outbox)
         if last is not None:
             events, sent = events - 1, sent - len(last.outbox)
@@ -298,9 +298,9 @@ class Journal:
             self._feed.emit(LoggedEvent(seq=receipt.event_seq, event=last.event))
 
     def _show_durable(self, written: tuple[AgentEvent, ...], last: int) -> None:
-        """Show what was announced, up to the first event that is not durable yet.
+        """Show announced events, up to the first that is not durable yet.
 
-        What is in the log is shown with its place there, which is a reader's cursor.
+        Logged events are shown with their place in the log, which is a reader's cursor.
         """
         waiting = {id(event) for event in self.events} if self.events else ()
         announced, self.announced = self.announced, []

@@ -1,7 +1,7 @@
-"""Which messages from outside a thread has got before: input may be delivered more than once.
+"""Which incoming messages a thread has received before: input may be delivered more than once.
 
-A delivery whose process died is made again, also when its messages are in the transcript already,
-or are held for the run. They are told by their ids, which stay the same.
+If a process dies, its delivery is repeated, even when its messages are already in the transcript
+or held for the run. Repeated messages are recognised by their ids, which stay the same.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from awaken.contracts.messages.message import Message
 
 
 def wakes_model(messages: Iterable[Message]) -> bool:
-    """Whether something was said that the model is asked about; how far a task is waits."""
+    """Whether the model has to answer any of the messages; progress of tasks needs no answer."""
     for message in messages:  # noqa: SIM110 - asked in every run, where a generator costs calls
         if message.sender is None or not message.sender.is_progress:
             return True
@@ -20,10 +20,10 @@ def wakes_model(messages: Iterable[Message]) -> bool:
 
 
 def is_same_message(known: Message, message: Message) -> bool:
-    """Whether two messages are one that was delivered twice.
+    """Whether two messages are the same message, delivered twice.
 
-    Ids of tasks and agents are made for one message only. One that a client chose may come again
-    for another message: then what is said differs.
+    An id of a task's or an agent's message is unique. A client may reuse an id for another message:
+    then the contents differ.
     """
     if message.id is None or known.id != message.id or known.role is not message.role:
         return False
@@ -43,9 +43,9 @@ def unheard_messages(messages: Iterable[Message], known: Iterable[Message]) -> t
 
 
 def with_free_ids(messages: Iterable[Message], known: Iterable[Message]) -> tuple[Message, ...]:
-    """Return the messages, those without their ids whose ids other messages have.
+    """Return the messages, without an id where another message has the same id.
 
-    A used id would make the commit impossible that takes the message in.
+    The store would refuse a commit with an id that is already in use.
     """
     wanted = tuple(messages)
     ids = {message.id for message in wanted if message.id}

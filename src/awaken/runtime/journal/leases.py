@@ -1,7 +1,7 @@
-"""Leases: what a run holds on its thread while other processes can see the store.
+"""Leases: a run's claim on its thread while other processes share the store.
 
-The engine opens a lease for each run and says when it is taken and when it is over. Whoever keeps
-the book renews it meanwhile, and tells the run what it learns.
+The engine opens a lease for each run, and reports when it is taken and when it is over. The lease
+book renews it meanwhile, and notifies the run of a lost lease, a cancel request or queued input.
 """
 
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ class Lease:
 
     token: str
     claim: Claim | None = None
-    """To be taken with the run's first commit; None once somebody holds it."""
+    """To be taken with the run's first commit; None once the lease is held."""
     dispatch_id: str | None = None
-    """The dispatch that is executed under it; None for a run that was started here."""
+    """The dispatch that executes under the lease; None for a run that was started here."""
     is_kept: bool = False
-    """Whether it outlasts the run, because the dispatch has still to be delivered."""
+    """Whether the lease outlasts the run, because the dispatch has still to be delivered."""
 
 
 class LeaseHolder(Protocol):
-    """A run as the keeper of its lease sees it; to be called in the run's event loop."""
+    """A run as the lease book sees it; its methods are called in the run's event loop."""
 
     def lease_lost(self) -> None:
-        """Stop at once and write nothing more: somebody else has the thread."""
+        """Stop at once and write nothing more: another process has the thread."""
         ...
 
     def cancel(self, cause: str) -> object:
@@ -36,7 +36,7 @@ class LeaseHolder(Protocol):
         ...
 
     def notify_input(self) -> None:
-        """Take queued input in at the next step boundary."""
+        """Take in queued input at the next step boundary."""
         ...
 
 
@@ -44,20 +44,20 @@ class LeaseBook(Protocol):
     """Keeps the leases of one process alive."""
 
     def open(self, thread_id: str) -> Lease:
-        """A new lease for a run that takes its thread with its first commit."""
+        """Return a new lease for a run that claims its thread with its first commit."""
         ...
 
     def watch(self, lease: Lease, run: LeaseHolder) -> None:
-        """Begin to renew a lease; it is held already."""
+        """Begin to renew a lease that is already held."""
         ...
 
     def forget(self, lease: Lease) -> None:
-        """The run is over here; one that was never watched is ignored."""
+        """Stop renewing the lease; a lease that was never watched is ignored."""
         ...
 
 
 class RunHandedOver(RunError):
-    """The runtime stopped before the run was over; the run goes on elsewhere from the store."""
+    """The runtime stopped before the run ended; another process continues it from the store."""
 
     code = "run_handed_over"
     retryable = True

@@ -1,4 +1,4 @@
-"""What a step comes to. Control flow is a value here, never an exception."""
+"""The outcome of a step. Control flow is a value here, never an exception."""
 
 from awaken.contracts.lifecycle import Termination
 from awaken.contracts.record import Record
@@ -9,7 +9,7 @@ class Continue(Record, frozen=True, kw_only=True):
 
 
 class SuspendRun(Record, frozen=True, kw_only=True):
-    """Some tool call waits for a decision."""
+    """At least one tool call waits for a decision."""
 
 
 class Finish(Record, frozen=True, kw_only=True):

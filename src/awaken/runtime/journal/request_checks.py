@@ -1,4 +1,4 @@
-"""What is refused of a request before anything else is done with it: ids and messages."""
+"""The first checks of a request: its ids and its messages."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ ID_LENGTH_MAX = 256
 
 
 def check_id(name: str, value: str) -> None:
-    """Refuse ids that would be trouble in a store, a log or a URL.
+    """Refuse ids that are unsafe in a store, a log or a URL.
 
     Raises:
         InvalidInput: The id is blank, too long or has control characters.
@@ -24,7 +24,7 @@ def check_id(name: str, value: str) -> None:
 
 
 def check_message(message: Message, limit: int) -> None:
-    """Refuse a message that nobody may send to a run.
+    """Refuse a message that may not be sent to a run.
 
     Raises:
         InvalidInput: It is not from a user or the system, its id is malformed, or it has no JSON

@@ -1,6 +1,6 @@
-"""One line in the log for each run that failed, goes on here, or was taken over.
+"""One log line for each run that failed, was recovered here, or was taken over.
 
-The fields of a line are its `extra`, so that logs as JSON have them on their own.
+The fields of a line are in its `extra`, so that JSON logs have them as separate fields.
 """
 
 import logging
@@ -10,14 +10,14 @@ from awaken.contracts.messages.content import escape_unprintable
 from awaken.contracts.runs.records import RunRecord
 
 logger = logging.getLogger("awaken.runs")
-# A program that configures no logging hears of its runs otherwise: nothing is printed for it.
+# A program that configures no logging learns of failures from its results: print nothing.
 logger.addHandler(logging.NullHandler())
 
 _REASON_CHARS = 500
 
 
 def log_failure(record: RunRecord, termination: Failed) -> None:
-    """Say that a run failed, and why; other ends are nothing to worry about."""
+    """Log that a run failed, and why; other ends are not logged."""
     logger.warning(
         "Run '%s' of agent '%s' on thread '%s' failed: %s: %s",
         record.run_id,
@@ -30,7 +30,7 @@ def log_failure(record: RunRecord, termination: Failed) -> None:
 
 
 def log_recovery(record: RunRecord) -> None:
-    """Say that a run goes on here which another process had begun."""
+    """Log that this process continues a run that another process started."""
     logger.info(
         "Run '%s' of agent '%s' on thread '%s' goes on here after step %d: its process is gone.",
         record.run_id,
@@ -42,7 +42,7 @@ def log_recovery(record: RunRecord) -> None:
 
 
 def log_takeover(record: RunRecord, reason: str) -> None:
-    """Say that a run which executed here is another process's now."""
+    """Log that another process has taken over a run that executed here."""
     logger.warning(
         "Run '%s' of agent '%s' on thread '%s' was taken over by another process: %s",
         record.run_id,

@@ -1,7 +1,6 @@
-"""A run's live events and those who read them.
+"""A run's live events and their readers.
 
-A reader that is attached slows the run down when it falls behind; a reader that only watches is
-dropped instead.
+An attached reader slows the run down when it falls behind; a watching reader is dropped instead.
 """
 
 import asyncio
@@ -23,10 +22,10 @@ from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCall
 
 READER_LIMIT = 4096
 READER_BYTES = 1024 * 1024
-"""What a reader that only watches may hold back before it is dropped."""
+"""How many unread bytes a watching reader may have before it is dropped."""
 
 StreamItem = AgentEvent | LoggedEvent
-"""An event that happens now, or one of the log with its place there."""
+"""A live event, or an event of the log with its place there."""
 
 
 class ReaderDropped(UsageError):
@@ -49,9 +48,9 @@ class EventReader:
         self.is_attached = is_attached
         self.limit = limit
         self.feed: EventFeed | None = None
-        """What it reads, once it is attached to it."""
+        """The feed that it reads, once attached."""
         self.on_drop: Callable[[], None] | None = None
-        """Called when a watching reader is dropped, which may be stuck in a write."""
+        """Called when a watching reader is dropped; its consumer may be blocked in a write."""
         self._queue: deque[StreamItem] = deque()
         self._bytes = 0
         self._waiter: asyncio.Future[None] | None = None
@@ -59,24 +58,24 @@ class EventReader:
         self._is_closed = False
         self._is_dropped = False
         self._is_idle = False
-        """Whether it waits for events, and so cannot be blamed for what comes at once."""
+        """Whether the reader is waiting for events: a burst of events does not mean it is slow."""
 
     @property
     def is_full(self) -> bool:
-        """Whether the reader should be waited for."""
+        """Whether the run should wait for the reader."""
         return len(self._queue) >= self.limit
 
     def push(self, event: StreamItem, size: int = 0) -> None:
-        """Take an event of a size; a watching reader that is full is dropped.
+        """Queue an event of the given size; a watching reader that is full is dropped.
 
-        The run waits for an attached reader between two pieces of the model's answer. What tools
-        show meanwhile is left out when the reader is far behind: their results will come.
+        The run waits for an attached reader between two pieces of the model's answer. Live events
+        of tools are left out when the reader is far behind: the results of the tools follow.
         """
         if self._is_closed:
             return
         behind = len(self._queue)
         if not self.is_attached:
-            # What it holds back counts, not what comes now: one event may be larger than all that.
+            # Only unread events count, not the new one: one event may be larger than the limit.
             is_full = behind >= self.limit or (self._bytes > READER_BYTES and behind)
             if is_full and not self._is_idle:
                 self._drop()
@@ -93,7 +92,7 @@ class EventReader:
             self.feed.detach(self)
 
     def close(self) -> None:
-        """No more events will come."""
+        """Mark the end: no more events will follow."""
         self._is_closed = True
         self._wake()
         self._make_room()
@@ -105,7 +104,7 @@ class EventReader:
             await self._room
 
     async def batch(self, patience_s: float) -> list[StreamItem] | None:
-        """Everything that has come, waiting for the first; empty if nothing came, None at the end.
+        """Wait for events and return all of them; empty after `patience_s`, None at the end.
 
         Raises:
             ReaderDropped: The reader fell too far behind.
@@ -169,7 +168,7 @@ def _settle(future: "asyncio.Future[None]") -> None:
 
 
 def _size(item: StreamItem) -> int:
-    """About what an event takes; the many small ones are not encoded to find out."""
+    """Estimate the size of an event; the frequent small ones are not encoded for it."""
     event = item.event if type(item) is LoggedEvent else item
     if isinstance(event, TextDelta | ReasoningDelta | ToolCallStreamDelta):
         return 64 + len(event.delta)
@@ -189,7 +188,7 @@ class EventFeed:
         self.is_closed = False
 
     def attach(self, reader: EventReader) -> EventReader:
-        """Add a reader; it gets every event from now on, and at once the end of a closed feed."""
+        """Add a reader; it gets every event from now on. On a closed feed it ends at once."""
         self.readers = (*self.readers, reader)
         reader.feed = self
         if self.is_closed:
@@ -204,7 +203,7 @@ class EventFeed:
         self.is_full = any(known.is_attached and known.is_full for known in self.readers)
 
     def emit(self, event: StreamItem) -> None:
-        """Give an event to every reader."""
+        """Queue an event for every reader."""
         size = 0
         for reader in self.readers:
             if not reader.is_attached:
@@ -221,14 +220,14 @@ class EventFeed:
         self.is_full = False
 
     def close(self) -> None:
-        """Tell every reader that nothing more will come."""
+        """End the feed for every reader."""
         self.is_closed = True
         for reader in self.readers:
             reader.close()
 
 
 def block_events(content: tuple[ContentBlock, ...]) -> list[AgentEvent]:
-    """A turn's content as one delta per block."""
+    """Return a turn's content as one delta per block."""
     events: list[AgentEvent] = []
     for block in content:
         if type(block) is Text:

@@ -1,4 +1,4 @@
-"""The story of a run: open, step, stop checks, close.
+"""The loop of a run: open, step, stop checks, close.
 
 Start with `loop.py`. A model turn is in `runtime/inference`, tool calls are in `runtime/tools`.
 """

@@ -1,7 +1,7 @@
-"""The way out: ending a step, and the one exit path of every run.
+"""Ending a step, and the one exit path of every run.
 
-Success, stop, block, suspension, cancellation and error all pass through `close_run`: it answers
-what is unanswered, writes the outcome in one commit and emits the one terminal event.
+Success, stop, block, suspension, cancellation and error all pass through `close_run`: it closes
+open calls and tickets, writes the outcome in one commit and emits the one terminal event.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ def end_step(run: Run) -> None:
 
 
 def _count_completed(run: Run) -> None:
-    """Count the step, once; a run that has ended counts no more."""
+    """Count the step once; a run that has ended counts no more steps."""
     lifecycle = run.state.get(RUN_LIFECYCLE)
     if lifecycle.status is not RunStatus.DONE and lifecycle.step_count < run.step.number:
         run.state.update(RUN_LIFECYCLE, CompleteStep())
@@ -103,7 +103,7 @@ async def close_run(run: Run, termination: Termination) -> Termination:
         if isinstance(termination, Cancelled):
             await _await_tasks(run)
         await _last_phase(run, termination, waiting)
-        # Charged with the time since the last call; a run that waits goes on counting from here.
+        # Charge the time since the last call; a run that waits continues counting from here.
         if run.has_budgets:
             await run.cancels.carry_through(partial(close_accounts, run))
         run.stats = msgspec.structs.replace(run.stats, active_ms=run.active_ms)
@@ -111,7 +111,7 @@ async def close_run(run: Run, termination: Termination) -> Termination:
         try:
             await _write_outcome(run, termination, waiting)
         except CancelWanted as wanted:
-            # The cancel was acknowledged elsewhere, and this process had not heard of it.
+            # Another process acknowledged a cancel request that this process has not seen yet.
             termination = Cancelled(cause=wanted.cause)
             await _write_outcome(run, termination, None)
         if isinstance(termination, Failed):
@@ -124,13 +124,13 @@ async def close_run(run: Run, termination: Termination) -> Termination:
 
 
 def may_have_work(run: Run) -> bool:
-    """Whether a run that has answered may have tasks or other work under way."""
+    """Whether a run that has answered may have pending tasks or other pending work."""
     values = run.state.values
     return bool(values.get(BACKGROUND_TASKS.name)) or PENDING_WORK.name in values
 
 
 async def _find_wait(run: Run, termination: Termination) -> Waiting | None:
-    """What the run waits for, or None when it ends."""
+    """Return what the run waits for, or None when it ends."""
     if isinstance(termination, Suspended):
         if run.remote_end is not None and run.remote_end.waiting is not None:
             return run.remote_end.waiting
@@ -146,22 +146,22 @@ async def _find_wait(run: Run, termination: Termination) -> Waiting | None:
     if await tasks_to_wait_for(run):
         return Waiting(reason=reason, since_dispatch_id=since)
     if run.state.get(PENDING_WORK).has_pending:
-        # Nothing here will tell of it: a message has to, and whoever reads may stop reading.
+        # Only a message can resume this run, so readers of its events may stop reading.
         return Waiting(reason=reason, message=AWAITING_TASKS, since_dispatch_id=since)
     return None
 
 
 async def _await_tasks(run: Run) -> None:
-    """Let tasks end that their cancelled run has to await, for as long as the way out may take."""
+    """Wait for the tasks that a cancelled run has to await, at most for `run_end_ms`."""
     try:
         await see_tasks_end(run, run.services.limits.run_end_ms / 1000)
     except asyncio.CancelledError:
-        # Whoever wants out now does not wait for them.
+        # A second cancellation ends the wait.
         run.cancels.absorb()
 
 
 def _answer_everything(run: Run, termination: Termination, *, is_waiting: bool) -> None:
-    """Leave nothing open: unfinished words, tool calls, tickets, the step, the inbox."""
+    """Close everything that is open: a partial answer, tool calls, tickets, step, inbox."""
     if run.streaming is not None:
         _keep_partial(run)
     if not is_waiting:
@@ -172,7 +172,7 @@ def _answer_everything(run: Run, termination: Termination, *, is_waiting: bool) 
             interrupt(run, tuple(run.open_calls.values()), text)
     if run.step.is_open:
         if run.agent.spec.endpoint is not None:
-            # Nothing came back that would tell of steps there.
+            # The remote backend has not reported any steps.
             run.step.number -= 1
         end_step(run)
     if not is_waiting:
@@ -182,19 +182,19 @@ def _answer_everything(run: Run, termination: Termination, *, is_waiting: bool) 
 
 
 def _keep_partial(run: Run) -> None:
-    """Keep what the client has seen of a turn that was cut off, in the log and the transcript."""
+    """Keep what readers have seen of an interrupted turn, in the log and the transcript."""
     if run.streaming is None:
         return
     run.streaming.give_up_calls("the turn was cut off")
-    said, _, _ = run.streaming.checkpoint()
-    for event in block_events(said):
+    content, _, _ = run.streaming.checkpoint()
+    for event in block_events(content):
         run.journal.events.append(event)
-    if text_of(said).strip():
+    if text_of(content).strip():
         run.append(
             Message(
                 role=Role.ASSISTANT,
                 id=run.step.message_id,
-                content=said,
+                content=content,
                 metadata=run.step.metadata,
             )
         )
@@ -203,7 +203,7 @@ def _keep_partial(run: Run) -> None:
 
 async def _last_phase(run: Run, termination: Termination, waiting: Waiting | None) -> None:
     if waiting is not None:
-        # A run that waits goes on later and ends once.
+        # A run that waits resumes later, and its end phase runs only once.
         run.state.update(RUN_LIFECYCLE, Wait(reason=waiting.reason))
         return
     run.end(termination)
@@ -215,7 +215,7 @@ async def _last_phase(run: Run, termination: Termination, waiting: Waiting | Non
             context = phase_context(run, RunEndContext, termination=termination)
             await run_phase(run, Phase.RUN_END, context)
     except asyncio.CancelledError:
-        # Too late to change the outcome; the hooks are cut short.
+        # Too late to change the outcome; only the hooks are interrupted.
         run.cancels.absorb()
     except Exception:
         # The outcome is decided; a hook that fails now cannot change it.
@@ -223,7 +223,7 @@ async def _last_phase(run: Run, termination: Termination, waiting: Waiting | Non
 
 
 async def _write_outcome(run: Run, termination: Termination, waiting: Waiting | None) -> None:
-    """Write the one commit that has the run's last event."""
+    """Write the one commit that contains the run's last event."""
     identity = run.identity
     status = RunStatus.DONE if waiting is None else RunStatus.WAITING
     result: dict[str, object] = {
@@ -257,7 +257,7 @@ def _reason(termination: Termination, waiting: Waiting | None) -> str:
 
 
 def _remote_result(run: Run, termination: Termination) -> dict[str, object]:
-    """How a run that executes elsewhere ended: as the other side says, unless it was stopped."""
+    """Return how a remote run ended: as its backend reports, unless it was stopped here."""
     end, output = run.remote_end, None
     if end is None or end.termination != termination:
         status, _ = backend_status(termination)
@@ -275,7 +275,7 @@ def _remote_result(run: Run, termination: Termination) -> dict[str, object]:
 
 
 def _follow_ups(run: Run, ended: Termination | None) -> tuple[OutboxEntry, ...]:
-    """What has to be done elsewhere because of the end of this run, or of its waiting."""
+    """Return the outbox commands that follow from the end or the suspension of this run."""
     if ended is None:
         return tuple(orders_at_rest(run.record, run.tickets.values()))
     has_tasks = bool(run.state.values.get(BACKGROUND_TASKS.name))

@@ -1,7 +1,7 @@
 """The agent loop: one run from its first event to its last.
 
-Reads top-down: `drive_run` is the story, `step.take_step` is one chapter, `closing.close_run` is
-the only way out. No storage, provider or protocol is named here.
+Reads top-down: `drive_run` drives a run, `step.take_step` takes one step, `closing.close_run` is
+the only exit. No storage, provider or protocol is named here.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ Body = Callable[[Run], Awaitable[Termination]]
 
 
 async def drive_here(run: Run) -> BackendRunResult:
-    """Take a run through the loop of this process, and return what its backend gives back."""
+    """Drive a run through the loop of this process and return its backend result."""
     termination = await drive_run(run)
     natural = isinstance(termination, NaturalEnd)
     status, message = backend_status(termination) if not natural else _COMPLETED
@@ -66,16 +66,16 @@ _COMPLETED = backend_status(NaturalEnd())
 
 
 async def drive_run(run: Run, body: Body | None = None) -> Termination:
-    """Drive a run until it ends or waits, within its trace, and with its instruments around it.
+    """Drive a run until it ends or waits, within its trace and observed by its instruments.
 
     Exactly one terminal event is emitted in any case.
 
     Raises:
         StorageError: The outcome could not be made durable; an error event was emitted.
         LeaseLost: Another process has the thread; nothing was written since.
-        RunHandedOver: This process stops; another one goes on.
+        RunHandedOver: This process stops; another one continues the run.
         ThreadClaimed: Another process has the thread; nothing was written.
-        StoreUnavailable: The store was away; a run that was delivered can be delivered again.
+        StoreUnavailable: The store was unavailable; the run's dispatch can be redelivered.
     """
     identity = CURRENT_RUN.set(run.identity)
     trace = CURRENT_TRACE.set(run.record.trace)
@@ -101,20 +101,20 @@ async def _run_to_end(run: Run, body: Body) -> Termination:
         if run.cancels.absorb():
             termination = Cancelled(cause=run.cancel_cause)
         else:
-            # The run was not cancelled: foreign code raised this by itself.
+            # The run was not cancelled: foreign code raised the error by itself.
             message = "a provider or a plugin cancelled itself"
             termination = Failed(message=message, code="internal_error")
     except BudgetExceeded as error:
         termination = Stopped(reason=error.reason)
     except AwakenError as error:
         if isinstance(error, StoreUnavailable) and run.is_delivered:
-            # The store will come back, and the next worker goes on from the last commit.
+            # When the store is available again, the next worker continues from the last commit.
             run.journal.close(error)
         termination = Failed(message=remove_secrets(str(error)), code=error.code)
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as error:
-        logger.error("Something in a run raised.", exc_info=make_loggable(error))
+        logger.error("A run raised an unexpected error.", exc_info=make_loggable(error))
         termination = Failed(message=describe_error(error), code="internal_error")
     if (reason := run.journal.closed_by) is not None:
         if not isinstance(reason, ThreadClaimed):
@@ -132,13 +132,13 @@ async def _take_steps(run: Run) -> Termination:
         outcome = await _finish_recovered(run)
     elif run.tickets or run.is_continued:
         outcome = first_outcome(run)
-    # A plugin's decision is final: a run that it ended takes no step and waits for nothing.
+    # A plugin's decision is final: a run that a plugin ended takes no step and does not wait.
     while (ending := run.due_end) is None:
         match outcome:
             case Continue():
                 outcome = await _take_next_step(run)
             case SuspendRun():
-                # A decision may have come while other calls of the step were still running.
+                # A decision may have arrived while other calls of the step were still running.
                 while run.has_input:
                     await absorb_decisions(run)
                 if not has_decided(run):
@@ -153,7 +153,7 @@ async def _take_steps(run: Run) -> Termination:
 
 
 async def _finish_recovered(run: Run) -> StepOutcome:
-    """Do what is left of the step in which another process stopped."""
+    """Do the rest of the step in which another process stopped."""
     if run.step.pending_after_hook is not None:
         await run_hooks_after(run, run.step.pending_after_hook)
     if run.step.is_open:
@@ -162,7 +162,7 @@ async def _finish_recovered(run: Run) -> StepOutcome:
 
 
 async def _resume_calls(run: Run) -> StepOutcome:
-    """Let decided calls go on; what they give is durable before the model uses it."""
+    """Resume decided calls; their results are durable before the model reads them."""
     outcome = await replay(run)
     if isinstance(outcome, Continue):
         run.drain_inbox()
@@ -183,14 +183,14 @@ async def _take_next_step(run: Run) -> StepOutcome:
     if run.has_input:
         await absorb_messages(run)
         if run.journal.absorbed:
-            # Durable before the model hears it: until then its sender may take it back.
+            # Durable before the model reads it: until then its sender may withdraw it.
             await run.flush()
     run.begin_step()
     return await _end_step(run, await take_step(run))
 
 
 async def _end_step(run: Run, outcome: StepOutcome) -> StepOutcome:
-    """End the step, and take in what was sent to the run meanwhile."""
+    """End the step and take in the messages that arrived meanwhile."""
     step = run.step
     step.is_over = True
     step.ending = outcome.termination if isinstance(outcome, Finish) else None
@@ -199,14 +199,14 @@ async def _end_step(run: Run, outcome: StepOutcome) -> StepOutcome:
     calls = step.calls if has_rules else ()
     run.stats = count_step(run.stats, calls, is_failed=is_failed, active_ms=run.active_ms)
     await complete_step(run)
-    # New input keeps a run alive that would have ended by itself.
+    # New input continues a run that would have ended by itself.
     if isinstance(outcome, Continue) or isinstance(step.ending, NaturalEnd):
         is_asked = run.drain_inbox()
         if run.has_input:
             is_asked = await absorb_messages(run) or is_asked
         outcome = CONTINUE if is_asked else outcome
     if isinstance(outcome, Continue):
-        # An end or a suspension has a commit of its own, which takes the step along.
+        # An end or a suspension has a commit of its own, which includes the step.
         step.ending = None
         await run.flush_record()
     return outcome
@@ -219,7 +219,7 @@ def _make_instruments(run: Run) -> tuple[Instrument, ...]:
         try:
             instrument = maker(run.identity, run.agent.spec)
         except Exception:
-            logger.exception("An instrument could not be made.")
+            logger.exception("An instrument could not be created.")
             continue
         if instrument is not None:
             made.append(instrument)

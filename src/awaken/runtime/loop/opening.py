@@ -1,4 +1,4 @@
-"""The way in: the first commit of a run, its first phase, and a change of agent on the way."""
+"""Opening a run: its first commit and its first phase; also the change of its agent later."""
 
 from awaken.contracts.errors import AwakenError, InvalidSpec
 from awaken.contracts.events import RunStart
@@ -33,8 +33,8 @@ SUPERSEDED = "[Not executed: a new message came instead of a decision]"
 async def open_run(run: Run) -> None:
     """Make the run durable, announce it, and let plugins prepare.
 
-    A run that another process began was announced by it, and its plugins have begun; its first
-    commit here only shows that the thread is still this process's.
+    If another process started the run, that process announced it and activated its plugins; the
+    first commit here only proves that this process has the thread.
     """
     identity, recovery = run.identity, run.recovery
     run.state.update(RUN_LIFECYCLE, Begin(run_id=identity.run_id, step_count=run.record.steps))
@@ -50,7 +50,7 @@ async def open_run(run: Run) -> None:
             )
         )
         _take_in_request(run)
-        # Plugins are foreign code: whatever they do, the run has begun and has its input.
+        # Plugins are foreign code: the run's start and input are recorded before they act.
         await _activate(run, run.agent)
     else:
         if recovery.ending is not None:
@@ -68,7 +68,7 @@ async def open_run(run: Run) -> None:
 
 
 async def switch_agent(run: Run) -> Blocked | None:
-    """Hand the run over when the state names another agent; returns why that is impossible."""
+    """Switch to the agent that the state names; return why that is impossible, or None."""
     wanted = run.state.get(ACTIVE_AGENT)
     if wanted is None or wanted == run.agent.spec.id:
         return None
@@ -77,7 +77,7 @@ async def switch_agent(run: Run) -> Blocked | None:
         agent = equip_agent(run.pinned.resolve(wanted), run.request, run.services.session_tools)
         _check_backend(run, agent)
     except AwakenError as error:
-        # The thread stays with the agent that is there, or nobody could ever answer on it.
+        # The thread keeps its current agent; otherwise no later run could answer on it.
         run.state.update(ACTIVE_AGENT, run.agent.spec.id)
         return Blocked(reason=f"handoff resolve failed: {error}")
     for plugin in run.agent.env.plugins:
@@ -108,7 +108,7 @@ async def _activate(run: Run, agent: ResolvedAgent) -> None:
 
 
 def _equip(run: Run, agent: ResolvedAgent) -> None:
-    """Give the agent's plugins what lives only in this process."""
+    """Give the agent's plugins the objects that exist only in this process."""
     env, services = agent.env, run.services
     if env.profile is None:
         env.profile = ProfileAccess(services.profile, env.profile_keys, services.clock)
@@ -117,9 +117,9 @@ def _equip(run: Run, agent: ResolvedAgent) -> None:
 
 
 def _take_in_request(run: Run) -> None:
-    """Append the request's messages, and keep what it allows in the run.
+    """Append the request's messages, and keep its tool grants in the run's state.
 
-    On a waiting run the messages take the place of its decisions.
+    On a waiting run the messages supersede its pending decisions.
     """
     request = run.request
     if request.grant is not None:
@@ -133,8 +133,8 @@ def _take_in_request(run: Run) -> None:
         messages = unheard_by(run, messages)
     if messages and run.open_calls:
         if has_decided(run) or all(message.sender is not None for message in messages):
-            # The decided calls go on first; their results come before the messages. And what
-            # tasks and other agents say takes no decision away.
+            # The decided calls resume first; their results come before the messages. Messages
+            # of tasks and other agents do not supersede decisions.
             run.hold(messages)
             return
         close_tickets(run, TICKET_SUPERSEDED)
@@ -143,7 +143,7 @@ def _take_in_request(run: Run) -> None:
     for message in messages:
         run.append_user(message)
     if is_sent and not run.is_continued and request.is_quiet:
-        # It is written down, and nothing acts on it: the cancelled run of the tasks must stop,
-        # and how far a task is can be read later.
+        # The input is only recorded: a cancelled run whose tasks end must not start again, and
+        # the progress of a task can be read later.
         is_stopped = wakes_model(request.messages)
         run.end(Cancelled(cause=PARENT) if is_stopped else NaturalEnd())

@@ -1,7 +1,7 @@
 """Queued input that an executing run takes in: messages between steps, decisions on its tickets.
 
-What is taken in becomes durable in the commit that acks its dispatch, so that it counts exactly
-once. Whatever a run does not take in stays queued, and starts or continues a run afterwards.
+Input becomes durable in the commit that acks its dispatch, so that it is processed exactly once.
+Input that a run does not take in stays queued, and starts or continues a run afterwards.
 """
 
 from awaken.contracts.errors import UsageError
@@ -15,9 +15,9 @@ from .step import may_step
 
 
 async def absorb_messages(run: Run) -> bool:
-    """Add the messages of queued `steer` input to the transcript; returns if the model is asked.
+    """Append the messages of queued `steer` input; return whether the model has to answer them.
 
-    Only between steps: while calls wait for a result, the transcript has no place for a message.
+    Only between steps: while calls are open, no message may enter the transcript.
     """
     run.has_input = False
     taken = [it for it in await _inputs(run) if it.mode is InputMode.STEER]
@@ -29,9 +29,9 @@ async def absorb_messages(run: Run) -> bool:
 
 
 async def absorb_decisions(run: Run) -> None:
-    """Take in what was decided on the run's tickets.
+    """Take in queued decisions on the run's tickets.
 
-    A queued dispatch only says that there is something: what counts is the ticket in the store.
+    A queued dispatch only signals that a decision exists; the ticket in the store is authoritative.
     """
     run.has_input = False
     taken = [it for it in await _inputs(run) if _is_decision(run, it)]
@@ -43,7 +43,7 @@ async def absorb_decisions(run: Run) -> None:
         try:
             take_decisions(run, list_undecided(dispatch, run.tickets.values()))
         except UsageError:
-            # It is refused when it is delivered by itself, where somebody can be told.
+            # A worker delivers this dispatch by itself, where the refusal reaches its sender.
             continue
         if dispatch.request.messages:
             run.hold(dispatch.request.messages)
@@ -61,7 +61,7 @@ async def _inputs(run: Run) -> tuple[RunDispatch, ...]:
 
 
 def _is_for(run: Run, dispatch: RunDispatch) -> bool:
-    """Whether the run may take the input in: it is new, and no news for another run only."""
+    """Whether the run may take the input in: it is new, and no notification for another run."""
     wanted = dispatch.request.continue_run_id
     is_elsewhere = wanted is not None and wanted != run.identity.run_id
     is_meant = not (dispatch.is_notification and is_elsewhere)
@@ -72,7 +72,7 @@ def _is_for(run: Run, dispatch: RunDispatch) -> bool:
 
 
 def _reads_next(run: Run, agent_id: str) -> bool:
-    """Whether the run's next inference is this agent's, as far as is known now."""
+    """Whether the run's next inference is by this agent, as far as is known now."""
     speaker = run.agent.spec.id
     is_staying = run.state.get(ACTIVE_AGENT) in (None, speaker)
     return agent_id == speaker and is_staying and run.due_end is None and may_step(run) is None

@@ -1,4 +1,4 @@
-"""Tools of a client's session in its runs: alive while the session is open in this process."""
+"""Tools of a client's session in its runs: usable while the session is open in this process."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolEffect, ToolEr
 from awaken.runtime.resolution.resolver import ResolvedAgent
 
 OpenSessions = dict[str, Callable[[], Sequence[Tool]]]
-"""What the sessions of this process offer now, by session."""
+"""Returns the current tools of each session of this process, by session id."""
 
 
 class SessionEnded(ToolError):
@@ -21,10 +21,10 @@ class SessionEnded(ToolError):
 
 
 class EndedSessionTool:
-    """A tool whose session is gone: the model still knows it, and every call says so."""
+    """Stands for a tool whose session has ended: the model still sees it, every call fails."""
 
     def __init__(self, descriptor: ToolDescriptor) -> None:
-        # No code is behind it, so that it may be asked again.
+        # No code runs, so a call is safe to repeat.
         self.descriptor = msgspec.structs.replace(descriptor, effect=ToolEffect.NONE)
 
     def validate(self, arguments: Any) -> Any:
@@ -43,9 +43,9 @@ class EndedSessionTool:
 
 
 def equip_agent(agent: ResolvedAgent, request: RunRequest, sessions: OpenSessions) -> ResolvedAgent:
-    """Return the agent with the tools and the output type that the request brings.
+    """Return the agent with the tools and the output type of the request.
 
-    Tools of the request's session are added to those of the agent, which stay.
+    Tools of the request's session are added to those of the agent.
     """
     if request.frontend_tools:
         agent = agent.with_frontend_tools(request.frontend_tools)

@@ -27,7 +27,7 @@ from awaken.runtime.tools.settle import interrupt
 
 
 def may_step(run: Run) -> StoppedReason | None:
-    """Which stop condition holds now, or None when the run may take another step."""
+    """Return the stop condition that holds now, or None when the run may take another step."""
     rules = run.agent.stop_rules
     if not rules.conditions and not 0 < rules.max_rounds <= run.stats.rounds:
         return None
@@ -66,7 +66,7 @@ async def take_step(run: Run) -> StepOutcome:
 
 
 async def finish_step(run: Run) -> StepOutcome:
-    """Do what is left of a step that another process began; nothing durable is done again."""
+    """Do the rest of a step that another process began; nothing durable is repeated."""
     if run.step.is_over:
         return _recall_outcome(run)
     recovery = run.recovery
@@ -84,7 +84,7 @@ async def finish_step(run: Run) -> StepOutcome:
 
 
 def _recall_outcome(run: Run) -> StepOutcome:
-    """What a step came to whose end was not written."""
+    """Return the outcome of a step whose end was not written."""
     if run.step.ending is None:
         return SUSPEND if run.tickets else CONTINUE
     output = run.agent.output
@@ -123,7 +123,7 @@ async def _act_on_answer(run: Run, response: StreamResult) -> StepOutcome:
 
 
 async def _run_open_calls(run: Run) -> StepOutcome:
-    """Run what is left of the calls of a step that another process may have begun."""
+    """Run the remaining calls of a step that another process may have begun."""
     rest = tuple(it for it in _still_open(run, run.step.calls) if it.id not in run.tickets)
     is_row_ended = not run.agent.spec.parallel_tools and any(
         not ticket.asked_by for ticket in run.tickets.values()
@@ -141,7 +141,7 @@ def _still_open(run: Run, calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
 def _write_answer(run: Run, response: StreamResult) -> None:
     """Append the answer to the transcript before anything can stop the run.
 
-    One that neither says nor asks for anything is left out: no vendor would take it back.
+    An answer without text and calls is left out: no vendor accepts it in a later request.
     """
     calls = response.tool_calls
     if run.journal.lease is not None:

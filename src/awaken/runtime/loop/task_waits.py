@@ -1,7 +1,7 @@
-"""What keeps a run that has answered from ending: background tasks, and work that plugins know of.
+"""What keeps a run that has answered from ending: background tasks, and pending work of plugins.
 
-A task tells its thread how it ended. Of other work nothing is known here: a message lets the run
-go on, in which a plugin says that the work is done, or the run is cancelled.
+The end of a task reaches its thread as a message. The runtime cannot observe other work: a message
+resumes the run, in which a plugin marks the work as done, or the run is cancelled.
 """
 
 from collections.abc import Mapping
@@ -18,20 +18,20 @@ from awaken.runtime.run import Run
 from .queued_input import absorb_messages
 
 LOOK_S = 2.0
-"""How often queued news is looked for when no signal comes."""
+"""How often to check for queued input when no signal arrives."""
 
 
 def waits_in_process(run: Run) -> bool:
-    """Whether the run may not be released: somebody awaits it here, or it is a sub-agent's.
+    """Whether the run has to wait in this process: a caller awaits it, or it is a sub-agent's.
 
-    Nor where nobody could wake it.
+    Also where no mailbox could wake it.
     """
     is_needed = run.is_attached or run.identity.origin is RunOrigin.SUBAGENT
     return is_needed or not run.services.may_rest
 
 
 def is_suspending(run: Run) -> bool:
-    """Whether a run may be about to wait: its end is decided, and not all is done."""
+    """Whether a run may be about to wait: its end is decided, and some work is pending."""
     if not run.token.is_sealed:
         return False
     is_asking = run.remote_end is not None and run.remote_end.waiting is not None
@@ -40,26 +40,26 @@ def is_suspending(run: Run) -> bool:
 
 
 def first_outcome(run: Run) -> StepOutcome:
-    """What a run begins with that has nothing left of an earlier step."""
+    """Return the first outcome of a continued run that has no unfinished step."""
     if run.tickets:
         return SUSPEND
     messages = run.request.messages
     if run.is_continued and messages and not wakes_model(messages) and not run.open_calls:
-        # It waits for its tasks, and has only heard how far they are.
+        # It waits for its tasks, and the messages only report their progress.
         return Finish(termination=NaturalEnd())
     return CONTINUE
 
 
 async def hears_news(run: Run) -> bool:
-    """Wait for news of what a run that would end has under way; False when it is released."""
+    """Wait for input about the run's pending work; False when the run need not wait here."""
     is_below = run.identity.origin is RunOrigin.SUBAGENT
     if not await tasks_to_wait_for(run) and not (is_below and has_pending_work(run)):
         return False
-    # Durable before the wait: whoever takes the run over must not ask the model again.
+    # Durable before the wait: a process that takes over must not ask the model again.
     await run.flush_record()
     while not await _has_news(run):
         has_tasks = bool(await tasks_to_wait_for(run))
-        # A sub-agent is also told of other work, by messages.
+        # A sub-agent also waits for other pending work, which messages report.
         if run.due_end is not None or not (has_tasks or (is_below and has_pending_work(run))):
             return False
         if not await run.inbox.signal.wait(LOOK_S):
@@ -70,14 +70,14 @@ async def hears_news(run: Run) -> bool:
 
 
 def has_pending_work(run: Run) -> bool:
-    """Whether a plugin has said that the run must not end yet."""
+    """Whether a plugin has marked work as pending, so that the run must not end yet."""
     return run.state.get(PENDING_WORK).has_pending
 
 
 async def tasks_to_wait_for(run: Run) -> Mapping[str, OwnedTask]:
-    """The tasks whose end the thread has not heard of; those of which nothing is left are dropped.
+    """Return the tasks whose end has not reached the thread; drop those that cannot report it.
 
-    A task that was detached holds nobody up.
+    A detached task does not hold up its owner.
     """
     known: Mapping[str, OwnedTask] = run.state.values.get(BACKGROUND_TASKS.name, {})
     found = {}
@@ -90,20 +90,20 @@ async def tasks_to_wait_for(run: Run) -> Mapping[str, OwnedTask]:
 
 
 async def _will_be_told(run: Run, task_id: str) -> bool:
-    """Whether the end of a task is still to come; who deletes or buries it must stop nobody."""
+    """Whether the end message of a task can still arrive; False if it was deleted or given up."""
     record = await run.store.load_run(task_id)
     if record is None or not record.status.is_terminal:
         return record is not None
-    letter_id = end_letter_id(task_id)
-    letter = await run.store.find_dispatch(letter_id)
-    if letter is not None:
-        return not letter.status.is_terminal
+    message_id = end_letter_id(task_id)
+    dispatch = await run.store.find_dispatch(message_id)
+    if dispatch is not None:
+        return not dispatch.status.is_terminal
     given_up = await run.store.list_dead_outbox(record.thread_id)
-    return all(entry.entry_id != letter_id for entry in given_up)
+    return all(entry.entry_id != message_id for entry in given_up)
 
 
 async def see_tasks_end(run: Run, patience_s: float) -> None:
-    """Take in the ends of tasks that a cancelled run has to await, as long as there is patience."""
+    """Take in the ends of tasks that a cancelled run has to await, until the timeout."""
     deadline = run.loop.time() + patience_s
     while _has_awaited_task(run) and (left := deadline - run.loop.time()) > 0:
         run.has_input = True
@@ -118,7 +118,7 @@ def _has_awaited_task(run: Run) -> bool:
 
 
 async def _has_news(run: Run) -> bool:
-    has_news = run.drain_inbox()
+    is_asked = run.drain_inbox()
     if run.has_input:
-        has_news = await absorb_messages(run) or has_news
-    return has_news
+        is_asked = await absorb_messages(run) or is_asked
+    return is_asked
