@@ -78,7 +78,7 @@ def _drop_foreign(run: Run) -> None:
 
 
 async def _execute(run: Run, entry: QueuedAction, context: PhaseContext) -> EffectReport | None:
-    """Execute one action; None when it became a dead failure."""
+    """Execute one action; None when it became a dead letter."""
     done = StateCommand().update(PENDING_ACTIONS, ("remove", entry.id))
     try:
         plugin, spec, handler = run.agent.env.actions[entry.action.key]
