@@ -144,12 +144,8 @@ class RemoteQuestions:
 
 def _join_tickets(ticket: SuspendTicket, asked: SuspendTicket) -> SuspendTicket:
     """The ticket of a gate, with the other side's parameters and choices for its call."""
-    asked_there, asked_here = ticket.suspension.parameters or {}, asked.suspension.parameters or {}
-    both = (
-        {**asked_there, **asked_here}
-        if isinstance(asked_there, dict) and isinstance(asked_here, dict)
-        else asked_there
-    )
+    theirs, ours = ticket.suspension.parameters or {}, asked.suspension.parameters or {}
+    both = {**theirs, **ours} if isinstance(theirs, dict) and isinstance(ours, dict) else theirs
     suspension = msgspec.structs.replace(
         ticket.suspension,
         id=asked.suspension.id,
