@@ -106,7 +106,7 @@ def test_a_store_that_fails_after_a_good_answer_does_not_fail_the_run(
 
     with caplog.at_level(logging.WARNING):
         simulated(scenario)
-    assert "could not be written" in caplog.text
+    assert "could not be charged" in caplog.text
 
 
 def test_a_run_that_is_cancelled_while_it_settles_leaves_no_hold_behind() -> None:

@@ -161,7 +161,7 @@ def test_a_backend_that_gives_back_no_result_fails_its_run_and_says_so(
 
         async with remote_runtime(Odd(), new_store(tmp_path)()) as rt:
             result = await (await rt.start("far", "hi", thread_id="t")).result()
-            message = "the backend gave back a dict, and no BackendRunResult"
+            message = "the backend returned a dict, not a BackendRunResult"
             assert result.termination == Failed(message=message, code="backend_execution_failed")
 
     asyncio.run(scenario())

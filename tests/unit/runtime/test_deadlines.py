@@ -75,7 +75,7 @@ def test_after_the_deadline_nobody_else_can_decide() -> None:
     ],
 )
 def test_whoever_guesses_the_id_of_the_expiry_cannot_decide_otherwise(wrong: Any) -> None:
-    with pytest.raises(InvalidInput, match="its id is kept"):
+    with pytest.raises(InvalidInput, match="its id is reserved"):
         check_decision(TICKET, expiry(**wrong), 101)
 
 

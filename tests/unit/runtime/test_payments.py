@@ -137,7 +137,7 @@ def test_what_the_store_does_not_take_is_owed_until_it_does(
 
     with caplog.at_level(logging.WARNING):
         on_run(use, *BUDGETS, tenant="acme")
-    assert "could not be written" in caplog.text
+    assert "could not be charged" in caplog.text
 
 
 def test_what_is_owed_counts_against_the_tenant() -> None:

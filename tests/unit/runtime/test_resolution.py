@@ -106,7 +106,7 @@ def test_a_delegate_that_can_never_be_asked_or_is_listed_twice_is_reported() -> 
     agents = [agent(delegates=["a", "b", "local/b"]), Agent("b", model="scripted")]
     found = RegistrySnapshot(1, registry_set(agents, GLOBAL, [], {}, {})).resolve("a")
     assert found.diagnostics == (
-        "Agent 'a': it is among its own delegates, and can never ask itself.",
+        "Agent 'a': it is its own delegate, but an agent cannot delegate to itself.",
         "Agent 'a': delegate 'b' is listed 2 times.",
     )
 

@@ -1,1 +1,1 @@
-"""Which models are well: a circuit breaker for each, shared through the store."""
+"""The health of models: a circuit breaker for each, shared through the store."""

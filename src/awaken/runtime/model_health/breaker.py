@@ -1,4 +1,7 @@
-"""A circuit breaker as a value: every event gives the next one. It knows no clock and no store."""
+"""A circuit breaker as an immutable value: each event returns the next one.
+
+It uses neither a clock nor a store.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -9,7 +12,7 @@ from awaken.contracts.record import Record, StrictRecord
 
 
 class BreakerState(StrEnum):
-    """Whether a model may be asked. `BREAKER_TRANSITIONS` lists every move."""
+    """Whether a model may be called. `BREAKER_TRANSITIONS` lists every transition."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -17,7 +20,7 @@ class BreakerState(StrEnum):
 
 
 class Heard(StrEnum):
-    """What moves a breaker."""
+    """The events that move a breaker to another state."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -34,7 +37,7 @@ BREAKER_TRANSITIONS: Mapping[tuple[BreakerState, Heard], BreakerState] = {
     (BreakerState.HALF_OPEN, Heard.FAILED_TOO_OFTEN): BreakerState.OPEN,
     (BreakerState.HALF_OPEN, Heard.SUCCEEDED): BreakerState.CLOSED,
 }
-"""What is not listed leaves a breaker where it is."""
+"""An event that is not listed leaves the state unchanged."""
 
 
 class BreakerPolicy(StrictRecord, frozen=True, kw_only=True):
@@ -44,7 +47,7 @@ class BreakerPolicy(StrictRecord, frozen=True, kw_only=True):
     """It opens after this many failures in a row."""
     cooldown_ms: int = 30_000
     half_open_max: int = 1
-    """How many calls at a time may probe."""
+    """How many calls may probe at the same time."""
 
 
 class Breaker(Record, frozen=True, kw_only=True):
@@ -52,29 +55,29 @@ class Breaker(Record, frozen=True, kw_only=True):
 
     state: BreakerState = BreakerState.CLOSED
     failures: int = 0
-    """Calls that failed in a row."""
+    """How many calls failed in a row."""
     probes: int = 0
-    """Calls under way that probe a half-open breaker."""
+    """How many calls are probing a half-open breaker."""
     changed_at: int = 0
-    """When it got into this state; later than every earlier change of it."""
+    """When it entered this state; always later than its previous change."""
     error: str | None = None
     """The code of the last failure."""
 
     def retry_at(self, policy: BreakerPolicy) -> int:
-        """When the model may be asked again if nothing else is heard."""
+        """When the model may be called again if no other event arrives."""
         return 0 if self.state is BreakerState.CLOSED else self.changed_at + policy.cooldown_ms
 
     def is_available(self, now: int, policy: BreakerPolicy) -> bool:
-        """Whether a call may begin. Asking changes nothing."""
+        """Whether a call may begin. This check changes nothing."""
         if self.state is BreakerState.HALF_OPEN and self.probes < policy.half_open_max:
             return True
-        # Who probes and is not heard of again keeps others from it for a cooldown, no longer. A
-        # change in the far future was made before a clock was set back.
+        # A probe that never reports blocks others for one cooldown at most. A change in the far
+        # future was made before a clock was set back.
         is_future = self.changed_at > now + policy.cooldown_ms
         return is_future or now >= self.retry_at(policy)
 
     def after_start(self, now: int, policy: BreakerPolicy) -> "Breaker":
-        """A call begins that was allowed to."""
+        """The breaker after an allowed call has begun."""
         if self.state is BreakerState.CLOSED:
             return self
         if self.state is BreakerState.HALF_OPEN and self.probes < policy.half_open_max:
@@ -82,7 +85,7 @@ class Breaker(Record, frozen=True, kw_only=True):
         return msgspec.structs.replace(self._move_to(Heard.PROBED, now), probes=1)
 
     def after_success(self, now: int) -> "Breaker":
-        """A call ended well: all is forgotten."""
+        """The breaker after a call has succeeded: failures and probes are reset."""
         if self.state is BreakerState.CLOSED and not self.failures:
             return self
         return msgspec.structs.replace(
@@ -90,18 +93,18 @@ class Breaker(Record, frozen=True, kw_only=True):
         )
 
     def after_failure(self, now: int, policy: BreakerPolicy, code: str) -> "Breaker":
-        """A call failed by the model's fault."""
+        """The breaker after a call has failed through the model's fault."""
         failures = self.failures + 1
-        heard = Heard.FAILED if failures < policy.threshold else Heard.FAILED_TOO_OFTEN
-        moved = self._move_to(heard, now)
+        event = Heard.FAILED if failures < policy.threshold else Heard.FAILED_TOO_OFTEN
+        moved = self._move_to(event, now)
         return msgspec.structs.replace(moved, failures=failures, probes=0, error=code)
 
     def after_abandon(self) -> "Breaker":
-        """A call ended without telling anything; if it was a probe, another may begin."""
+        """The breaker after a call without an outcome; if it was a probe, another may begin."""
         return msgspec.structs.replace(self, probes=self.probes - 1) if self.probes else self
 
-    def _move_to(self, heard: Heard, now: int) -> "Breaker":
-        state = BREAKER_TRANSITIONS.get((self.state, heard))
+    def _move_to(self, event: Heard, now: int) -> "Breaker":
+        state = BREAKER_TRANSITIONS.get((self.state, event))
         if state is None:
             return self
         return msgspec.structs.replace(self, state=state, changed_at=max(now, self.changed_at + 1))

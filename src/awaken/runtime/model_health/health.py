@@ -1,8 +1,8 @@
-"""Which models are well: a circuit breaker for each, known to every process of a store.
+"""The health of models: a circuit breaker for each, shared by all processes of a store.
 
-A breaker opens after failures in a row. When it has cooled down, one call at a time may probe
-whether the model is back. What a process learns is saved beside its runs, and heard by the others
-within seconds; who loses it asks a sick model once more, and nothing else happens.
+A breaker opens after several failures in a row. After its cooldown, one call at a time may probe
+whether the model works again. Each process saves its changes beside its runs, and the others read
+them within seconds. If a change is lost, a process calls a failing model once more than necessary.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from .breaker import Breaker, BreakerPolicy, BreakerState
 logger = logging.getLogger(__name__)
 
 OWNER = "system::model_health"
-"""Whose profile entries the shared breakers are; each is named after its model."""
+"""The owner of the profile entries that hold the shared breakers; each is keyed by its model."""
 REFRESH_MS = 5_000
-"""How long other processes are not listened to again."""
+"""The least time between two reads of what other processes have saved."""
 _STORE_S = 2.0
 
 
@@ -35,7 +35,7 @@ _CLOSED = Breaker()
 class ModelHealth:
     """The breakers of one runtime, by model id. Use it from one event loop.
 
-    With `shared` entries, changes are saved there beside the runs, and those of others count here.
+    With `shared` entries, changes are saved there, and changes of other processes apply here.
     """
 
     def __init__(
@@ -45,23 +45,23 @@ class ModelHealth:
         self._shared = shared
         self._policy = policy or BreakerPolicy()
         self.breakers: dict[str, Breaker] = {}
-        """Of the models of which failures are known; all others are closed."""
+        """The breakers of models with known failures; all others are closed."""
         self._unsaved: dict[str, Breaker] = {}
         self._saving: asyncio.Task[None] | None = None
         self.next_look_ms: float = math.inf if shared is None else 0
-        """The monotonic time from which a call first asks what other processes have learned."""
+        """The monotonic time from which a call first reads what other processes have saved."""
         self._turns = 0
 
     def breaker(self, model_id: str) -> Breaker:
-        """A model's breaker; one that nothing was heard of is closed."""
+        """A model's breaker; without any known failure it is closed."""
         return self.breakers.get(model_id, _CLOSED)
 
     def retry_at(self, model_id: str) -> int:
-        """The wall time at which a model that is refused may be asked again."""
+        """The wall time at which a refused model may be called again."""
         return self.breaker(model_id).retry_at(self._policy)
 
     def retry_in_ms(self, model_id: str) -> int:
-        """How long a model that is refused will be."""
+        """How long a refused model stays refused."""
         return max(0, self.retry_at(model_id) - self._clock.now_ms())
 
     def next_turn(self) -> int:
@@ -70,15 +70,15 @@ class ModelHealth:
         return self._turns
 
     def is_available(self, model_id: str) -> bool:
-        """Whether a call may begin. Asking uses nothing up."""
+        """Whether a call may begin. This check reserves nothing."""
         known = self.breakers.get(model_id)
         return known is None or known.is_available(self._clock.now_ms(), self._policy)
 
     def try_begin(self, model_id: str) -> bool:
-        """Begin a call if one may begin; its end has to be told by one of the methods below."""
+        """Begin a call if one may begin; the caller reports its end by a `record_` method."""
         known = self.breakers.get(model_id)
         if known is None:
-            # Nearly always: nothing was heard of the model but good.
+            # The usual case: the model has no known failures.
             return True
         now = self._clock.now_ms()
         if not known.is_available(now, self._policy):
@@ -87,13 +87,13 @@ class ModelHealth:
         return True
 
     def record_success(self, model_id: str) -> None:
-        """The answer of a call came to its end."""
+        """Record that a call completed its answer."""
         known = self.breakers.get(model_id)
         if known is not None:
             self._set(model_id, known.after_success(self._clock.now_ms()))
 
     def record_failure(self, model_id: str, error: ModelError) -> None:
-        """A call failed; whether that counts is the error's to say."""
+        """Record that a call failed; the error says whether it counts against the model."""
         if not error.counts_against_model:
             self.record_abandon(model_id)
             return
@@ -101,13 +101,13 @@ class ModelHealth:
         self._set(model_id, before.after_failure(now, self._policy, error.code))
 
     def record_abandon(self, model_id: str) -> None:
-        """A call was given up before it told anything about the model."""
+        """Record that a call was abandoned before it showed anything about the model."""
         self._set(model_id, self.breaker(model_id).after_abandon())
 
     async def refresh(self) -> None:
-        """Hear what other processes have learned, if that was not done for some seconds.
+        """Read what other processes have saved, unless that was done within `REFRESH_MS`.
 
-        A store that cannot answer holds nobody up: what is known here goes on to count.
+        A store that fails or is slow delays no call: the breakers of this process stay in force.
         """
         if self._shared is None:
             return
@@ -125,7 +125,7 @@ class ModelHealth:
             self._hear(model_id, theirs)
 
     async def close(self) -> None:
-        """Finish saving; what the store does not take soon is given up."""
+        """Finish saving; changes that the store does not accept in time are dropped."""
         saving, self._saving = self._saving, None
         if saving is not None and not saving.done():
             await asyncio.wait([saving], timeout=_STORE_S)
@@ -137,7 +137,7 @@ class ModelHealth:
         if theirs.changed_at <= ours.changed_at or theirs == ours:
             return
         if theirs.state is BreakerState.HALF_OPEN:
-            # Their probe is the one of this cooldown.
+            # The other process makes the one probe of this cooldown.
             theirs = msgspec.structs.replace(theirs, state=BreakerState.OPEN)
         self.breakers[model_id] = msgspec.structs.replace(theirs, probes=0)
 
@@ -168,7 +168,7 @@ class ModelHealth:
 
 
 def _newer(ours: Breaker, stored: Any) -> Any:
-    """What is to be stored: ours, unless others have moved on since."""
+    """The value to store: ours, unless another process has stored a later change."""
     try:
         theirs = msgspec.convert(stored, Breaker | None)
     except msgspec.ValidationError:
@@ -178,7 +178,7 @@ def _newer(ours: Breaker, stored: Any) -> Any:
 
 
 def decode_breakers(entries: Iterable[ProfileEntry]) -> list[tuple[str, Breaker]]:
-    """The breakers among an owner's entries, by model id; what is no breaker is passed over."""
+    """The breakers among an owner's entries, by model id; other entries are skipped and logged."""
     found = []
     for entry in entries:
         try:

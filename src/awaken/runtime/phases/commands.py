@@ -1,4 +1,4 @@
-"""Applying a command: checked whole, committed whole, effects afterwards."""
+"""Applying a command: the whole command is checked, then committed, then its effects run."""
 
 import logging
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class EffectReport(Record, frozen=True, kw_only=True):
-    """How many effects were tried, done and lost."""
+    """How many effects were attempted, and how many of them succeeded and failed."""
 
     attempted: int = 0
     dispatched: int = 0
@@ -35,7 +35,7 @@ async def submit(run: Run, command: StateCommand) -> EffectReport:
 
     Raises:
         UnknownHandler: An action or an effect has no handler; nothing was applied.
-        StateError: The updates could not be applied; nothing was.
+        StateError: The updates could not be applied; nothing was applied.
     """
     if command.is_empty:
         return EffectReport()

@@ -33,7 +33,7 @@ def tool_phase_context(
     question: Question | None = None,
     **more: Any,
 ) -> T:
-    """Make a context about one tool call; `question` is what its ticket asked, if that is gone."""
+    """Make a context about one tool call; pass `question` if the call's ticket is closed."""
     kind, is_declared = kind_of(run, call.name)
     ticket = run.tickets.get(call.id)
     if question is None and ticket is not None:

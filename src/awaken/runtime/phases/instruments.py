@@ -1,4 +1,4 @@
-"""Telling instruments what a run does. What they raise is logged; the run goes on."""
+"""Calling the instruments of a run. Their exceptions are logged, and the run continues."""
 
 import logging
 from collections.abc import Callable
@@ -16,7 +16,7 @@ W = TypeVar("W")
 
 
 class Watches(Generic[W]):
-    """What happens inside is watched by all instruments of a run."""
+    """All instruments of a run watch the block."""
 
     __slots__ = ("_begin", "_entered", "_run")
 
@@ -34,13 +34,13 @@ class Watches(Generic[W]):
                 logger.exception("An instrument failed to begin.")
         return self
 
-    def tell(self, say: Callable[[W], None]) -> None:
-        """Tell each of them something."""
+    def tell(self, call: Callable[[W], None]) -> None:
+        """Call each watch; a failing one does not stop the others."""
         for _, watch in self._entered:
             try:
-                say(watch)
+                call(watch)
             except Exception:
-                logger.exception("An instrument failed to listen.")
+                logger.exception("An instrument failed.")
 
     def __exit__(
         self,
@@ -48,7 +48,7 @@ class Watches(Generic[W]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Let all of them end, the last one first."""
+        """End all watches, the last one first."""
         for manager, _ in reversed(self._entered):
             try:
                 manager.__exit__(kind, error, trace)
@@ -58,9 +58,9 @@ class Watches(Generic[W]):
 
 
 def tell_handover(run: Run, agent: AgentSpec) -> None:
-    """Tell the instruments of a run that another agent speaks from now on."""
+    """Notify the instruments of a run that another agent has taken it over."""
     for instrument in run.instruments:
         try:
             instrument.on_handoff(agent)
         except Exception:
-            logger.exception("An instrument failed to listen.")
+            logger.exception("An instrument failed.")

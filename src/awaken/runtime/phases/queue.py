@@ -32,7 +32,7 @@ class QueueReport(Record, frozen=True, kw_only=True):
 async def execute_actions(run: Run, phase: Phase, context: PhaseContext) -> QueueReport:
     """Execute the phase's actions, also those they schedule, until none are left.
 
-    Those of an agent that has handed the run over are dropped.
+    Actions of an agent that has handed the run over are dropped.
 
     Raises:
         PhaseNotConverging: There are still actions after the last round.
@@ -62,10 +62,10 @@ async def execute_actions(run: Run, phase: Phase, context: PhaseContext) -> Queu
 
 
 def _drop_foreign(run: Run) -> None:
-    """Drop what another agent's plugins have scheduled: it was meant for that agent's steps.
+    """Drop the actions that another agent's plugins scheduled: they belong to that agent's steps.
 
-    Looked at here and not at the switch, because a run that waits goes on with the other agent
-    without one.
+    This happens here and not at the handoff, because a waiting run may continue with another agent
+    without a handoff.
     """
     for entry in run.state.get(PENDING_ACTIONS):
         if entry.agent_id not in (None, run.agent.spec.id):
@@ -94,6 +94,6 @@ async def _execute(run: Run, entry: QueuedAction, context: PhaseContext) -> Effe
     except Exception as error:
         logger.warning("Action '%s' failed.", entry.action.key, exc_info=make_loggable(error))
         text = describe_error(error)
-        letter = FailedAction(id=entry.id, action=entry.action, error=text)
-        await submit(run, done.update(FAILED_ACTIONS, letter))
+        failure = FailedAction(id=entry.id, action=entry.action, error=text)
+        await submit(run, done.update(FAILED_ACTIONS, failure))
         return None

@@ -73,7 +73,7 @@ async def run_hooks_of(run: Run, plugin: str, phase: Phase, context: PhaseContex
 
 
 def _note(run: Run, phase: Phase, context: PhaseContext) -> None:
-    """Note that the hooks have acted, before anything can make their work durable."""
+    """Record that the hooks have run, before anything can make their work durable."""
     if isinstance(context, BeforeToolExecuteContext):
         run.step.hooked = run.step.hooked | {context.call.id}
     elif isinstance(context, AfterToolExecuteContext):
@@ -100,10 +100,10 @@ async def _gather(
 
 
 async def _call(run: Run, plugin: str, hook: PhaseHook, context: PhaseContext) -> StateCommand:
-    """Run a hook within its time; whatever goes wrong in it is told with the plugin's name.
+    """Run a hook within its time limit; a failure is reported with the plugin's name.
 
     Raises:
-        PluginFailed: The hook raised, or returned something else than a command.
+        PluginFailed: The hook raised, or returned something other than a command.
     """
     what = f"A hook for {type(context).__name__}"
     try:
@@ -121,7 +121,7 @@ async def _call(run: Run, plugin: str, hook: PhaseHook, context: PhaseContext) -
 
 
 def _merge_commands(commands: Sequence[StateCommand]) -> tuple[StateCommand, list[int]]:
-    """Join the commands that do not disturb each other; return the indexes of the others."""
+    """Join the commands that do not conflict; return the indexes of the others."""
     merged = StateCommand()
     taken: set[str] = set()
     losers = []

@@ -1,4 +1,4 @@
-"""The compiled environment of an agent: every hook chain ready, nothing looked up per step."""
+"""The compiled environment of an agent: hook chains are built once, not looked up per step."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -49,7 +49,7 @@ class ExecutionEnv:
     def __init__(self) -> None:
         self.plugins: list[Plugin] = []
         self.activated: list[Plugin] = []
-        """Those of them that do something when a run begins."""
+        """The plugins that do something when a run begins."""
         self.keys: dict[str, StateKey[Any, Any]] = {}
         self.profile_keys: dict[str, ProfileKey[Any]] = {}
         self.hooks: dict[Phase, list[tuple[str, PhaseHook]]] = {}
@@ -59,7 +59,7 @@ class ExecutionEnv:
         self.effects: dict[str, tuple[EffectSpec[Any], EffectHandler]] = {}
         self.tools: dict[str, Tool] = {}
         self.offered_by: dict[str, str] = {}
-        """The plugin of each of the tools."""
+        """The name of the plugin that offers each tool, by tool id."""
         self.transforms: list[tuple[str, RequestTransform]] = []
         self.message_screens: list[tuple[str, MessageScreen]] = []
         self.result_screens: list[tuple[str, ValueScreen]] = []
@@ -67,13 +67,13 @@ class ExecutionEnv:
         self.stream_screens: list[tuple[str, StreamScreen | None]] = []
         self.instruments: list[tuple[str, InstrumentMaker]] = []
         self.profile: ProfileAccess | None = None
-        """The way to the profile keys; made when the first run of the agent begins."""
+        """Access to the profile keys; made when the first run of the agent begins."""
         self.phases: frozenset[Phase] = frozenset()
-        """Those in which a hook or an observer acts."""
+        """The phases in which a hook or an observer runs."""
         self.has_behaviour = False
-        """Whether any plugin acts on runs, and so may look at a run's state."""
+        """Whether any plugin acts on runs, and so may read a run's state."""
         self.prepared: dict[str, Any] = {}
-        """What plugins have made of the agent's configuration, by plugin name."""
+        """What `prepare` of each plugin returned for the agent, by plugin name."""
 
     @classmethod
     def compile(
@@ -89,7 +89,7 @@ class ExecutionEnv:
         Raises:
             DuplicateRegistration: Two plugins have one name, or offer one tool id.
             HandlerAlreadyRegistered: Two plugins handle one action or effect.
-            KeyAlreadyRegistered: Two plugins declare different (profile) keys of one name.
+            KeyAlreadyRegistered: Two plugins declare different (profile) keys with one name.
         """
         env = cls()
         names = [plugin.name for plugin in plugins]
@@ -104,10 +104,10 @@ class ExecutionEnv:
         return env
 
     def prepare(self, agent: AgentSpec, tools: Mapping[str, Tool]) -> None:
-        """Let every plugin check and compile what the agent's configuration says to it.
+        """Let every plugin check and compile its part of the agent's configuration.
 
         Raises:
-            InvalidPluginConfig: A plugin cannot use it.
+            InvalidPluginConfig: A plugin cannot use its part.
         """
         described: dict[str, ToolDescriptor] = {}
         for plugin in self.plugins:

@@ -1,7 +1,7 @@
-"""Screening what enters a run from outside: messages of every role, decisions, tools, schemas.
+"""Screening of all input to a run: messages of every role, decisions, tools, schemas.
 
-Every way in goes through here. What is no message is shown to the message screens text by text, as
-if the user had said it, so that a screen sees it wherever a protocol puts it.
+Every input path goes through here. Input that is not a message is passed to the message screens
+text by text, as user messages, so that a screen sees it wherever a protocol puts it.
 """
 
 from collections.abc import Iterable
@@ -19,16 +19,16 @@ from awaken.contracts.tools.tool import ToolDescriptor
 from .environment import ExecutionEnv
 
 DEPTH_MAX = 200
-TOO_DEEP = "it is nested too deep to be looked at"
-BAD_NAME = "a check objects to the name of a tool or a call"
+TOO_DEEP = "it is nested too deeply to be screened"
+BAD_NAME = "a check rejects the name of a tool or a call"
 WITHOUT_NAME = "blocked"
 
 
 class Look:
-    """One look at something from outside; remembers why the first thing in it was blocked.
+    """Screens one input; keeps the reason of the first block.
 
     Raises:
-        PluginFailed: A screen failed; what it looked at may not be kept as it was.
+        PluginFailed: A screen failed; the unscreened input must not be kept.
     """
 
     __slots__ = ("_env", "blocked")
@@ -38,7 +38,7 @@ class Look:
         self.blocked: str | None = None
 
     def message(self, message: Message) -> Message:
-        """A message as its screens leave it, with the arguments of calls that it claims."""
+        """The screened message, including the arguments of its tool calls."""
         for plugin, screen in self._env.message_screens:
             message = self._screen_message(plugin, screen, message)
         if not message.tool_calls:
@@ -47,7 +47,7 @@ class Look:
         return msgspec.structs.replace(message, tool_calls=calls)
 
     def value(self, value: Any, depth: int = 0) -> Any:
-        """JSON as the screens leave it; names of fields are looked at, too."""
+        """The screened JSON value; field names are screened, too."""
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str | int | float):
@@ -63,7 +63,7 @@ class Look:
         return self.value(msgspec.to_builtins(value), depth + 1)
 
     def decision(self, decision: ToolCallResume) -> ToolCallResume:
-        """A decision as the screens leave it: its result, its reason and edited arguments."""
+        """The screened decision: its result, its reason and edited arguments."""
         return msgspec.structs.replace(
             decision,
             result=self.value(decision.result),
@@ -72,7 +72,7 @@ class Look:
         )
 
     def tool(self, tool: ToolDescriptor) -> ToolDescriptor:
-        """A client's tool as the screens leave it; one whose name they change is blocked."""
+        """The screened tool of a client; a tool whose name a screen changes is blocked."""
         return msgspec.structs.replace(
             tool,
             id=self._name(tool.id),
@@ -90,7 +90,7 @@ class Look:
         )
 
     def _name(self, name: str) -> str:
-        """A name that other things go by: it cannot be changed, only blocked."""
+        """Screen a name that is used as a reference: it cannot be changed, only blocked."""
         if self._text(name) == name:
             return name
         self.blocked = self.blocked or BAD_NAME
@@ -115,17 +115,17 @@ class Look:
 
 
 class Seen(NamedTuple):
-    """Messages as their screens leave them, and why they block the run that takes them in."""
+    """The screened messages, and why they block the run that receives them."""
 
     messages: tuple[Message, ...]
     blocked: str | None = None
 
 
 def look_at_messages(env: ExecutionEnv, messages: Iterable[Message]) -> Seen:
-    """Show messages from outside to the screens.
+    """Screen messages from outside.
 
     Raises:
-        PluginFailed: A screen failed; nothing may be kept as it was.
+        PluginFailed: A screen failed; the unscreened messages must not be kept.
     """
     if not env.message_screens:
         return Seen(tuple(messages))
@@ -134,7 +134,7 @@ def look_at_messages(env: ExecutionEnv, messages: Iterable[Message]) -> Seen:
 
 
 def look_at_message(env: ExecutionEnv, message: Message) -> Message:
-    """Show one message to the screens, and return it as they leave it.
+    """Screen one message from outside, and return the screened message.
 
     Raises:
         PluginFailed: A screen failed.
@@ -145,10 +145,10 @@ def look_at_message(env: ExecutionEnv, message: Message) -> Message:
 def look_at_decision(
     env: ExecutionEnv, decision: ToolCallResume
 ) -> tuple[ToolCallResume, str | None]:
-    """Show a decision to the screens; returns it as they leave it, and why it blocks the run.
+    """Screen a decision; returns the screened decision, and why it blocks the run.
 
     Raises:
-        PluginFailed: A screen failed; the decision may not be kept as it was.
+        PluginFailed: A screen failed; the unscreened decision must not be kept.
     """
     if not env.message_screens:
         return decision, None
@@ -157,10 +157,10 @@ def look_at_decision(
 
 
 def look_at_options(env: ExecutionEnv, request: RunRequest) -> RunRequest:
-    """Show the tools and the form of the answer that a client brings: models read both.
+    """Screen the tools and the output schema that a client sends: models read both.
 
     Raises:
-        PluginFailed: A screen failed; the request may not be kept as it was.
+        PluginFailed: A screen failed; the unscreened request must not be kept.
     """
     if not env.message_screens:
         return request

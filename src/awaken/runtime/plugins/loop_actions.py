@@ -1,4 +1,4 @@
-"""The loop's own plugin: its state keys, and the actions by which hooks shape a request."""
+"""The loop's own plugin: its state keys, and the actions with which hooks change a request."""
 
 import hashlib
 from collections.abc import Sequence
@@ -27,7 +27,8 @@ from awaken.contracts.plugins.screens import ANSWER_STEP, STEP_ANSWER, StepAnswe
 from awaken.contracts.state.context_state import CompactionConfig
 from awaken.contracts.state.keys import ScheduledActionSpec, StateCommand
 
-# Nothing schedules these: `TOOL_FILTER` hides tools. Stores have runs in which they are pending.
+# The runtime no longer schedules these (`TOOL_FILTER` hides tools), but stored runs may have them
+# pending.
 _STORED_EXCLUDE_TOOL = ScheduledActionSpec[str]("runtime.exclude_tool", Phase.BEFORE_INFERENCE, str)
 _STORED_INCLUDE_ONLY = ScheduledActionSpec[tuple[str, ...]](
     "runtime.include_only_tools", Phase.BEFORE_INFERENCE, tuple[str, ...]
@@ -58,7 +59,7 @@ class LoopActions(Plugin):
 
 
 async def add_context_message(context: PhaseContext, message: ContextMessage) -> StateCommand:
-    """Put a message into the coming request unless it is cooling down."""
+    """Add a message to the next request unless its cooldown is running."""
     step = context.state(RUN_LIFECYCLE).step_count + 1
     digest = hashlib.blake2b(msgspec.json.encode(message.content), digest_size=16).hexdigest()
     last = context.state(CONTEXT_THROTTLE).get(message.key)
@@ -94,5 +95,5 @@ async def include_only_tools(_context: PhaseContext, tool_ids: tuple[str, ...]) 
 
 
 async def answer_step(_context: PhaseContext, answer: StepAnswer) -> StateCommand:
-    """Give an answer in the place of the model's."""
+    """Use an answer in place of the model's."""
     return StateCommand().update(STEP_ANSWER, answer)

@@ -39,7 +39,7 @@ _CONTEXTS = {it.__name__: it for it in _CONTEXT_TYPES}
 
 
 class WrongAnswer(TypeError):
-    """A gate answered with something it may not answer with."""
+    """A gate returned something that is not a gate's answer."""
 
 
 class Registrations:
@@ -110,15 +110,15 @@ class Registrations:
         self.transforms.append(transform)
 
     def screen_messages(self, screen: MessageScreen) -> None:
-        """Look at messages before they enter the transcript."""
+        """Screen messages before they enter the transcript."""
         self.message_screens.append(screen)
 
     def screen_results(self, screen: ValueScreen) -> None:
-        """Look at what tools give back before it is kept."""
+        """Screen tool results before they are kept."""
         self.result_screens.append(screen)
 
     def screen_answers(self, screen: AnswerScreen, stream: StreamScreen | None = None) -> None:
-        """Look at what models say before it is kept or shown."""
+        """Screen model answers before they are kept or shown."""
         self.answer_screens.append(screen)
         self.stream_screens.append(stream)
 

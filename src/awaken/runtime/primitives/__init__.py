@@ -1,4 +1,4 @@
-"""Small pieces of concurrency and time that know nothing of runs.
+"""Small building blocks for concurrency and time that do not depend on runs.
 
 Timers, signals, latches, owned tasks, cancellation, the clock.
 """

@@ -1,4 +1,4 @@
-"""Cooperative cancellation: a one-way flag that remembers who asked, and the task it reaches."""
+"""Cooperative cancellation: a one-way flag that keeps its cause, and the task it cancels."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ from .timers import Alarm
 
 
 class CancellationToken:
-    """Set once, seen by all holders. Callbacks run in the order they were added."""
+    """Set once, visible to all holders. Callbacks run in the order they were added."""
 
     __slots__ = ("_callbacks", "cause", "is_sealed")
 
@@ -19,11 +19,11 @@ class CancellationToken:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody cancelled."""
+        """Whether the token was cancelled."""
         return self.cause is not None
 
     def cancel(self, cause: str = "user") -> bool:
-        """Cancel; returns False when it is too late or happened before, whose cause then stays."""
+        """Cancel; returns False if the token is sealed or cancelled already (its cause stays)."""
         if self.cause is not None or self.is_sealed:
             return False
         self.cause = cause
@@ -38,7 +38,7 @@ class CancellationToken:
         self._callbacks.clear()
 
     def on_cancel(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call back on cancellation, at once if it has happened; returns the way to undo this."""
+        """Call back on cancellation, at once if it has happened; returns the way to undo it."""
         if self.cause is not None:
             callback()
         else:
@@ -66,10 +66,10 @@ class CancellationToken:
 
 
 class TaskCancels:
-    """The cancellations of the task that a run executes in, told apart from those before the run.
+    """The cancellations of the task in which a run executes, without those before the run.
 
-    The task may be the caller's own. Cancelling the token cancels the task; `end` takes that back,
-    so that only what others asked for goes on to the caller.
+    The task may be the caller's own. Cancelling the token cancels the task; `end` undoes that, so
+    that the caller sees only the cancellations that came from elsewhere.
     """
 
     __slots__ = ("_alarm", "_before", "_known", "_limit_s", "_loop", "_sent", "_task", "_token")
@@ -88,14 +88,14 @@ class TaskCancels:
             token.on_cancel(self._send)
 
     def absorb(self) -> bool:
-        """Take note of a cancellation that was raised; False when nobody asked for one."""
+        """Count a cancellation that was raised; False if the task was not cancelled since."""
         asked = self._task.cancelling()
         is_new = asked > self._known
         self._known = asked
         return is_new
 
     async def absorb_pending(self) -> bool:
-        """Take note of a cancellation that may not have been raised yet, so the way out is free."""
+        """Count a cancellation that may not have been raised yet, so that it interrupts no exit."""
         if self._task.cancelling() <= self._known:
             return False
         with contextlib.suppress(asyncio.CancelledError):
@@ -103,10 +103,10 @@ class TaskCancels:
         return self.absorb()
 
     async def carry_through(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Do work that must be finished, also when the task is cancelled meanwhile.
+        """Do work that must finish, even if the task is cancelled meanwhile.
 
         Raises:
-            TimeoutError: It took longer than twice the limit.
+            TimeoutError: The work took longer than twice the limit.
         """
         self._alarm.set(self._loop.time() + self._limit_s, self._send)
         try:
@@ -119,14 +119,14 @@ class TaskCancels:
         await self._carry_on(work)
 
     def end(self) -> bool:
-        """Take back the run's own cancellations; returns whether others cancelled the task."""
+        """Undo the run's own cancellations; returns whether the task was cancelled otherwise."""
         self._token.seal()
         for _ in range(self._sent):
             self._task.uncancel()
         return self._task.cancelling() > self._before
 
     async def _carry_on(self, work: Callable[[], Awaitable[None]]) -> None:
-        # In a task of its own, because some callers cancel in every turn of the loop.
+        # In a separate task, because some callers cancel in every turn of the loop.
         rest = self._loop.create_task(_await_work(work))
         deadline = self._loop.time() + self._limit_s
         while not rest.done() and (left := deadline - self._loop.time()) > 0:

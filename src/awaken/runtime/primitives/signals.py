@@ -1,4 +1,4 @@
-"""Signals for tasks that wait: one that comes once, and one that comes again and again.
+"""Signals for tasks that wait: one that is set once, and one that can be rung repeatedly.
 
 Neither costs anything until a task waits for it.
 """
@@ -7,7 +7,7 @@ import asyncio
 
 
 class Latch:
-    """Set once, for all who wait and all who ask later."""
+    """Set once, for all tasks that wait now or later."""
 
     __slots__ = ("_is_set", "_waiters")
 
@@ -16,11 +16,11 @@ class Latch:
         self._waiters: list[asyncio.Future[None]] | None = None
 
     def is_set(self) -> bool:
-        """Whether the moment has come."""
+        """Whether the latch is set."""
         return self._is_set
 
     def set(self) -> None:
-        """Wake everybody who waits."""
+        """Set the latch and wake all waiting tasks."""
         self._is_set = True
         waiters, self._waiters = self._waiters or (), None
         for waiter in waiters:
@@ -28,7 +28,7 @@ class Latch:
                 waiter.set_result(None)
 
     async def wait(self) -> None:
-        """Wait for it."""
+        """Wait until the latch is set."""
         if self._is_set:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -39,7 +39,7 @@ class Latch:
 
 
 class WakeSignal:
-    """Rung as often as one likes; all who wait wake at once, or one finds that it was rung."""
+    """Can be rung repeatedly: a ring wakes all waiting tasks, or else the next one that waits."""
 
     __slots__ = ("_heard", "_rings", "_waiters")
 
@@ -49,18 +49,18 @@ class WakeSignal:
         self._waiters: set[asyncio.Future[int]] = set()
 
     def ring(self) -> None:
-        """Wake all who wait, now or when somebody next does."""
+        """Wake all waiting tasks; if none waits, the next wait returns at once."""
         self._rings += 1
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(self._rings)
 
     async def wait(self, patience_s: float) -> bool:
-        """Wait until it is rung, but no longer than this; returns whether it was."""
+        """Wait until the signal is rung, at most `patience_s`; returns whether it was rung."""
         heard = self._rings
         if heard == self._heard:
             heard = await self._next(patience_s)
-        # One that was cancelled has heard nothing, and one that is slow nothing of a later ring.
+        # A cancelled waiter has consumed no ring, and a slow one must not consume a later ring.
         self._heard = max(self._heard, heard)
         return heard > 0
 

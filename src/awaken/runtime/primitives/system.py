@@ -1,4 +1,4 @@
-"""The real clock and the real id source of a runtime that nobody gave others."""
+"""The system clock and the default id source of a runtime."""
 
 import os
 import time
@@ -16,7 +16,7 @@ _POOL_BYTES = 2048
 
 
 class Uuid7Source:
-    """UUIDv7 ids that sort in the order they were made by this process."""
+    """UUIDv7 ids that sort in the order in which this process made them."""
 
     __slots__ = ("__weakref__", "_counter", "_last_ms", "_place", "_pool", "_prefix")
 
@@ -41,7 +41,7 @@ class Uuid7Source:
             self._begin(self._last_ms + 1)
         place = self._place
         if place == _POOL_BYTES:
-            # From the system: whoever has seen many ids must not be able to guess another one.
+            # From the system: a client that has seen many ids must not be able to guess another.
             self._pool, place = os.urandom(_POOL_BYTES), 0
         self._place = place + 8
         tail = f"{_VARIANT | int.from_bytes(self._pool[place : place + 8]) >> 2:x}"
@@ -53,7 +53,7 @@ class Uuid7Source:
         self._prefix = f"{text[:8]}-{text[8:]}-7"
 
     def renew_seed(self) -> None:
-        """Go on with other random numbers than before."""
+        """Discard the buffered random bytes and read new ones."""
         self._place = _POOL_BYTES
 
 

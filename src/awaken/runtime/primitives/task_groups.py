@@ -1,4 +1,4 @@
-"""Tasks that run side by side: started together, owned by one parent, over when it goes on."""
+"""Tasks that run side by side: started together, owned by one parent, which outlives them."""
 
 import asyncio
 import logging
@@ -13,8 +13,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Work = Callable[[], Coroutine[Any, Any, T]]
 
-# Tasks that ignored their cancellation. They are kept here so that they are not lost before
-# they end, and so that their late exceptions are seen.
+# Tasks that ignored their cancellation. They are kept here so that they are not collected before
+# they end, and so that their late exceptions are logged.
 _abandoned: set[asyncio.Task[Any]] = set()
 
 
@@ -37,9 +37,9 @@ class Siblings(Generic[T]):
     async def next_finished(
         self, moment: float | None = None, alarm: Alarm | None = None
     ) -> list[int]:
-        """Wait until at least one more task is over; returns the indexes of all that are.
+        """Wait until at least one more task is over; returns the indexes of those that are.
 
-        With an alarm it returns none if the moment, in the loop's time, comes first.
+        With an alarm, the list is empty if the moment, in the loop's time, comes first.
         """
         if not self._finished:
             self._waiter = self._loop.create_future()
@@ -54,13 +54,13 @@ class Siblings(Generic[T]):
         return finished
 
     def abandon(self, index: int) -> None:
-        """Go on without a task that ignored its cancellation."""
+        """Stop waiting for a task that ignored its cancellation."""
         _abandon(self.tasks[index])
 
     async def stop(self, grace_s: float) -> None:
-        """Cancel what still runs and wait for it, but no longer than the grace.
+        """Cancel the running tasks and wait for them, at most for the grace period.
 
-        A cancellation of the parent meanwhile is raised at the end, not before.
+        If the parent is cancelled meanwhile, that is raised at the end, not before.
         """
         running = {task for task in self.tasks if not task.done() and task not in _abandoned}
         for task in running:
@@ -83,7 +83,7 @@ class Siblings(Generic[T]):
         return [error for task in over if (error := task.exception()) is not None]
 
     def has_failed(self) -> bool:
-        """Whether a task failed and all before it are over, so that its error is the first."""
+        """Whether a task failed and all before it are over, so that its error comes first."""
         for task in self.tasks:
             if not task.done():
                 return False
@@ -92,7 +92,7 @@ class Siblings(Generic[T]):
         return False
 
     async def _run_work(self, index: int, work: Work[T]) -> T:
-        # Noted from inside the task, because a callback would come a turn of the loop later.
+        # Recorded inside the task, because a callback would run one turn of the loop later.
         try:
             return await work()
         finally:

@@ -1,7 +1,7 @@
-"""Timers that cost next to nothing: one for a wait with a limit, one for silence.
+"""Timers with almost no cost: one for a wait with a limit, one for silence.
 
 A run waits for one thing at a time, and nearly every wait ends long before its limit. So the
-timer stays in the event loop when a wait is over, and is only looked at again when it rings.
+timer stays in the event loop when a wait is over, and is only examined again when it fires.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from types import TracebackType
 
 
 class Alarm:
-    """Calls back once when the moment it was last set for has come, unless it was cleared."""
+    """Calls back once, at the moment for which it was last set, unless it was cleared."""
 
     __slots__ = ("_callback", "_handle", "_loop", "_when")
 
@@ -21,7 +21,7 @@ class Alarm:
         self._when = 0.0
 
     def set(self, when: float, callback: Callable[[], None]) -> None:
-        """Call back at a moment of the loop's time; replaces what was set before."""
+        """Call back at a moment in the loop's time; replaces the previous setting."""
         self._when = when
         self._callback = callback
         if self._handle is None:
@@ -35,14 +35,14 @@ class Alarm:
         self._callback = None
 
     def close(self) -> None:
-        """Leave the event loop."""
+        """Remove the timer from the event loop."""
         self._callback = None
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
 
     def _ring(self) -> None:
-        # A loop may ring a hair early; what it was asked for is what counts.
+        # A loop may fire slightly early; the requested time is what counts.
         rung = self._handle.when() if self._handle is not None else self._when
         self._handle = None
         callback = self._callback
@@ -92,12 +92,12 @@ class IdleTimer:
         self._alarm.clear()
         if not self._has_fired or self._task is None:
             return
-        # The cancellation was ours only if nobody else asked for one as well.
+        # The cancellation was ours only if no other one is pending on the task.
         if self._task.uncancel() <= self._before and isinstance(error, asyncio.CancelledError):
             raise TimeoutError from error
 
     def pause(self) -> None:
-        """Stop counting while the silence is our own doing."""
+        """Stop counting while this side causes the silence."""
         self._is_paused = True
 
     def resume(self) -> None:

@@ -1,4 +1,4 @@
-"""Stopping at a remote backend what a run had started there: at once, or once it has ended."""
+"""Stopping the work of a run at a remote backend: at once, or after the run has ended."""
 
 import asyncio
 import logging
@@ -17,18 +17,18 @@ from .backend_calls import RunCheckpoint, parent_of
 logger = logging.getLogger(__name__)
 
 ABORT_S = 15.0
-"""How long the other side may take to hear of a cancellation before it is told later."""
+"""How long an abort may take at the other side before it is left to an outbox order."""
 
 
 def abort_later(run: Run) -> None:
-    """Have stopped what earlier turns left at the other side, when this one does not begin."""
+    """Order an abort of the work of earlier turns if the run ends before this turn begins."""
     is_known_there = run.is_continued or run.recovery is not None
     if is_known_there and run.journal.closed_by is None:
         order_abort(run)
 
 
 async def abort_now(run: Run) -> None:
-    """Stop what the run has started at the other side, now or by the commit that ends the run."""
+    """Abort the run's remote work now, or order it with the commit that ends the run."""
     backend, identity = run.agent.backend, run.identity
     if not _can_abort(run):
         return
@@ -43,12 +43,12 @@ async def abort_now(run: Run) -> None:
         async with asyncio.timeout(ABORT_S):
             await backend.abort(request)
     except Exception as error:  # noqa: BLE001 - logged, and tried again by the order
-        logger.warning("The remote work of run '%s' goes on: %s", identity.run_id, error)
+        logger.warning("The remote work of run '%s' is not aborted yet: %s", identity.run_id, error)
         order_abort(run)
 
 
 def order_abort(run: Run) -> None:
-    """Have the other side told to stop once the run has ended, until it has heard."""
+    """Order an abort that is sent after the run has ended, and retried until it succeeds."""
     if not _can_abort(run):
         return
     identity = run.identity
@@ -63,11 +63,11 @@ def _can_abort(run: Run) -> bool:
 
 
 async def abort_remote(store: Store, registry: RegistryHandle, order: AbortRemote) -> None:
-    """Tell the other side to stop; nothing is left to do when run or backend know of nothing.
+    """Abort the remote work of a run; does nothing if the run or the agent's backend is gone.
 
     Raises:
         UnknownAgent: This process does not have the agent; another one may.
-        ExecutionBackendError: The other side could not be told.
+        ExecutionBackendError: The other side could not be reached.
     """
     record = await store.load_run(order.run_id)
     checkout = await store.checkout(order.thread_id)
@@ -87,7 +87,7 @@ async def abort_remote(store: Store, registry: RegistryHandle, order: AbortRemot
 
 
 class _Kept:
-    """What a backend knew of its side when the run ended."""
+    """The backend's checkpoint as it was when the run ended."""
 
     __slots__ = ("_targets",)
 
@@ -95,10 +95,10 @@ class _Kept:
         self._targets = targets
 
     def load(self, target: str) -> RemoteTarget | None:
-        """What was saved last for a target."""
+        """The state that was saved last for a target."""
         return self._targets.get(target)
 
     async def save(self, target: str, state: RemoteTarget) -> None:
-        """The run has ended: nothing more is kept."""
-        message = f"Run '{state.run_id}' has ended; nothing is kept for '{target}' any more."
+        """Refuse to save: the run has ended."""
+        message = f"Run '{state.run_id}' has ended; the state of '{target}' can no longer be saved."
         raise Misuse(message)

@@ -1,4 +1,4 @@
-"""From a run to its backend: what is asked, and what the backend may keep."""
+"""From a run to its backend: the request that is made, and what the backend may store."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ from awaken.runtime.run import Run
 
 
 class RunCheckpoint:
-    """What a backend knows of its side, in the state of the run's thread."""
+    """The backend's checkpoint, stored in the state of the run's thread."""
 
     __slots__ = ("_run",)
 
@@ -28,11 +28,11 @@ class RunCheckpoint:
         self._run = run
 
     def load(self, target: str) -> RemoteTarget | None:
-        """What was saved last for a target."""
+        """The state that was saved last for a target."""
         return self._run.state.get(REMOTE_TARGETS).get(target)
 
     async def save(self, target: str, state: RemoteTarget) -> None:
-        """Keep what is known; it is durable when this returns."""
+        """Save a target's state; it is durable when this returns."""
         run = self._run
         known: dict[str, RemoteTarget] = run.state.get(REMOTE_TARGETS)
         run.state.update(REMOTE_TARGETS, {**known, target: state})
@@ -42,7 +42,7 @@ class RunCheckpoint:
 async def call_backend(
     run: Run, decisions: DecisionChannel | None = None, drive: LocalDrive | None = None
 ) -> BackendRunResult:
-    """Have a run executed by its agent's backend: the one way to a backend, local or remote.
+    """Execute a run at its agent's backend: the only way to a backend, local or remote.
 
     `drive` executes the run in this process; the local backend needs nothing else.
 
@@ -55,7 +55,7 @@ async def call_backend(
     control, checkpoint = BackendControl(), None
     if drive is None:
         capabilities = backend.capabilities()
-        # Only the ways into the run that its backend says it can serve.
+        # Only the controls that the backend's capabilities declare.
         control = BackendControl(
             cancellation=run.token if capabilities.cancellation.has_token else None,
             decisions=decisions if capabilities.decisions else None,
@@ -100,7 +100,7 @@ async def call_backend(
 
 
 def parent_of(identity: RunIdentity) -> BackendParentContext:
-    """Who asked for a run."""
+    """The parent run that started a run."""
     return BackendParentContext(
         parent_run_id=identity.parent_run_id,
         parent_thread_id=identity.parent_thread_id,
@@ -109,7 +109,7 @@ def parent_of(identity: RunIdentity) -> BackendParentContext:
 
 
 def new_messages(run: Run) -> Sequence[Message]:
-    """What this turn was given, as the thread keeps it: the same, ids too, whoever executes it."""
+    """The input of this turn as stored in the thread: the same, ids included, in any process."""
     own = run.identity.run_id
     found: list[Message] = []
     for message in reversed(run.messages):
@@ -118,7 +118,7 @@ def new_messages(run: Run) -> Sequence[Message]:
         if not is_given or mark is None or mark.run_id != own:
             break
         if found and found[-1].metadata != mark:
-            # What an earlier turn was given, which said nothing.
+            # The input of an earlier turn that produced no answer.
             break
         found.append(message)
     return tuple(reversed(found))

@@ -1,7 +1,8 @@
-"""Questions of a remote agent, asked here of whoever may decide, while its run executes.
+"""Questions of a remote agent, decided on this side while its run executes.
 
-What it asks permission for goes through the gates of the run like a call of its own: they may
-allow it, refuse it, or ask somebody. Where none has anything to say, somebody is asked as well.
+A call for which the remote agent asks permission goes through the gates of the run like one of the
+run's own calls: a gate may allow it, refuse it, or open a ticket. If no gate answers, a ticket is
+opened as well.
 """
 
 import msgspec
@@ -38,7 +39,7 @@ from awaken.runtime.tools.settle import announce_ticket, open_ticket
 
 
 class RemoteQuestions:
-    """Asks whoever may decide on behalf of the other side, while the run executes."""
+    """Opens tickets for the questions of the other side, while the run executes."""
 
     __slots__ = ("_run",)
 
@@ -46,10 +47,11 @@ class RemoteQuestions:
         self._run = run
 
     async def ask(self, call: ToolCall, ticket: SuspendTicket) -> ToolCallResume:
-        """What the gates say to a call, else a durable ticket's decision, from any process.
+        """The answer of the gates to a call, else the decision on a durable ticket.
 
-        A question that was asked before is not asked again: its ticket is waited for, or its
-        decision returned. An approval counts only while the gates let the call pass.
+        Any process may take the decision. A question is asked once: if its ticket exists, this
+        waits for it or returns its decision. An approval counts only while the gates let the call
+        pass.
 
         Raises:
             ToolDenied: A gate ends the run.
@@ -88,7 +90,7 @@ class RemoteQuestions:
         return shown
 
     async def _close_ticket(self, call: ToolCall, decision: ToolCallResume) -> ToolCallResume:
-        """Close the ticket, after whoever asked could remember the answer."""
+        """Close the ticket, after the plugin that asked could remember the answer."""
         run = self._run
         if decision.remember is not None:
             await self._remember_answer(call, decision)
@@ -101,7 +103,7 @@ class RemoteQuestions:
         return decision
 
     async def _remember_answer(self, call: ToolCall, decision: ToolCallResume) -> None:
-        """Let the plugin that asked do what it does with the answer about a call of our own."""
+        """Run the hooks of the plugin that asked, as for one of the run's own calls."""
         run, asked_by = self._run, self._run.tickets[call.id].asked_by
         if decision.action is DecisionAction.RESUME:
             before = tool_phase_context(run, BeforeToolExecuteContext, call, decision)
@@ -114,11 +116,11 @@ class RemoteQuestions:
             await run_hooks_of(run, asked_by, Phase.AFTER_TOOL_EXECUTE, after)
 
     async def _refuse_call(self, call: ToolCall, result: ToolResult) -> ToolCallResume:
-        """Show that the call is refused, and say no."""
+        """Announce that the call is refused, and return a declining decision."""
         run, failed = self._run, ToolCallOutcome.FAILED
         if run.tickets.pop(call.id, None) is not None:
-            told = {"error": result.message}
-            run.journal.announce(ToolCallResumed(target_id=call.id, result=told))
+            shown = {"error": result.message}
+            run.journal.announce(ToolCallResumed(target_id=call.id, result=shown))
         else:
             self._show(call)
             run.journal.announce(ToolCallDone(id=call.id, result=result, outcome=failed))
@@ -141,9 +143,9 @@ class RemoteQuestions:
 
 
 def _join_tickets(ticket: SuspendTicket, asked: SuspendTicket) -> SuspendTicket:
-    """The question of a gate, with what the other side says of its call and lets one choose."""
-    told, known = ticket.suspension.parameters or {}, asked.suspension.parameters or {}
-    both = {**told, **known} if isinstance(told, dict) and isinstance(known, dict) else told
+    """The ticket of a gate, with the other side's parameters and choices for its call."""
+    theirs, ours = ticket.suspension.parameters or {}, asked.suspension.parameters or {}
+    both = {**theirs, **ours} if isinstance(theirs, dict) and isinstance(ours, dict) else theirs
     suspension = msgspec.structs.replace(
         ticket.suspension,
         id=asked.suspension.id,

@@ -1,7 +1,7 @@
-"""Runs that execute at a remote backend: one turn there, between the same first and last events.
+"""Runs that execute at a remote backend: one remote turn between the usual first and last events.
 
-What the other side needs to be found again is durable before we wait for it, and a cancellation
-reaches it: at once, or by an order of the commit that ends the run.
+The reference to the remote work is durable before the run waits for it. A cancellation reaches the
+other side at once, or by an outbox order in the commit that ends the run.
 """
 
 import asyncio
@@ -55,9 +55,9 @@ from .questions import RemoteQuestions
 logger = logging.getLogger(__name__)
 
 QUESTION_CHARS = 4096
-WITHHELD = "[withheld: somebody would have to look at it first]"
+WITHHELD = "[withheld: it has to be reviewed first]"
 REMOTE = "remote"
-"""The cause of a run that the other side has cancelled."""
+"""The cancel cause of a run that the other side cancelled."""
 
 _WAITING = {
     "input_required": WaitingReason.USER_INPUT,
@@ -75,9 +75,9 @@ async def execute_remote_root_lifecycle(run: Run) -> BackendRunResult:
 
     An error of the backend ends the run as failed; the caller gets a result, not an exception.
     """
-    # Nobody there can hear what is sent meanwhile: it is queued, or refused.
+    # The backend cannot receive input during its turn: it is queued, or refused.
     run.inbox.close()
-    # What an earlier turn has said is no answer of this one.
+    # The text of an earlier turn is not an answer of this one.
     if run.remote_end is not None:
         run.response = run.state.get(BACKEND_OUTPUT).text or ""
     elif run.step.ending is None:
@@ -105,8 +105,8 @@ async def execute_remote_root_lifecycle(run: Run) -> BackendRunResult:
 
 
 async def _turn(run: Run) -> Termination:
-    """One turn at the backend; a turn whose end another process has written is over."""
-    # A plugin's word is final, and so is a cancellation that it has swallowed.
+    """Execute one turn at the backend, unless another process has already written its end."""
+    # An end that a plugin decided is final, and so is a cancellation that a plugin swallowed.
     if (ended := run.due_end or run.step.ending) is not None:
         return ended
     if not run.step.is_open:
@@ -139,13 +139,13 @@ async def _turn(run: Run) -> Termination:
 
 
 def _check_result(result: object) -> BackendRunResult:
-    """Refuse a result that nothing can be done with.
+    """Refuse a malformed result.
 
     Raises:
-        BackendExecutionFailed: Names what is wrong with it.
+        BackendExecutionFailed: Names what is wrong with the result.
     """
     if not isinstance(result, BackendRunResult):
-        problem = f"the backend gave back a {type(result).__name__}, and no BackendRunResult"
+        problem = f"the backend returned a {type(result).__name__}, not a BackendRunResult"
         raise BackendExecutionFailed(problem=problem)
     for name, kind in _FIELDS.items():
         value = getattr(result, name)
@@ -162,17 +162,17 @@ _FIELDS: dict[str, Any] = {
     "output": BackendRunOutput,
     "steps": int,
 }
-"""What must be right in a result before anything is done with it; records are not checked."""
+"""The fields whose types are checked before a result is used; records do not check them."""
 
 
 def _describe_error(error: AwakenError) -> str:
-    """What the other side, or the way to it, has said; the code says what kind of error it is."""
-    told = getattr(error, "problem", None) if isinstance(error, ExecutionBackendError) else None
-    return told if isinstance(told, str) and told else str(error)
+    """The problem as the other side or the transport reported it, without our error text."""
+    problem = getattr(error, "problem", None) if isinstance(error, ExecutionBackendError) else None
+    return problem if isinstance(problem, str) and problem else str(error)
 
 
 def _result_of_gate_stop(run: Run) -> BackendRunResult | None:
-    """What a run comes to whose gate has refused what the other side wanted, and ended it."""
+    """The result of a run that a gate ended by blocking a call of the other side, else None."""
     lifecycle = run.state.get(RUN_LIFECYCLE)
     if lifecycle.status is not RunStatus.DONE or lifecycle.termination is None:
         return None
@@ -192,8 +192,8 @@ def _build_failure(run: Run, termination: Termination, message: str | None) -> B
 def _align_termination(result: BackendRunResult) -> BackendRunResult:
     """The result with a termination that does not contradict its status.
 
-    What a run waits for is no end, and what did not succeed never ends well. Apart from that the
-    backend's own termination stands, whatever its status is.
+    A waiting status becomes `Suspended`, and a status other than completed never ends as a success.
+    Otherwise the backend's own termination is kept, whatever its status is.
     """
     status, ended = result.status, result.termination
     if status.is_waiting:
@@ -217,7 +217,7 @@ def _end_of(status: BackendRunStatus, message: str | None) -> Termination:
 
 
 def _write(run: Run, result: BackendRunResult, duration_ms: int) -> None:
-    """Make the result the run's own: its text, its output, its end."""
+    """Write the result into the run: its text, its output, its end."""
     output = result.output
     if output.text is None and result.response:
         output = BackendRunOutput(text=result.response, artifacts=output.artifacts, raw=output.raw)
@@ -246,9 +246,9 @@ def _write(run: Run, result: BackendRunResult, duration_ms: int) -> None:
 
 
 def _count_steps(run: Run, result: BackendRunResult) -> None:
-    """Count what the other side has done in the place of the one step that was open here.
+    """Count the steps of the other side in place of the one step that was open here.
 
-    A turn after which the run waits counts at least once: what comes next is another one's input.
+    A turn after which the run waits counts at least once: the next input belongs to another step.
     """
     least = 1 if isinstance(result.termination, Suspended) else 0
     run.step.number += max(result.steps, least) - 1
@@ -259,9 +259,9 @@ def _count_steps(run: Run, result: BackendRunResult) -> None:
 def _screen_output(
     run: Run, result: BackendRunResult, output: BackendRunOutput
 ) -> tuple[str, BackendRunOutput]:
-    """What a remote agent has said, as the screens of the run leave it.
+    """The answer of a remote agent, screened by the run's plugins.
 
-    What a screen wants somebody to look at first is withheld: nobody can be asked here.
+    Output for which a screen requires a review is withheld: no ticket can be opened here.
     """
     if not run.agent.env.answer_screens:
         return result.text, output

@@ -1,4 +1,4 @@
-"""From what was written to what can run: registries, immutable snapshots, the resolve pipeline.
+"""From declared agents to runnable ones: registries, immutable snapshots, the resolve pipeline.
 
 Belongs here: lookup, validation, compiling an agent. Not here: running it.
 """

@@ -1,7 +1,6 @@
-"""Backends and factories that implement only a part of their port: the port's defaults are added.
+"""Adds the port's defaults to backends and factories that implement only a part of it.
 
-A subclass of a port inherits its defaults. For any other object they are added here, around what
-the object has.
+A subclass of the port inherits the defaults. Any other object is wrapped here.
 """
 
 from typing import Any
@@ -15,7 +14,7 @@ _OF_FACTORY = ("validate", "build", "close")
 
 
 def complete_backend(given: Any) -> ExecutionBackend | None:
-    """The backend with all that the port has; None when the object can execute nothing."""
+    """The backend with all methods of the port; None if the object can execute nothing."""
     found = _methods(given, _OF_BACKEND)
     if len(found) == len(_OF_BACKEND):
         backend: ExecutionBackend = given
@@ -24,7 +23,7 @@ def complete_backend(given: Any) -> ExecutionBackend | None:
 
 
 def complete_factory(given: Any) -> ExecutionBackendFactory | None:
-    """The factory with all that the port has; None when the object can build nothing."""
+    """The factory with all methods of the port; None if the object can build nothing."""
     found = _methods(given, _OF_FACTORY)
     if len(found) == len(_OF_FACTORY):
         factory: ExecutionBackendFactory = given
@@ -33,14 +32,14 @@ def complete_factory(given: Any) -> ExecutionBackendFactory | None:
 
 
 class _PartBackend(ExecutionBackend):
-    """What an object has of a backend, and the defaults of the port for the rest."""
+    """The backend methods that an object has, and the defaults of the port for the others."""
 
     def __init__(self, methods: dict[str, Any]) -> None:
         self.__dict__.update(methods)
 
 
 class _PartFactory(ExecutionBackendFactory):
-    """What an object has of a factory, and the defaults of the port for the rest."""
+    """The factory methods that an object has, and the defaults of the port for the others."""
 
     def __init__(self, methods: dict[str, Any]) -> None:
         self.__dict__.update(methods)

@@ -1,4 +1,4 @@
-"""Agents that execute elsewhere: what means nothing there is refused, not ignored."""
+"""Agents that execute at an endpoint: settings without an effect there are refused, not ignored."""
 
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.specs.agents import AgentSpec
@@ -18,27 +18,29 @@ _LOCAL_FIELDS = {
     "context_policy": "context_policy",
     "reasoning_effort": "reasoning_effort",
 }
-"""What only our own loop heeds, by its name in a spec: how code calls it."""
+"""The settings that only the local loop uses: the field of the spec, and its name in code."""
 _PLAIN = AgentSpec(id="plain", model_id="plain")
 
 
 def check_remote(source: AgentSource) -> None:
-    """Refuse what an agent has beside its endpoint and the other side would never hear of.
+    """Refuse settings of an agent with an endpoint that are never sent to the other side.
 
     Raises:
-        InvalidSpec: Naming the field and the way out.
+        InvalidSpec: Names the field and the way out.
     """
     spec = source.spec
     if spec.endpoint is None:
         return
     found = [
-        said for name, said in _LOCAL_FIELDS.items() if getattr(spec, name) != getattr(_PLAIN, name)
+        shown
+        for name, shown in _LOCAL_FIELDS.items()
+        if getattr(spec, name) != getattr(_PLAIN, name)
     ]
     found += ["tools"] if source.tools else []
     found += ["output_type"] if source.output is not None else []
     if found:
         problem = (
-            "the agent executes at its endpoint, where this is not heard of; set it there, or "
-            "leave the endpoint out (what the agent is for is said by `description`)"
+            "the agent executes at its endpoint, which never receives this field; set it there, "
+            "or leave the endpoint out (`description` says what the agent is for)"
         )
         raise InvalidSpec(what=f"Agent '{spec.id}': field '{found[0]}'", problem=problem)

@@ -1,6 +1,7 @@
-"""Agents of the host's own: its resolver is asked for names that mean nothing here otherwise.
+"""Agents of the host: its resolver is asked for agent ids that are not registered.
 
-What it returns is checked and compiled as registered agents are. A run keeps what it was given.
+The agents that it returns are checked and compiled like registered ones. A run keeps the agents
+with which it began.
 """
 
 import asyncio
@@ -27,17 +28,17 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 AddAgent = Callable[[RegistrySet, Written], RegistrySet]
-"""Returns a set with an agent as it was written, or raises what is wrong with it."""
+"""Returns the set with a declared agent added, or raises what is wrong with the agent."""
 
 _LISTING = "*"
-"""Stands for all agents where a failure names one."""
+"""The agent id in failures of a listing."""
 KEPT_MAX = 1_024
-"""Of how many agents the latest form is kept compiled; those asked for last stay."""
+"""How many agents are kept compiled; the least recently used ones are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pin:
-    """What the resolver said last about an agent and those that it names, and what became of it."""
+    """The resolver's last answers for an agent and those it names, and the compiled snapshot."""
 
     base: RegistrySnapshot
     answers: Answers
@@ -46,7 +47,7 @@ class _Pin:
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """What the resolver listed last, and what became of it."""
+    """The agents that the resolver listed last, and the compiled snapshot."""
 
     base: RegistrySnapshot
     agents: tuple[Written, ...]
@@ -66,10 +67,10 @@ class HostAgents:
         self._listing: _Listing | None = None
         self._base: RegistrySnapshot | None = None
         self._complete: set[str] = set()
-        """Registered agents of `_base` that name nothing but registered ones."""
+        """Registered agents of `_base` that name only registered agents."""
 
     async def pin(self, current: RegistrySnapshot, agent_id: str) -> RegistrySnapshot:
-        """The snapshot that a run of an agent keeps: with the agent and those that it names.
+        """The snapshot that a run of an agent keeps: it has the agent and those that it names.
 
         Raises:
             AgentResolverFailed: The resolver could not say whether there is such an agent.
@@ -88,7 +89,7 @@ class HostAgents:
                 return known.snapshot
             registries = await self._gather(current.registries, name, answers)
         if not answers:
-            # Nothing had to be asked: it is registered, and so is everything that it names.
+            # No question was needed: the agent is registered, and so is every agent it names.
             if current.registries.name_of(agent_id) in current.registries.agents:
                 self._complete.add(agent_id)
             return current
@@ -100,7 +101,7 @@ class HostAgents:
         return pinned
 
     async def find(self, pinned: RegistrySnapshot, agent_id: str) -> Answers:
-        """What a run that needs one more agent does not know yet, by id; None for what is not.
+        """The answers for one more agent and those it names, by id; None if there is no such agent.
 
         Raises:
             AgentResolverFailed: The resolver could not say whether there is such an agent.
@@ -113,26 +114,26 @@ class HostAgents:
         return answers
 
     def extend(self, pinned: RegistrySnapshot, answers: Answers) -> RegistrySnapshot:
-        """The snapshot with more agents; those that it has stay what they are."""
+        """The snapshot with more agents; those that it already has are unchanged."""
         registries = pinned.registries
         for name, agent in answers.items():
             if agent is not None and name not in registries.agents:
                 registries = self._add(registries, agent)
-        # Also when nothing was found: what is named in vain is refused now.
+        # Also if nothing was found: from now on, unknown names are refused.
         return pinned.with_registries(replace(registries, is_open=False)) if answers else pinned
 
     def last_seen(self, current: RegistrySnapshot, agent_id: str) -> RegistrySnapshot:
-        """The snapshot with an agent as it was when it was last asked for; nothing is asked."""
+        """The snapshot with an agent's last known form; the resolver is not asked."""
         known = self._pins.get(current.registries.local_id(agent_id))
         return current if known is None else known.snapshot
 
     async def list_agents(self, current: RegistrySnapshot) -> RegistrySnapshot:
-        """The registered agents and those that the resolver lists, to be looked at, not to be run.
+        """The registered agents and those that the resolver lists, for display, not for execution.
 
-        One that cannot be accepted is left out, and logged.
+        An agent that cannot be accepted is left out and logged.
 
         Raises:
-            AgentResolverFailed: The resolver failed, or lists something else than agents.
+            AgentResolverFailed: The resolver failed, or listed something other than agents.
         """
         if not isinstance(self.resolver, ListingResolver):
             return current
@@ -161,7 +162,7 @@ class HostAgents:
         return changed
 
     async def _ask_again(self, current: RegistrySnapshot, name: str) -> dict[str, Written | None]:
-        """What the resolver says now about what it was asked for when the agent was last pinned."""
+        """Ask the resolver again for the ids that it was asked for at the agent's last pin."""
         known = self._pins.get(name)
         if known is None or known.base is not current:
             return {}
@@ -171,14 +172,14 @@ class HostAgents:
             is_same = agent is last or (isinstance(agent, AgentSpec) and agent == last)
             answers[asked] = last if is_same else agent
             if not is_same:
-                # It may name others now.
+                # The changed agent may name other agents now.
                 break
         return answers
 
     async def _gather(
         self, registries: RegistrySet, name: str, answers: dict[str, Written | None]
     ) -> RegistrySet:
-        """Add an agent and those that it names, as far as they are unknown; notes the answers."""
+        """Add an agent and those that it names, if they are unknown; records the answers."""
         if not registries.knows(name):
             registries = await self._with(registries, name, answers)
         for other in unknown_agents(registries, name):
@@ -197,7 +198,7 @@ class HostAgents:
         try:
             check_id("agent_id", name)
         except InvalidInput:
-            # A client may have named it: the host's code is spared what can be no id.
+            # A client may have sent the name: the resolver is not called with an invalid id.
             return None
         agent: object = await _call_resolver(name, self.resolver.resolve, name)
         if agent is None:
@@ -218,7 +219,7 @@ class HostAgents:
 
     @asynccontextmanager
     async def _limit_time(self, name: str) -> AsyncIterator[None]:
-        """Give the host's code its time: for an agent and all that it names together."""
+        """Limit the time of the host's code: for an agent and all that it names together."""
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
                 yield
@@ -228,13 +229,13 @@ class HostAgents:
 
 
 class Pinned(Protocol):
-    """What keeps a snapshot: a run."""
+    """A run, seen as the holder of a snapshot."""
 
     pinned: RegistrySnapshot
 
 
 async def include_agent(run: Pinned, agent_id: str) -> None:
-    """Let a run know an agent that it needs now; what it knows already stays as it is.
+    """Add an agent to the snapshot of a run that needs it; agents it has are unchanged.
 
     Raises:
         AgentResolverFailed: The resolver could not say whether there is such an agent.
@@ -243,22 +244,22 @@ async def include_agent(run: Pinned, agent_id: str) -> None:
     host = run.pinned.host
     if host is not None:
         answers = await host.find(run.pinned, agent_id)
-        # Other calls of the run may have come to know more meanwhile.
+        # Other calls of the run may have extended its snapshot meanwhile.
         run.pinned = host.extend(run.pinned, answers)
 
 
 async def _call_resolver(name: str, ask: Callable[..., Awaitable[T]], *arguments: str) -> T:
-    """What the host's code returns; what it raises is told by its kind alone, and logged."""
+    """Call the host's code; an exception is logged, and reported by its type only."""
     try:
         return await ask(*arguments)
     except (InvalidSpec, DuplicateRegistration):
-        # The agent itself is wrong: that is said as it is of registered ones.
+        # The agent itself is invalid: reported as for registered agents.
         raise
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        # Something that the host's code waited for was cancelled, and nothing of ours.
+        # A task that the host's code awaited was cancelled, not this one.
         raise _failure(name, error) from error
     except Exception as error:
         raise _failure(name, error) from error
@@ -283,6 +284,6 @@ def _is_same(last: Answers, now: Answers) -> bool:
 def _check_list(listed: object) -> tuple[Written, ...]:
     agents = tuple(listed) if isinstance(listed, Iterable) and not isinstance(listed, str) else None
     if agents is None or not all(isinstance(it, Agent | AgentSpec) for it in agents):
-        problem = f"list_agents() returned a {type(listed).__name__} of something else"
+        problem = f"list_agents() returned a {type(listed).__name__}, not agents"
         raise _log_failure(AgentResolverFailed(agent_id=_LISTING, problem=problem))
     return agents

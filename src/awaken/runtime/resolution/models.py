@@ -1,4 +1,4 @@
-"""From the name of a model to what can be called: one route, or the routes of a pool."""
+"""From the name of a model to its route, or to the routes of a pool."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,21 +20,20 @@ class ModelRoute:
     spec: ModelSpec
     client: ModelClient
     id: str = field(init=False)
-    """The model's id, under which its health is known."""
+    """The model's id, which is also the key of its health."""
     has_defaults: bool = field(init=False)
-    """Whether calls of the model have limits or options of its own."""
+    """Whether the model has its own limit or options."""
 
     def __post_init__(self) -> None:
-        """Compute once per model what every call asks for."""
+        """Compute once per model what every call needs."""
         object.__setattr__(self, "id", self.spec.id)
         is_limited = self.spec.max_output_tokens is not None
         object.__setattr__(self, "has_defaults", is_limited or bool(self.spec.options))
 
     def overrides(self, given: InferenceOverride | None) -> InferenceOverride | None:
-        """What a call of this model is made with.
+        """The overrides for a call of this model.
 
-        The model's own options come first and what was given wins; no answer is asked to be
-        longer than the model's limit.
+        Given values win over the model's own options; `max_tokens` never exceeds the model's limit.
         """
         limit, options = self.spec.max_output_tokens, self.spec.options
         if not self.has_defaults:
@@ -135,5 +134,5 @@ def _unknown_provider(owner: str, model: ModelSpec, registries: RegistrySet) -> 
 
 
 def names(known: Mapping[str, Any]) -> str:
-    """What is known, for an error message."""
+    """The known names, for an error message."""
     return ", ".join(sorted(known)) or "none"

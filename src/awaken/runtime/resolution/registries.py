@@ -1,4 +1,4 @@
-"""What can be named, as plain data: the input of the resolve pipeline."""
+"""Everything that an agent can name, as plain data: the input of the resolve pipeline."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from awaken.contracts.tools.tool import Tool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSource:
-    """A spec with what belongs to this agent alone: its own tools, plugins, model and output."""
+    """A spec with what belongs to this agent only: its own tools, plugins, model and output."""
 
     spec: AgentSpec
     tools: Mapping[str, Tool] = field(default_factory=dict)
@@ -29,10 +29,10 @@ class AgentSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrySet:
-    """Everything that can be named, by id.
+    """Everything that an agent can name, by id.
 
-    Agents of a remote registry are registered as `registry/agent`. A plain id is looked for among
-    the local agents first, then in each remote registry; `local/agent` is only ever a local one.
+    Agents of a remote registry are registered as `registry/agent`. A plain id is looked up among
+    the local agents first, then in each remote registry; `local/agent` is always a local agent.
     """
 
     agents: Mapping[str, AgentSource] = field(default_factory=dict)
@@ -45,14 +45,14 @@ class RegistrySet:
     everywhere: tuple[str, ...] = ()
     """The plugins that every agent has, before its own."""
     local_name: str = LOCAL_NAME
-    """What the agents of this process are called where registries are named."""
+    """The registry name of the agents of this process."""
     remotes: Mapping[str, str] = field(default_factory=dict)
-    """The remote registries, in the order plain ids are looked for: their origins by their name."""
+    """The origins of the remote registries by name, in the lookup order of plain ids."""
     is_open: bool = False
-    """Whether agents may be named that are not here: a resolver is asked when they are needed."""
+    """Whether unknown agents may be named: the host's resolver is asked when they are needed."""
 
     def name_of(self, agent_id: str) -> str:
-        """The id under which an agent is registered; what names no agent comes back as it is."""
+        """The id under which an agent is registered; an unknown id is returned unchanged."""
         if agent_id in self.agents:
             return agent_id
         source, has_source, name = agent_id.partition("/")
@@ -64,16 +64,16 @@ class RegistrySet:
         return next((it for it in candidates if it in self.agents), agent_id)
 
     def knows(self, agent_id: str) -> bool:
-        """Whether a name leads to an agent, or to a registry that may show one."""
+        """Whether an id names an agent, or a remote registry that may have it."""
         return self.name_of(agent_id) in self.agents or self.remote_of(agent_id) is not None
 
     def local_id(self, agent_id: str) -> str:
-        """The id of a local agent, also where the name of the local registry stands before it."""
+        """The id of a local agent without the prefix of the local registry."""
         source, has_source, name = agent_id.partition("/")
         return name if has_source and source == self.local_name else agent_id
 
     def remote_of(self, agent_id: str) -> str | None:
-        """The remote registry that an id names; its agents may be named before they are known."""
+        """The remote registry that an id names; its agents may be named before discovery."""
         source, has_source, _ = agent_id.partition("/")
         return source if has_source and source in self.remotes else None
 
@@ -87,7 +87,7 @@ class RegistrySet:
         )
 
     def with_remote_agent(self, source: AgentSource, registry: str, origin: str) -> "RegistrySet":
-        """Return the set with a remote registry's agent in place of what it had shown before."""
+        """Return the set with a remote registry's agent in place of its earlier agents."""
         kept = {name: it for name, it in self.agents.items() if self.remote_of(name) != registry}
         return replace(
             self,

@@ -21,43 +21,43 @@ logger = logging.getLogger(__name__)
 
 
 Answers = Mapping[str, Written | None]
-"""What the host says about agents, by id; None where there is no such agent."""
+"""The host's answers by agent id; None if there is no such agent."""
 
 
 class AgentHost(Protocol):
-    """Knows agents that are not registered."""
+    """Finds agents that are not registered."""
 
     resolver: AgentResolver
 
     async def pin(self, current: "RegistrySnapshot", agent_id: str) -> "RegistrySnapshot":
-        """The snapshot that a run of an agent keeps: with the agent and those that it names.
+        """The snapshot that a run of an agent keeps: it has the agent and those that it names.
 
         Raises:
-            AgentResolverFailed: It cannot be said whether there is such an agent.
+            AgentResolverFailed: The host could not say whether there is such an agent.
         """
         ...
 
     async def find(self, pinned: "RegistrySnapshot", agent_id: str) -> Answers:
-        """What a run that needs one more agent does not know yet, by id; None for what is not.
+        """The answers for one more agent and those it names, by id; None if there is no such agent.
 
         Raises:
-            AgentResolverFailed: It cannot be said whether there is such an agent.
+            AgentResolverFailed: The host could not say whether there is such an agent.
         """
         ...
 
     def extend(self, pinned: "RegistrySnapshot", answers: Answers) -> "RegistrySnapshot":
-        """The snapshot with more agents; those that it has stay what they are."""
+        """The snapshot with more agents; those that it already has are unchanged."""
         ...
 
     def last_seen(self, current: "RegistrySnapshot", agent_id: str) -> "RegistrySnapshot":
-        """The snapshot with an agent as it was when it was last asked for; nothing is asked."""
+        """The snapshot with an agent's last known form; the host is not asked."""
         ...
 
     async def list_agents(self, current: "RegistrySnapshot") -> "RegistrySnapshot":
-        """The registered agents and those that the host shows, to be looked at, not to be run.
+        """The registered agents and those that the host lists, for display, not for execution.
 
         Raises:
-            AgentResolverFailed: It cannot be said which there are.
+            AgentResolverFailed: The host could not list its agents.
         """
         ...
 
@@ -76,14 +76,14 @@ class RegistrySnapshot:
         self._resolved: dict[str, ResolvedAgent] = {}
 
     def with_registries(self, registries: RegistrySet) -> "RegistrySnapshot":
-        """The same version with agents of the host's own, which are checked as they are needed."""
+        """The same version with agents of the host, which are checked when they are needed."""
         return RegistrySnapshot(self.version, registries, self.host)
 
     def resolve(self, agent_id: str) -> ResolvedAgent:
-        """Return the runnable agent, by its id or by another name that leads to it.
+        """Return the runnable agent, by its registered id or by an equivalent id.
 
         Raises:
-            UnknownAgent: It is not registered, or its remote registry has not shown it until now.
+            UnknownAgent: It is not registered, or its remote registry has not discovered it yet.
             AwakenError: It cannot be resolved; the error names what is missing.
         """
         known = self._resolved.get(agent_id)
@@ -106,7 +106,7 @@ class RegistrySnapshot:
         return resolve(registries, name)
 
     def problems(self) -> list[str]:
-        """Resolve every agent and pool and return what is wrong; each problem says whose it is."""
+        """Resolve every agent and pool and return the problems; each names its agent or pool."""
         found = []
         for model in self.registries.models.values():
             if isinstance(model, ModelPool):
@@ -120,7 +120,7 @@ class RegistrySnapshot:
         return found
 
     def diagnostics(self) -> list[str]:
-        """Resolve every agent and return what is odd about it but no error."""
+        """Resolve every agent and return its warnings."""
         agents = map(self.resolve, sorted(self.registries.agents))
         return [oddity for agent in agents for oddity in agent.diagnostics]
 
@@ -130,7 +130,7 @@ class RegistryHandle:
 
     def __init__(self, registries: RegistrySet, host: AgentHost | None = None) -> None:
         self.host = host
-        """Knows agents that are not registered, if anything does."""
+        """Finds agents that are not registered; None without a resolver."""
         self._snapshot = _build_snapshot(1, registries, host)
 
     def snapshot(self) -> RegistrySnapshot:
@@ -138,7 +138,7 @@ class RegistryHandle:
         return self._snapshot
 
     async def pin(self, agent_id: str) -> RegistrySnapshot:
-        """Return the snapshot that a run of an agent keeps; the host is asked for what is unknown.
+        """Return the snapshot that a run of an agent keeps; the host is asked for unknown agents.
 
         Raises:
             AgentResolverFailed: The host could not say whether there is such an agent.
@@ -148,7 +148,7 @@ class RegistryHandle:
         return await self.host.pin(self._snapshot, agent_id)
 
     async def resolve(self, agent_id: str) -> ResolvedAgent:
-        """Return the runnable agent as a run would have it that begins now.
+        """Return the runnable agent that a run would use if it began now.
 
         Raises:
             UnknownAgent: There is no such agent.
@@ -158,16 +158,16 @@ class RegistryHandle:
         return (await self.pin(agent_id)).resolve(agent_id)
 
     def last_seen(self, agent_id: str) -> RegistrySnapshot:
-        """Return the current snapshot, with an agent of the host's as it was last asked for."""
+        """Return the current snapshot, with the last known form of an agent of the host."""
         if self.host is None:
             return self._snapshot
         return self.host.last_seen(self._snapshot, agent_id)
 
     async def list_agents(self) -> RegistrySnapshot:
-        """Return the current snapshot, with the agents that the host shows.
+        """Return the current snapshot, with the agents that the host lists.
 
         Raises:
-            AgentResolverFailed: The host could not say which there are.
+            AgentResolverFailed: The host could not list its agents.
         """
         if self.host is None:
             return self._snapshot
@@ -182,7 +182,7 @@ class RegistryHandle:
         """Install a new set; returns its version.
 
         Raises:
-            InvalidSpec: Some agent in it cannot be resolved; nothing was changed.
+            InvalidSpec: An agent in it cannot be resolved; the registry is unchanged.
         """
         self._snapshot = _build_snapshot(self._snapshot.version + 1, registries, self.host)
         return self._snapshot.version

@@ -42,7 +42,7 @@ from .models import ModelRoute, names, routes_of
 from .registries import AgentSource, RegistrySet
 
 DEFAULT_AGENT = "default"
-"""What runs when neither the request nor the thread names an agent."""
+"""The agent that runs if neither the request nor the thread names one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class ResolvedAgent:
     spec: AgentSpec
     backend: ExecutionBackend
     models: tuple[ModelRoute, ...]
-    """The one model that answers, or those of its pool."""
+    """The agent's one model, or those of its pool."""
     system: tuple[str, ...]
     tools: Mapping[str, Tool]
     model_tools: tuple[ModelTool, ...]
@@ -65,16 +65,16 @@ class ResolvedAgent:
     overrides: InferenceOverride | None = None
     output: OutputType | None = None
     diagnostics: tuple[str, ...] = ()
-    """Oddities that are not errors, such as a pattern that matches nothing."""
+    """Warnings, such as about a pattern that matches nothing."""
     is_local: bool = field(init=False)
-    """Whether its runs execute here, in the agent loop."""
+    """Whether its runs execute in the agent loop of this process."""
     upstream_model: str = field(init=False)
     """The first model's name at its provider; blank without a model."""
     is_limited: bool = field(init=False)
-    """Whether its backend may be unable to serve some request."""
+    """Whether its backend may be unable to serve some requests."""
 
     def __post_init__(self) -> None:
-        """Compute once per agent what every turn asks for."""
+        """Compute once per agent what every turn needs."""
         object.__setattr__(self, "is_local", self.spec.endpoint is None)
         name = self.models[0].spec.upstream_model if self.models else ""
         object.__setattr__(self, "upstream_model", name)
@@ -92,7 +92,7 @@ class ResolvedAgent:
         They replace tools of equal id only where the spec allows it; see `check_frontend_tools`.
 
         Raises:
-            InvalidInput: One has no name, or its schema is none.
+            InvalidInput: One has no name, or its schema is invalid.
         """
         added = {descriptor.id: _frontend_tool(descriptor) for descriptor in descriptors}
         if not self.spec.frontend_tools_may_replace:
@@ -102,7 +102,7 @@ class ResolvedAgent:
         return self._with_tools({**self.tools, **added})
 
     def with_tools(self, tools: Iterable[Tool]) -> "ResolvedAgent":
-        """Return the agent with more tools; those that it has keep their ids."""
+        """Return the agent with more tools; its own tools win where ids are equal."""
         return self._with_tools({**{it.descriptor.id: it for it in tools}, **self.tools})
 
     def _with_tools(self, tools: dict[str, Tool]) -> "ResolvedAgent":
@@ -111,15 +111,15 @@ class ResolvedAgent:
         )
 
     def with_output(self, schema: dict[str, Any]) -> "ResolvedAgent":
-        """Return the agent with the output that a request wants."""
+        """Return the agent with the output schema of a request."""
         return replace(self, output=check_output(schema))
 
 
 def check_output(schema: dict[str, Any]) -> SchemaOutput:
-    """The output that a request wants.
+    """The output type of a request's schema.
 
     Raises:
-        InvalidInput: It is no schema that can be checked.
+        InvalidInput: It is not a valid schema.
     """
     try:
         return SchemaOutput(schema)
@@ -130,10 +130,10 @@ def check_output(schema: dict[str, Any]) -> SchemaOutput:
 def check_frontend_tools(agent: ResolvedAgent, descriptors: Iterable[ToolDescriptor]) -> None:
     """Refuse a client's tool that would replace one that the agent executes itself.
 
-    One that the agent leaves to clients anyway stays as the agent describes it.
+    A tool that the agent leaves to clients anyway keeps the agent's description.
 
     Raises:
-        FrontendToolConflict: There is one, and the spec does not allow it.
+        FrontendToolConflict: There is such a tool, and the spec does not allow it.
     """
     if agent.spec.frontend_tools_may_replace:
         return
@@ -151,7 +151,7 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
         UnknownReference: It names a provider, plugin, agent or backend that is not registered.
         InvalidPluginConfig: A config section does not fit its plugin's schema.
         DuplicateRegistration: Two tools have one id.
-        InvalidSpec: It executes elsewhere, and has what only works here.
+        InvalidSpec: It executes at an endpoint, and has settings that only work locally.
     """
     source = registries.agents.get(agent_id)
     if source is None:
@@ -250,7 +250,7 @@ def _check_agents(registries: RegistrySet, owner: str, agents: Iterable[str]) ->
 
 
 def unknown_agents(registries: RegistrySet, agent_id: str) -> tuple[str, ...]:
-    """The agents that an agent names, and that nothing here leads to.
+    """The agents that an agent names and that are not registered.
 
     Raises:
         UnknownReference: It names a plugin that is not registered.
@@ -263,7 +263,7 @@ def unknown_agents(registries: RegistrySet, agent_id: str) -> tuple[str, ...]:
         for section in plugin.config_sections():
             config = source.spec.sections.get(section.name, {})
             for agent_field in section.agent_fields:
-                # What does not fit the section's schema is refused when the agent is resolved.
+                # A value that does not fit the section's schema is refused at resolution.
                 found = config.get(agent_field)
                 named += filter(_is_text, found) if isinstance(found, list | tuple) else ()
     return tuple(name for name in dict.fromkeys(named) if not registries.knows(name))
@@ -276,7 +276,7 @@ def _is_text(name: object) -> bool:
 def _oddities(registries: RegistrySet, spec: AgentSpec, plugins: Iterable[Plugin]) -> Iterator[str]:
     asked = Counter(map(registries.name_of, spec.delegates))
     if spec.id in asked:
-        yield f"Agent '{spec.id}': it is among its own delegates, and can never ask itself."
+        yield f"Agent '{spec.id}': it is its own delegate, but an agent cannot delegate to itself."
     for name, times in asked.items():
         if times > 1:
             yield f"Agent '{spec.id}': delegate '{name}' is listed {times} times."
@@ -308,7 +308,7 @@ def _tools(
 
 
 def _delegates(registries: RegistrySet, spec: AgentSpec) -> Mapping[str, Tool]:
-    """A tool for each agent that the agent may ask."""
+    """A tool for each delegate of the agent."""
     found: dict[str, Tool] = {}
     for name in dict.fromkeys(map(registries.name_of, spec.delegates)):
         asked = registries.agents[name].spec if name in registries.agents else None

@@ -1,7 +1,7 @@
-"""One model call and its price: reserved before it is made, settled whatever becomes of it.
+"""One model call and its price: reserved before the call, settled however the call ends.
 
-`reserve` says whether a call may be made and how long its answer may be, `in_time` how long it
-may take. Then comes `settle`, or `release` when the provider refused before it said anything.
+`reserve` checks whether a call may be made and limits its answer, `in_time` limits its duration.
+Then the caller calls `settle`, or `release` if the provider refused before it sent anything.
 """
 
 import asyncio
@@ -42,14 +42,14 @@ class Reservation(Record, frozen=True, kw_only=True):
     """A call that may be made, and what it may spend at most."""
 
     request: InferenceRequest
-    """The request with its answer limited to what is left."""
+    """The request with its answer limited to what the budgets have left."""
     ask: QuoteRequest
     """The estimate of what it costs."""
     most: Amount
     timeout_ms: int | None = None
-    """How long the call may take; None when no budget says."""
+    """How long the call may take; None if no budget limits it."""
     late: str = ""
-    """Which limit is used up when it takes longer."""
+    """The description of the limit that is used up if the call takes longer."""
     lane: str = ""
     """The name of its hold in the tenant's ledger; blank when no tenant's budget applies."""
 
@@ -59,9 +59,9 @@ async def reserve(
 ) -> Reservation | None:
     """Set aside what a call may spend; None when no budget applies.
 
-    A run makes one call at a time in a lane. Reserving again replaces what a process that died
-    had reserved for the same run. Only the first call of an answer is refused by a soft budget:
-    the others complete what was begun.
+    A run makes one call at a time in a lane. A new reservation replaces one that a dead process
+    left for the same run. A soft budget refuses only the first call of an answer: later calls
+    complete the answer.
 
     Raises:
         BudgetExceeded: Too little is left for a useful answer, or a soft budget is used up, or a
@@ -91,10 +91,10 @@ async def reserve(
 
 
 async def in_time(held: Reservation | None, call: Awaitable[None]) -> None:
-    """Await a call for as long as its reservation says.
+    """Await a call within the time limit of its reservation.
 
     Raises:
-        BudgetExceeded: It took longer.
+        BudgetExceeded: The call took longer.
     """
     if held is None or held.timeout_ms is None:
         return await call
@@ -112,9 +112,9 @@ async def settle(
 ) -> None:
     """Charge what a call has used, and give back the rest of its reservation.
 
-    A call that was broken off before it reported its usage is charged with its prompt and with
-    what was heard. Usage has to have its price. Neither a cancellation nor a store that fails loses
-    what was spent.
+    A call that broke off before it reported its usage is charged for its prompt and for the text
+    that arrived. Reported usage must have its price. Neither a cancellation nor a failing store
+    loses an amount that was spent.
     """
     if held is None and not is_charged(run):
         return
@@ -124,9 +124,9 @@ async def settle(
 
 
 def _amount_spent(held: Reservation | None, usage: TokenUsage | None, heard_chars: int) -> Amount:
-    heard = max(0, heard_chars) // BYTES_PER_TOKEN
+    received = max(0, heard_chars) // BYTES_PER_TOKEN
     if usage is None:
-        return Amount(tokens=heard) if held is None else held.ask.most(heard)
+        return Amount(tokens=received) if held is None else held.ask.most(received)
     spent = Amount.of(usage)
     if held is None or usage.cost_nanos is not None:
         return spent
@@ -134,14 +134,14 @@ def _amount_spent(held: Reservation | None, usage: TokenUsage | None, heard_char
 
 
 async def release(run: Run, held: Reservation | None) -> None:
-    """Give a reservation back whose call came to nothing and costs nothing."""
+    """Give back the reservation of a call that was refused and costs nothing."""
     if held is not None:
         charge(run, Amount())
         await pay(run, held.lane)
 
 
 def most_nanos(run: Run, request: InferenceRequest, model: ModelSpec) -> int | None:
-    """What a call costs at most, as far as can be told before it; None without a price."""
+    """The estimated highest cost of a call; None without a price."""
     ask = estimate_call(run, request, model)
     return None if ask.output_nanos is None else ask.most(ask.wanted).nanos
 
@@ -149,7 +149,7 @@ def most_nanos(run: Run, request: InferenceRequest, model: ModelSpec) -> int | N
 async def _hold(
     run: Run, shared: Sequence[Budget], ask: QuoteRequest, limit: Quote, name: str
 ) -> Quote:
-    """Reserve at the tenant's ledger, which other runs change at the same time."""
+    """Reserve in the tenant's ledger, which other runs change at the same time."""
     now, own = run.services.clock.now_ms(), amount_unreported(run)
 
     def quote_ledger(ledger: Ledger) -> Quote:
@@ -166,14 +166,14 @@ async def _hold(
     except BudgetExceeded:
         raise
     except BaseException:
-        # It may have been written, and nobody will settle it.
+        # The hold may have been written, and nothing else would settle it.
         await pay(run, name)
         raise
     return quote_ledger(ledger)
 
 
 def _limit_output(request: InferenceRequest, ask: QuoteRequest, output: int) -> InferenceRequest:
-    """The request, told how long its answer may be if budgets leave less than it could take."""
+    """The request, with a limit on its answer if budgets leave less than the longest answer."""
     if output >= ask.longest:
         return request
     overrides = (request.overrides or InferenceOverride()).merge(

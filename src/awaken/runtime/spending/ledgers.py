@@ -1,7 +1,7 @@
-"""Which budgets apply to a run, and the ledgers that they are judged by.
+"""Which budgets apply to a run, and the ledgers against which they are checked.
 
-A run's ledger is its own usage and time. A thread's is state of the thread, written with the
-commits of its runs. A tenant's is an entry that all processes share and change atomically.
+A run's ledger is its own usage and time. A thread's ledger is state of the thread, written with
+the commits of its runs. A tenant's ledger is an entry that all processes change atomically.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ from awaken.runtime.run import Run
 logger = logging.getLogger(__name__)
 
 PAYMENT_S = 10.0
-"""How long a tenant's ledger may take to be charged."""
+"""The time limit for charging a tenant's ledger."""
 _NONE: tuple[Budget, ...] = ()
 
 
 def applicable(run: Run) -> tuple[Budget, ...]:
-    """The budgets of the agent, of those before it, of the request and of the runtime.
+    """The budgets of the agent, of the run's earlier agents, of the request and of the runtime.
 
-    A tenant's are among them only if the run has one.
+    Tenant budgets are included only if the run has a tenant.
     """
     spec, asked, general = run.agent.spec, run.request.budgets, run.services.budgets
     if not (spec.budgets or asked or general or run.state.has(RUN_LEDGER)):
@@ -49,7 +49,7 @@ def applicable(run: Run) -> tuple[Budget, ...]:
 
 
 def keep_budgets(run: Run) -> None:
-    """Hold the run to the budgets of its agent, also when another agent goes on with it."""
+    """Keep the budgets of the run's agent in force after a handoff to another agent."""
     spec, ledger = run.agent.spec, run.state.get(RUN_LEDGER)
     if ledger.budgets.get(spec.id, _NONE) != spec.budgets:
         budgets = {**ledger.budgets, spec.id: spec.budgets}
@@ -57,20 +57,20 @@ def keep_budgets(run: Run) -> None:
 
 
 def is_charged(run: Run) -> bool:
-    """Whether anybody wants to know what the run spends."""
+    """Whether the run's spending has to be recorded."""
     return run.state.has(THREAD_LEDGER) or bool(applicable(run))
 
 
 def counts_time(run: Run) -> bool:
-    """Whether the run's executing time has to outlive this process."""
-    # What other ledgers were charged with must stay part of it.
+    """Whether the run's execution time has to be durable."""
+    # Time that was charged to other ledgers must stay part of the run's time.
     return run.state.has(RUN_LEDGER) or any(it.time_ms is not None for it in applicable(run))
 
 
 def time_left_ms(run: Run) -> int | None:
-    """How long the run may go on by its own hard budgets and its thread's; None if none says.
+    """The time left in the hard budgets of the run and of its thread; None without a limit.
 
-    What its tenant has left only the store knows; it is asked before every call.
+    The tenant's remainder is only in the store, which is asked before every call.
     """
     now = run.services.clock.now_ms()
     limits = [it for it in applicable(run) if not (it.soft or _is_shared(it))]
@@ -79,7 +79,7 @@ def time_left_ms(run: Run) -> int | None:
 
 
 async def allowances(run: Run, budgets: Sequence[Budget]) -> tuple[Allowance, ...]:
-    """Judge budgets by their ledgers."""
+    """Check budgets against their ledgers."""
     now = run.services.clock.now_ms()
     shared = None
     if any(budget.scope is BudgetScope.TENANT for budget in budgets):
@@ -93,7 +93,7 @@ async def allowances(run: Run, budgets: Sequence[Budget]) -> tuple[Allowance, ..
 
 
 def ledger_of(run: Run, budget: Budget) -> Ledger:
-    """The ledger of the run or of its thread as it stands now, with what is not yet charged."""
+    """The current ledger of the run or of its thread, including what is not yet charged."""
     if budget.scope is BudgetScope.THREAD:
         return run.state.get(THREAD_LEDGER).charge(_new_time(run))
     kept = run.state.get(RUN_LEDGER)
@@ -102,18 +102,18 @@ def ledger_of(run: Run, budget: Budget) -> Ledger:
 
 
 def amount_unreported(run: Run) -> Amount:
-    """What the tenant's ledger does not know of yet."""
+    """The amount that is not yet in the tenant's ledger."""
     return run.unsettled.plus(_new_time(run))
 
 
 def note_spent(run: Run, usage: TokenUsage) -> None:
-    """Charge usage that was not reserved, such as that of a summary; its tenant when it pays."""
+    """Charge usage that was not reserved, such as that of a summary; the tenant at its next pay."""
     if is_charged(run):
         spend(run, Amount.of(usage))
 
 
 def spend(run: Run, spent: Amount, *, is_reported: bool = True) -> None:
-    """Charge the run and its thread; its tenant owes it until it pays."""
+    """Charge the run and its thread; the amount stays unsettled until the tenant is charged."""
     charge(run, spent, is_reported=is_reported)
     run.unsettled = run.unsettled.plus(spent)
 
@@ -121,8 +121,8 @@ def spend(run: Run, spent: Amount, *, is_reported: bool = True) -> None:
 def charge(run: Run, spent: Amount, *, is_reported: bool = True) -> None:
     """Charge the run and its thread with an amount and with the time since the last charge.
 
-    What a call reported is in the run's usage already. What a child spent is charged here too,
-    and to its tenant by the child itself.
+    Usage that a call reported is already in the run's usage. The spending of a child is charged
+    here too, but the child itself charges the tenant.
     """
     time = _new_time(run)
     run.unsettled = run.unsettled.plus(time)
@@ -140,17 +140,18 @@ def lane_name(run: Run, lane: str = "") -> str:
 
 
 async def close_accounts(run: Run) -> None:
-    """Charge everything that was not charged yet, because the run ends or waits."""
+    """Charge everything that is not charged yet, because the run ends or waits."""
     if is_charged(run):
         charge(run, Amount())
         await pay(run, lane_name(run))
 
 
 async def pay(run: Run, lane: str) -> None:
-    """Charge the tenant with what it owes and end the hold of a lane; a blank lane has none.
+    """Charge the unsettled amount to the tenant and end the hold of a lane; a blank lane has none.
 
-    This is done even if the caller is cancelled meanwhile; that goes on afterwards. If the store
-    fails the tenant goes on to owe it, and the hold stays until the next payment, or expires.
+    This completes even if the caller is cancelled meanwhile; the cancellation is raised afterwards.
+    If the store fails, the amount stays unsettled, and the hold stays until the next payment or
+    until it expires.
     """
     if lane:
         await _finish_despite_cancel(_pay_tenant(run, lane))
@@ -167,12 +168,14 @@ async def _pay_tenant(run: Run, lane: str) -> None:
         if not isinstance(error, Exception):
             raise
         run_id = run.identity.run_id
-        logger.warning("What run '%s' spent could not be written.", run_id, exc_info=error)
+        logger.warning(
+            "The spending of run '%s' could not be charged to its tenant.", run_id, exc_info=error
+        )
 
 
 async def _finish_despite_cancel(work: Coroutine[None, None, None]) -> None:
-    """Await work to its end, and only then let a cancellation go on."""
-    # In a task of its own, because some callers cancel in every turn of the loop.
+    """Await work to its end, and raise a cancellation only then."""
+    # In a separate task, because some callers cancel in every turn of the loop.
     task = asyncio.create_task(work)
     is_cancelled = False
     while not task.done():
@@ -186,7 +189,7 @@ async def _finish_despite_cancel(work: Coroutine[None, None, None]) -> None:
 
 
 async def extend(run: Run, budgets: Sequence[Budget]) -> None:
-    """Give budgets that are used up as much again: once, however often it is asked for."""
+    """Extend used-up budgets by their own size: once, even if this is called again."""
     for budget in budgets:
         if _is_shared(budget):
             await change_tenant(
@@ -203,7 +206,7 @@ def _extend_ledger(ledger: Ledger, *, budget: Budget, more: Amount) -> Ledger:
 
 
 async def change_tenant(run: Run, change: Callable[[Ledger], Ledger]) -> Ledger:
-    """Change the tenant's ledger atomically; an exception of `change` changes nothing."""
+    """Change the tenant's ledger atomically; if `change` raises, the ledger is unchanged."""
     value = await run.services.profile.change_entry(
         tenant_scope(run.identity.tenant_id or ""),
         TENANT_LEDGER,
@@ -224,5 +227,5 @@ def _is_shared(budget: Budget) -> bool:
 
 
 def _new_time(run: Run) -> Amount:
-    """The executing time that no other ledger was charged with yet."""
+    """The execution time that is not yet charged to other ledgers."""
     return Amount(ms=max(0, run.active_ms - run.state.get(RUN_LEDGER).spent.ms))

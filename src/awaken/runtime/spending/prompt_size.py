@@ -1,4 +1,4 @@
-"""How many tokens a request has, without reading its whole history before every call."""
+"""Token estimates of requests, without reading the whole history before every call."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from awaken.runtime.context.estimate import (
 
 
 class PromptMeter:
-    """Counts a history that grows: only what was added since the last look is read."""
+    """Counts the tokens of a growing history: each time only the new messages are read."""
 
     __slots__ = ("_count", "_last", "_tokens", "_tool_tokens", "_tools")
 
@@ -37,7 +37,7 @@ class PromptMeter:
     def _of_messages(self, messages: Sequence[Message]) -> int:
         counted = self._count
         if counted > len(messages) or (counted and messages[counted - 1] is not self._last):
-            # Not the same history: it was cut, summarised, or something was put before it.
+            # Not the same history: it was cut, summarised, or extended at the front.
             counted = self._tokens = 0
         for index in range(counted, len(messages)):
             self._last = messages[index]

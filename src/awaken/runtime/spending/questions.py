@@ -1,6 +1,6 @@
-"""What a soft budget asks when it is used up: one question, on every call that it holds back.
+"""The question of a used-up soft budget, asked on every call that it holds back.
 
-Each call that waits needs a ticket of its own; whoever decides one of them has decided all.
+Each waiting call needs its own ticket; a decision on one of them applies to all.
 """
 
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ async def question(run: Run, call: ToolCall, resume: ToolCallResume | None) -> S
     names = ", ".join(used_up)
     suspension = Suspension(
         action=ACTION,
-        message=f"A budget is used up ({names}). Go on with as much again?",
+        message=f"A budget is used up ({names}). Continue with the same amount again?",
         parameters={"used_up": names},
     )
     pending = PendingToolCall(id=call.id, name=call.name, arguments=call.arguments)
@@ -50,7 +50,7 @@ async def question(run: Run, call: ToolCall, resume: ToolCallResume | None) -> S
 
 
 async def apply_answer(run: Run) -> Stopped | None:
-    """Do what was decided about used up budgets: extend them, or return how the run ends."""
+    """Apply the decision about used-up budgets: extend them, or return how the run ends."""
     decided = [it for it in _filter_questions(run.tickets.values()) if it.decision is not None]
     if not decided:
         return None
@@ -64,7 +64,7 @@ async def apply_answer(run: Run) -> Stopped | None:
 
 
 def spread_answers(tickets: Iterable[Ticket]) -> list[tuple[str, ToolCallResume]]:
-    """The decisions on all other tickets that ask what one decided ticket has asked."""
+    """The decisions for all open tickets that ask the same question as a decided ticket."""
     asked = _filter_questions(tickets)
     given = next((it.decision for it in asked if it.decision is not None), None)
     if given is None:

@@ -1,4 +1,4 @@
-"""What a call would cost, and what budgets let it have. Nothing is changed here."""
+"""Estimates of what a call costs and of what budgets allow it. Nothing is changed here."""
 
 from collections.abc import Sequence
 
@@ -11,28 +11,28 @@ from awaken.runtime.run import Run
 from .prompt_size import PromptMeter
 
 USEFUL_TOKENS = 64
-"""A call that may answer with less than this is not worth making."""
+"""A call whose answer is limited to fewer tokens is not made."""
 LONGEST_ANSWER = 131_072
-"""No model answers with more tokens: who has as many left need not limit one."""
+"""No model answers with more tokens: a budget with more left need not limit an answer."""
 _SAMPLE = 1_000_000
 
 
 class QuoteRequest(Record, frozen=True, kw_only=True):
-    """What a call would cost."""
+    """The estimated cost of a call."""
 
     model: str
     prompt: Amount
     wanted: int
-    """How many tokens of an answer are set aside."""
+    """How many tokens are reserved for the answer."""
     longest: int
-    """How many there can be: more than wanted, if nobody says how long the model answers."""
+    """How many tokens the answer can have: more than wanted if the model's limit is unknown."""
     output_nanos: int | None
     """The price of a million tokens of the answer; None when prices are not known."""
     is_first: bool = True
-    """Whether it begins an answer; if it goes on with one, soft budgets let it."""
+    """Whether the call begins an answer; soft budgets do not refuse a continuation."""
 
     def amount_to_reserve(self, output: int) -> Amount:
-        """What is set aside for it when budgets leave room for an answer of this length."""
+        """The amount to reserve if budgets leave room for an answer of this length."""
         return self.most(min(output, self.wanted))
 
     def most(self, output: int) -> Amount:
@@ -42,7 +42,7 @@ class QuoteRequest(Record, frozen=True, kw_only=True):
 
 
 class Quote(Record, frozen=True, kw_only=True):
-    """What budgets let a call have."""
+    """What budgets allow a call."""
 
     output: int
     timeout_ms: int | None = None
@@ -50,7 +50,7 @@ class Quote(Record, frozen=True, kw_only=True):
 
 
 def narrow_quote(allowances: Sequence[Allowance], ask: QuoteRequest, quote: Quote) -> Quote:
-    """What a call may have by all of these budgets and by what others have granted already."""
+    """The quote narrowed to what each of these budgets allows."""
     output, timeout_ms, late = quote.output, quote.timeout_ms, quote.late
     for allowance in allowances:
         if allowance.budget.cost_usd is not None and ask.output_nanos is None:
@@ -72,7 +72,7 @@ def narrow_quote(allowances: Sequence[Allowance], ask: QuoteRequest, quote: Quot
 
 
 def _answers(allowance: Allowance, ask: QuoteRequest) -> list[tuple[str, int]]:
-    """How long an answer each limit leaves room for, in tokens."""
+    """The longest answer that each limit leaves room for, in tokens."""
     found = []
     if (tokens := allowance.remainder("tokens")) is not None:
         found.append(("tokens", tokens - ask.prompt.tokens))
@@ -106,7 +106,7 @@ def estimate_call(
     prompt_nanos = prices.nanos(model, TokenUsage(prompt_tokens=prompt))
     output_nanos = None
     if prompt_nanos is not None:
-        # Prices may depend on how long the request is: the answer is priced together with it.
+        # Prices may depend on the length of the request: the answer is priced together with it.
         usage = TokenUsage(prompt_tokens=prompt, completion_tokens=_SAMPLE)
         output_nanos = max(0, (prices.nanos(model, usage) or 0) - prompt_nanos)
     return QuoteRequest(

@@ -1,4 +1,4 @@
-"""The typed state of one run: applying commands whole, and keeping what must survive.
+"""The typed state of one run: commands are applied atomically, persistent values are kept.
 
 Belongs here: the store, restoring and exporting. Not here: phases, hooks, durable storage.
 """

@@ -34,7 +34,7 @@ U = TypeVar("U")
 
 
 class CommitNotice(Record, frozen=True, kw_only=True):
-    """What a commit hook is told."""
+    """The argument of a commit hook."""
 
     previous_revision: int
     new_revision: int
@@ -64,7 +64,7 @@ class StateStore:
         self.written: dict[str, int] = {}
         """Key name → the revision that last wrote it; tells whether a snapshot is stale."""
         self.changed: dict[StateKey[Any, Any], StoredValue | None] = {}
-        """Persistent keys written since the caller last took them, ready to be stored."""
+        """Persistent keys written since the last `take_changes`, encoded for storage."""
         self._keys: dict[str, StateKey[Any, Any]] = {key.name: key for key in keys}
         self.values: Mapping[str, Any] = {}
         """The decoded values by key name; the loop reads its own keys here."""
@@ -91,12 +91,12 @@ class StateStore:
         return self._keys.get(name)
 
     def commit(self, batch: MutationBatch) -> int:
-        """Apply a batch whole; returns the revision.
+        """Apply a batch atomically; returns the revision.
 
         Raises:
             RevisionConflict: The batch was made for another revision.
             UnknownKey: A key is not registered.
-            KeyCodecError: A new value could not be stored, or not be read back.
+            KeyCodecError: A new value cannot be encoded, or not be decoded again.
         """
         if batch.base_revision is not None and batch.base_revision != self.revision:
             raise RevisionConflict(expected=batch.base_revision, actual=self.revision)
@@ -129,7 +129,7 @@ class StateStore:
             self._stored = {name: kept for name, kept in stored.items() if name not in decoded}
 
     def install(self, plugin: str, keys: Mapping[StateKey[Any, Any], bool]) -> None:
-        """Register a plugin's keys, all or none; the flag says whether a value outlives it.
+        """Register a plugin's keys, all or none; the flag says whether a value survives uninstall.
 
         Raises:
             PluginAlreadyInstalled: A plugin of this name is installed.
@@ -164,10 +164,10 @@ class StateStore:
         self._hooks.append(hook)
 
     def restore(self, stored: Mapping[str, StoredValue]) -> None:
-        """Bring back stored values; those of keys declared later are decoded then.
+        """Restore stored values; values of keys that are declared later are decoded then.
 
         Raises:
-            KeyCodecError: A value does not fit its key; nothing was restored.
+            KeyCodecError: A value does not fit its key; nothing is restored.
         """
         values, later = dict(self.values), dict(self._stored)
         for name, value in stored.items():
@@ -221,7 +221,7 @@ class StateStore:
                 values[key.name] = key.apply_update(value, op.update)
             else:
                 values.pop(key.name, None)
-        # Encoded here, so that a value that cannot be stored is refused while nothing has changed.
+        # Encoded here, so that a value that cannot be stored is refused before anything changes.
         for op in ops:
             if op.key.persistent:
                 changed[op.key] = _encode_value(op.key, values)

@@ -1,4 +1,4 @@
-"""Runs that do not execute: tickets, decisions, resume, recovery, ends without an executor.
+"""Runs that do not execute: tickets, decisions, resume, recovery, ends without execution.
 
-Start with `resume.py`. What a tool call becomes when it suspends is in `runtime/tools`.
+Start with `resume.py`. `runtime/tools` opens the ticket of a tool call that suspends.
 """

@@ -1,8 +1,8 @@
 """Taking decisions: each is written to its ticket in the store, and only there.
 
-Whoever asks, and whichever process executes the run meanwhile: the store decides which decision a
-ticket gets, in one step with the dispatch that lets the run go on. What was acknowledged is what
-the run will find at its ticket.
+Several processes may take decisions while another executes the run. The store accepts exactly one
+decision for a ticket, in the same transaction as the dispatch that continues the run. The decision
+that was acknowledged is the one that the run finds at its ticket.
 """
 
 from collections.abc import Sequence
@@ -28,14 +28,14 @@ async def write_decisions(
 ) -> RunDispatch | None:
     """Check decisions on tickets of one run, write them, all or none, and queue the run.
 
-    Returns the dispatch that lets the run go on, or None when all were taken before.
+    Returns the dispatch that continues the run, or None when all were taken before.
 
     Raises:
         AlreadyDecided: A ticket was decided otherwise, closed, or has expired, or its run is
             being cancelled.
         InvalidInput: A decision does not fit its ticket.
     """
-    # Those who share a store share its clock: a deadline is the same for all of them.
+    # Processes that share a store use its clock, so that a deadline is the same for all of them.
     now = await store.now_ms() if store.is_shared else clock.now_ms()
     read = [(ticket, read_decision(ticket, given)) for ticket, given in named]
     fresh = [
@@ -53,7 +53,7 @@ async def write_decisions(
 def build_resume_dispatch(
     request: RunRequest, dispatch_id: str, max_attempts: int = 5
 ) -> RunDispatch:
-    """The dispatch that lets a run go on once its tickets are decided."""
+    """The dispatch that continues a run after its tickets are decided."""
     return RunDispatch(
         dispatch_id=dispatch_id,
         thread_id=request.thread_id or "",
@@ -65,7 +65,7 @@ def build_resume_dispatch(
 
 
 def receipts_of(first: Ticket, decisions: Sequence[Decision]) -> tuple[DecisionReceipt, ...]:
-    """What whoever decided on tickets of one run is told."""
+    """The receipts for the caller who decided on tickets of one run."""
     return tuple(
         DecisionReceipt(
             ticket_id=ticket_id,

@@ -1,4 +1,4 @@
-"""What has to be done with a claimed dispatch, from what the store knows of its thread."""
+"""What to do with a claimed dispatch, decided from the stored state of its thread."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ ATTEMPTS_EXHAUSTED = "attempts_exhausted"
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The run has ended, or has the input and waits again: nothing is left to deliver."""
+    """The run has ended, or has taken the input in and waits: nothing is left to deliver."""
 
     record: RunRecord
 
@@ -43,7 +43,7 @@ class EndRun:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """The run is started or continued; some decisions are news to a run that is recovered."""
+    """The run is started or continued; `decisions` are those that a recovered run has not seen."""
 
     request: RunRequest
     decisions: tuple[Decision, ...] = ()
@@ -51,21 +51,21 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class RecoverFirst:
-    """Another run of the thread is recovered; afterwards the dispatch is looked at again."""
+    """Another run of the thread is recovered first; then the dispatch is planned again."""
 
     request: RunRequest
 
 
 @dataclass(frozen=True, slots=True)
 class EndFirst:
-    """Another run of the thread is to be cancelled; afterwards the dispatch is looked at again."""
+    """Another run of the thread is cancelled first; then the dispatch is planned again."""
 
     termination: Termination
 
 
 @dataclass(frozen=True, slots=True)
 class Postpone:
-    """The run that waits on the thread must not take it in: the dispatch stays queued."""
+    """The run that waits on the thread must not take the input: the dispatch stays queued."""
 
     record: RunRecord
 
@@ -76,10 +76,10 @@ Delivery = Drop | EndRun | Deliver | RecoverFirst | EndFirst | Postpone
 def delivery_of(
     dispatch: RunDispatch, checkout: Checkout | None, record: RunRecord | None
 ) -> Delivery:
-    """Decide by the record of the dispatch's run and by the run that is open on its thread.
+    """Decide from the record of the dispatch's run and from the open run of its thread.
 
     Raises:
-        InvalidResume: The run of that id was another input's.
+        InvalidResume: Another input has used the id of the run.
     """
     if record is not None and record.status is RunStatus.DONE:
         is_hinted = dispatch.request.run_id_hint == record.run_id
@@ -105,21 +105,21 @@ def delivery_of(
 def _find_cancel(
     dispatch: RunDispatch, checkout: Checkout | None, *, has_begun: bool
 ) -> EndRun | EndFirst | None:
-    """What a cancel that was asked for makes of the delivery; None when none was."""
+    """The delivery that a requested cancel leads to; None when no cancel was requested."""
     cause = checkout.cancel_cause if checkout is not None else None
     if cause is not None and not has_begun and checkout is not None and checkout.open_run:
         return EndFirst(Cancelled(cause=cause))
     cause = cause or dispatch.cancel_cause
-    # What tasks and other agents say is taken in before a cancellation ends the run.
+    # Messages of tasks and of other agents enter the thread before a cancellation ends the run.
     if cause is None or (dispatch.is_notification and not has_begun):
         return None
     return EndRun(Cancelled(cause=cause), Release(), has_begun=has_begun)
 
 
 def _is_over(dispatch: RunDispatch, open_run: RunRecord, checkout: Checkout | None) -> bool:
-    """Whether a run has taken all of the input in, and waits for something else by now.
+    """Whether a run has taken all of the input in and now waits for something else.
 
-    Another delivery went on with it after the process died that had this one.
+    The process with this dispatch died, and another delivery continued the run.
     """
     request = dispatch.request
     if open_run.status is not RunStatus.WAITING or dispatch.cancel_cause is not None:
@@ -128,14 +128,14 @@ def _is_over(dispatch: RunDispatch, open_run: RunRecord, checkout: Checkout | No
         return True
     tickets = () if checkout is None else checkout.tickets
     if request.decisions or any(it.status is TicketStatus.DECIDED for it in tickets):
-        # Its messages may be known, and yet it lets the decided calls go on.
+        # Even if its messages are known, the dispatch continues the decided calls.
         return False
     is_known = bool(request.messages) and not _unheard(dispatch, checkout)
     return is_known and is_own(open_run, dispatch)
 
 
 def _unheard(dispatch: RunDispatch, checkout: Checkout | None) -> tuple[Message, ...]:
-    """The messages of a dispatch that its thread does not have, nor holds for its run."""
+    """The messages of a dispatch that neither its thread nor the pending messages contain."""
     messages = dispatch.request.messages
     is_again_likely = dispatch.is_notification or (
         checkout is not None and checkout.open_run is not None
@@ -156,7 +156,7 @@ def _with_undecided(dispatch: RunDispatch, checkout: Checkout | None) -> RunDisp
 
 
 def _is_function(run: RunRecord) -> bool:
-    """Whether the run is a function's, which only the process that started it could execute."""
+    """Whether the run executes a function, which only the process that started it can do."""
     return run.task is not None and run.task.task_type != SUB_AGENT
 
 
@@ -168,16 +168,16 @@ def _plan_delivery(
     if dispatch.is_held_by(open_run):
         return Postpone(open_run)
     if open_run.status is RunStatus.WAITING:
-        # A message to a waiting run takes the place of its decisions, whatever was meant by it.
+        # A message to a waiting run always takes the place of its decisions.
         return Deliver(_continue_request(dispatch, open_run, messages))
     if not is_own(open_run, dispatch):
-        # Its own dispatch may stand behind this one, and a thread is served in order.
+        # Its own dispatch may be queued behind this one, and a thread is served in order.
         return RecoverFirst(continuation(open_run))
     return _plan_recovery(dispatch, open_run, messages)
 
 
 def continuation(record: RunRecord, decisions: Sequence[Decision] = ()) -> RunRequest:
-    """A request to go on with a run as it was begun: gates must see the same mode and adapter."""
+    """A request that continues a run as it was begun: gates must see the same mode and adapter."""
     return RunRequest(
         thread_id=record.thread_id,
         continue_run_id=record.run_id,
@@ -191,7 +191,7 @@ def continuation(record: RunRecord, decisions: Sequence[Decision] = ()) -> RunRe
 
 
 def is_own(run: RunRecord, dispatch: RunDispatch) -> bool:
-    """Whether the dispatch began the run, goes on with it or was taken in by it."""
+    """Whether the dispatch began the run, continues it or was taken in by it."""
     named = (dispatch.run_id, dispatch.taken_by, dispatch.request.continue_run_id)
     return run.run_id in named or run.dispatch_id == dispatch.dispatch_id
 
@@ -220,9 +220,9 @@ def _continue_request(
 def _plan_recovery(
     dispatch: RunDispatch, running: RunRecord, messages: tuple[Message, ...]
 ) -> Deliver:
-    """Go on where the run stopped; its input is news only if the run did not take it in.
+    """Continue where the run stopped; the input is delivered only if the run has not taken it in.
 
-    The record names the dispatch whose input came last; one that came before is known by itself.
+    The record names the dispatch of the last input; an earlier dispatch has `taken_by`.
     """
     is_taken_in = running.dispatch_id == dispatch.dispatch_id or dispatch.taken_by == running.run_id
     request = dispatch.request

@@ -1,7 +1,7 @@
-"""Ending a run by force: one commit, from what the store knows, without any code of the agent.
+"""Ending a run by force: one commit, built from the stored state, without any code of the agent.
 
-For runs that nobody can or should execute any more. What the run leaves behind is what a normal
-end leaves: every call has its result, no ticket is open, and the log ends with `run_finish`.
+For runs that no process can or should execute any more. The run is left as after a normal end:
+every call has its result, no ticket is open, and the log ends with `run_finish`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -64,7 +64,7 @@ def build_forced_end(checkout: Checkout, ending: Ending) -> Commit | None:
     answer, open_calls = latest_turn(checkout.messages)
     results, events = _answers(tuple(open_calls.values()), metadata, ending)
     if record.status is RunStatus.WAITING:
-        # It goes on to end: its step was over when it began to wait.
+        # The log shows the run continue and end: its step was over when it began to wait.
         events.insert(0, _start(record))
     elif mark.is_step_open:
         events.append(StepEnd())
@@ -90,23 +90,23 @@ def build_forced_end(checkout: Checkout, ending: Ending) -> Commit | None:
 
 
 def _close_remote_record(record: RunRecord, mark: Bookmark, termination: Termination) -> RunRecord:
-    """The record of a run that executes elsewhere; a turn that is cut off has counted no steps."""
+    """The record of a remote run; a turn that was cut off has counted no steps."""
     steps = record.steps if mark.is_step_open else max(mark.step, record.steps)
     status, _ = backend_status(termination)
     return msgspec.structs.replace(record, steps=steps, backend_status=status)
 
 
 def _has_targets(checkout: Checkout, run_id: str) -> bool:
-    """Whether a run that may wait has left something at another side."""
+    """Whether the run, which may wait, has left work at a remote backend."""
     stored = checkout.state.get(REMOTE_TARGETS.name)
     targets = {} if stored is None else REMOTE_TARGETS.decode(stored)
     return any(target.run_id == run_id for target in targets.values())
 
 
 def never_begun(checkout: Checkout | None, dispatch: RunDispatch, ending: Ending) -> Commit:
-    """The commit that ends a run which no process ever began; its input is not taken in.
+    """The commit that ends a run that no process ever began; its input is not taken in.
 
-    The thread stays with the agent that it had: the other one has not spoken, and may not exist.
+    The thread keeps its current agent: the requested one has not answered, and may not exist.
     """
     request = dispatch.request.with_stored_ids()
     thread = Thread(id=dispatch.thread_id) if checkout is None else checkout.thread
@@ -129,7 +129,7 @@ def never_begun(checkout: Checkout | None, dispatch: RunDispatch, ending: Ending
 
 
 def _keep_agent(checkout: Checkout | None) -> dict[str, StoredValue | None]:
-    """The thread's agent, where only its latest run has told it so far."""
+    """State that keeps the thread's agent, if so far only its latest run names it."""
     latest = None if checkout is None else checkout.latest_run
     if checkout is None or latest is None or checkout.state.get(ACTIVE_AGENT.name) is not None:
         return {}
@@ -176,11 +176,11 @@ def _answers(
 def _list_held_messages(
     checkout: Checkout, metadata: MessageMetadata, ids: IdSource
 ) -> list[Message]:
-    """Messages that the run was sent and had no place for; they stay in the thread."""
+    """Messages that were sent to the run and not yet taken in; they stay in the thread."""
     stored = checkout.run_state.get(PENDING_MESSAGES.name)
     pending = () if stored is None else PENDING_MESSAGES.decode(stored)
     held = {message.id or number: message for number, message in enumerate(pending)}.values()
-    # An id that is used already would make the commit impossible, and the run could never end.
+    # A duplicate id would make every commit fail, and the run could never end.
     fresh = with_free_ids(unheard_messages(held, checkout.messages), checkout.messages)
     return [
         msgspec.structs.replace(message, id=message.id or ids.new_id(), metadata=metadata)
@@ -191,7 +191,7 @@ def _list_held_messages(
 def _drop_delivered_tasks(
     checkout: Checkout, held: Iterable[Message]
 ) -> dict[str, StoredValue | None]:
-    """The tasks of the thread, without those whose end is among the messages."""
+    """State with the tasks of the thread, without those whose end is among the messages."""
     stored = checkout.state.get(BACKGROUND_TASKS.name)
     ends = {it.sender.task_id for it in held if it.sender is not None and it.sender.is_end}
     if stored is None or not ends:

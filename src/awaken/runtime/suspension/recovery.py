@@ -1,9 +1,9 @@
-"""Going on with a run that another process left in the middle.
+"""Continuing a run that another process left unfinished.
 
-Everything is taken from the store: the record counts the finished steps, the bookmark says how
-far the next one got, the tool journal what became of its calls. Lost with the process is only
-what was never durable: the newest text of an unfinished model turn, its token usage, and the time
-that the run executed since its last finished step.
+Everything comes from the store: the record counts the finished steps, the bookmark says how far
+the next one got, the tool journal has the state of its calls. Only what was never durable is lost
+with the process: the newest text of an unfinished model turn, its token usage, and the execution
+time since the last finished step.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ _BEFORE_CALLS = frozenset(
 
 
 def latest_turn(messages: Sequence[Message]) -> tuple[Message | None, dict[str, ToolCall]]:
-    """The model's latest answer and its calls that have no result; looks no farther back."""
+    """The model's latest answer and its calls without a result; earlier answers are ignored."""
     answered: set[str] = set()
     for message in reversed(messages):
         if message.role is Role.TOOL:
@@ -40,7 +40,7 @@ def restore(
     records: Iterable[ToolRecord],
     checkpoint: StreamCheckpoint | None,
 ) -> None:
-    """Put a run that was assembled from its record to where it stopped."""
+    """Set a run that was assembled from its record to the point where it stopped."""
     mark = bookmark or _guess_bookmark(run)
     number = max(mark.step, run.record.steps)
     index = number - 1 if number else None
@@ -70,7 +70,7 @@ def restore(
     run.output_retries = mark.output_retries
     run.remote_end = mark.remote_end
     if mark.written:
-        # Newer than the state that the lost calls ran on, older than any they are run on again.
+        # Newer than the state on which the lost calls ran, older than the state of any new attempt.
         step.batch_base = 0
         run.state.revision = max(run.state.revision, 1)
         run.state.written.update(dict.fromkeys(mark.written, 1))
@@ -80,7 +80,7 @@ def restore(
 
 
 def _guess_bookmark(run: Run) -> Bookmark:
-    """A run that kept no bookmark: an answer beyond the finished steps begins one more."""
+    """The bookmark of a run without one: an answer beyond the finished steps begins a new step."""
     for message in _own_messages(run):
         if message.role is Role.ASSISTANT and _step_of(message) > run.record.steps:
             return Bookmark(

@@ -1,6 +1,6 @@
-"""Decisions on suspended calls: checked all together, then the calls go on.
+"""Decisions on suspended calls: all are checked together, then the calls continue.
 
-A decision is taken once. The same one again is harmless, a different one is refused.
+A ticket gets one decision. Repeating it is harmless, a different one is refused.
 """
 
 import logging
@@ -43,7 +43,7 @@ def check_decision(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> boo
         AlreadyDecided: The ticket was decided otherwise, closed, or has expired.
         ArgumentsChanged: The decision is on other arguments than the ticket's.
         InvalidInput: The decider is not allowed, the action or the mode is unknown, the result
-            does not fit the ticket's schema, or what is to be remembered is no pattern.
+            does not fit the ticket's schema, or `remember.pattern` is not a pattern.
     """
     if ticket.decision is not None and ticket.decision.is_same(decision):
         return False
@@ -87,19 +87,19 @@ def _check_pattern(decision: ToolCallResume) -> None:
 
 
 def expiry_id(ticket_id: str) -> str:
-    """The id of the decision that the runtime itself takes when a deadline has passed."""
+    """The id of the decision that the runtime takes when a deadline has passed."""
     return f"expiry:{ticket_id}"
 
 
 def _is_due(ticket: Ticket, decision: ToolCallResume, now_ms: int) -> bool:
-    """Let the runtime's own decision pass once the deadline has, and only as the ticket says."""
+    """Accept the runtime's own decision only after the deadline and as the ticket says."""
     if ticket.expires_at is None or now_ms <= ticket.expires_at:
         raise InvalidInput(what="The decision", problem="the ticket's deadline has not passed")
     is_own = decision.decided_by == DEADLINE and decision.action == ticket.on_expiry
-    said = (decision.result, decision.arguments, decision.resume_mode)
-    if not is_own or any(it is not None for it in said):
-        # Whoever guesses the id must not decide otherwise, nor in a decider's place.
-        raise InvalidInput(what="The decision", problem="its id is kept for the passed deadline")
+    extras = (decision.result, decision.arguments, decision.resume_mode)
+    if not is_own or any(it is not None for it in extras):
+        # A client that guesses the id must not decide otherwise, nor in a decider's place.
+        raise InvalidInput(what="The decision", problem="its id is reserved for the deadline")
     return True
 
 
@@ -108,8 +108,8 @@ def take_decisions(run: Run, decisions: Sequence[tuple[str, ToolCallResume]]) ->
 
     Raises:
         UnknownTicket: A target fits no ticket of this run; nothing was marked.
-        AmbiguousTicket: It may mean several; nothing was marked.
-        InvalidInput: A decision is no clear answer; nothing was marked.
+        AmbiguousTicket: A target fits several tickets; nothing was marked.
+        InvalidInput: A decision is not a clear answer; nothing was marked.
         AlreadyDecided: A ticket was decided otherwise; nothing was marked.
     """
     now = run.services.clock.now_ms()
@@ -127,7 +127,7 @@ def take_decisions(run: Run, decisions: Sequence[tuple[str, ToolCallResume]]) ->
 
 
 def stamp_decision(decision: ToolCallResume, now_ms: int) -> ToolCallResume:
-    """The decision as it is kept: a deadline must not depend on the clock of whoever decides."""
+    """The decision as it is stored: a deadline must not depend on the decider's clock."""
     mode = None if decision.resume_mode is None else ResumeMode(decision.resume_mode)
     return msgspec.structs.replace(
         decision, action=DecisionAction(decision.action), resume_mode=mode, updated_at=now_ms
@@ -135,7 +135,7 @@ def stamp_decision(decision: ToolCallResume, now_ms: int) -> ToolCallResume:
 
 
 def accept_decided(run: Run, stored: Iterable[Ticket]) -> None:
-    """Take note of what was decided in the store; the ticket there is the decision's one place."""
+    """Apply the decisions on stored tickets to the run; decisions are stored only there."""
     for ticket in stored:
         known = run.tickets.get(ticket.call_id)
         is_same = known is not None and known.ticket_id == ticket.ticket_id
@@ -145,7 +145,7 @@ def accept_decided(run: Run, stored: Iterable[Ticket]) -> None:
 
 def _accept(run: Run, decided: Ticket) -> None:
     run.tickets[decided.call_id] = decided
-    # The call is executed once more, and so are the hooks before it.
+    # The call is executed again, and so are the hooks before it.
     run.step.hooked = run.step.hooked - {decided.call_id}
     run.state.update(TOOL_CALL_STATES, (ToolCallState.of(decided),))
     run.inbox.signal.ring()
@@ -154,22 +154,21 @@ def _accept(run: Run, decided: Ticket) -> None:
 def list_undecided(
     dispatch: RunDispatch, tickets: Iterable[Ticket]
 ) -> tuple[tuple[str, ToolCallResume], ...]:
-    """The decisions of a dispatch that are not at their tickets: earlier versions queued them only.
+    """The decisions of a dispatch that are not at their tickets: earlier versions only queued them.
 
-    All others were taken when they were queued; what became of their tickets since then, the
-    tickets say.
+    All others were taken when they were queued, and are found at their tickets.
     """
     opened = {ticket.ticket_id for ticket in tickets if ticket.decision is None}
     return tuple(it for it in dispatch.request.decisions if it[0] in opened)
 
 
 def has_decided(run: Run) -> bool:
-    """Whether some suspended call can go on."""
+    """Whether a suspended call can continue."""
     return any(ticket.status is TicketStatus.DECIDED for ticket in run.tickets.values())
 
 
 async def replay(run: Run) -> StepOutcome:
-    """Let the decided calls go on, through the same gates and the same pipeline as new ones."""
+    """Continue the decided calls, through the same gates and the same pipeline as new ones."""
     await _share_answers(run)
     if (stopped := await apply_answer(run)) is not None:
         return Finish(termination=stopped)
@@ -178,7 +177,7 @@ async def replay(run: Run) -> StepOutcome:
     for call_id in run.open_calls:
         ticket = run.tickets.get(call_id)
         if ticket is not None and ticket.decision is not None:
-            # Whoever has no agents, as an operator, could not show it to anybody.
+            # Screened here, because an operator's process has no agents and cannot screen it.
             decision, blocked = look_at_decision(run.agent.env, ticket.decision)
             if blocked is not None:
                 return Finish(termination=Blocked(reason=blocked))
@@ -188,7 +187,7 @@ async def replay(run: Run) -> StepOutcome:
 
 
 async def _share_answers(run: Run) -> None:
-    """Decide what one decided ticket has answered for others too, where decisions are taken."""
+    """Store a ticket's decision also for the other tickets that ask the same question."""
     thread_id, run_id = run.identity.thread_id, run.identity.run_id
     while answers := spread_answers(run.tickets.values()):
         if run.journal.tickets:
@@ -197,7 +196,7 @@ async def _share_answers(run: Run) -> None:
         try:
             await run.store.decide(thread_id, run_id, answers)
         except AlreadyDecided as error:
-            # Somebody has just decided one of them, which stands, or the run is being cancelled.
+            # One of them has just been decided, and keeps that, or the run is being cancelled.
             logger.info("An answer is not shared in run '%s': %s", run_id, error)
         accept_decided(run, await run.store.list_run_tickets(thread_id, run_id))
         if spread_answers(run.tickets.values()) == answers:
@@ -205,8 +204,8 @@ async def _share_answers(run: Run) -> None:
 
 
 def _build_resumed_call(ticket: Ticket, decision: ToolCallResume) -> ToolCall:
-    """The call as it was suspended, or as it was edited by whoever decided."""
-    # Who declines a call changes nothing about it.
+    """The call as it was suspended, or with the arguments that the decider edited."""
+    # Declining a call does not change its arguments.
     edited = decision.arguments if decision.action is DecisionAction.RESUME else None
     arguments = ticket.arguments if edited is None else edited
     return ToolCall(id=ticket.call_id, name=ticket.tool_name, arguments=arguments)

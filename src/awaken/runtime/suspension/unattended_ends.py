@@ -1,4 +1,4 @@
-"""Ends that nobody executes: of runs that were given up or cancelled, written to the store."""
+"""Writes the end of runs that were given up or cancelled while no process executed them."""
 
 from awaken.contracts.errors import VersionConflict
 from awaken.contracts.lifecycle import Cancelled, Failed, Termination
@@ -12,7 +12,7 @@ from .dispatch_plan import EndRun
 from .forced_end import Ending, build_forced_end, never_begun
 
 SUPERSEDED = Cancelled(cause="superseded")
-"""How a run ends that waits, cannot go on, and gives way to a new message."""
+"""The end of a waiting run that cannot continue and gives way to a new message."""
 
 
 class Endings:
@@ -32,13 +32,13 @@ class Endings:
         token: str | None = None,
         release: Release | None = None,
     ) -> RunRecord | None:
-        """End the thread's open run in one commit, without executing anything of its agent.
+        """End the thread's open run in one commit, without executing code of its agent.
 
         Returns the run's last record, or None when the thread has no open run.
 
         Raises:
             LeaseLost: The token is stale.
-            ThreadClaimed: Somebody else has the thread.
+            ThreadClaimed: Another worker holds the thread.
         """
         while True:
             checkout = await self._store.checkout(thread_id)
@@ -49,7 +49,7 @@ class Endings:
             try:
                 await self._store.commit(commit)
             except VersionConflict:
-                # Whoever holds the thread's claim is alone there.
+                # With a claim on the thread there are no other writers.
                 if token is not None:
                     raise
                 continue

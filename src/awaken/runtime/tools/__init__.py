@@ -1,4 +1,4 @@
 """The tool calls of one step: gated, executed, settled.
 
-Start with `batch.py`. Suspended calls go on in `runtime/suspension`.
+Start with `batch.py`. Suspended calls are continued in `runtime/suspension`.
 """

@@ -1,8 +1,8 @@
-"""All calls of one model turn: gate them, run what may run, settle in call order.
+"""All calls of one model turn: gate them, run those that may run, settle in call order.
 
 Calls that pass the gate run side by side on one frozen snapshot. Each records what it read and
-wrote. When a call is settled, an earlier one may have changed what it relied on; then it is run
-again if its tool is repeatable, and otherwise gets a typed conflict as its result.
+wrote. If an earlier call has changed what a call read by the time it is settled, it is run again
+if its tool is repeatable, and otherwise gets a typed conflict as its result.
 """
 
 import asyncio
@@ -60,8 +60,8 @@ async def run_calls(
 ) -> StepOutcome:
     """Gate, execute and settle the calls; resumed ones come with their decision.
 
-    Side by side, all calls that pass the gate run together. One after another, each is gated
-    when those before it are settled, and the first that is suspended ends the row.
+    With `parallel_tools`, all calls that pass the gate run together. Otherwise each call is gated
+    after those before it are settled, and the first that is suspended interrupts the rest.
     """
     is_parallel, recovery = run.agent.spec.parallel_tools, run.recovery
     passed: list[ToolExecution] = []
@@ -83,7 +83,7 @@ async def run_calls(
             await _execute(run, passed)
             passed.clear()
             if call.id in run.tickets:
-                # Decided ones are left for the next round: they were approved.
+                # Decided calls are left for the next round: they were approved.
                 interrupt(run, tuple(it for it in calls[index + 1 :] if it.id not in resumes))
                 break
     if passed:
@@ -94,11 +94,11 @@ async def run_calls(
 async def _ask_gates(
     run: Run, call: ToolCall, resume: ToolCallResume | None, passed: list[ToolExecution]
 ) -> GateDecision | None:
-    """Ask the gates; before one stops the call, those that passed are run and it is asked again."""
+    """Ask the gates; if one would stop the call, run those that passed and ask again."""
     decision = await ask_gates(run, call, resume)
     if decision is None or not passed:
         return decision
-    # The calls before may change what the gate looks at.
+    # The earlier calls may change the state that the gate reads.
     await _execute(run, passed)
     passed.clear()
     return await ask_gates(run, call, resume)
@@ -111,7 +111,7 @@ async def _refuse(
     rest: Sequence[ToolCall],
     resume: ToolCallResume | None,
 ) -> StepOutcome:
-    """Answer a call that a gate blocked; it ends the run, and the calls behind it never run."""
+    """Answer a call that a gate blocked; this ends the run, and the later calls never run."""
     result = ToolResult.error(call.name, decision.reason, code="blocked")
     run.step.ending = Blocked(reason=decision.reason)
     await settle(run, call, ToolOutput(result=result), resume)
@@ -130,7 +130,8 @@ async def _execute(run: Run, attempts: Sequence[ToolExecution]) -> None:
     """Run attempts side by side, and settle each as soon as those before it are settled."""
     await _prepare(run, attempts)
     if run.due_end is not None:
-        # Gates and hooks are foreign code: what they swallowed or decided counts before tools run.
+        # Gates and hooks are foreign code: a cancellation that they swallowed, or an end that they
+        # decided, takes effect before tools run.
         interrupt(run, tuple(attempt.call for attempt in attempts))
         return
     running, is_recalled = [], False
@@ -153,7 +154,7 @@ async def _execute(run: Run, attempts: Sequence[ToolExecution]) -> None:
                 run.step.batch_base = None
                 return
             if run.journal.tool_records or run.journal.announced:
-                # What is known becomes durable and visible before slower calls are waited for.
+                # Known results become durable and visible before the run waits for slower calls.
                 await run.flush()
             await _collect(run, siblings, running)
     except BaseException as error:
@@ -203,7 +204,7 @@ def _start(run: Run, attempts: Sequence[ToolExecution]) -> Siblings[ToolOutput]:
 async def _collect(
     run: Run, siblings: Siblings[ToolOutput], running: Sequence[ToolExecution]
 ) -> None:
-    """Wait for results and note them in the journal, in the order they arrive."""
+    """Wait for results and record them in the journal, in the order in which they arrive."""
     first = min([attempt.deadline for attempt in running if attempt.output is None])
     finished_now = await siblings.next_finished(first, run.alarm)
     for index in finished_now:
@@ -222,7 +223,7 @@ async def _collect(
 def _stop_late_ones(
     run: Run, siblings: Siblings[ToolOutput], running: Sequence[ToolExecution]
 ) -> None:
-    """Cancel tools that take too long; after a grace to clean up they are not waited for."""
+    """Cancel tools that take too long; after a grace period the run stops waiting for them."""
     now = asyncio.get_running_loop().time()
     for index, attempt in enumerate(running):
         if attempt.output is not None or attempt.deadline > now:
@@ -243,7 +244,7 @@ def _note_output(run: Run, attempt: ToolExecution, output: ToolOutput) -> None:
 
 
 def _is_stale(run: Run, state: ToolState) -> bool:
-    """Whether a call settled since the snapshot changed what this one read or also wrote."""
+    """Whether a call settled since the snapshot changed what this call read or wrote."""
     base = state.snapshot.revision
     if run.state.revision == base:
         return False
@@ -254,7 +255,7 @@ def _is_stale(run: Run, state: ToolState) -> bool:
 
 
 async def _again(run: Run, attempt: ToolExecution) -> ToolOutput:
-    """Run a repeatable tool once more on fresh state; others get a typed conflict."""
+    """Run a repeatable tool again on fresh state; other tools get a typed conflict."""
     assert attempt.output is not None
     if attempt.output.result.status is ToolStatus.ERROR:
         return ToolOutput(result=attempt.output.result)
@@ -281,7 +282,7 @@ async def _again(run: Run, attempt: ToolExecution) -> ToolOutput:
 
 
 def _output_of_gate_stop(run: Run, call: ToolCall, decision: GateDecision) -> ToolOutput:
-    """What a call comes to that a gate stopped on its second run."""
+    """The output of a call that a gate stopped on its second run."""
     if not isinstance(decision, Block):
         return _answer(run, call, decision)
     run.end(Blocked(reason=decision.reason))
@@ -302,18 +303,18 @@ def _conflict(attempt: ToolExecution) -> ToolOutput:
 def _note_finished(
     run: Run, siblings: Siblings[ToolOutput], running: Sequence[ToolExecution]
 ) -> None:
-    """Take over the outputs that nobody has collected; a later attempt makes the first void."""
+    """Take the outputs that are not collected yet; a second attempt makes the first void."""
     for attempt, task in zip(running, siblings.tasks, strict=True):
         is_over = task.done() and not task.cancelled() and task.exception() is None
         if is_over and not attempt.is_again and attempt.output is None:
             attempt.output = task.result()
             if run.journal.closed_by is not None and attempt.is_journalled:
-                # Whoever goes on with the run must not do it again.
+                # The process that continues the run must not repeat the call.
                 run.journal.tool_records.append(build_finish_record(run, attempt))
 
 
 def _answer_rest(run: Run, unsettled: Sequence[ToolExecution], text: str) -> None:
-    """Keep the results of calls that were over before the batch was broken off."""
+    """Keep the results of calls that finished before the batch was interrupted."""
     for attempt in unsettled:
         output = attempt.output
         if attempt.call.id not in run.open_calls:

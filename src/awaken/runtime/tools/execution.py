@@ -1,6 +1,6 @@
-"""One attempt at one tool call: look the tool up, check the arguments, run it, bound it.
+"""One attempt at one tool call: look the tool up, check the arguments, run it within limits.
 
-An attempt never raises, except when the run itself is cancelled: whatever goes wrong becomes an
+An attempt never raises, except when the run itself is cancelled: every other failure becomes an
 error result that the model can read.
 """
 
@@ -68,23 +68,23 @@ class ToolExecution:
         self.updates: tuple[tuple[str, str, object], ...] = ()
         self.number = 1 if run.recovery is None else run.recovery.attempts.get(call.id, 0) + 1
         self.deadline = 0.0
-        """When the tool must be over, in the loop's time; once late, when it is given up."""
+        """When the tool must be over, in the loop's time; if it is late, when it is abandoned."""
         self.is_late = False
         self.is_again = False
-        """Whether the call was run once more, on fresh state."""
+        """Whether the call was run a second time, on fresh state."""
         self.is_journalled = False
-        """Whether the call's intent and its result are written down on their own."""
+        """Whether the call's intent and its result are written to the tool journal."""
 
 
 class _Channel:
-    """A tool's way back to the run."""
+    """The channel from a tool to its run."""
 
     __slots__ = ("_attempt", "_run", "_sub_runs")
 
     def __init__(self, run: Run, attempt: ToolExecution) -> None:
         self._run = run
         self._sub_runs: SubRuns | None = None
-        # The attempt holds on to the tool's context: a cycle would outlive the run.
+        # The attempt refers to the tool's context: a strong cycle would outlive the run.
         self._attempt = weakref.ref(attempt)
 
     @property
@@ -94,18 +94,18 @@ class _Channel:
 
     @property
     def sub_runs(self) -> SubRuns:
-        """What the call can set going; counted per call, so that a second run finds the same."""
+        """The child runs of the call; numbered per call, so that a second attempt finds them."""
         attempt = self._attempt()
         if self._sub_runs is None:
             if self._run.children is None or attempt is None:
-                message = "The call is over; it can set nothing going any more."
+                message = "The call is over; it can no longer start anything."
                 raise Misuse(message)
             key = key_of(self._run, attempt.call)
             self._sub_runs = self._run.children.below(self._run, attempt.call.id, key)
         return self._sub_runs
 
     def emit(self, event: AgentEvent) -> None:
-        """Show a live event of the tool, also from a worker thread; never after its result."""
+        """Emit a live event of the tool, also from another thread; never after its result."""
         loop = self._run.loop
         if asyncio._get_running_loop() is loop:  # noqa: SLF001 - the public form raises instead
             self._show(event)
@@ -124,7 +124,7 @@ class _Channel:
 def prepare_attempt(
     run: Run, call: ToolCall, resume: ToolCallResume | None = None
 ) -> ToolExecution:
-    """Make an attempt whose arguments fit its tool; otherwise it already has its error result."""
+    """Make an attempt with checked arguments; if a check fails, it already has its error result."""
     attempt = ToolExecution(run, call, resume)
     if resume is not None:
         attempt.output = output_from_decision(run, call, resume)
@@ -157,7 +157,7 @@ def prepare_attempt(
 
 
 def intent(run: Run, attempt: ToolExecution) -> ToolRecord:
-    """The journal entry that says: this call is about to run."""
+    """The journal entry for a call that is about to run."""
     assert attempt.tool is not None
     return ToolRecord(
         run_id=run.identity.run_id,
@@ -171,7 +171,7 @@ def intent(run: Run, attempt: ToolExecution) -> ToolRecord:
 
 
 def build_finish_record(run: Run, attempt: ToolExecution) -> ToolRecord:
-    """The journal entry that says: this call is over, with this result."""
+    """The journal entry for a call that is over, with its result."""
     assert attempt.output is not None
     return msgspec.structs.replace(
         intent(run, attempt),
@@ -183,7 +183,7 @@ def build_finish_record(run: Run, attempt: ToolExecution) -> ToolRecord:
 
 
 async def perform(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
-    """Run the tool on a snapshot; what a late one returns or raises is ignored."""
+    """Run the tool on a snapshot; the result or exception of a late tool is ignored."""
     if not run.instruments:
         return await _perform_unwatched(run, attempt, snapshot)
     assert attempt.tool is not None
@@ -199,7 +199,7 @@ async def perform(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolO
 
 
 def _descriptor_for_instruments(run: Run, tool: Tool) -> ToolDescriptor:
-    """The descriptor as instruments see it: a client may bring tools of any number of names."""
+    """The descriptor for instruments: a client's tool gets a fixed id, as names are unbounded."""
     descriptor = tool.descriptor
     brought = run.request.frontend_tools if isinstance(tool, FrontEndTool) else ()
     if all(it.id != descriptor.id for it in brought):
@@ -217,7 +217,7 @@ async def _perform_unwatched(run: Run, attempt: ToolExecution, snapshot: Snapsho
             output = await tool.execute(attempt.arguments, context)
         else:
             async with run.services.tool_slots.of(tool):
-                # Waiting for the slot does not use up the tool's time.
+                # Waiting for the slot does not count towards the tool's time.
                 attempt.deadline = run.loop.time() + timeout_of(run, attempt) / 1000
                 output = await tool.execute(attempt.arguments, context)
         output = storable(run, attempt, output)
@@ -230,7 +230,7 @@ async def _perform_unwatched(run: Run, attempt: ToolExecution, snapshot: Snapsho
         output = build_error_output(call.name, ToolError("the tool cancelled itself"))
     except (KeyboardInterrupt, GeneratorExit):
         raise
-    except BaseException as error:  # A tool that wants to exit must not take its host along.
+    except BaseException as error:  # A tool that raises SystemExit must not end its host.
         if not isinstance(error, AwakenError):
             logger.warning("Tool %r raised.", call.name, exc_info=make_loggable(error))
         output = _screen_output(
@@ -248,7 +248,7 @@ def _screen_output(run: Run, output: ToolOutput) -> ToolOutput:
 
 
 def storable(run: Run, attempt: ToolExecution, output: ToolOutput) -> ToolOutput:
-    """Return the output as it is kept, and note its updates if they are to be journalled."""
+    """Return the output in its stored form, and keep its updates if the call is journalled."""
     if attempt.is_journalled:
         attempt.updates = _list_journal_entries(output.command)
     result = kept(run, attempt.call.name, output.result)
@@ -278,7 +278,7 @@ def timeout_of(run: Run, attempt: ToolExecution) -> int:
 
 
 def build_timeout_output(run: Run, attempt: ToolExecution) -> ToolOutput:
-    """The output of a call that took too long, whatever its tool says later."""
+    """The output of a call that took too long, whatever its tool returns later."""
     text = f"no result within {timeout_of(run, attempt)} ms"
     return build_error_output(attempt.call.name, ToolTimeout(text))
 
@@ -288,13 +288,13 @@ def build_error_output(tool_name: str, error: ToolError) -> ToolOutput:
     metadata: dict[str, object] = {"code": error.code}
     if isinstance(error, ToolTimeout):
         metadata["timed_out"] = True
-    # Cut afterwards: half a secret would not be found.
+    # Cut after redaction: half a secret would not be found.
     text = replace_surrogates(remove_secrets(str(error))[:ERROR_CHARS])
     return ToolOutput(result=ToolResult.error(tool_name, text, **metadata))
 
 
 def output_from_decision(run: Run, call: ToolCall, resume: ToolCallResume) -> ToolOutput | None:
-    """The output of a call whose decision is its result; its tool is not even looked up."""
+    """The output of a call whose decision is its result, else None; no tool is needed for it."""
     ticket = run.tickets.get(call.id)
     if resume.action is DecisionAction.CANCEL:
         if ticket is not None and ticket.runs_on_refusal:
@@ -309,7 +309,7 @@ def output_from_decision(run: Run, call: ToolCall, resume: ToolCallResume) -> To
 
 
 def context_of(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolContext:
-    """What the tool of an attempt can see and use."""
+    """The context that the tool of an attempt gets."""
     call = attempt.call
     context = ToolContext(
         run=run.identity,
@@ -326,7 +326,7 @@ def context_of(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolCont
         ticket = run.tickets.get(call.id)
         context.resume = attempt.resume
         if ticket is not None:
-            # Whoever let the call pass a gate has not answered what the tool itself may ask.
+            # A decision that lets a call pass a gate does not answer the tool's own question.
             is_pass = bool(ticket.asked_by) and ticket.effective_mode is ResumeMode.REPLAY_TOOL_CALL
             context.resume = ticket.held or (None if is_pass else attempt.resume)
             context.suspension_id = ticket.question[2] or None
@@ -335,14 +335,14 @@ def context_of(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolCont
 
 
 def key_of(run: Run, call: ToolCall) -> str:
-    """What stays the same when a call is run again."""
+    """The idempotency key of a call, which is the same in every attempt."""
     return f"{run.identity.run_id}:{run.step.number}:{call.id}"
 
 
 def kept(run: Run, tool_name: str, result: ToolResult) -> ToolResult:
-    """Return a result from foreign code in the form that is stored, shown and read by the model.
+    """Return a result of foreign code in the form that is stored, shown and sent to the model.
 
-    One that has no JSON form becomes an error.
+    A result without a JSON form becomes an error.
     """
     if run.agent.env.result_screens:
         result = screen_result(run, result)
@@ -354,14 +354,14 @@ def kept(run: Run, tool_name: str, result: ToolResult) -> ToolResult:
     tool = run.agent.tools.get(tool_name)
     limit = tool.descriptor.output_limit if tool is not None else None
     limit = limit or run.services.limits.tool_output_chars
-    # Bytes are never fewer than characters, so that most results need no closer look.
+    # There are never fewer bytes than characters, so most results need no further check.
     return result if size <= limit else _cut(result, limit)
 
 
 def shown_text(result: ToolResult) -> str:
     """The text that the model reads: the message, else the data as JSON.
 
-    A string has its quotes then, so that it is told from a number.
+    As JSON a string keeps its quotes, which distinguishes it from a number.
     """
     return _json_text(result.data) if result.message is None else replace_surrogates(result.message)
 
@@ -378,12 +378,12 @@ def _repaired(tool_name: str, result: ToolResult) -> ToolResult:
 def _cut(result: ToolResult, limit: int) -> ToolResult:
     data, message = result.data, shown_text(result)
     text = data if isinstance(data, str) else _json_text(data)
-    is_told = result.message is not None or len(message) > limit
+    has_message = result.message is not None or len(message) > limit
     return msgspec.structs.replace(
         result,
         data=_shortened(text, limit) if len(text) > limit else data,
-        # What is left of a JSON text is none any more: it is told as it is, not quoted once more.
-        message=_shortened(message, limit) if is_told else None,
+        # A shortened JSON text is no longer JSON: it is sent as plain text, without more quotes.
+        message=_shortened(message, limit) if has_message else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Asking the gates. Asked before every execution, resumed calls included."""
+"""Asking the gates about a tool call, before every execution, resumed calls included."""
 
 import asyncio
 import logging
@@ -35,14 +35,14 @@ async def ask_gates(
 async def answer_of_gates(
     run: Run, call: ToolCall, resume: ToolCallResume | None = None
 ) -> GateDecision | Allow | None:
-    """Return the strictest answer of all gates, or None when none has anything to say.
+    """Return the strictest answer of all gates, or None when no gate answers.
 
-    Block beats Suspend beats SetResult; of equal answers the first stays. A gate that fails
-    blocks. Allow counts where nobody objects. The question that a resumed call was already
-    decided on is not asked again.
+    Block beats Suspend beats SetResult; of equal answers the first counts. A gate that fails
+    blocks. Allow counts if no gate objects. A question that was already decided for a resumed call
+    is not asked again.
     """
     if resume is not None and resume.action is DecisionAction.CANCEL:
-        # A call that will not run needs nobody's permission.
+        # A call that will not run needs no permission.
         return None
     strictest: GateDecision | Allow | None = None
     for plugin, gate in run.agent.env.gates:
@@ -74,7 +74,7 @@ def _check_decision(
         message = f"a gate answered {answer}; return Block, Suspend, SetResult, Allow or None"
         raise WrongAnswer(message)
     if isinstance(decision, Suspend):
-        # One gate's approval must not pass for another's.
+        # The approval of one gate's question must not count for another gate.
         ticket = msgspec.structs.replace(decision.ticket, asked_by=plugin)
         return Suspend(ticket=ticket)
     return decision
@@ -88,6 +88,6 @@ def _is_answered(
     ticket = run.tickets.get(call.id)
     if ticket is None:
         return False
-    # Whoever edits the arguments answers for his own question only.
+    # A decision with edited arguments answers only its own question.
     earlier = ticket.answered if resume.arguments is None else ()
     return decision.ticket.question in (ticket.question, *earlier)

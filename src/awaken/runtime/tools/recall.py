@@ -1,7 +1,8 @@
-"""Calls that another process left without a result, as the tool journal knows them.
+"""Recovery of calls that another process left unsettled, from the tool journal.
 
-A call that was over keeps its result and its updates. One that was under way is run again if its
-tool allows that; else its tool is asked what became of it, or nobody knows, and the model is told.
+A call that was over keeps its result and its updates. A call that was running is run again if its
+tool allows that. Otherwise its tool is asked for the outcome; if that is unknown, the model gets
+an error result that says so.
 """
 
 import asyncio
@@ -56,12 +57,12 @@ _BEFORE_EVERYTHING = Snapshot(0, {})
 async def recall(
     run: Run, recovery: Recovery, call: ToolCall, resume: ToolCallResume | None
 ) -> ToolExecution | None:
-    """An attempt that needs no execution, from the journal; None when the call must be run."""
+    """An attempt from the journal that needs no execution; None when the call must be run."""
     record = recovery.lost.pop(call.id, None)
     if record is None:
         return None
     if resume is not None and output_from_decision(run, call, resume) is not None:
-        # The decision is the result: whatever the journal knows was before it.
+        # The decision is the result, and it is newer than the journal's record.
         return None
     attempt = prepare_attempt(run, call, resume)
     if record.status is ToolRecordStatus.FINISHED:
@@ -90,7 +91,7 @@ def _reuse_finished(
         attempt.output = ToolOutput(result=_without_updates(attempt.call, result, error))
         return attempt
     attempt.output = ToolOutput(result=result, command=command)
-    # It ran on a state of the past: whatever was written since counts as newer.
+    # The call ran on an earlier state: everything that was written since counts as newer.
     context = attempt.context = context_of(run, attempt, _BEFORE_EVERYTHING)
     context.state.ops.extend(command.patch.ops)
     context.state.reads.update(record.reads)
@@ -98,18 +99,18 @@ def _reuse_finished(
 
 
 def _is_answered(result: ToolResult, ticket: Ticket) -> bool:
-    """Whether the result is the question that was decided meanwhile."""
+    """Whether the result is a question that has been decided since."""
     asked = result.suspension
     if result.status is not ToolStatus.PENDING or asked is None:
         return False
-    # The ticket's suspension has an id of its own, which the tool could not know.
+    # The suspension of the ticket has its own id, which the tool could not know.
     named = msgspec.structs.replace(asked.suspension, id=ticket.suspension.id)
     is_asked = named == ticket.suspension and asked.question[2] == ticket.question[2]
     return is_asked or asked.question in ticket.answered
 
 
 def _command(run: Run, attempt: ToolExecution, record: ToolRecord) -> StateCommand:
-    """What the call wanted changed, as far as the keys are known here."""
+    """The state command of the call, rebuilt from its journal record."""
     ops: list[StateOp] = []
     actions: list[ScheduledAction] = []
     effects: list[TypedEffect] = []
@@ -127,10 +128,10 @@ def _command(run: Run, attempt: ToolExecution, record: ToolRecord) -> StateComma
 
 
 def _find_undeclared(attempt: ToolExecution, name: str) -> StateKey[Any, Any]:
-    """The key of a name that no plugin declares: the only one here, or the one its tool sees.
+    """The key of a name that no plugin declares: the only living one, or the one its tool sees.
 
     Raises:
-        UnknownKey: There is none, or nothing tells which of several the tool used.
+        UnknownKey: There is none, or it is unclear which of several the tool used.
     """
     living = list_living_keys(name)
     if len(living) > 1:
@@ -147,7 +148,7 @@ def _find_undeclared(attempt: ToolExecution, name: str) -> StateKey[Any, Any]:
 
 
 def _update(key: StateKey[Any, Any], data: Any) -> Update:
-    # An update of a key with a rule of its own may have no declared type: then it is plain JSON.
+    # An update of a key with its own `apply` may have no declared type: then it is plain JSON.
     wanted = key.type if key.apply is None else key.update_type
     return Update(key=key, update=data if wanted is None else msgspec.convert(data, wanted))
 
@@ -162,7 +163,7 @@ def _without_updates(call: ToolCall, result: ToolResult, error: Exception) -> To
 async def _reconcile(
     run: Run, recovery: Recovery, attempt: ToolExecution, record: ToolRecord
 ) -> ToolExecution | None:
-    """Ask the tool what a lost call did; None when it says that the call never took effect."""
+    """Ask the tool for the outcome of a lost call; None if the call never took effect."""
     tool, name = attempt.tool, attempt.call.name
     attempt.number = record.attempt
     unknown = ToolResult.error_with_code(name, OUTCOME_UNKNOWN, _UNKNOWN_TEXT)
@@ -174,7 +175,7 @@ async def _reconcile(
                 found = await tool.reconcile(attempt.arguments, attempt.context)
             output = None if found is None else storable(run, attempt, found)
         except Exception as error:
-            # Whatever is wrong with it, it did not tell what became of the call.
+            # However it failed, the outcome of the call is still unknown.
             shown = make_loggable(error)
             logger.warning("reconcile() of tool %r failed.", name, exc_info=shown)
             attempt.context, attempt.updates = None, ()

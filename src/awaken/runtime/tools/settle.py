@@ -1,6 +1,6 @@
 """Settling a call: its output becomes state, one transcript message, events, or a ticket.
 
-Calls are settled in call order, whatever order they finished in, so that the same inputs give
+Calls are settled in call order, in whatever order they finished, so that the same inputs give
 the same bytes under any schedule.
 """
 
@@ -64,18 +64,18 @@ async def settle(
     *,
     is_gated: bool = False,
 ) -> None:
-    """Apply a call's output, which may be a gate's, and run the hooks that follow it."""
+    """Apply the output of a call, or a gate's answer, and run the hooks that follow it."""
     ticket = run.tickets.get(call.id) if resume is not None else None
     is_plain = output.command is EMPTY_COMMAND
     result = output.result if is_plain else apply_updates(run, call, output)
     write_result(run, call, result, resume, is_gated=is_gated)
     if output.command.effects and result is output.result:
-        # Effects reach outside: what asked for them is durable before they run.
+        # Effects act outside the run: the command that requested them is durable before they run.
         await run.flush()
         await dispatch_effects(run, output.command)
     if result.status is ToolStatus.PENDING or not run.has_work(Phase.AFTER_TOOL_EXECUTE):
         return
-    # Hooks are foreign code: what the tool did is durable before they run.
+    # Hooks are foreign code: the tool's result is durable before they run.
     question = None if ticket is None else ticket.question
     run.step.pending_after_hook = PendingAfterHook(
         call=call, result=result, resume=resume, question=question
@@ -84,16 +84,21 @@ async def settle(
     await run_hooks_after(run, run.step.pending_after_hook)
 
 
-async def run_hooks_after(run: Run, owed: PendingAfterHook) -> None:
+async def run_hooks_after(run: Run, pending: PendingAfterHook) -> None:
     """Run the hooks that follow a call whose result is durable."""
     context = tool_phase_context(
-        run, AfterToolExecuteContext, owed.call, owed.resume, owed.question, result=owed.result
+        run,
+        AfterToolExecuteContext,
+        pending.call,
+        pending.resume,
+        pending.question,
+        result=pending.result,
     )
     await run_phase(run, Phase.AFTER_TOOL_EXECUTE, context)
 
 
 def apply_updates(run: Run, call: ToolCall, output: ToolOutput) -> ToolResult:
-    """Apply a call's state command whole; one that is refused becomes an error result."""
+    """Apply a call's state command atomically; a refused command becomes an error result."""
     command = output.command
     if command.is_empty:
         return output.result
@@ -118,7 +123,7 @@ def write_result(
     *,
     is_gated: bool = False,
 ) -> None:
-    """Write a result: a message that answers the call, or a ticket when it is suspended."""
+    """Write a result: a message that answers the call, or a ticket if the call is suspended."""
     if result.status is ToolStatus.PENDING:
         wanted = result.suspension or SuspendTicket()
         announce_ticket(run, result, open_ticket(run, call, wanted, is_gated=is_gated))
@@ -160,21 +165,21 @@ def write_result(
 
 
 def _let_delegate_go(run: Run, ticket: Ticket) -> None:
-    """Nobody waits for the delegate any more: one that has not ended, whyever, is cancelled."""
+    """Order the cancellation of a delegate that the call no longer waits for."""
     child_run_id = delegate_of(ticket)
     if child_run_id is not None:
         run.order(stop_child(run.identity, child_run_id))
 
 
 def _add_usage(run: Run, usage: TokenUsage) -> None:
-    """Count what a delegate has used; it is written with the result, so it counts once."""
+    """Add the usage of a delegate; it is written with the result, so it is counted once."""
     run.usage = run.usage.plus(usage)
     if run.has_budgets:
         charge(run, Amount.of(usage))
 
 
 def _end_status(run: Run, call: ToolCall, outcome: ToolCallOutcome) -> ToolCallStatus:
-    """Where the call stands now; one that is answered without going on was given up."""
+    """The status of an answered call; one that is answered without a resume was given up."""
     known = run.state.get(TOOL_CALL_STATES).get(call.id)
     if known is not None and known.status in _GIVEN_UP:
         return ToolCallStatus.CANCELLED
@@ -188,7 +193,7 @@ def interrupt(run: Run, calls: tuple[ToolCall, ...], text: str = INTERRUPTED) ->
 
 
 def close_tickets(run: Run, because: str) -> None:
-    """Close the run's open tickets; nobody can decide them any more."""
+    """Close the run's open tickets; they can no longer be decided."""
     now = run.services.clock.now_ms()
     for ticket in run.tickets.values():
         _let_delegate_go(run, ticket)
@@ -200,7 +205,7 @@ def close_tickets(run: Run, because: str) -> None:
 
 
 def put_states(run: Run, calls: Sequence[ToolCall], status: ToolCallStatus) -> None:
-    """Show in the state where calls stand, for plugins that act on runs."""
+    """Write the status of calls to the state, for plugins that act on runs."""
     now = run.services.clock.now_ms()
     states = [
         ToolCallState(
@@ -216,7 +221,7 @@ def put_states(run: Run, calls: Sequence[ToolCall], status: ToolCallStatus) -> N
 
 
 def announce_ticket(run: Run, result: ToolResult, ticket: Ticket) -> None:
-    """Say that a call waits, and on what: whoever sees it can name the ticket."""
+    """Announce that a call waits for a ticket, with the ticket's id for the client."""
     asked = msgspec.structs.replace(
         result.suspension or SuspendTicket(), suspension=ticket.suspension, asks=ticket.asks
     )
@@ -233,12 +238,12 @@ def announce_ticket(run: Run, result: ToolResult, ticket: Ticket) -> None:
 def open_ticket(
     run: Run, call: ToolCall, wanted: SuspendTicket, *, is_gated: bool = False
 ) -> Ticket:
-    """Open the ticket of a call that waits for a decision, under an id that nobody can guess."""
+    """Open the ticket of a call that waits for a decision, under an id that cannot be guessed."""
     now = run.services.clock.now_ms()
     before = run.tickets.get(call.id)
     held, mode = None, wanted.resume_mode
     if before is not None and is_gated:
-        # A gate asks before the tool could hear what was decided: it will hear it afterwards.
+        # The gate asks before the tool has received the decision: it receives it afterwards.
         held, mode = before.held or before.decision, before.effective_mode
     ticket_id = run.services.ids.new_id()
     ticket = Ticket(
@@ -274,5 +279,5 @@ def _payload_of_resume(result: ToolResult) -> object:
         return {"error": result.message} if result.message is not None else result.data
     if result.metadata:
         return {"data": result.data, "metadata": result.metadata}
-    # What is said instead of data, such as that the call was declined.
+    # The message in place of data, such as that the call was declined.
     return result.message if result.data is None else result.data
