@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from awaken import Message, ToolContext, tool
-from awaken.mailbox import order_handlers
+from awaken.mailbox import outbox_handlers as order_handlers
 from awaken.messages import SenderKind
 from awaken.models import InferenceRequest
 from awaken.tools import TaskContext

@@ -9,7 +9,7 @@ import pytest
 from awaken import Agent, AgentRuntime, Budget, NaturalEnd, RunStatus, Stopped
 from awaken.contracts.storage.outbox import ReportToParent
 from awaken.errors import AlreadyDecided
-from awaken.mailbox.order_handlers import OrderHandlers
+from awaken.mailbox.outbox_handlers import OutboxHandlers
 from awaken.stores import Commit
 from awaken.testing import ToolCalls, Turn
 from awaken.tools import ResumeMode
@@ -242,14 +242,14 @@ def test_a_delegate_that_ends_before_its_parent_waits_is_not_missed(
 ) -> None:
     """The child is decided and ends while the parent is on its way to wait for it."""
     reports: list[str] = []
-    carry_out = OrderHandlers.carry_out
+    carry_out = OutboxHandlers.carry_out
 
-    async def noted(self: OrderHandlers, entry_id: str, order: Any) -> None:
+    async def noted(self: OutboxHandlers, entry_id: str, order: Any) -> None:
         await carry_out(self, entry_id, order)
         if isinstance(order, ReportToParent):
             reports.append(order.child_run_id)
 
-    monkeypatch.setattr(OrderHandlers, "carry_out", noted)
+    monkeypatch.setattr(OutboxHandlers, "carry_out", noted)
 
     async def scenario() -> None:
         async with runtime([boss(asks("worker"), heard), asking()], store_of(tmp_path)) as rt:

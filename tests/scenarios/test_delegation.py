@@ -29,7 +29,7 @@ from awaken.errors import ModelError
 from awaken.events import ActivitySnapshot
 from awaken.plugins import Block, ToolGateContext
 from awaken.runtime.loop import closing
-from awaken.runtime.outbox import orders_at_end
+from awaken.runtime.outbox import list_commands_at_end
 from awaken.stores import RunRecord
 from awaken.testing import ToolCalls
 from awaken.tools import AgentTool, Delegation, ToolCallOutcome
@@ -352,9 +352,9 @@ def test_only_runs_that_somebody_may_have_to_hear_of_look_for_what_their_end_mak
 
     def look(record: RunRecord, **options: Any) -> Any:
         looked.append(record.agent_id)
-        return orders_at_end(record, **options)
+        return list_commands_at_end(record, **options)
 
-    monkeypatch.setattr(closing, "orders_at_end", look)
+    monkeypatch.setattr(closing, "list_commands_at_end", look)
 
     async def scenario() -> None:
         agents = [boss(asks("worker"), "top"), agent("worker", "low"), agent("alone", "done")]

@@ -7,7 +7,7 @@ from awaken.contracts.errors import StorageError, UsageError
 from awaken.contracts.storage.outbox import ThreadMessage
 from awaken.contracts.tasks import PARENT
 from awaken.mailbox.mailbox import Mailbox
-from awaken.mailbox.order_handlers import OrderHandlers
+from awaken.mailbox.outbox_handlers import OutboxHandlers
 from awaken.mailbox.relay import Relay
 from awaken.runtime.engine import RunEngine
 from awaken.services.control import RunControl
@@ -29,7 +29,7 @@ class OutboxWiring:
         """Called when something was queued, so that a worker executes it."""
         self._engine = engine
         self._control = control
-        self._handlers = OrderHandlers(
+        self._handlers = OutboxHandlers(
             mailbox,
             engine.abort_remote,
             cancel_run=self._cancel_child,

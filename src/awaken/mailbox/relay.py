@@ -26,8 +26,8 @@ from awaken.contracts.storage.store import OutboxEntry
 
 from .failures import is_permanent
 from .mailbox import Mailbox
-from .order_handlers import OrderHandlers
 from .outages import Outage
+from .outbox_handlers import OutboxHandlers
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Relay:
     long as none fails. All other orders are carried out concurrently.
     """
 
-    def __init__(self, mailbox: Mailbox, handlers: OrderHandlers) -> None:
+    def __init__(self, mailbox: Mailbox, handlers: OutboxHandlers) -> None:
         config = mailbox.services.config
         self._store = mailbox.services.store
         self._config = config

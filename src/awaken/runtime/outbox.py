@@ -26,7 +26,7 @@ from awaken.contracts.tasks import PARENT, SUB_AGENT, TaskStatus, task_status
 
 DELEGATE_TICKET = "delegate_run:"
 """Prefix of the topic of a question that waits for a delegate's run."""
-TOLD_CHARS = 100_000
+REPORT_CHARS = 100_000
 """How much of a text the owner of a task receives; the task's record has all of it."""
 
 
@@ -36,14 +36,14 @@ def entry_of(order: OutboxCommand, entry_id: str) -> OutboxEntry:
     return OutboxEntry(entry_id=entry_id, kind=str(data["order"]), payload=data)
 
 
-def orders_at_end(
+def list_commands_at_end(
     record: RunRecord, *, may_have_children: bool, is_remote: bool = False
 ) -> list[OutboxEntry]:
     """Return the commands that follow from the end of a run; `record` is its last one."""
     run_id, termination = record.run_id, record.termination
     found = []
     if record.parent_thread_id and record.parent_run_id:
-        found.append(entry_of(_build_end_notice(record), end_letter_id(run_id)))
+        found.append(entry_of(_build_end_notice(record), end_message_id(run_id)))
     is_broken = isinstance(termination, Cancelled | Failed | Stopped | Blocked)
     if is_broken and may_have_children:
         order = StopChildren(thread_id=record.thread_id, run_id=run_id)
@@ -54,12 +54,12 @@ def orders_at_end(
     return found
 
 
-def end_letter_id(run_id: str) -> str:
+def end_message_id(run_id: str) -> str:
     """Return the id of the end message of a run, which is also the id of its dispatch."""
     return derive_id(run_id, "ended")
 
 
-def orders_at_rest(record: RunRecord, tickets: Iterable[Ticket]) -> list[OutboxEntry]:
+def list_commands_at_rest(record: RunRecord, tickets: Iterable[Ticket]) -> list[OutboxEntry]:
     """Return commands that check the delegates of a waiting run, which may have ended meanwhile."""
     return [
         entry_of(
@@ -112,9 +112,9 @@ def _build_end_notice(record: RunRecord) -> OutboxCommand:
 
 def _truncate_text(value: Any) -> Any:
     """Shorten a text to what a message may carry: a longer one would never be delivered."""
-    if not isinstance(value, str) or len(value) <= TOLD_CHARS:
+    if not isinstance(value, str) or len(value) <= REPORT_CHARS:
         return value
-    return f"{value[:TOLD_CHARS]}\n[Cut: {len(value)} characters, {TOLD_CHARS} shown]"
+    return f"{value[:REPORT_CHARS]}\n[Cut: {len(value)} characters, {REPORT_CHARS} shown]"
 
 
 def task_result(record: RunRecord) -> Any:

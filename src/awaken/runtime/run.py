@@ -46,8 +46,8 @@ from .context.summaries import Compactor
 from .context.window import ContextWindow
 from .journal.bookmark import Bookmark, RemoteEnd, encode_bookmark
 from .journal.inbox import Inbox
-from .journal.journal import CommitWatchers, Journal, LastWords
-from .journal.known_messages import unheard_messages, wakes_model, with_free_ids
+from .journal.journal import CommitWatchers, Journal, LastWrite
+from .journal.known_messages import filter_known, wakes_model, with_free_ids
 from .journal.leases import RunHandedOver
 from .journal.streams import EventFeed
 from .limits import Limits, ToolSlots
@@ -298,7 +298,7 @@ class Run:
         self.append(marked)
         sender = message.sender
         if sender is not None and sender.is_end and sender.task_id:
-            _hear_end(self, sender.task_id, sender.usage)
+            _count_task_end(self, sender.task_id, sender.usage)
 
     def order(self, entry: OutboxEntry) -> None:
         """Queue a command for outside of the thread; it is sent once the next commit is durable."""
@@ -312,7 +312,7 @@ class Run:
             return False
         if held:
             self.state.commit(MutationBatch(ops=(Clear(key=PENDING_MESSAGES),)))
-            held = with_free_ids(unheard_messages(held, self.messages), self.messages)
+            held = with_free_ids(filter_known(held, self.messages), self.messages)
         taken = (*held, *self.inbox.drain())
         for message in taken:
             self.append_user(message)
@@ -323,7 +323,7 @@ class Run:
 
         A message that is sent again is kept once: its sender cannot see it in the thread yet.
         """
-        if fresh := unheard_by(self, messages):
+        if fresh := list_new_messages(self, messages):
             held = self.state.get(PENDING_MESSAGES)
             named = with_free_ids(fresh, chain(self.messages, held))
             self.state.update(PENDING_MESSAGES, (*held, *named))
@@ -393,7 +393,7 @@ class Run:
         """End the run, or let it wait, in one commit with its last event; release its thread."""
         lease = self.journal.lease
         is_released = lease is not None and not lease.is_kept
-        last = LastWords(event, outbox, Release() if is_released else None)
+        last = LastWrite(event, outbox, Release() if is_released else None)
         record = partial(self._next_record, is_last=True, termination=termination, waiting=waiting)
         await self.journal.flush(self.state, record, last)
 
@@ -425,18 +425,18 @@ class Run:
         return self.record
 
 
-def unheard_by(run: Run, messages: Iterable[Message]) -> tuple[Message, ...]:
+def list_new_messages(run: Run, messages: Iterable[Message]) -> tuple[Message, ...]:
     """Return the screened messages that the run neither holds nor has in its transcript."""
     # A blocked message ends the run when it is appended: it is screened again then.
     screened = look_at_messages(run.agent.env, messages).messages
     held = run.state.get(PENDING_MESSAGES)
-    return unheard_messages(screened, chain(run.messages, held))
+    return filter_known(screened, chain(run.messages, held))
 
 
 _OF_RUN = frozenset({Phase.RUN_START, Phase.RUN_END})
 
 
-def _hear_end(run: Run, task_id: str, usage: TokenUsage | None) -> None:
+def _count_task_end(run: Run, task_id: str, usage: TokenUsage | None) -> None:
     """Forget a task and count its usage, in the commit of its end message, so exactly once."""
     task = run.state.get(BACKGROUND_TASKS).get(task_id)
     run.state.update(BACKGROUND_TASKS, TaskEndDelivered(task_id=task_id))

@@ -34,7 +34,7 @@ from awaken.contracts.tracing import TraceContext
 from awaken.mailbox.receipts import SubmitReceipt
 from awaken.runtime.admission.handles import RunHandle
 from awaken.runtime.engine import RunEngine
-from awaken.runtime.journal.repeated_messages import AlreadySaid, already_said, without_repeats
+from awaken.runtime.journal.repeated_messages import AlreadySaid, make_already_said, without_repeats
 from awaken.runtime.journal.streams import EventReader
 from awaken.runtime.resolution.registry import RegistrySnapshot
 from awaken.runtime.resolution.resolver import ResolvedAgent
@@ -436,7 +436,7 @@ class TenantView(ServiceView):
         _, said = without_repeats(request, known, lambda message: message)
         if said is None or not await self._is_visible(request.thread_id):
             return None
-        return await self._follow_same(already_said(request.thread_id, said))
+        return await self._follow_same(make_already_said(request.thread_id, said))
 
     async def _is_visible(self, thread_id: str) -> bool:
         return self.tenant_id is None or await self._is_own(thread_id)

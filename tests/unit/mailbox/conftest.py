@@ -17,7 +17,7 @@ from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery
 from awaken.contracts.storage.store import OutboxEntry, Store
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.mailbox import Mailbox
-from awaken.mailbox.order_handlers import OrderHandlers
+from awaken.mailbox.outbox_handlers import OutboxHandlers
 from awaken.mailbox.relay import Relay
 from awaken.runtime.outbox import entry_of
 from awaken.stores.memory import MemoryStore
@@ -52,7 +52,7 @@ class Node:
         self.heard: list[Signal] = []
         self.changed = asyncio.Event()
         self.abort: Callable[[AbortRemote], Awaitable[None]] = self.note_abort
-        self.handlers = OrderHandlers(
+        self.handlers = OutboxHandlers(
             self.mailbox, lambda order: self.abort(order), on_queued=self._note_queued
         )
         self.relay = Relay(self.mailbox, self.handlers)

@@ -14,7 +14,7 @@ from awaken.contracts.storage.outbox import AbortRemote, ReportToParent, StopChi
 from awaken.contracts.storage.queries import LIMIT_MAX
 from awaken.contracts.suspension.tickets import Suspension
 from awaken.contracts.tasks import TaskFate, TaskInfo
-from awaken.mailbox.order_handlers import OrderHandlers
+from awaken.mailbox.outbox_handlers import OutboxHandlers
 from awaken.mailbox.relay import Relay
 from awaken.testing.store_conformance.writing import (
     DONE,
@@ -251,7 +251,7 @@ def test_no_child_is_missed_while_the_listing_changes_under_the_reader(worlds: A
                 return True
 
             node.wire.hooks["list_threads"] = shifting
-            handlers = OrderHandlers(node.mailbox, node.note_abort, cancel_run=cancel)
+            handlers = OutboxHandlers(node.mailbox, node.note_abort, cancel_run=cancel)
             await world.give(STOP)
             await Relay(node.mailbox, handlers).relay_once()
             assert sorted(cancelled) == sorted(writers)

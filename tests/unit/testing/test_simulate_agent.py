@@ -21,7 +21,7 @@ from awaken.contracts.suspension.tickets import DecisionAction, ResumeMode, Tick
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.mailbox.mailbox import Mailbox
-from awaken.mailbox.order_handlers import OrderHandlers
+from awaken.mailbox.outbox_handlers import OutboxHandlers
 from awaken.mailbox.sweeper import Sweeper
 from awaken.runtime.tools import batch
 from awaken.testing import (
@@ -275,7 +275,7 @@ def test_a_message_that_does_not_arrive_is_found(monkeypatch: pytest.MonkeyPatch
     async def nowhere(*_: Any) -> None:
         raise RuntimeError("the line is cut")
 
-    monkeypatch.setattr(OrderHandlers, "carry_out", nowhere)
+    monkeypatch.setattr(OutboxHandlers, "carry_out", nowhere)
     with pytest.raises(AgentViolated, match="was given up: RuntimeError: the line is cut"):
         simulate_agent(team(WRITE), "go", seed=0)
 

@@ -34,7 +34,7 @@ from awaken.contracts.tasks import PARENT
 from awaken.contracts.tools.sub_runs import TaskFunction
 from awaken.redaction import describe_error
 from awaken.runtime.journal.leases import Lease, LeaseBook, RuntimeClosing
-from awaken.runtime.outbox import orders_at_end
+from awaken.runtime.outbox import list_commands_at_end
 from awaken.runtime.primitives.signals import WakeSignal
 from awaken.runtime.run import Services
 
@@ -295,7 +295,7 @@ class FunctionTask:
         self, record: RunRecord, events: tuple[AgentEvent, ...], *, is_last: bool = False
     ) -> None:
         lease = self.lease
-        orders = orders_at_end(record, may_have_children=False) if is_last else []
+        orders = list_commands_at_end(record, may_have_children=False) if is_last else []
         commit = Commit(
             commit_id=f"{record.run_id}:{self._version + 1}",
             thread_id=record.thread_id,

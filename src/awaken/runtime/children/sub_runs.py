@@ -40,7 +40,7 @@ from .delegates import Children
 from .delegation import run_delegate
 from .message_sinks import HostMessages, OutboxMessages, build_message
 from .progress import ProgressForwarder
-from .task_places import check_function, check_task, own_task, place_taken
+from .task_places import check_function, check_task, hold_task_place, own_task
 from .task_records import task_record
 
 
@@ -103,7 +103,7 @@ class CallRuns:
             return known
         task = self._bind_task(task)
         request = child_request(self._run, self._call_id, child_id, f"task:{task.task_type}", task)
-        with place_taken(self._run, child_id, task, self._tasks.count):
+        with hold_task_place(self._run, child_id, task, self._tasks.count):
             record = await self._tasks.start_function(self._run, request, work, timeout_ms)
         return task_record(record)
 
@@ -117,7 +117,7 @@ class CallRuns:
         task = self._bind_task(task)
         asked = Delegation(agent_id=agent_id, prompt=prompt)
         request = await agent_request(self._run, self._call_id, child_id, asked, task)
-        with place_taken(self._run, child_id, task, self._tasks.count):
+        with hold_task_place(self._run, child_id, task, self._tasks.count):
             record = await self._tasks.start(self._run, request)
         return task_record(record)
 
@@ -143,7 +143,7 @@ class CallRuns:
     async def tell_task(self, task_id: str, text: str) -> str:
         """Send a message to an agent's task of this thread; return the message's id."""
         record = await self._tasks.load_task_run(self._run.identity.thread_id, task_id)
-        message_id = self._letter_id(task_id)
+        message_id = self._message_id(task_id)
         request = DurableMessageRequest(
             recipient_thread_id=record.thread_id, sender_agent_id="", message=text
         )
@@ -169,7 +169,7 @@ class CallRuns:
         signed = msgspec.structs.replace(
             self._sign(request),
             recipient_thread_id=recipient,
-            idempotency_key=self._letter_id(recipient),
+            idempotency_key=self._message_id(recipient),
         )
         sink: DurableMessageSink = OutboxMessages(self._run)
         if services.message_sink is not None:
@@ -206,7 +206,7 @@ class CallRuns:
         key = self._key.removeprefix(namespace_in(self._key))
         return self._own(derive_id(key, *parts, str(self._count)))
 
-    def _letter_id(self, recipient: str) -> str:
+    def _message_id(self, recipient: str) -> str:
         self._count += 1
         return derive_id(self._key, "letter", recipient, str(self._count))
 

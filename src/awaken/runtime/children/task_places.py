@@ -53,7 +53,7 @@ def check_function(work: Any, timeout_ms: Any) -> None:
 
 
 @contextmanager
-def place_taken(run: Run, child_id: str, task: TaskInfo, in_process: int) -> Iterator[None]:
+def hold_task_place(run: Run, child_id: str, task: TaskInfo, in_process: int) -> Iterator[None]:
     """Reserve the task's slot while it is started: calls of one step start tasks in parallel.
 
     Raises:

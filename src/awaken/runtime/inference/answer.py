@@ -261,7 +261,7 @@ class Answer:
             return
         match part:
             case TextDelta() | ReasoningDelta():
-                self._shown.hear(part)
+                self._shown.feed(part)
             case Thinking():
                 self._shown.close(part)
 

@@ -41,7 +41,7 @@ class ShownAnswer:
         """The screens of the open block."""
         self._is_stuck = False
 
-    def hear(self, event: TextDelta | ReasoningDelta) -> None:
+    def feed(self, event: TextDelta | ReasoningDelta) -> None:
         """Process the next delta of the open block, and show what the screens let through."""
         # Split surrogate pairs are joined or replaced when the whole answer is there.
         self._is_stuck = self._is_stuck or replace_surrogates(event.delta) != event.delta

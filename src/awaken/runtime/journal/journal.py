@@ -38,7 +38,7 @@ from .streams import EventFeed
 
 
 @dataclass(slots=True, frozen=True, eq=False)
-class LastWords:
+class LastWrite:
     """What belongs only to the commit with which a run ends or begins to wait."""
 
     event: AgentEvent
@@ -117,7 +117,7 @@ class Journal:
         self._lock = asyncio.Lock()
         self.in_flight: Commit | None = None
         """A commit whose reply has not arrived."""
-        self._last: LastWords | None = None
+        self._last: LastWrite | None = None
         """The last words of the commit in flight, if it is the last commit."""
 
     def announce(self, event: AgentEvent, *, is_logged: bool = True) -> None:
@@ -140,7 +140,7 @@ class Journal:
         self,
         state: StateStore,
         record: Callable[[], RunRecord | None],
-        last: LastWords | None = None,
+        last: LastWrite | None = None,
     ) -> None:
         """Write everything pending as one commit, then show what was announced.
 
@@ -192,7 +192,7 @@ class Journal:
             if self.in_flight is not None:
                 await self._resolve(self.in_flight)
 
-    async def _write(self, commit: Commit, last: LastWords | None = None) -> None:
+    async def _write(self, commit: Commit, last: LastWrite | None = None) -> None:
         self.in_flight, self._last = commit, last
         try:
             self._apply_receipt(commit, await self._store.commit(commit))
@@ -234,7 +234,7 @@ class Journal:
             tool_records=tuple(self.tool_records),
         )
 
-    def _commit(self, run: RunRecord | None, last: LastWords | None) -> Commit:
+    def _commit(self, run: RunRecord | None, last: LastWrite | None) -> Commit:
         events, outbox, lease = tuple(self.events), tuple(self.outbox), self.lease
         token = claim = release = None
         if last is not None:

@@ -30,7 +30,7 @@ def is_same_message(known: Message, message: Message) -> bool:
     return message.sender is not None or known.content == message.content
 
 
-def unheard_messages(messages: Iterable[Message], known: Iterable[Message]) -> tuple[Message, ...]:
+def filter_known(messages: Iterable[Message], known: Iterable[Message]) -> tuple[Message, ...]:
     """Return those messages that are not among the known ones."""
     wanted = tuple(messages)
     ids = {message.id for message in wanted if message.id}

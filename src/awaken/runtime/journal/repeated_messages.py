@@ -84,7 +84,7 @@ def check_chosen_ids(chosen: Sequence[Message], known: Iterable[Message]) -> Non
         raise InvalidInput(what="message id", problem=problem)
 
 
-def already_said(thread_id: str, message: Message) -> AlreadySaid:
+def make_already_said(thread_id: str, message: Message) -> AlreadySaid:
     """Return the error for a request whose messages the thread already has."""
     run_id = message.metadata.run_id if message.metadata is not None else None
     return AlreadySaid(thread_id=thread_id, message_id=message.id or "", run_id=run_id or "")

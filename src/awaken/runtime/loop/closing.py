@@ -40,7 +40,7 @@ from awaken.contracts.tasks import BACKGROUND_TASKS
 from awaken.runtime.journal.bookmark import RemoteEnd
 from awaken.runtime.journal.run_log import log_failure
 from awaken.runtime.journal.streams import block_events
-from awaken.runtime.outbox import orders_at_end, orders_at_rest
+from awaken.runtime.outbox import list_commands_at_end, list_commands_at_rest
 from awaken.runtime.phases.contexts import phase_context
 from awaken.runtime.phases.runner import run_phase
 from awaken.runtime.run import Run
@@ -277,7 +277,7 @@ def _remote_result(run: Run, termination: Termination) -> dict[str, object]:
 def _follow_ups(run: Run, ended: Termination | None) -> tuple[OutboxEntry, ...]:
     """Return the outbox commands that follow from the end or the suspension of this run."""
     if ended is None:
-        return tuple(orders_at_rest(run.record, run.tickets.values()))
+        return tuple(list_commands_at_rest(run.record, run.tickets.values()))
     has_tasks = bool(run.state.values.get(BACKGROUND_TASKS.name))
     may_have_children = run.has_children or run.recovery is not None or has_tasks
     if not (may_have_children or run.record.parent_run_id):
@@ -286,7 +286,7 @@ def _follow_ups(run: Run, ended: Termination | None) -> tuple[OutboxEntry, ...]:
     last = msgspec.structs.replace(
         run.record, termination=ended, final_output=run.response or None, usage=run.usage
     )
-    return tuple(orders_at_end(last, may_have_children=may_have_children))
+    return tuple(list_commands_at_end(last, may_have_children=may_have_children))
 
 
 def _announce_state(run: Run) -> None:

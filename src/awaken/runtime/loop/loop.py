@@ -35,7 +35,7 @@ from .closing import close_run, complete_step, may_have_work
 from .opening import open_run, switch_agent
 from .queued_input import absorb_decisions, absorb_messages
 from .step import finish_step, may_step, take_step
-from .task_waits import first_outcome, hears_news, waits_in_process
+from .task_waits import first_outcome, wait_for_updates, waits_in_process
 
 logger = logging.getLogger(__name__)
 Body = Callable[[Run], Awaitable[Termination]]
@@ -146,7 +146,7 @@ async def _take_steps(run: Run) -> Termination:
                 outcome = await _resume_calls(run)
             case Finish(termination=termination):
                 may_wait = isinstance(termination, NaturalEnd) and may_have_work(run)
-                if not (may_wait and waits_in_process(run) and await hears_news(run)):
+                if not (may_wait and waits_in_process(run) and await wait_for_updates(run)):
                     return run.due_end or termination
                 outcome = CONTINUE
     return ending

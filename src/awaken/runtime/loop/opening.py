@@ -20,7 +20,7 @@ from awaken.runtime.phases.instruments import tell_handover
 from awaken.runtime.phases.runner import run_phase
 from awaken.runtime.resolution.host_agents import include_agent
 from awaken.runtime.resolution.resolver import ResolvedAgent
-from awaken.runtime.run import Run, unheard_by
+from awaken.runtime.run import Run, list_new_messages
 from awaken.runtime.spending.ledgers import keep_budgets
 from awaken.runtime.suspension.resume import has_decided
 from awaken.runtime.tools.settle import close_tickets, interrupt
@@ -130,7 +130,7 @@ def _take_in_request(run: Run) -> None:
     for message in messages:
         is_sent = is_sent or message.sender is not None
     if run.is_continued or is_sent:
-        messages = unheard_by(run, messages)
+        messages = list_new_messages(run, messages)
     if messages and run.open_calls:
         if has_decided(run) or all(message.sender is not None for message in messages):
             # The decided calls resume first; their results come before the messages. Messages

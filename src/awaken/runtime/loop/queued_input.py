@@ -8,7 +8,7 @@ from awaken.contracts.errors import UsageError
 from awaken.contracts.plugins.loop_state import ACTIVE_AGENT
 from awaken.contracts.storage.dispatch import InputMode, RunDispatch
 from awaken.runtime.journal.known_messages import wakes_model, with_free_ids
-from awaken.runtime.run import Run, unheard_by
+from awaken.runtime.run import Run, list_new_messages
 from awaken.runtime.suspension.resume import accept_decided, list_undecided, take_decisions
 
 from .step import may_step
@@ -22,7 +22,9 @@ async def absorb_messages(run: Run) -> bool:
     run.has_input = False
     taken = [it for it in await _inputs(run) if it.mode is InputMode.STEER]
     for dispatch in taken:
-        for message in with_free_ids(unheard_by(run, dispatch.request.messages), run.messages):
+        for message in with_free_ids(
+            list_new_messages(run, dispatch.request.messages), run.messages
+        ):
             run.append_user(message)
         run.journal.absorbed.append(dispatch.dispatch_id)
     return any(wakes_model(dispatch.request.messages) for dispatch in taken)

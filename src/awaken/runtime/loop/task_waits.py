@@ -12,7 +12,7 @@ from awaken.contracts.plugins.loop_state import PENDING_WORK
 from awaken.contracts.tasks import BACKGROUND_TASKS, OwnedTask, TaskEndDelivered, TaskFate
 from awaken.runtime.journal.known_messages import wakes_model
 from awaken.runtime.journal.outcomes import CONTINUE, SUSPEND, Finish, StepOutcome
-from awaken.runtime.outbox import end_letter_id
+from awaken.runtime.outbox import end_message_id
 from awaken.runtime.run import Run
 
 from .queued_input import absorb_messages
@@ -50,14 +50,14 @@ def first_outcome(run: Run) -> StepOutcome:
     return CONTINUE
 
 
-async def hears_news(run: Run) -> bool:
+async def wait_for_updates(run: Run) -> bool:
     """Wait for input about the run's pending work; False when the run need not wait here."""
     is_below = run.identity.origin is RunOrigin.SUBAGENT
     if not await tasks_to_wait_for(run) and not (is_below and has_pending_work(run)):
         return False
     # Durable before the wait: a process that takes over must not ask the model again.
     await run.flush_record()
-    while not await _has_news(run):
+    while not await _take_updates(run):
         has_tasks = bool(await tasks_to_wait_for(run))
         # A sub-agent also waits for other pending work, which messages report.
         if run.due_end is not None or not (has_tasks or (is_below and has_pending_work(run))):
@@ -82,19 +82,19 @@ async def tasks_to_wait_for(run: Run) -> Mapping[str, OwnedTask]:
     known: Mapping[str, OwnedTask] = run.state.values.get(BACKGROUND_TASKS.name, {})
     found = {}
     for task_id, task in known.items():
-        if not await _will_be_told(run, task_id):
+        if not await _will_be_delivered(run, task_id):
             run.state.update(BACKGROUND_TASKS, TaskEndDelivered(task_id=task_id))
         elif task.fate is not TaskFate.DETACH:
             found[task_id] = task
     return found
 
 
-async def _will_be_told(run: Run, task_id: str) -> bool:
+async def _will_be_delivered(run: Run, task_id: str) -> bool:
     """Whether the end message of a task can still arrive; False if it was deleted or given up."""
     record = await run.store.load_run(task_id)
     if record is None or not record.status.is_terminal:
         return record is not None
-    message_id = end_letter_id(task_id)
+    message_id = end_message_id(task_id)
     dispatch = await run.store.find_dispatch(message_id)
     if dispatch is not None:
         return not dispatch.status.is_terminal
@@ -117,7 +117,7 @@ def _has_awaited_task(run: Run) -> bool:
     return any(task.fate is TaskFate.AWAIT and task.run_id == own for task in tasks)
 
 
-async def _has_news(run: Run) -> bool:
+async def _take_updates(run: Run) -> bool:
     is_asked = run.drain_inbox()
     if run.has_input:
         is_asked = await absorb_messages(run) or is_asked

@@ -122,7 +122,7 @@ class ModelHealth:
             logger.warning("The health of models could not be read.", exc_info=True)
             return
         for model_id, theirs in decode_breakers(entries):
-            self._hear(model_id, theirs)
+            self._take_breaker(model_id, theirs)
 
     async def close(self) -> None:
         """Finish saving; changes that the store does not accept in time are dropped."""
@@ -132,7 +132,7 @@ class ModelHealth:
             saving.cancel()
             await asyncio.wait([saving])
 
-    def _hear(self, model_id: str, theirs: Breaker) -> None:
+    def _take_breaker(self, model_id: str, theirs: Breaker) -> None:
         ours = self.breaker(model_id)
         if theirs.changed_at <= ours.changed_at or theirs == ours:
             return

@@ -16,7 +16,7 @@ from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, Release
 from awaken.contracts.storage.store import Checkout
 from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.contracts.tasks import ORPHANED, SUB_AGENT
-from awaken.runtime.journal.known_messages import unheard_messages
+from awaken.runtime.journal.known_messages import filter_known
 
 from .resume import list_undecided
 
@@ -98,7 +98,7 @@ def delivery_of(
         lost = Failed(message="the process that executed the task is gone", code=ORPHANED)
         return EndRun(lost, Release(), has_begun=True)
     return _plan_delivery(
-        _with_undecided(dispatch, checkout), open_run, _unheard(dispatch, checkout)
+        _with_undecided(dispatch, checkout), open_run, _list_new_messages(dispatch, checkout)
     )
 
 
@@ -130,11 +130,11 @@ def _is_over(dispatch: RunDispatch, open_run: RunRecord, checkout: Checkout | No
     if request.decisions or any(it.status is TicketStatus.DECIDED for it in tickets):
         # Even if its messages are known, the dispatch continues the decided calls.
         return False
-    is_known = bool(request.messages) and not _unheard(dispatch, checkout)
+    is_known = bool(request.messages) and not _list_new_messages(dispatch, checkout)
     return is_known and is_own(open_run, dispatch)
 
 
-def _unheard(dispatch: RunDispatch, checkout: Checkout | None) -> tuple[Message, ...]:
+def _list_new_messages(dispatch: RunDispatch, checkout: Checkout | None) -> tuple[Message, ...]:
     """The messages of a dispatch that neither its thread nor the pending messages contain."""
     messages = dispatch.request.messages
     is_again_likely = dispatch.is_notification or (
@@ -144,7 +144,7 @@ def _unheard(dispatch: RunDispatch, checkout: Checkout | None) -> tuple[Message,
         return messages
     stored = checkout.run_state.get(PENDING_MESSAGES.name)
     held = () if stored is None else PENDING_MESSAGES.decode(stored)
-    return unheard_messages(messages, chain(checkout.messages, held))
+    return filter_known(messages, chain(checkout.messages, held))
 
 
 def _with_undecided(dispatch: RunDispatch, checkout: Checkout | None) -> RunDispatch:

@@ -33,8 +33,8 @@ from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tasks import BACKGROUND_TASKS
 from awaken.contracts.tool_results import ToolResult
 from awaken.runtime.journal.bookmark import Bookmark, read_bookmark
-from awaken.runtime.journal.known_messages import unheard_messages, with_free_ids
-from awaken.runtime.outbox import orders_at_end
+from awaken.runtime.journal.known_messages import filter_known, with_free_ids
+from awaken.runtime.outbox import list_commands_at_end
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT
 from awaken.runtime.tools.execution import shown_text
 from awaken.runtime.tools.settle import CANCELLED, INTERRUPTED
@@ -85,7 +85,7 @@ def build_forced_end(checkout: Checkout, ending: Ending) -> Commit | None:
         state=_drop_delivered_tasks(checkout, held),
         tickets=_close_tickets(checkout.tickets, ending),
         events=(*events, _finish(ended, response, ending.termination)),
-        outbox=tuple(orders_at_end(ended, may_have_children=True, is_remote=is_remote)),
+        outbox=tuple(list_commands_at_end(ended, may_have_children=True, is_remote=is_remote)),
     )
 
 
@@ -123,7 +123,7 @@ def never_begun(checkout: Checkout | None, dispatch: RunDispatch, ending: Ending
     )
     ended = _end_record(record, "", ending)
     finish = _finish(ended, "", ending.termination)
-    orders = tuple(orders_at_end(ended, may_have_children=False))
+    orders = tuple(list_commands_at_end(ended, may_have_children=False))
     events, state = (_start(record), finish), _keep_agent(checkout)
     return _commit(thread, ending, ended, events=events, state=state, outbox=orders)
 
@@ -181,7 +181,7 @@ def _list_held_messages(
     pending = () if stored is None else PENDING_MESSAGES.decode(stored)
     held = {message.id or number: message for number, message in enumerate(pending)}.values()
     # A duplicate id would make every commit fail, and the run could never end.
-    fresh = with_free_ids(unheard_messages(held, checkout.messages), checkout.messages)
+    fresh = with_free_ids(filter_known(held, checkout.messages), checkout.messages)
     return [
         msgspec.structs.replace(message, id=message.id or ids.new_id(), metadata=metadata)
         for message in fresh

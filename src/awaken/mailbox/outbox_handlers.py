@@ -30,7 +30,13 @@ from awaken.runtime.children.child_threads import threads_below
 from awaken.runtime.outbox import delegate_of
 
 from .mailbox import Mailbox
-from .submissions import OUTBOX_KEY, PRIORITY_MAX, Delivery, check_submission, digest
+from .submissions import (
+    OUTBOX_KEY,
+    PRIORITY_MAX,
+    Delivery,
+    check_submission,
+    digest,
+)
 
 DELEGATE = "delegate"
 """The decider of the ticket on which a run waits for its delegate."""
@@ -41,7 +47,7 @@ Decide = Callable[[Sequence[tuple[str, ToolCallResume]]], Awaitable[object]]
 OnQueued = Callable[[str], None]
 
 
-class OrderHandlers:
+class OutboxHandlers:
     """Carries out orders, whichever process executes the runs that they concern."""
 
     def __init__(
