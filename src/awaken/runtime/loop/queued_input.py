@@ -22,9 +22,8 @@ async def absorb_messages(run: Run) -> bool:
     run.has_input = False
     taken = [it for it in await _inputs(run) if it.mode is InputMode.STEER]
     for dispatch in taken:
-        for message in with_free_ids(
-            list_new_messages(run, dispatch.request.messages), run.messages
-        ):
+        fresh = list_new_messages(run, dispatch.request.messages)
+        for message in with_free_ids(fresh, run.messages):
             run.append_user(message)
         run.journal.absorbed.append(dispatch.dispatch_id)
     return any(wakes_model(dispatch.request.messages) for dispatch in taken)
