@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from awaken import Agent, AgentRuntime, tool
-from awaken.testing import ScriptedModel, ToolCalls
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.testing import Chunks, ScriptedModel, ToolCalls
 
+PIECES, AT_ONCE, LONG = 2_000, 200, 1_000
 Turn = Callable[[], Awaitable[Any]]
 
 
@@ -23,11 +25,19 @@ async def look_up(key: str) -> str:
 
 
 def make_agents() -> list[Agent]:
-    """One that talks, one that uses a tool first."""
-    calls = ToolCalls([("look_up", {"key": "a"})])
+    """One agent for each kind of turn."""
+    call = ("look_up", {"key": "a"})
+    rounds: list[Any] = [ToolCalls([call]) for _ in range(10)]
+    models = {
+        "plain": ["Hello."],
+        "tool": [ToolCalls([call]), "Done."],
+        "rounds": [*rounds, "Done."],
+        "fan": [ToolCalls([call] * 20), "Done."],
+        "pieces": [Chunks(["word "] * PIECES)],
+    }
     return [
-        Agent("plain", model=ScriptedModel(["Hello."], cycle=True)),
-        Agent("tool", model=ScriptedModel([calls, "Done."], cycle=True), tools=[look_up]),
+        Agent(name, model=ScriptedModel(script, cycle=True), tools=[look_up], max_rounds=20)
+        for name, script in models.items()
     ]
 
 
@@ -69,15 +79,34 @@ async def post_run(app: Any) -> None:
     assert statuses == [200], statuses
 
 
+async def stream_answer(runtime: AgentRuntime) -> None:
+    """One answer in many pieces, through the public stream."""
+    count = 0
+    async for event in runtime.stream("pieces", "hi"):
+        count += isinstance(event, TextDelta)
+    assert count == PIECES, count
+
+
+async def run_at_once(runtime: AgentRuntime) -> None:
+    """Many runs side by side, each with one tool call."""
+    await asyncio.gather(*(runtime.run("tool", "hi") for _ in range(AT_ONCE)))
+
+
 async def main(turns: dict[str, int]) -> None:
     """Measure every workload and print the figures."""
     found = {}
     async with AgentRuntime(make_agents()) as runtime:
-        for name in ("plain", "tool"):
-
-            async def turn(name: str = name) -> None:
-                await runtime.run(name, "hi")
-
+        for number in range(LONG // 2):
+            await runtime.run("plain", f"message {number}", thread_id="long")
+        workloads: dict[str, Turn] = {
+            "W1": lambda: runtime.run("plain", "hi"),
+            "W2": lambda: runtime.run("rounds", "hi"),
+            "W3": lambda: runtime.run("fan", "hi"),
+            "W4h1000": lambda: runtime.run("plain", "hi", thread_id="long"),
+            "W5": lambda: run_at_once(runtime),
+            "W6": lambda: stream_answer(runtime),
+        }
+        for name, turn in workloads.items():
             found[name] = await measure_turns(turn, turns[name])
     runtime = AgentRuntime(make_agents())
     app = runtime.asgi()
@@ -86,9 +115,7 @@ async def main(turns: dict[str, int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = f"sqlite:///{Path(folder) / 'store.db'}"
         async with AgentRuntime(make_agents(), store=store, has_worker=False) as durable:
-            found["durable"] = await measure_turns(
-                lambda: durable.run("tool", "hi"), turns["durable"]
-            )
+            found["W4p"] = await measure_turns(lambda: durable.run("tool", "hi"), turns["W4p"])
     print(json.dumps(found))
 
 

@@ -57,3 +57,12 @@ def test_a_public_class_name_means_one_class() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].append(path.relative_to(PACKAGE).as_posix())
     assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
+def test_the_life_of_a_run_names_functions_that_exist() -> None:
+    picture = section("docs/architecture.md", "The life of a run").split("```")[1]
+    named = re.findall(r"^ +(\w+)\.(\w+) {2,}", picture, re.M)
+    homes = {path.stem: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")}
+    missing = [f"{module}.{name}" for module, name in named if f"def {name}(" not in homes[module]]
+    assert len(named) > 10
+    assert missing == []
