@@ -66,3 +66,18 @@ def test_the_life_of_a_run_names_functions_that_exist() -> None:
     missing = [f"{module}.{name}" for module, name in named if f"def {name}(" not in homes[module]]
     assert len(named) > 10
     assert missing == []
+
+
+def test_the_architecture_page_names_files_and_definitions_that_exist() -> None:
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    missing = []
+    for place, name in re.findall(r"(?<![\w./])((?:[a-z_]+/)+[a-z_]+)\.(\w+)", text):
+        if name == "md":
+            continue  # A link, which has a test of its own.
+        base = ROOT if (ROOT / place.partition("/")[0]).is_dir() else PACKAGE
+        path = base / (f"{place}.{name}" if name == "toml" else f"{place}.py")
+        source = path.read_text(encoding="utf-8") if path.exists() else ""
+        is_defined = name in ("py", "toml") or re.search(rf"(?:class|def) {name}\b", source)
+        if not (source and is_defined):
+            missing.append(f"{place}.{name}")
+    assert missing == []

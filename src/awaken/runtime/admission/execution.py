@@ -12,6 +12,7 @@ from awaken.contracts.storage.dispatch import DispatchStatus
 from awaken.contracts.storage.queries import DispatchQuery
 from awaken.contracts.storage.store import Store
 from awaken.contracts.tenancy import namespace_of
+from awaken.redaction import describe_error
 from awaken.runtime.journal.leases import Lease, LeaseBook, RunHandedOver, RuntimeClosing
 from awaken.runtime.journal.run_log import log_takeover
 from awaken.runtime.loop.loop import drive_here
@@ -186,16 +187,16 @@ class Execution:
 
     def _task_over(self, active: ActiveRun, run: Run, task: asyncio.Task[RunResult]) -> None:
         self._retire(active, run)
-        if (
-            run.journal.closed_by is not None
-            and not task.cancelled()
-            and task.exception() is not None
-        ):
-            # The caller need not wait for a run that continues elsewhere.
-            if isinstance(run.journal.closed_by, LeaseLost):
-                log_takeover(run.record, str(run.journal.closed_by))
-            else:
-                logger.info("Run '%s' stopped here: %s", run.identity.run_id, run.journal.closed_by)
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            return
+        # A run that was started for no waiting caller has this line only.
+        closed_by = run.journal.closed_by
+        if isinstance(closed_by, LeaseLost):
+            log_takeover(run.record, str(closed_by))
+        else:
+            problem = describe_error(closed_by or error)
+            logger.info("Run '%s' stopped here: %s", run.identity.run_id, problem)
 
     def _retire(self, active: ActiveRun, run: Run) -> None:
         if self.leases is not None and active.lease is not None:
