@@ -184,12 +184,12 @@ if TYPE_CHECKING:
     from awaken.runtime.admission.continuation import (
         CannotGoOn,
     )
+    from awaken.runtime.journal.known_messages import (
+        AlreadySaid,
+    )
     from awaken.runtime.journal.leases import (
         RunHandedOver,
         RuntimeClosing,
-    )
-    from awaken.runtime.journal.repeated_messages import (
-        AlreadySaid,
     )
     from awaken.runtime.journal.streams import (
         ReaderDropped,
@@ -354,7 +354,7 @@ _HOMES = {
     "AllModelsUnavailable": "awaken.contracts.models.errors",
     "AlreadyDecided": "awaken.contracts.errors",
     "AlreadyExists": "awaken.contracts.errors",
-    "AlreadySaid": "awaken.runtime.journal.repeated_messages",
+    "AlreadySaid": "awaken.runtime.journal.known_messages",
     "AmbiguousId": "awaken.contracts.runs.records",
     "AmbiguousTicket": "awaken.contracts.suspension.errors",
     "AnswerTooLarge": "awaken.contracts.models.errors",

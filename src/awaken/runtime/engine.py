@@ -35,8 +35,8 @@ from .children.background_tasks import BackgroundTasks, TaskMailbox
 from .children.delegates import Children
 from .children.sub_runs import ChildRuns
 from .context.undo import undo_compaction
+from .journal.known_messages import AlreadySaid, check_chosen_ids
 from .journal.leases import Lease, LeaseBook
-from .journal.repeated_messages import AlreadySaid, check_chosen_ids
 from .journal.streams import EventReader
 from .loop.task_waits import is_suspending
 from .plugins.input_screens import Seen

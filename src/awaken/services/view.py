@@ -34,7 +34,7 @@ from awaken.contracts.tracing import TraceContext
 from awaken.mailbox.receipts import SubmitReceipt
 from awaken.runtime.admission.handles import RunHandle
 from awaken.runtime.engine import RunEngine
-from awaken.runtime.journal.repeated_messages import AlreadySaid, make_already_said, without_repeats
+from awaken.runtime.journal.known_messages import AlreadySaid, make_already_said, without_repeats
 from awaken.runtime.journal.streams import EventReader
 from awaken.runtime.resolution.registry import RegistrySnapshot
 from awaken.runtime.resolution.resolver import ResolvedAgent

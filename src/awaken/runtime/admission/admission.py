@@ -30,7 +30,7 @@ from awaken.contracts.tenancy import TENANT_MARK, namespace_in
 from awaken.runtime.journal.bookmark import read_bookmark
 from awaken.runtime.journal.inbox import Inbox
 from awaken.runtime.journal.journal import Journal
-from awaken.runtime.journal.repeated_messages import make_already_said, without_repeats
+from awaken.runtime.journal.known_messages import make_already_said, without_repeats
 from awaken.runtime.journal.request_checks import check_id, check_message
 from awaken.runtime.journal.streams import EventFeed
 from awaken.runtime.loop.session_tools import equip_agent

@@ -34,7 +34,7 @@ from awaken.runtime.tools.settle import run_hooks_after
 from .closing import close_run, complete_step, may_have_work
 from .opening import open_run, switch_agent
 from .queued_input import absorb_decisions, absorb_messages
-from .step import finish_step, may_step, take_step
+from .step import find_stop_reason, finish_step, take_step
 from .task_waits import first_outcome, wait_for_updates, waits_in_process
 
 logger = logging.getLogger(__name__)
@@ -44,8 +44,8 @@ Body = Callable[[Run], Awaitable[Termination]]
 async def drive_here(run: Run) -> BackendRunResult:
     """Drive a run through the loop of this process and return its backend result."""
     termination = await drive_run(run)
-    natural = isinstance(termination, NaturalEnd)
-    status, message = backend_status(termination) if not natural else _COMPLETED
+    is_natural = isinstance(termination, NaturalEnd)
+    status, message = _COMPLETED if is_natural else backend_status(termination)
     identity = run.identity
     return BackendRunResult(
         agent_id=identity.active_agent_id or identity.agent_id,
@@ -173,7 +173,7 @@ async def _resume_calls(run: Run) -> StepOutcome:
 
 
 async def _take_next_step(run: Run) -> StepOutcome:
-    if (reason := may_step(run)) is not None:
+    if (reason := find_stop_reason(run)) is not None:
         return Finish(termination=Stopped(reason=reason))
     if run.state.values.get(ACTIVE_AGENT.name) not in (None, run.agent.spec.id):
         problem = await switch_agent(run)

@@ -11,7 +11,7 @@ from awaken.runtime.journal.known_messages import wakes_model, with_free_ids
 from awaken.runtime.run import Run, list_new_messages
 from awaken.runtime.suspension.resume import accept_decided, list_undecided, take_decisions
 
-from .step import may_step
+from .step import find_stop_reason
 
 
 async def absorb_messages(run: Run) -> bool:
@@ -76,4 +76,6 @@ def _reads_next(run: Run, agent_id: str) -> bool:
     """Whether the run's next inference is by this agent, as far as is known now."""
     speaker = run.agent.spec.id
     is_staying = run.state.get(ACTIVE_AGENT) in (None, speaker)
-    return agent_id == speaker and is_staying and run.due_end is None and may_step(run) is None
+    return (
+        agent_id == speaker and is_staying and run.due_end is None and find_stop_reason(run) is None
+    )

@@ -26,7 +26,7 @@ from awaken.runtime.tools.batch import run_calls
 from awaken.runtime.tools.settle import interrupt
 
 
-def may_step(run: Run) -> StoppedReason | None:
+def find_stop_reason(run: Run) -> StoppedReason | None:
     """Return the stop condition that holds now, or None when the run may take another step."""
     rules = run.agent.stop_rules
     if not rules.conditions and not 0 < rules.max_rounds <= run.stats.rounds:
