@@ -26,6 +26,7 @@ def defer_imports(
         return value
 
     def list_names() -> list[str]:
-        return sorted({*vars(sys.modules[module_name]), *homes})
+        special = [name for name in vars(sys.modules[module_name]) if name.startswith("__")]
+        return sorted({*special, *homes})
 
     return import_name, list_names

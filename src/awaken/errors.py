@@ -1,4 +1,4 @@
-"""Every error that awaken raises, except those of an extension, which its own module has.
+"""Every error that awaken raises, except those of an extension or of a command.
 
 All are subclasses of `AwakenError` and have a stable `code`.
 """

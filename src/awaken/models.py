@@ -7,6 +7,7 @@ provider implements; it takes an `InferenceRequest` and yields `ModelEvent`s.
 from awaken.contracts.messages.message import (
     TokenUsage,
 )
+from awaken.contracts.models.addresses import ServerAddress
 from awaken.contracts.models.budgets import (
     Allowance,
     Amount,
@@ -95,6 +96,7 @@ __all__ = [
     "ReasoningEffort",
     "RedactedString",
     "RetryPolicy",
+    "ServerAddress",
     "Stop",
     "StopReason",
     "StreamResult",

@@ -100,6 +100,7 @@ from awaken.contracts.record import (
 from awaken.contracts.state.context_state import CONTEXT_STATE, ContextState
 from awaken.contracts.state.keys import (
     EMPTY_COMMAND,
+    Clear,
     EffectSpec,
     FailedAction,
     MergeStrategy,
@@ -112,6 +113,7 @@ from awaken.contracts.state.keys import (
     StateKey,
     StateScope,
     TypedEffect,
+    Update,
 )
 from awaken.contracts.state.profile import (
     GLOBAL_SCOPE,
@@ -163,6 +165,7 @@ __all__ = [
     "Begin",
     "Block",
     "BlockedInput",
+    "Clear",
     "CompleteStep",
     "ConfigSection",
     "ContextState",
@@ -223,6 +226,7 @@ __all__ = [
     "ToolPhaseContext",
     "ToolWatch",
     "TypedEffect",
+    "Update",
     "UpsertContext",
     "ValueScreen",
     "Wait",

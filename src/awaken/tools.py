@@ -58,6 +58,7 @@ from awaken.contracts.tools.context import (
 )
 from awaken.contracts.tools.sub_runs import (
     Delegation,
+    FailedMessage,
     SubRuns,
 )
 from awaken.contracts.tools.tool import (
@@ -74,6 +75,7 @@ __all__ = [
     "Asks",
     "DecisionAction",
     "Delegation",
+    "FailedMessage",
     "FrontEndTool",
     "FunctionTool",
     "PendingToolCall",

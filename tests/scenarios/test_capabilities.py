@@ -188,3 +188,28 @@ def test_a_completed_run_takes_its_status_from_its_termination() -> None:
         (RunStatus.WAITING, "suspended", "waiting"),
         (RunStatus.DONE, "stopped:max_rounds", "done"),
     ]
+
+
+class Seeing(LocalBackend):
+    """A backend that keeps what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[BackendRootRunRequest] = []
+
+    async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
+        self.asked.append(request)
+        return await super().execute_root(request)
+
+
+def test_a_local_backend_gets_the_controls_that_it_declares() -> None:
+    async def scenario() -> None:
+        world = World(["hello"])
+        backend = Seeing()
+        moved(world.runtime, backend)
+        await world.runtime.run("agent", "hi", thread_id="t")
+        (request,) = backend.asked
+        assert request.control.cancellation is not None
+        assert request.checkpoint is not None
+        assert [it.text for it in request.new_messages] == ["hi"]
+
+    simulated(scenario)

@@ -22,7 +22,13 @@ from awaken import (
 )
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.messages import system_context
-from awaken.plugins import ADD_CONTEXT_MESSAGE, AfterToolExecuteContext, StepEndContext
+from awaken.plugins import (
+    ADD_CONTEXT_MESSAGE,
+    TOOL_FILTER,
+    AfterToolExecuteContext,
+    StepEndContext,
+    ToolFilter,
+)
 from awaken.testing import ScriptedModel, ToolCalls, assert_valid_transcript
 from awaken.tools import ResumeMode, ToolCallResume, ToolDescriptor
 
@@ -306,5 +312,38 @@ def test_a_decision_alone_never_undoes_a_handoff_whichever_agent_it_is_sent_to()
             )
             result = await (await runtime.start(request)).result()
             assert (world.paid, result.text) == ([3], "billing speaks")
+
+    simulated(scenario)
+
+
+class Hiding(Plugin):
+    """Hides a tool from the request that follows a tool call."""
+
+    name = "hiding"
+
+    def register(self, registrar: PluginRegistrar) -> None:
+        registrar.hook(Phase.AFTER_TOOL_EXECUTE, self.hide)
+
+    async def hide(self, context: AfterToolExecuteContext) -> StateCommand:
+        return StateCommand().update(TOOL_FILTER, ToolFilter(excluded=("look",)))
+
+
+def test_a_tool_that_an_agent_hides_is_not_hidden_from_the_next_agent() -> None:
+    @tool(effect="none")
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    async def scenario() -> None:
+        move = ToolCalls([("transfer_to_agent", {"agent_id": "second"})])
+        first, second = ScriptedModel([move]), ScriptedModel(["done"])
+        agents = [
+            Agent("first", model=first, plugins=[HandoffPlugin({"second": ""}), Hiding()]),
+            Agent("second", model=second, tools=[look]),
+        ]
+        async with AgentRuntime(agents) as runtime:
+            assert (await runtime.run("first", "go")).text == "done"
+        (request,) = second.requests
+        assert [it.id for it in request.tools] == ["look"]
 
     simulated(scenario)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from awaken._deferred_imports import defer_imports
 
 if TYPE_CHECKING:
+    from awaken.contracts.suspension.remembered_answers import RememberedAnswer
     from awaken.server.app import (
         ServerApp,
     )
@@ -34,6 +35,7 @@ __all__ = [
     "JwtConfig",
     "Principal",
     "RateLimit",
+    "RememberedAnswer",
     "RememberedAnswers",
     "ServerApp",
     "ServerConfig",
@@ -47,6 +49,7 @@ _HOMES = {
     "JwtConfig": "awaken.server.config",
     "Principal": "awaken.transport.routes",
     "RateLimit": "awaken.server.config",
+    "RememberedAnswer": "awaken.contracts.suspension.remembered_answers",
     "RememberedAnswers": "awaken.services.remembered_answers",
     "ServerApp": "awaken.server.app",
     "ServerConfig": "awaken.server.config",

@@ -449,13 +449,13 @@ class TenantView(ServiceView):
 
     def _prepare_request(self, request: RunRequest) -> RunRequest:
         check_request(request)
-        self._check_agent(request.agent_id)
+        self._check_agent((request.agent_id or "").strip())
         tenant_id = self.tenant_id or request.tenant_id
         user_id, trace = self.principal_id, request.trace or self.trace
         given = {"tenant_id": tenant_id, "user_id": user_id, "trace": trace}
         return msgspec.structs.replace(request, **given).with_stored_ids()
 
-    def _check_agent(self, agent_id: str | None) -> None:
+    def _check_agent(self, agent_id: str) -> None:
         if not agent_id:
             return
         registries = self._services.engine.registry.snapshot().registries

@@ -6,7 +6,7 @@ Does not: anything that production code needs.
 May import: everything below it. Names no concrete store, and only `fixtures` needs pytest.
 """
 
-from .agent_reports import AgentReport, AgentViolated
+from .agent_reports import AgentReport, AgentViolated, Violation
 from .agent_simulation import simulate_agent
 from .event_order import assert_valid_events, check_events
 from .fakes import EventRecorder, FakeClock, LoopClock, SequentialIds
@@ -75,6 +75,7 @@ __all__ = [
     "StoreCheck",
     "ToolCalls",
     "Turn",
+    "Violation",
     "anthropic_problems",
     "assert_valid_events",
     "assert_valid_transcript",

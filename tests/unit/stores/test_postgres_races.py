@@ -289,7 +289,8 @@ def test_work_that_lost_a_deadlock_is_tried_again() -> None:
                 store.database.write(lambda session: lock_both(session, "a", "b")),
                 store.database.write(lambda session: lock_both(session, "b", "a")),
             )
-            assert len(tries) == 3
+            # A retry may lose again while the other transaction ends; both complete in the end.
+            assert 2 < len(tries) <= 2 * ATTEMPTS
 
     asyncio.run(check())
 

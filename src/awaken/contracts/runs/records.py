@@ -13,6 +13,7 @@ from awaken.contracts.identity import (
     PROVENANCE,
     RunIdentity,
     RunProvenance,
+    normalize_id,
     read_provenance,
 )
 from awaken.contracts.lifecycle import RunStatus, Suspended, Termination
@@ -193,20 +194,17 @@ class RunRequest(RunProvenance, frozen=True, kw_only=True):
     """Tools of the client's session; only the process that has the session open can run them."""
 
     def with_stored_ids(self) -> "RunRequest":
-        """The request with its ids as they are stored: trimmed, and its tenant's or its thread's.
-
-        A blank id means that there is none.
-        """
-        untrimmed = {}
-        for name, value in zip(_IDS, _ids_of(self), strict=True):
-            if value is not None and (not value or value != value.strip()):
-                untrimmed[name] = value.strip() or None
-        if untrimmed:
-            return msgspec.structs.replace(self, **untrimmed).with_stored_ids()
-        if self.tenant_id is None and (self.thread_id is None or self.thread_id[0] != TENANT_MARK):
+        """The request with its ids in stored form: in the namespace of its tenant or its thread."""
+        if self.tenant_id is None and (self.thread_id or "")[:1] != TENANT_MARK:
             return self
         namespace = self._namespace()
         return self._rename(namespace, add_namespace) if namespace else self
+
+    def with_trimmed_ids(self) -> "RunRequest":
+        """The request with its optional ids trimmed; blank means absent. The thread's id stays."""
+        values = zip(TRIMMED_IDS, read_trimmed_ids(self), strict=True)
+        changes = {name: normalize_id(value) for name, value in values}
+        return msgspec.structs.replace(self, **changes)
 
     def with_given_ids(self) -> "RunRequest":
         """The request with its ids as the tenant gives them, without the namespace."""
@@ -231,9 +229,8 @@ class RunRequest(RunProvenance, frozen=True, kw_only=True):
         return bool(self.messages)
 
 
-_IDS = (
+TRIMMED_IDS = (
     "agent_id",
-    "thread_id",
     "parent_run_id",
     "parent_thread_id",
     "parent_tool_call_id",
@@ -246,7 +243,8 @@ _IDS = (
     "tenant_id",
     "user_id",
 )
-_ids_of = attrgetter(*_IDS)
+read_trimmed_ids = attrgetter(*TRIMMED_IDS)
+"""Reads the ids that `with_trimmed_ids` trims."""
 _OWN_IDS = (
     "thread_id",
     "run_id_hint",

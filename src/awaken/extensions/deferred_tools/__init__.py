@@ -4,12 +4,13 @@ Belongs here: which of an agent's tools are in its requests. `DeferredToolsPlugi
 others out, lists their ids, and offers `ToolSearch`, by which a model loads the tools it wants.
 """
 
-from .config import DeferredToolsConfig, DiscountedBeta, LoadRule
+from .config import DeferredToolsConfig, DiscountedBeta, LoadMode, LoadRule
 from .plugin import DeferredToolsPlugin
 
 __all__ = [
     "DeferredToolsConfig",
     "DeferredToolsPlugin",
     "DiscountedBeta",
+    "LoadMode",
     "LoadRule",
 ]

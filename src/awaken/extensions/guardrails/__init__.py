@@ -4,6 +4,8 @@ Belongs here: which texts are checked, and what follows from a finding. The dete
 personal data are in `awaken.redaction`; an application passes its own checks to the plugin.
 """
 
+from awaken.redaction.detectors import Finding
+
 from .checks import Check, CheckFinding
 from .config import Action, CheckPlace, GuardrailsConfig, GuardRule
 from .plugin import GuardrailsPlugin
@@ -13,6 +15,7 @@ __all__ = [
     "Check",
     "CheckFinding",
     "CheckPlace",
+    "Finding",
     "GuardRule",
     "GuardrailsConfig",
     "GuardrailsPlugin",

@@ -4,11 +4,19 @@
 which text. Does not: where in a request the text is placed and how often; the loop decides that.
 """
 
-from .config import FieldMatch, OutputMatch, ReminderConfig, ReminderMessage, ReminderRule
+from .config import (
+    FieldMatch,
+    FieldsMatch,
+    OutputMatch,
+    ReminderConfig,
+    ReminderMessage,
+    ReminderRule,
+)
 from .plugin import ReminderPlugin
 
 __all__ = [
     "FieldMatch",
+    "FieldsMatch",
     "OutputMatch",
     "ReminderConfig",
     "ReminderMessage",

@@ -22,7 +22,13 @@ from awaken.contracts.plugins.loop_state import (
     TOOL_CALL_STATES,
     RequestOptions,
 )
-from awaken.contracts.runs.records import RunInput, RunRecord, RunRequest, run_id_in_use
+from awaken.contracts.runs.records import (
+    RunInput,
+    RunRecord,
+    RunRequest,
+    read_trimmed_ids,
+    run_id_in_use,
+)
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.store import Checkout, Store
 from awaken.contracts.suspension.tickets import Ticket, ToolCallState
@@ -71,8 +77,8 @@ class Admission:
         self._registry = registry
         self._services = services
 
-    def check(self, request: RunRequest) -> None:
-        """Refuse malformed ids and messages.
+    def check(self, request: RunRequest) -> RunRequest:
+        """Refuse malformed ids and messages; returns the request with trimmed ids.
 
         Raises:
             InvalidInput: Naming what is wrong.
@@ -85,6 +91,10 @@ class Admission:
             check_output(request.output_schema)
         for message in request.messages:
             check_message(message, self._services.limits.message_bytes)
+        for value in read_trimmed_ids(request):
+            if value is not None and (not value or value != value.strip()):
+                return request.with_trimmed_ids()
+        return request
 
     def check_messages(self, messages: Sequence[Message]) -> None:
         """Refuse messages that may not be sent to a run.
@@ -109,8 +119,7 @@ class Admission:
             PluginFailed: A screen failed; the request may not be kept as it was.
             AgentResolverFailed: It is unknown which screens apply.
         """
-        self.check(request)
-        request = request.with_stored_ids()
+        request = self.check(request).with_stored_ids()
         has_options = request.frontend_tools or request.output_schema is not None
         if not (request.messages or request.decisions or has_options):
             return request

@@ -113,8 +113,7 @@ class Execution:
         configure: Callable[[Run], None],
         lease: Lease | None = None,
     ) -> tuple[ActiveRun, Run]:
-        self.admission.check(request)
-        request = request.with_stored_ids()
+        request = self.admission.check(request).with_stored_ids()
         thread_id = request.thread_id or self._services.ids.new_id()
         if request.tenant_id is not None and request.thread_id is None:
             thread_id = namespace_of(request.tenant_id) + thread_id

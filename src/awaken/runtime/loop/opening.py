@@ -4,7 +4,7 @@ from awaken.contracts.errors import AwakenError, InvalidSpec
 from awaken.contracts.events import RunStart
 from awaken.contracts.lifecycle import Blocked, Cancelled, NaturalEnd
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins.loop_state import ACTIVE_AGENT, RUN_LIFECYCLE, Begin
+from awaken.contracts.plugins.loop_state import ACTIVE_AGENT, RUN_LIFECYCLE, TOOL_FILTER, Begin
 from awaken.contracts.plugins.plugin import RunStartContext
 from awaken.contracts.state.keys import StateCommand
 from awaken.contracts.state.profile import ProfileAccess
@@ -14,7 +14,7 @@ from awaken.contracts.tasks import PARENT
 from awaken.contracts.tracing import CURRENT_RUN
 from awaken.runtime.journal.known_messages import wakes_model
 from awaken.runtime.journal.run_log import log_recovery
-from awaken.runtime.phases.commands import submit
+from awaken.runtime.phases.commands import commit_command, submit
 from awaken.runtime.phases.contexts import phase_context
 from awaken.runtime.phases.instruments import tell_handover
 from awaken.runtime.phases.runner import run_phase
@@ -83,6 +83,9 @@ async def switch_agent(run: Run) -> Blocked | None:
     for plugin in run.agent.env.plugins:
         await submit(run, plugin.on_deactivate() or StateCommand())
     keep_budgets(run)
+    if run.state.has(TOOL_FILTER):
+        # It was meant for the next request of the agent that spoke until now.
+        commit_command(run, StateCommand().clear(TOOL_FILTER))
     run.agent = agent
     run.has_budgets = run.has_budgets or bool(agent.spec.budgets)
     run.identity = run.identity.with_active_agent(wanted)

@@ -1,6 +1,7 @@
 """From a run to its backend: the request that is made, and what the backend may store."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from awaken.contracts.backend_results import BackendRunResult
 from awaken.contracts.backends.backend import check_delegate_request
@@ -19,13 +20,11 @@ from awaken.contracts.messages.message import Message, Role
 from awaken.runtime.run import Run
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class RunCheckpoint:
     """The backend's checkpoint, stored in the state of the run's thread."""
 
-    __slots__ = ("_run",)
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    _run: Run
 
     def load(self, target: str) -> RemoteTarget | None:
         """The state that was saved last for a target."""
@@ -44,23 +43,25 @@ async def call_backend(
 ) -> BackendRunResult:
     """Execute a run at its agent's backend: the only way to a backend, local or remote.
 
-    `drive` executes the run in this process; the local backend needs nothing else.
+    `drive` executes the run in this process; only the local backend uses it.
 
     Raises:
         UnsupportedFeature: The backend cannot serve the run; names everything that is missing.
         Exception: What the backend raises.
     """
     backend, asked = run.agent.backend, run.request
-    new: Sequence[Message] = asked.messages
-    control, checkpoint = BackendControl(), None
-    if drive is None:
+    # Only the controls that the backend's capabilities declare.
+    has_token, has_decisions = True, True
+    if run.agent.is_limited:
         capabilities = backend.capabilities()
-        # Only the controls that the backend's capabilities declare.
-        control = BackendControl(
-            cancellation=run.token if capabilities.cancellation.has_token else None,
-            decisions=decisions if capabilities.decisions else None,
-        )
-        checkpoint, new = RunCheckpoint(run), new_messages(run)
+        has_token, has_decisions = capabilities.cancellation.has_token, capabilities.decisions
+    control = BackendControl(
+        cancellation=run.token if has_token else None,
+        decisions=decisions if has_decisions else None,
+    )
+    # A run of this process appends its messages in the loop.
+    new: Sequence[Message] = asked.messages if drive is not None else new_messages(run)
+    checkpoint = RunCheckpoint(run)
     if run.identity.origin is not RunOrigin.SUBAGENT:
         return await backend.execute_root(
             BackendRootRunRequest(
@@ -95,7 +96,7 @@ async def call_backend(
         is_recovered=run.recovery is not None,
     )
     if drive is None:
-        check_delegate_request(capabilities, request)
+        check_delegate_request(backend.capabilities(), request)
     return await backend.execute_delegate(request)
 
 

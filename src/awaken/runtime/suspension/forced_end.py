@@ -108,7 +108,7 @@ def never_begun(checkout: Checkout | None, dispatch: RunDispatch, ending: Ending
 
     The thread keeps its current agent: the requested one has not answered, and may not exist.
     """
-    request = dispatch.request.with_stored_ids()
+    request = dispatch.request.with_trimmed_ids()
     thread = Thread(id=dispatch.thread_id) if checkout is None else checkout.thread
     provenance = dict(zip(PROVENANCE, read_provenance(request), strict=True))
     record = RunRecord(

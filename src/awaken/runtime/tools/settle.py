@@ -38,7 +38,7 @@ from awaken.runtime.phases.commands import commit_command, dispatch_effects
 from awaken.runtime.phases.contexts import tool_phase_context
 from awaken.runtime.phases.runner import run_phase
 from awaken.runtime.run import Run
-from awaken.runtime.spending.ledgers import charge
+from awaken.runtime.spending.ledgers import charge, is_charged
 
 from .delegate_tickets import stop_child
 from .execution import shown_text
@@ -174,7 +174,7 @@ def _let_delegate_go(run: Run, ticket: Ticket) -> None:
 def _add_usage(run: Run, usage: TokenUsage) -> None:
     """Add the usage of a delegate; it is written with the result, so it is counted once."""
     run.usage = run.usage.plus(usage)
-    if run.has_budgets:
+    if run.has_budgets and is_charged(run):
         charge(run, Amount.of(usage))
 
 
