@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CLIENTS := .venv-clients
+# One more than there are cores: tests wait for processes and servers that they start.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Complete lists of wheels, pinned by hash: there is nothing to resolve and nothing to build.
 INSTALL_LIST := install --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: --no-compile -r
 COMPILE_LIST := uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11
@@ -33,7 +35,7 @@ types: $(VENV)/ready
 	$(BIN)/mypy
 
 pytest: $(VENV)/ready
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # The other side's own clients against our server: npm packages on the Node that comes as a wheel,
 # and Python packages in an environment of their own.

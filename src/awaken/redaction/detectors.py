@@ -7,9 +7,12 @@ from typing import Any
 import re2
 
 from awaken.contracts.errors import InvalidSpec
+from awaken.contracts.identity import GENERATED_ID
 from awaken.contracts.record import Record
 
 PATTERN_CHARS_MAX = 512
+ID_CHARS = 36
+"""The length of an id that the runtime makes."""
 MATCHES_MAX = 2_000
 """How many matches in one text a detector checks; after them, the rest counts as found."""
 SECRETS = "secrets"
@@ -66,7 +69,7 @@ class Detector:
                 yield Finding(kind=self.kind, start=first, end=len(text))
                 return
             for start, end in self._real_ones(text, first, last):
-                if end > start:
+                if end > start and not self._is_in_id(text, start, end):
                     yield Finding(kind=self.kind, start=start, end=end)
 
     def spans(self, text: str, at: int = 0) -> Iterator[tuple[int, int]]:
@@ -86,6 +89,14 @@ class Detector:
             if last is not None:
                 yield first, last
                 start = last + 1
+
+    def _is_in_id(self, text: str, start: int, end: int) -> bool:
+        """Whether digits that pass for a card are the end of an id that the runtime made."""
+        if self.is_real is not _passes_luhn:
+            return False
+        before = max(0, start - ID_CHARS)
+        found = GENERATED_ID.finditer(text, before, end + ID_CHARS)
+        return any(it.start() < start and end <= it.end() for it in found)
 
     def _real_end(self, text: str, first: int, ends: list[int]) -> int | None:
         """The end of the longest real value that begins here, or None.
