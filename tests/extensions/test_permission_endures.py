@@ -152,7 +152,12 @@ def test_a_delegate_asks_for_itself_and_shares_what_its_project_was_told(
                 (own,) = asked
                 assert own.thread_id != "t"
                 await runtime.decide(own.ticket_id)
-                result = await runtime.wait(waiting.run_id, timeout_ms=BOUND_S * 1000)
+                await runtime.wait(own.run_id, timeout_ms=BOUND_S * 1000)
+                # The boss waits until it gets the result of its delegate.
+                async with asyncio.timeout(BOUND_S):
+                    while isinstance(result.termination, Suspended):
+                        result = await runtime.wait(waiting.run_id)
+                        await asyncio.sleep(0.01)
             assert (result.termination, shop.ran) == (NaturalEnd(), ["one", "two"])
 
     asyncio.run(scenario())
