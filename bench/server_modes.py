@@ -30,7 +30,7 @@ Numbers = dict[str, Any]
 
 
 async def throughput(row: Row, seconds: float, *, paced: bool = False) -> Numbers:
-    """A hundred clients without a pause; before that a few runs with nobody else there."""
+    """A hundred clients without a pause; before that a few runs without other clients."""
     deltas, script = PACED if paced else AT_ONCE
     async with serving(row, script) as server:
         alone = Answers()

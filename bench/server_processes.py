@@ -120,7 +120,7 @@ async def serving(row: Row, script: str) -> AsyncIterator[Server]:
 
 
 def free_port() -> int:
-    """A port that nobody listens at now."""
+    """A port without a listener now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]

@@ -5,7 +5,7 @@
 The runtimes take turns in short slices, in random order, and each slice is compared with that of
 the same round without the plugin, so that all see the same machine; the row that measures the same
 thing again says how much of a difference is luck. A turn is W1: one run of an agent without tools;
-W2 has ten tool rounds. The bound is 5 % for a plugin that nobody listens to.
+W2 has ten tool rounds. The bound is 5 % for a plugin without a listener.
 """
 
 import asyncio
@@ -86,7 +86,7 @@ async def main(seconds: float) -> None:
     rows = [
         Row("no plugin", []),
         Row("no plugin, again", []),
-        Row("plugin, nobody listens", [ObservabilityPlugin()]),
+        Row("plugin, no listener", [ObservabilityPlugin()]),
         Row("plugin, SDK", [ObservabilityPlugin(providers=with_sdk())]),
     ]
     for row in rows:

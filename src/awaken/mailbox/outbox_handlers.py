@@ -74,7 +74,7 @@ class OutboxHandlers:
             UnknownThread: A message is for a thread that does not exist or belongs to another
                 tenant, or an agent's message is for a thread that only other users have used.
             InvalidInput: A message cannot be read.
-            AwakenError: The order failed, for now or for good.
+            AwakenError: The command cannot be executed now, or never can be.
         """
         match order:
             case ThreadMessage():

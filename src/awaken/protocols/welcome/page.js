@@ -183,7 +183,7 @@ async function decide(followed, item, action, payload, more = {}) {
     await ask(`v1/runs/${followed.runId}/decision`, body);
   } catch (error) {
     notice(error.message);
-    // What somebody else has decided is shown; what does not fit is asked again.
+    // A decision of another client is shown; an answer that does not fit is asked for again.
     if (error.status !== 409) return draw(followed, true);
   }
   await follow(followed, null);
@@ -215,7 +215,7 @@ function addMine(text) {
 
 function draw(drawn, isForced = false) {
   const isAtBottom = $("turns").scrollHeight - $("turns").scrollTop - $("turns").clientHeight < 80;
-  // Whoever is about to answer is not disturbed, unless what was asked is not asked any more.
+  // A person who is about to answer is not disturbed, unless the question is no longer open.
   const asked = drawn.end?.type === "suspended" ? drawn.questions.map((it) => it.ticketId ?? it.id).join() : "";
   const focused = asked && asked === drawn.asked && drawn.view.contains(document.activeElement);
   drawn.asked = asked;

@@ -228,10 +228,10 @@ async def one_bad_part_refuses_the_whole_commit(store: Store) -> None:
         {"messages": (build_user_message("m-2"), build_user_message(None))},
         {"run": run(thread_id="thread-2")},
         {"run": run(waiting=Waiting(reason=WaitingReason.USER_INPUT))},
-        {"tool_records": (tool_record("c-1"), tool_record("c-2", run_id="nobody"))},
-        {"tickets": (ticket("ticket-1", "c-1"), ticket("ticket-2", "c-1", run_id="nobody"))},
+        {"tool_records": (tool_record("c-1"), tool_record("c-2", run_id="missing"))},
+        {"tickets": (ticket("ticket-1", "c-1"), ticket("ticket-2", "c-1", run_id="missing"))},
         {"tickets": (ticket("ticket-1", "c-1", thread_id="thread-2"),)},
-        {"thread": Thread(id=THREAD, parent_thread_id="nobody")},
+        {"thread": Thread(id=THREAD, parent_thread_id="missing")},
         {"thread": Thread(id="thread-2")},
     )
     for bad in bad_parts:
@@ -285,15 +285,15 @@ async def an_unknown_thread_has_nothing(store: Store) -> None:
     await Writer(store).commit(
         messages=(build_user_message("m-1"),), run=run(), events=(StepEnd(),)
     )
-    assert await store.checkout("nobody") is None
-    assert await store.load_thread("nobody") is None
-    assert await store.load_run("nobody") is None
-    assert await store.find_ticket("nobody") is None
-    assert await store.find_commit("nobody", "nobody") is None
-    assert await store.list_events("nobody") == ()
-    assert await store.list_tool_records("nobody") == ()
-    assert await store.list_tickets("nobody") == ()
-    assert (await store.list_messages("nobody", MessageQuery())).items == ()
+    assert await store.checkout("missing") is None
+    assert await store.load_thread("missing") is None
+    assert await store.load_run("missing") is None
+    assert await store.find_ticket("missing") is None
+    assert await store.find_commit("missing", "missing") is None
+    assert await store.list_events("missing") == ()
+    assert await store.list_tool_records("missing") == ()
+    assert await store.list_tickets("missing") == ()
+    assert (await store.list_messages("missing", MessageQuery())).items == ()
 
 
 async def a_blank_thread_id_is_refused(store: Store) -> None:

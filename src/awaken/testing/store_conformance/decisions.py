@@ -117,7 +117,7 @@ async def decisions_are_taken_all_or_none(store: Store) -> None:
     await Writer(store, "thread-2").commit(run=run("run-2", thread_id="thread-2"))
     before = await read_everything(store)
     first = ("ticket-c-1", yes())
-    for wrong, place in (("nobody", (THREAD, RUN)), ("ticket-c-2", ("thread-2", "run-2"))):
+    for wrong, place in (("missing", (THREAD, RUN)), ("ticket-c-2", ("thread-2", "run-2"))):
         work = store.decide(*place, [first, (wrong, yes())], then())
         await refusal(UnknownTicket, work)
     await refusal(UnknownTicket, store.decide("thread-9", RUN, [first], then()))

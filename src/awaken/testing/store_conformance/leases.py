@@ -44,11 +44,11 @@ async def only_held_leases_are_extended(store: Store) -> None:
     await claim(store, token="a")
     await claim(store, token="b")
     await store.release("d-1", "a")
-    report = await extend(store, "a", "b", "nobody")
+    report = await extend(store, "a", "b", "missing")
     assert [(entry.claim_token, entry.is_held) for entry in report] == [
         ("a", False),
         ("b", True),
-        ("nobody", False),
+        ("missing", False),
     ]
     assert await extend(store) == ()
 

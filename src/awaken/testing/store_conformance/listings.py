@@ -73,7 +73,7 @@ async def threads_are_filtered_by_owner_and_parent(store: Store) -> None:
         ({"resource_id": "ann"}, ["a", "b"]),
         ({"resource_id": " bob "}, ["c", "d"]),
         ({"resource_id": "  "}, ["a", "b", "c", "d", "e"]),
-        ({"resource_id": "nobody"}, []),
+        ({"resource_id": "missing"}, []),
         ({"parent_id": "a"}, ["b", "c"]),
         ({"parent_id": " a ", "resource_id": "bob"}, ["c"]),
         ({"parent_id": ""}, ["a", "b", "c", "d", "e"]),
@@ -181,7 +181,7 @@ async def runs_are_filtered_and_ordered(store: Store) -> None:
         ({"status": DONE}, ["run-1", "run-2", "run-4"]),
         ({"thread_id": "a", "status": DONE}, ["run-1", "run-4"]),
         ({"status": CREATED}, []),
-        ({"thread_id": "nobody"}, []),
+        ({"thread_id": "missing"}, []),
         ({"status": DONE, "offset": 1, "limit": 1}, ["run-2"]),
     )
     for filters, expected in table:

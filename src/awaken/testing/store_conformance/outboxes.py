@@ -112,7 +112,7 @@ async def a_failed_attempt_is_kept_and_delays_the_next(store: Store) -> None:
     """Others are not held up by it; all that was said about it comes back."""
     await Writer(store).commit(outbox=(_mail("a"), _mail("b")))
     due_at = await store.now_ms() + LONG_MS
-    tried = _mail("a", attempts=1, due_at=due_at, error="nobody is at home: ü")
+    tried = _mail("a", attempts=1, due_at=due_at, error="the receiver is away: ü")
     assert await store.save_outbox(tried)
     assert await _due(store) == ["b"]
     tried = replace(tried, due_at=await store.now_ms() + SHORT_MS)
@@ -139,7 +139,7 @@ async def what_was_given_up_is_listed_apart(store: Store) -> None:
     assert _ids(await store.list_dead_outbox(limit=2)) == ["c", "b"]
     assert _ids(await store.list_dead_outbox(THREAD)) == ["c", "a", "born dead"]
     assert _ids(await store.list_dead_outbox("thread-2", limit=1)) == ["b"]
-    assert await store.list_dead_outbox("nobody") == ()
+    assert await store.list_dead_outbox("missing") == ()
     assert await store.list_dead_outbox(limit=0) == await store.list_dead_outbox(limit=-1) == ()
     (dead,) = await store.list_dead_outbox("thread-2")
     assert dead == _mail("b", attempts=5, error="gone", is_dead=True)

@@ -44,8 +44,8 @@ async def a_missing_entry_is_none(store: ProfileStore) -> None:
     """A missing key and a missing owner are no error."""
     await store.save_entry(_entry("key"))
     assert await store.find_entry(OWNER, "other") is None
-    assert await store.find_entry("nobody", "key") is None
-    assert await store.list_entries("nobody") == ()
+    assert await store.find_entry("missing", "key") is None
+    assert await store.list_entries("missing") == ()
 
 
 async def a_save_replaces_the_entry(store: ProfileStore) -> None:
@@ -63,7 +63,7 @@ async def an_entry_is_deleted_idempotently(store: ProfileStore) -> None:
     for _ in range(2):
         await store.delete_entry(OWNER, "a")
         assert await store.list_entries(OWNER) == (_entry("b"),)
-    await store.delete_entry("nobody", "a")
+    await store.delete_entry("missing", "a")
 
 
 async def entries_are_listed_by_key(store: ProfileStore) -> None:

@@ -236,7 +236,7 @@ async def a_new_run_puts_its_thread_below_its_parents(store: Store) -> None:
 async def a_run_with_an_impossible_parent_is_refused(store: Store) -> None:
     """A parent that is missing, the thread itself, or its own descendant."""
     writer = Writer(store)
-    for parent in ("nobody", THREAD):
+    for parent in ("missing", THREAD):
         await writer.expect_refusal(InvalidRecord, run=run(parent_thread_id=parent))
     await writer.commit()
     for child, parent in (("child-1", THREAD), ("child-2", "child-1")):

@@ -133,7 +133,7 @@ async def the_journal_refuses_other_runs(store: Store) -> None:
     await Writer(store, "thread-2").commit(run=run("run-2", thread_id="thread-2"))
     writer = Writer(store)
     await writer.commit(run=run())
-    for run_id in ("run-2", "nobody", ""):
+    for run_id in ("run-2", "missing", ""):
         record = tool_record("c-1", run_id=run_id)
         await writer.expect_refusal(InvalidRecord, tool_records=(record,))
         await writer.expect_refusal(InvalidRecord, run=run(), tool_records=(record,))

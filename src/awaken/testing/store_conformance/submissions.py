@@ -247,7 +247,7 @@ async def dispatches_are_listed_oldest_first(store: Store) -> None:
     table: tuple[tuple[DispatchQuery, list[str]], ...] = (
         (DispatchQuery(thread_id=THREAD), ["d-1", "d-2", "d-3"]),
         (DispatchQuery(thread_id="thread-2"), ["e-1"]),
-        (DispatchQuery(thread_id="nobody"), []),
+        (DispatchQuery(thread_id="missing"), []),
         (DispatchQuery(thread_id=THREAD, status=QUEUED), ["d-1", "d-3"]),
         (DispatchQuery(status=DispatchStatus.CANCELLED), ["d-2"]),
         (DispatchQuery(status=CLAIMED), []),

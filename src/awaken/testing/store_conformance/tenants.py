@@ -226,7 +226,7 @@ async def threads_and_runs_are_listed_by_tenant(store: Store) -> None:
         (ThreadQuery(tenant_id="ann", resource_id="user-2"), [c]),
         (ThreadQuery(tenant_id="ann", parent_id=a), []),
         (ThreadQuery(tenant_id="ann", roots_only=True), [a, c]),
-        (ThreadQuery(tenant_id="nobody"), []),
+        (ThreadQuery(tenant_id="missing"), []),
         (ThreadQuery(tenant_id=" "), [a, b, c, "d"]),
     )
     for query, expected in threads:
@@ -239,7 +239,7 @@ async def threads_and_runs_are_listed_by_tenant(store: Store) -> None:
         (RunQuery(tenant_id="ann", thread_id=c), runs_of[c]),
         (RunQuery(tenant_id="ann", thread_id=b), []),
         (RunQuery(tenant_id="ann", status=run().status), []),
-        (RunQuery(tenant_id="nobody"), []),
+        (RunQuery(tenant_id="missing"), []),
         (RunQuery(tenant_id=" "), [*runs_of[a], *runs_of[b], *runs_of[c], "d-1"]),
     )
     for wanted, expected in runs:
@@ -263,7 +263,7 @@ async def open_tickets_are_listed_by_tenant(store: Store) -> None:
     listings: tuple[tuple[str | None, str | None, list[str]], ...] = (
         (None, "ann", ["k-c", "k-a"]),
         (None, "bob", ["k-b"]),
-        (None, "nobody", []),
+        (None, "missing", []),
         (None, None, ["k-d", "k-c", "k-b", "k-a"]),
         ("@ann:a", "ann", ["k-a"]),
         ("@ann:a", "bob", []),

@@ -112,7 +112,7 @@ async def lineage_is_trimmed(store: Store) -> None:
 
 async def a_missing_parent_is_refused(store: Store) -> None:
     """By save or by commit, for a new thread or an old one."""
-    orphan = Thread(id=THREAD, parent_thread_id="nobody")
+    orphan = Thread(id=THREAD, parent_thread_id="missing")
     writer = Writer(store)
     for _ in range(2):
         await writer.expect_refusal(InvalidRecord, thread=orphan)
@@ -184,8 +184,8 @@ async def a_delete_of_an_unknown_thread_is_an_error(store: Store) -> None:
     """Nothing deleted is never a success, not even the second time."""
     await store.save_thread(Thread(id=THREAD))
     for strategy in DeleteStrategy:
-        error = await refusal(RecordNotFound, store.delete_thread("nobody", strategy))
-        assert error.record_id == "nobody"
+        error = await refusal(RecordNotFound, store.delete_thread("missing", strategy))
+        assert error.record_id == "missing"
     await store.delete_thread(THREAD)
     await refusal(RecordNotFound, store.delete_thread(THREAD))
 

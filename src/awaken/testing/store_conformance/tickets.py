@@ -147,7 +147,7 @@ async def a_ticket_belongs_to_one_call(store: Store) -> None:
         (ticket("ticket-c-1", "c-1", thread_id="thread-2"),),
         (ticket("t-3", "c-1", run_id="run-2"),),
         (ticket("t-3", "c-1", thread_id="thread-2", run_id="run-2"),),
-        (ticket("t-3", "c-1", run_id="nobody"),),
+        (ticket("t-3", "c-1", run_id="missing"),),
         (ticket("t-3", "c-1"), ticket("t-3", "c-1", DECIDED)),
         (ticket("", "c-1"),),
     )
