@@ -51,14 +51,13 @@ async def call_backend(
     """
     backend, asked = run.agent.backend, run.request
     # Only the controls that the backend's capabilities declare.
-    has_token, has_decisions = True, True
+    control, capabilities = BackendControl(cancellation=run.token, decisions=decisions), None
     if run.agent.is_limited:
         capabilities = backend.capabilities()
-        has_token, has_decisions = capabilities.cancellation.has_token, capabilities.decisions
-    control = BackendControl(
-        cancellation=run.token if has_token else None,
-        decisions=decisions if has_decisions else None,
-    )
+        control = BackendControl(
+            cancellation=run.token if capabilities.cancellation.has_token else None,
+            decisions=decisions if capabilities.decisions else None,
+        )
     # A run of this process appends its messages in the loop.
     new: Sequence[Message] = asked.messages if drive is not None else new_messages(run)
     checkpoint = RunCheckpoint(run)
@@ -95,8 +94,8 @@ async def call_backend(
         is_continuation=run.is_continued,
         is_recovered=run.recovery is not None,
     )
-    if drive is None:
-        check_delegate_request(backend.capabilities(), request)
+    if capabilities is not None:
+        check_delegate_request(capabilities, request)
     return await backend.execute_delegate(request)
 
 
