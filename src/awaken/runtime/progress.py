@@ -1,6 +1,6 @@
 """How far a run is: the step that it is in, and what another process left of it."""
 
-from dataclasses import dataclass, field
+import msgspec
 
 from awaken.contracts.lifecycle import Termination
 from awaken.contracts.messages.content import ContentBlock
@@ -11,8 +11,7 @@ from awaken.contracts.storage.store import StreamCheckpoint, ToolRecord
 from .journal.bookmark import Answered, PendingAfterHook
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
-class Step:
+class Step(msgspec.Struct, kw_only=True, eq=False):
     """The current step of a run; between two steps, the previous one."""
 
     number: int = 0
@@ -40,17 +39,16 @@ class Step:
     """A call whose result is written and whose after-execution hooks have not run yet."""
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
-class Recovery:
+class Recovery(msgspec.Struct, kw_only=True, eq=False):
     """What a previous process left of a run that this process continues."""
 
     answered: tuple[ContentBlock, ...] = ()
     """The model's answer in the step in which that process stopped."""
     streamed: StreamCheckpoint | None = None
     """What that process had streamed of the answer that is requested again now."""
-    lost: dict[str, ToolRecord] = field(default_factory=dict)
+    lost: dict[str, ToolRecord] = {}
     """Tool journal entries of calls that were left without a result, by call id."""
-    attempts: dict[str, int] = field(default_factory=dict)
+    attempts: dict[str, int] = {}
     """How often such a call was started before, if it has to run again."""
     ending: Termination | None = None
     """How a plugin or the exit path had ended the run in that process."""

@@ -130,8 +130,7 @@ _NOT_SPENT = Amount()
 _LIFECYCLE, _ACTIONS, _HELD = RUN_LIFECYCLE.name, PENDING_ACTIONS.name, PENDING_MESSAGES.name
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
-class Run:
+class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
     """A run in progress: its identity, its resources and its progress."""
 
     identity: RunIdentity
@@ -159,6 +158,13 @@ class Run:
     stats: StopStats
     started_ms: int
     """Monotonic time at which this activation began."""
+    loop: asyncio.AbstractEventLoop
+    """The loop that executes the run; a tool may run in another thread."""
+    token: CancellationToken
+    alarm: Alarm
+    """Calls back when an operation that the run awaits takes too long."""
+    cancels: TaskCancels
+    """The cancellations of the task that executes the run."""
     active_before_ms: int = 0
     """Executing time of earlier activations."""
     has_budgets: bool = False
@@ -183,7 +189,7 @@ class Run:
     instruments: tuple[Instrument, ...] = ()
     """Instruments that observe the run while it executes here."""
     profile: ProfileAccess | None = None
-    own: Mapping[str, Any] = field(default_factory=dict)
+    own: Mapping[str, Any] = {}
     """The per-run objects of the plugins, by plugin name."""
     streaming: "UnfinishedAnswer | None" = None
     """The model turn that is being streamed."""
@@ -197,13 +203,6 @@ class Run:
     """Held by the tool call that makes a side call to the model."""
     remote_end: RemoteEnd | None = None
     """How the turn at a remote backend ended."""
-    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
-    """The loop that executes the run; a tool may run in another thread."""
-    token: CancellationToken = field(default_factory=CancellationToken)
-    alarm: Alarm = field(default_factory=Alarm)
-    """Calls back when an operation that the run awaits takes too long."""
-    cancels: TaskCancels = field(init=False)
-    """The cancellations of the task that executes the run."""
 
     @property
     def cancel_cause(self) -> str:
@@ -229,10 +228,8 @@ class Run:
         """
         if self.token.cause is not None:
             return Cancelled(cause=self.token.cause)
-        lifecycle: RunLifecycle | None = self.state.values.get(_LIFECYCLE)
-        if lifecycle is None or lifecycle.status is not RunStatus.DONE:
-            return None
-        return lifecycle.termination
+        lifecycle: RunLifecycle = self.state.values[_LIFECYCLE]
+        return lifecycle.termination if lifecycle.status is RunStatus.DONE else None
 
     def end(self, termination: Termination) -> None:
         """Decide how the run ends; the current step checks this at its next turn."""
@@ -240,8 +237,10 @@ class Run:
 
     def has_work(self, phase: Phase) -> bool:
         """Whether a phase has hooks or actions to run that did not run before a crash."""
-        is_busy = phase in self.agent.env.phases or self.state.values.get(_ACTIONS)
-        return bool(is_busy) and phase not in self.step.passed
+        values = self.state.values
+        if phase not in self.agent.env.phases and not (_ACTIONS in values and values[_ACTIONS]):
+            return False
+        return phase not in self.step.passed
 
     def emit(self, event: AgentEvent) -> None:
         """Show a live event to the readers."""
@@ -307,7 +306,8 @@ class Run:
 
     def drain_inbox(self) -> bool:
         """Append the inbox to the transcript; return whether the model has to answer it."""
-        held: tuple[Message, ...] = self.state.values.get(_HELD, ())
+        values = self.state.values
+        held: tuple[Message, ...] = values[_HELD] if _HELD in values else ()
         if not (held or self.inbox.messages):
             return False
         if held:
@@ -344,7 +344,7 @@ class Run:
         """Make everything pending durable."""
         await self.journal.flush(self.state, self._record_to_flush)
 
-    def _record_to_flush(self) -> RunRecord | None:
+    def _record_to_flush(self, _now: int) -> RunRecord | None:
         if self.journal.lease is None:
             # Changed state is committed together with the record of its run.
             return self.record if self.state.changed or self.journal.has_run_state else None
@@ -393,18 +393,20 @@ class Run:
         """End the run, or let it wait, in one commit with its last event; release its thread."""
         lease = self.journal.lease
         is_released = lease is not None and not lease.is_kept
-        last = LastWrite(event, outbox, Release() if is_released else None)
+        release = Release() if is_released else None
+        last = LastWrite(event=event, outbox=outbox, release=release)
         record = partial(self._next_record, is_last=True, termination=termination, waiting=waiting)
         await self.journal.flush(self.state, record, last)
 
     def _next_record(
         self,
+        now: int,
         *,
         is_last: bool = False,
         termination: Termination | None = None,
         waiting: Waiting | None = None,
     ) -> RunRecord:
-        step, status, now = self.step, RunStatus.RUNNING, self.services.clock.now_ms()
+        step, status = self.step, RunStatus.RUNNING
         if is_last:
             status = RunStatus.DONE if waiting is None else RunStatus.WAITING
         is_kept = not is_last and self.journal.lease is not None

@@ -27,7 +27,7 @@ def made(
 ) -> ContextWindow:
     given = {"max_output_tokens": 0, "min_recent_messages": 2, "max_context_tokens": 1000}
     wanted = ContextWindowPolicy(**{**given, **policy})
-    return ContextWindow(wanted, messages, state or StateStore([CONTEXT_STATE]))
+    return ContextWindow(wanted, messages, state or StateStore.of([CONTEXT_STATE]))
 
 
 def fitted(window: ContextWindow, rewrite: Rewrite, frame: Frame | None = None) -> list[Message]:
@@ -128,7 +128,7 @@ def test_the_cut_of_a_rewritten_history_stays_until_the_room_is_used_up() -> Non
 @pytest.mark.parametrize("rewrite", [unchanged, copied, with_note, tripled])
 def test_a_summary_and_the_system_stay_before_what_is_cut(rewrite: Rewrite) -> None:
     messages = numbered([system("rules"), *talk(20)])
-    state = StateStore([CONTEXT_STATE])
+    state = StateStore.of([CONTEXT_STATE])
     window = made(messages, state)
     assert window.take_mark(mark(5))
     shown = fitted(window, rewrite)
@@ -153,7 +153,7 @@ def test_transforms_count_when_it_is_time_for_a_summary() -> None:
 
 
 def test_the_estimate_is_corrected_by_what_was_sent() -> None:
-    state = StateStore([CONTEXT_STATE])
+    state = StateStore.of([CONTEXT_STATE])
     window = made(talk(10), state, max_context_tokens=10_000)
     sent = fitted(window, lambda given: [*given, user("x" * 8000)])
     window.observe(estimate_tokens(sent))
@@ -170,7 +170,7 @@ def test_the_estimate_is_corrected_by_what_was_sent() -> None:
 def test_every_cut_of_a_rewritten_history_is_a_valid_transcript(
     messages: list[Message], rewrite: Rewrite, min_recent: int, room: int, is_smaller: bool
 ) -> None:
-    state = StateStore([CONTEXT_STATE])
+    state = StateStore.of([CONTEXT_STATE])
     window = made(messages, state, min_recent_messages=min_recent, max_context_tokens=room)
     shown = fitted(window, rewrite)
     if is_smaller:
@@ -183,7 +183,7 @@ def test_every_cut_of_a_rewritten_history_is_a_valid_transcript(
     whole = rewrite(messages)
     if len(shown) == len(whole):
         return
-    elsewhere = StateStore([CONTEXT_STATE])
+    elsewhere = StateStore.of([CONTEXT_STATE])
     elsewhere.restore(state.export().extensions)
     if rewrite is not nameless and not is_smaller and window.tokens <= window.available:
         again = made(

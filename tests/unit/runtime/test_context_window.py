@@ -25,7 +25,7 @@ def made(
 ) -> ContextWindow:
     given = {"max_output_tokens": 0, "min_recent_messages": 2, "max_context_tokens": 1000}
     wanted = ContextWindowPolicy(**{**given, **policy})
-    return ContextWindow(wanted, messages, state or StateStore([CONTEXT_STATE]))
+    return ContextWindow(wanted, messages, state or StateStore.of([CONTEXT_STATE]))
 
 
 def fitted(window: ContextWindow, frame: Frame | None = None) -> list[Message]:
@@ -91,13 +91,13 @@ def test_the_cut_stays_until_the_room_is_used_up() -> None:
 
 
 def test_another_process_sends_the_same_messages() -> None:
-    state, transcript = StateStore([CONTEXT_STATE]), Transcript(talk(12))
+    state, transcript = StateStore.of([CONTEXT_STATE]), Transcript(talk(12))
     window = made(transcript, state)
     for n in range(60):
         transcript.append(Message(role=Role.USER, id=f"n{n}", content=user("x" * 300).content))
         shown = fitted(window)
         stored = state.export().extensions
-        elsewhere = StateStore([CONTEXT_STATE])
+        elsewhere = StateStore.of([CONTEXT_STATE])
         elsewhere.restore(stored)
         assert fitted(made(list(transcript), elsewhere)) == shown
 
@@ -199,7 +199,7 @@ def test_a_small_request_or_a_missing_count_corrects_nothing() -> None:
 
 
 def test_the_correction_outlives_the_process_and_is_written_only_when_it_changes() -> None:
-    state, messages = StateStore([CONTEXT_STATE]), talk(10)
+    state, messages = StateStore.of([CONTEXT_STATE]), talk(10)
     window = made(messages, state)
     shown = fitted(window)
     for factor, kept in ((1.05, 1), (0.95, 1), (2, 2), (1.9, 2), (1.5, 1.5)):
@@ -248,7 +248,7 @@ def test_a_mark_is_taken_once_and_only_if_its_message_is_there() -> None:
 
 
 def test_marks_that_somebody_clears_have_no_effect_any_more() -> None:
-    state, messages = StateStore([CONTEXT_STATE]), talk(6)
+    state, messages = StateStore.of([CONTEXT_STATE]), talk(6)
     window = made(messages, state)
     assert window.take_mark(mark(3))
     state.update(CONTEXT_STATE, HistoryRestored())

@@ -88,7 +88,7 @@ class Store(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.store = StateStore(KEYS)
+        self.store = StateStore.of(KEYS)
         self.values: dict[str, Any] = {}
         self.revision = 0
         self.noticed: list[CommitNotice] = []
@@ -148,7 +148,7 @@ class Store(RuleBasedStateMachine):
                 else:
                     self.durable[scope][name] = value
         self.untaken = set()
-        again = StateStore(KEYS)
+        again = StateStore.of(KEYS)
         again.restore(self.durable["thread"] | self.durable["run"])
         kept = {name: value for name, value in self.values.items() if name != "temp"}
         assert values_of(again) == kept
@@ -170,7 +170,7 @@ def test_any_sequence_of_commits_is_applied_whole_or_not_at_all() -> None:
 
 
 def test_hooks_are_called_in_order_once_the_commit_is_visible_and_never_for_nothing() -> None:
-    store, seen = StateStore(KEYS), []
+    store, seen = StateStore.of(KEYS), []
     for name in ("first", "second"):
         store.on_commit(lambda notice, name=name: seen.append((name, store.get(SUM), notice)))
     store.commit(batch())
@@ -181,7 +181,7 @@ def test_hooks_are_called_in_order_once_the_commit_is_visible_and_never_for_noth
 
 
 def test_of_two_commits_for_one_revision_exactly_one_wins() -> None:
-    store = StateStore(KEYS)
+    store = StateStore.of(KEYS)
     left, right = batch(put(SUM, 1), base=0), batch(put(SUM, 2), base=0)
     store.commit(left)
     with pytest.raises(RevisionConflict):
@@ -192,7 +192,7 @@ def test_of_two_commits_for_one_revision_exactly_one_wins() -> None:
 
 
 def test_batches_made_side_by_side_are_all_counted() -> None:
-    store = StateStore(KEYS)
+    store = StateStore.of(KEYS)
     with ThreadPoolExecutor() as pool:
         made = list(pool.map(lambda n: batch(put(SUM, n), put(LIST, n)), range(12)))
     merged = batch()
@@ -200,7 +200,7 @@ def test_batches_made_side_by_side_are_all_counted() -> None:
         store.commit(each)
         merged = merged.extend(each)
     assert (store.get(SUM), store.get(LIST), store.revision) == (66, tuple(range(12)), 12)
-    once = StateStore(KEYS)
+    once = StateStore.of(KEYS)
     once.commit(merged)
     assert (values_of(once), once.revision) == (values_of(store), 1)
 
@@ -244,7 +244,7 @@ def test_a_plugin_comes_whole_or_not_at_all() -> None:
 
 
 def test_the_same_key_may_be_declared_again_but_no_other_of_its_name() -> None:
-    store = StateStore([SUM])
+    store = StateStore.of([SUM])
     store.declare([SUM, SUM])
     for other in (StateKey("sum", default=0), StateKey("fresh", default=0)):
         with pytest.raises(KeyAlreadyRegistered):
@@ -254,7 +254,7 @@ def test_the_same_key_may_be_declared_again_but_no_other_of_its_name() -> None:
 
 
 def test_export_has_the_persistent_values_of_the_scope_and_nothing_else() -> None:
-    store = StateStore(KEYS)
+    store = StateStore.of(KEYS)
     assert store.export() == PersistedState(revision=0, extensions={})
     store.commit(batch(put(SUM, 1), put(LIST, 2), put(TEMP, object())))
     exported = store.export()
@@ -263,13 +263,13 @@ def test_export_has_the_persistent_values_of_the_scope_and_nothing_else() -> Non
     assert set(store.export(StateScope.RUN).extensions) == {"sum"}
     assert store.export_values() == {"revision": 1, "extensions": {"sum": 1, "list": (2,)}}
     data = msgspec.json.encode(exported)
-    back = StateStore(KEYS)
+    back = StateStore.of(KEYS)
     back.restore(msgspec.json.decode(data, type=PersistedState).extensions)
     assert values_of(back) == {"sum": 1, "list": (2,)}
 
 
 def test_restoring_replaces_what_is_named_and_fails_whole() -> None:
-    store = StateStore(KEYS)
+    store = StateStore.of(KEYS)
     store.commit(batch(put(SUM, 1), put(NAME, "ann")))
     with pytest.raises(KeyCodecError) as refused:
         store.restore({"sum": SUM.encode(9), "name": SUM.encode(3)})
@@ -282,7 +282,7 @@ def test_restoring_replaces_what_is_named_and_fails_whole() -> None:
 
 def test_a_stored_value_waits_for_its_key_and_is_never_lost_or_replaced_by_a_default() -> None:
     stored = {"sum": SUM.encode(5), "name": SUM.encode(1), "old": SUM.encode(7)}
-    store = StateStore([LIST])
+    store = StateStore.of([LIST])
     store.restore(stored)
     before = store.snapshot()
     assert (store.get(SUM), store.has(SUM), before.get(SUM)) == (5, True, 5)
@@ -298,7 +298,7 @@ def test_a_stored_value_waits_for_its_key_and_is_never_lost_or_replaced_by_a_def
 
 
 def test_a_store_knows_when_each_key_was_last_written() -> None:
-    store = StateStore(KEYS)
+    store = StateStore.of(KEYS)
     for op in (put(SUM, 1), put(LIST, 1), put(SUM, 1), Clear(key=LIST)):
         store.commit(batch(op))
     assert store.written == {"sum": 3, "list": 4}

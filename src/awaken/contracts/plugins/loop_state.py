@@ -5,6 +5,7 @@ from typing import Any
 
 from awaken.contracts.backend_results import BackendRunOutput
 from awaken.contracts.backends.requests import REMOTE_TARGETS
+from awaken.contracts.errors import IllegalTransition
 from awaken.contracts.lifecycle import (
     RUN_TRANSITIONS,
     TOOL_CALL_TRANSITIONS,
@@ -81,10 +82,11 @@ LifecycleUpdate = Begin | CompleteStep | Wait | End
 
 
 def _lifecycle_after(value: RunLifecycle, update: LifecycleUpdate) -> RunLifecycle:
-    target = _TARGETS[type(update)]
-    if value.status is RunStatus.DONE and target is RunStatus.DONE:
+    target, before = _TARGETS[type(update)], value.status
+    if before is RunStatus.DONE and target is RunStatus.DONE:
         return value
-    check_transition(RUN_TRANSITIONS, f"Run '{value.run_id}'", value.status, target)
+    if target not in RUN_TRANSITIONS[before]:
+        raise IllegalTransition(thing=f"Run '{value.run_id}'", old=str(before), new=str(target))
     match update:
         case Begin(run_id=run_id, step_count=step_count):
             return RunLifecycle(run_id=run_id, status=target, step_count=step_count)

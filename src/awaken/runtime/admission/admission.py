@@ -4,6 +4,7 @@ A request that cannot be served is refused with a typed error before the run's f
 first event.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 from operator import attrgetter
@@ -47,6 +48,8 @@ from awaken.runtime.plugins.input_screens import (
     look_at_messages,
     look_at_options,
 )
+from awaken.runtime.primitives.cancellation import CancellationToken, TaskCancels
+from awaken.runtime.primitives.timers import Alarm
 from awaken.runtime.progress import Step
 from awaken.runtime.resolution.registry import RegistryHandle, RegistrySnapshot
 from awaken.runtime.resolution.resolver import (
@@ -299,6 +302,7 @@ class Admission:
         writer, feed = services.ids.new_id() if is_named else run_id, EventFeed()
         ledger: Ledger | None = state.values.get(RUN_LEDGER.name)
         index = record.steps - 1 if record.steps else None
+        loop, token, alarm = asyncio.get_running_loop(), CancellationToken(), Alarm()
         run = Run(
             identity=identity_of(request, record, agent.spec.id),
             record=record,
@@ -309,7 +313,14 @@ class Admission:
             store=self._store,
             state=state,
             journal=Journal(
-                self._store, services.clock, feed, checkout.thread, writer, services.watchers
+                thread_id=checkout.thread.id,
+                writer=writer,
+                version=checkout.thread.version,
+                event_seq=checkout.thread.event_seq,
+                store=self._store,
+                clock=services.clock,
+                feed=feed,
+                watchers=services.watchers,
             ),
             feed=feed,
             inbox=Inbox(services.limits.inbox_messages),
@@ -322,6 +333,10 @@ class Admission:
             usage=record.usage,
             stats=stats,
             started_ms=services.clock.monotonic_ms(),
+            loop=loop,
+            token=token,
+            alarm=alarm,
+            cancels=TaskCancels(token, alarm, services.limits.run_end_ms, loop),
             # After a crash in a step the ledger has counted time that the statistics have not.
             active_before_ms=max(stats.active_ms, 0 if ledger is None else ledger.spent.ms),
             has_budgets=bool(agent.spec.budgets or request.budgets or services.budgets)
@@ -401,7 +416,7 @@ def _without_known(
 def _restore_state(
     request: RunRequest, checkout: Checkout, agent: ResolvedAgent, previous: RunRecord | None
 ) -> StateStore:
-    state = StateStore(agent.env.keys.values())
+    state = StateStore(agent.env.keys)
     if checkout.state:
         state.restore(checkout.state)
     if previous is not None:

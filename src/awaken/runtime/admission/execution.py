@@ -16,7 +16,6 @@ from awaken.redaction import describe_error
 from awaken.runtime.journal.leases import Lease, LeaseBook, RunHandedOver, RuntimeClosing
 from awaken.runtime.journal.run_log import log_takeover
 from awaken.runtime.loop.loop import drive_here
-from awaken.runtime.primitives.cancellation import TaskCancels
 from awaken.runtime.remote.backend_calls import call_backend
 from awaken.runtime.remote.remote_run import execute_remote_root_lifecycle
 from awaken.runtime.run import ChildStarter, Run, Services
@@ -63,7 +62,7 @@ class Execution:
             if not await self.claim_was_transient(error):
                 raise
             active, run = await self._admit(request, configure)
-        run.cancels = TaskCancels(run.token, run.alarm, run.services.limits.run_end_ms)
+        run.cancels.begin()
         is_cancelled = False
         try:
             result = await self._execute(run)
@@ -151,7 +150,7 @@ class Execution:
         return await self.admission.prepare(request, thread_id)
 
     async def _execute_alone(self, run: Run) -> RunResult:
-        run.cancels = TaskCancels(run.token, run.alarm, run.services.limits.run_end_ms)
+        run.cancels.begin()
         return await self._execute(run)
 
     async def _execute(self, run: Run) -> RunResult:

@@ -2,24 +2,23 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from awaken.contracts.messages.message import Message
 from awaken.runtime.primitives.signals import WakeSignal
 
 
-class Inbox:
+class Inbox(msgspec.Struct, eq=False):
     """A bounded queue that refuses messages rather than losing them."""
 
-    __slots__ = ("_is_closed", "_limit", "_signal", "messages")
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._signal: WakeSignal | None = None
-        self.messages: list[Message] = []
-        self._is_closed = False
+    limit: int
+    messages: list[Message] = []
+    _signal: WakeSignal | None = None
+    _is_closed: bool = False
 
     def put(self, messages: Sequence[Message]) -> bool:
         """Accept the messages, all or none; False when closed, full, or without messages."""
-        if self._is_closed or not messages or len(self.messages) + len(messages) > self._limit:
+        if self._is_closed or not messages or len(self.messages) + len(messages) > self.limit:
             return False
         self.messages.extend(messages)
         self.signal.ring()

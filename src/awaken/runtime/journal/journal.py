@@ -4,9 +4,9 @@ Nothing leaves the journal before the store has it. If the reply to a commit is 
 looks the commit up by its id; it never sends a commit twice blindly.
 """
 
-import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.errors import (
@@ -19,7 +19,6 @@ from awaken.contracts.errors import (
 from awaken.contracts.events import AgentEvent, LoggedEvent
 from awaken.contracts.messages.message import Message
 from awaken.contracts.runs.records import RunRecord
-from awaken.contracts.runs.threads import Thread
 from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.storage.dispatch import Release
 from awaken.contracts.storage.store import (
@@ -31,14 +30,14 @@ from awaken.contracts.storage.store import (
     ToolRecord,
 )
 from awaken.contracts.suspension.tickets import Ticket
+from awaken.runtime.primitives.signals import Mutex
 from awaken.runtime.state.store import StateStore
 
 from .leases import Lease
 from .streams import EventFeed
 
 
-@dataclass(slots=True, frozen=True, eq=False)
-class LastWrite:
+class LastWrite(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What belongs only to the commit with which a run ends or begins to wait."""
 
     event: AgentEvent
@@ -46,13 +45,12 @@ class LastWrite:
     release: Release | None
 
 
-@dataclass(slots=True, frozen=True, eq=False)
-class CommitWatchers:
+class CommitWatchers(msgspec.Struct, frozen=True, eq=False):
     """Called once a commit of a run is durable; they must not raise."""
 
-    commits: list[Callable[[Commit], None]] = field(default_factory=list)
+    commits: list[Callable[[Commit], None]] = []
     """Called for every commit."""
-    outbox: list[Callable[[], None]] = field(default_factory=list)
+    outbox: list[Callable[[], None]] = []
     """Called when a commit has outbox entries."""
 
     def notify(self, commit: Commit) -> None:
@@ -64,61 +62,47 @@ class CommitWatchers:
                 wake()
 
 
-class Journal:
+class Journal(msgspec.Struct, kw_only=True, eq=False):
     """The pending changes of one run on one thread.
 
     Events are of two kinds. Readers have already seen events that are added to `events`. Events
     passed to `announce` reach readers only after their commit, because they claim durability.
     """
 
-    __slots__ = (
-        "_clock", "_feed", "_last", "_lock", "_run_state", "_state", "_store", "_watchers",
-        "absorbed", "announced", "closed_by", "event_seq", "events", "in_flight", "lease",
-        "messages", "on_claimed", "outbox", "thread_id", "tickets", "tool_records", "version",
-        "writer",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        store: CommitStore,
-        clock: Clock,
-        feed: EventFeed,
-        thread: Thread,
-        writer: str,
-        watchers: CommitWatchers,
-    ) -> None:
-        self.thread_id = thread.id
-        self.writer = writer
-        self.version = thread.version
-        self.event_seq = thread.event_seq
-        self.messages: list[Message] = []
-        self.events: list[AgentEvent] = []
-        """Kept for the log; readers have seen them, unless they are announced."""
-        self.tool_records: list[ToolRecord] = []
-        self.tickets: dict[str, Ticket] = {}
-        """The latest form of each ticket that changed, by its id."""
-        self.absorbed: list[str] = []
-        """Queued dispatches whose input is part of the pending changes."""
-        self.outbox: list[OutboxEntry] = []
-        """Commands for outside of the thread."""
-        self.lease: Lease | None = None
-        self.on_claimed: Callable[[], None] | None = None
-        """Called once the commit that takes the thread is durable."""
-        self._watchers = watchers
-        self.closed_by: AwakenError | None = None
-        """Why nothing may be written any more; None while writing is allowed."""
-        self._state: dict[str, StoredValue | None] = {}
-        self._run_state: dict[str, StoredValue | None] = {}
-        self.announced: list[AgentEvent] = []
-        """Shown to readers once the next commit is durable; later events queue behind them."""
-        self._store = store
-        self._clock = clock
-        self._feed = feed
-        self._lock = asyncio.Lock()
-        self.in_flight: Commit | None = None
-        """A commit whose reply has not arrived."""
-        self._last: LastWrite | None = None
-        """The last words of the commit in flight, if it is the last commit."""
+    thread_id: str
+    writer: str
+    """The first part of the ids of its commits."""
+    version: int
+    """The thread's version after the latest commit."""
+    event_seq: int
+    store: CommitStore
+    clock: Clock
+    feed: EventFeed
+    watchers: CommitWatchers
+    messages: list[Message] = []
+    events: list[AgentEvent] = []
+    """Kept for the log; readers have seen them, unless they are announced."""
+    tool_records: list[ToolRecord] = []
+    tickets: dict[str, Ticket] = {}
+    """The latest form of each ticket that changed, by its id."""
+    absorbed: list[str] = []
+    """Queued dispatches whose input is part of the pending changes."""
+    outbox: list[OutboxEntry] = []
+    """Commands for outside of the thread."""
+    lease: Lease | None = None
+    on_claimed: Callable[[], None] | None = None
+    """Called once the commit that takes the thread is durable."""
+    closed_by: AwakenError | None = None
+    """Why nothing may be written any more; None while writing is allowed."""
+    announced: list[AgentEvent] = []
+    """Shown to readers once the next commit is durable; later events queue behind them."""
+    in_flight: Commit | None = None
+    """A commit whose reply has not arrived."""
+    _last: LastWrite | None = None
+    """The last words of the commit in flight, if it is the last commit."""
+    _state: dict[str, StoredValue | None] = {}
+    _run_state: dict[str, StoredValue | None] = {}
+    _writing: Mutex = msgspec.field(default_factory=Mutex)
 
     def announce(self, event: AgentEvent, *, is_logged: bool = True) -> None:
         """Show an event to readers once the next commit is durable."""
@@ -139,34 +123,35 @@ class Journal:
     async def flush(
         self,
         state: StateStore,
-        record: Callable[[], RunRecord | None],
+        record: Callable[[int], RunRecord | None],
         last: LastWrite | None = None,
     ) -> None:
         """Write everything pending as one commit, then show what was announced.
 
-        `record` is called when the commit is built, so that a flush that had to wait for another
-        one never writes an older record. The last words are part of this commit only and never
-        become pending, so no other commit can include them.
+        `record` is called with the time when the commit is built, so that a flush that had to wait
+        for another one never writes an older record. The last words are part of this commit only
+        and never become pending, so no other commit can include them.
 
         Raises:
             StorageError: The store refused; everything stays pending.
             LeaseLost: Another process has the thread; nothing can be written any more.
             ThreadClaimed: Another process has the thread; nothing was written.
         """
-        await self._lock.acquire()
-        try:
+        async with self._writing:
             if self.closed_by is not None:
                 raise self.closed_by
             sent, was_last = self.in_flight, self._last is not None
             if sent is not None and await self._resolve(sent) and was_last:
                 # The last commit is written: this run no longer holds the thread.
                 return
-            run = record()
+            now = self.clock.now_ms()
+            run = record(now)
             if state.changed:
-                self._collect(state)
-            await self._write(self._commit(run, last), last)
-        finally:
-            self._lock.release()
+                thread_changes, run_changes = state.take_changes()
+                # New mappings: commits that were sent keep theirs.
+                self._state = {**self._state, **thread_changes}
+                self._run_state = {**self._run_state, **run_changes}
+            await self._write(self._commit(now, run, last), last)
 
     async def write_tool_records(self) -> None:
         """Write the pending entries of the tool journal and nothing else.
@@ -174,7 +159,7 @@ class Journal:
         Raises:
             StorageError: The store refused.
         """
-        async with self._lock:
+        async with self._writing:
             if self.in_flight is not None:
                 await self._resolve(self.in_flight)
             if self.tool_records:
@@ -188,14 +173,14 @@ class Journal:
         """Find out whether the store has a commit whose reply never arrived."""
         if self.in_flight is None:
             return
-        async with self._lock:
+        async with self._writing:
             if self.in_flight is not None:
                 await self._resolve(self.in_flight)
 
     async def _write(self, commit: Commit, last: LastWrite | None = None) -> None:
         self.in_flight, self._last = commit, last
         try:
-            self._apply_receipt(commit, await self._store.commit(commit))
+            self._apply_receipt(commit, await self.store.commit(commit))
         except IdempotencyConflict:
             # Another commit was written under this id; its receipt does not apply to this one.
             raise
@@ -213,28 +198,23 @@ class Journal:
 
     async def _resolve(self, commit: Commit) -> bool:
         """Whether the store has the commit; if so, it counts as written."""
-        receipt = await self._store.find_commit(commit.commit_id, self.thread_id)
+        receipt = await self.store.find_commit(commit.commit_id, self.thread_id)
         if receipt is not None:
             self._apply_receipt(commit, receipt)
         self.in_flight = None
         return receipt is not None
-
-    def _collect(self, state: StateStore) -> None:
-        thread_changes, run_changes = state.take_changes()
-        self._state.update(thread_changes)
-        self._run_state.update(run_changes)
 
     def _tool_commit(self) -> Commit:
         return Commit(
             commit_id=f"{self.writer}:{self.version + 1}",
             thread_id=self.thread_id,
             expected_version=self.version,
-            committed_at=self._clock.now_ms(),
+            committed_at=self.clock.now_ms(),
             fencing_token=self.lease.token if self.lease is not None else None,
             tool_records=tuple(self.tool_records),
         )
 
-    def _commit(self, run: RunRecord | None, last: LastWrite | None) -> Commit:
+    def _commit(self, now: int, run: RunRecord | None, last: LastWrite | None) -> Commit:
         events, outbox, lease = tuple(self.events), tuple(self.outbox), self.lease
         token = claim = release = None
         if last is not None:
@@ -248,11 +228,11 @@ class Journal:
             commit_id=f"{self.writer}:{self.version + 1}",
             thread_id=self.thread_id,
             expected_version=self.version,
-            committed_at=self._clock.now_ms(),
+            committed_at=now,
             messages=tuple(self.messages),
             run=run,
-            state=self._state.copy(),
-            run_state=self._run_state.copy(),
+            state=self._state,
+            run_state=self._run_state,
             tool_records=tuple(self.tool_records),
             tickets=tuple(self.tickets.values()) if self.tickets else (),
             events=events,
@@ -268,34 +248,37 @@ class Journal:
         self.version = receipt.version
         self.event_seq = receipt.event_seq
         # Changes that were added during the write stay pending for the next commit.
-        events, sent = len(commit.events), len(commit.outbox)
-        if last is not None:
-            events, sent = events - 1, sent - len(last.outbox)
-        del self.messages[: len(commit.messages)]
-        del self.events[:events]
-        del self.tool_records[: len(commit.tool_records)]
-        del self.absorbed[: len(commit.absorbed)]
-        del self.outbox[:sent]
+        events = len(commit.events)
+        del self.events[: events if last is None else events - 1]
+        if commit.messages:
+            del self.messages[: len(commit.messages)]
+        if commit.tool_records:
+            del self.tool_records[: len(commit.tool_records)]
+        if commit.absorbed:
+            del self.absorbed[: len(commit.absorbed)]
+        if self.outbox:
+            sent = len(commit.outbox)
+            del self.outbox[: sent if last is None else sent - len(last.outbox)]
         for ticket in commit.tickets:
             if self.tickets[ticket.ticket_id] is ticket:
                 del self.tickets[ticket.ticket_id]
         if commit.state:
-            self._state.clear()
+            self._state = {}
         if commit.run_state:
-            self._run_state.clear()
+            self._run_state = {}
         if self.lease is not None and commit.claim is not None:
             self.lease.claim = None
             if self.on_claimed is not None:
                 self.on_claimed()
-        if commit.outbox or self._watchers.commits:
-            self._watchers.notify(commit)
+        if commit.outbox or self.watchers.commits:
+            self.watchers.notify(commit)
         if self.announced:
-            if self._feed.readers or self.events:
+            if self.feed.readers or self.events:
                 self._show_durable(commit.events, receipt.event_seq)
             else:
-                self.announced.clear()
-        if last is not None and self._feed.readers:
-            self._feed.emit(LoggedEvent(seq=receipt.event_seq, event=last.event))
+                self.announced = []
+        if last is not None and self.feed.readers:
+            self.feed.emit(LoggedEvent(seq=receipt.event_seq, event=last.event))
 
     def _show_durable(self, written: tuple[AgentEvent, ...], last: int) -> None:
         """Show announced events, up to the first that is not durable yet.
@@ -310,4 +293,4 @@ class Journal:
                 self.announced = announced[place:]
                 return
             seq = places.get(id(event))
-            self._feed.emit(event if seq is None else LoggedEvent(seq=seq, event=event))
+            self.feed.emit(event if seq is None else LoggedEvent(seq=seq, event=event))

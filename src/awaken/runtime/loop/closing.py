@@ -31,6 +31,7 @@ from awaken.contracts.plugins.loop_state import (
     RUN_LIFECYCLE,
     STOP_STATS,
     CompleteStep,
+    RunLifecycle,
     Wait,
 )
 from awaken.contracts.plugins.plugin import RunEndContext, StepEndContext
@@ -54,22 +55,20 @@ logger = logging.getLogger(__name__)
 AWAITING_TASKS = "awaiting_tasks"
 
 
-async def complete_step(run: Run) -> None:
-    """End a step; the commit that follows makes it durable, and its `step_end` visible."""
-    if run.has_work(Phase.STEP_END):
-        # Its hooks see the step among the completed ones.
-        _count_completed(run)
-        # Hooks are foreign code: what the step did is durable before they run.
-        await run.flush()
-        await run_phase(run, Phase.STEP_END, phase_context(run, StepEndContext))
-    end_step(run)
+async def run_step_end(run: Run) -> None:
+    """Run the last phase of a step; its hooks see the step among the completed ones."""
+    _count_completed(run)
+    # Hooks are foreign code: what the step did is durable before they run.
+    await run.flush()
+    await run_phase(run, Phase.STEP_END, phase_context(run, StepEndContext))
 
 
 def end_step(run: Run) -> None:
-    """End a step without its last phase."""
+    """End a step; the commit that follows makes it durable, and its `step_end` visible."""
     _count_completed(run)
     run.step.is_open = False
-    _keep_stats(run)
+    if _keeps_stats(run):
+        run.state.update(STOP_STATS, run.stats)
     if run.feed.readers:
         _announce_state(run)
     run.journal.announce(StepEnd())
@@ -77,14 +76,14 @@ def end_step(run: Run) -> None:
 
 def _count_completed(run: Run) -> None:
     """Count the step once; a run that has ended counts no more steps."""
-    lifecycle = run.state.get(RUN_LIFECYCLE)
+    lifecycle: RunLifecycle = run.state.values[RUN_LIFECYCLE.name]
     if lifecycle.status is not RunStatus.DONE and lifecycle.step_count < run.step.number:
         run.state.update(RUN_LIFECYCLE, CompleteStep())
 
 
-def _keep_stats(run: Run) -> None:
-    if run.agent.stop_rules.conditions or (run.has_budgets and counts_time(run)):
-        run.state.update(STOP_STATS, run.stats)
+def _keeps_stats(run: Run) -> bool:
+    """Whether a later activation of the run needs its counters or its executing time."""
+    return bool(run.agent.stop_rules.conditions) or (run.has_budgets and counts_time(run))
 
 
 async def close_run(run: Run, termination: Termination) -> Termination:
@@ -106,8 +105,9 @@ async def close_run(run: Run, termination: Termination) -> Termination:
         # Charge the time since the last call; a run that waits continues counting from here.
         if run.has_budgets:
             await run.cancels.carry_through(partial(close_accounts, run))
-        run.stats = msgspec.structs.replace(run.stats, active_ms=run.active_ms)
-        _keep_stats(run)
+        if _keeps_stats(run):
+            run.stats = msgspec.structs.replace(run.stats, active_ms=run.active_ms)
+            run.state.update(STOP_STATS, run.stats)
         try:
             await _write_outcome(run, termination, waiting)
         except CancelWanted as wanted:

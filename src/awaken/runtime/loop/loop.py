@@ -20,6 +20,7 @@ from awaken.contracts.lifecycle import (
     Termination,
 )
 from awaken.contracts.models.budgets import BudgetExceeded
+from awaken.contracts.phases import Phase
 from awaken.contracts.plugins.instruments import Instrument
 from awaken.contracts.plugins.loop_state import ACTIVE_AGENT
 from awaken.contracts.tracing import CURRENT_RUN, CURRENT_TRACE
@@ -31,7 +32,7 @@ from awaken.runtime.stop_conditions import count_step
 from awaken.runtime.suspension.resume import has_decided, replay
 from awaken.runtime.tools.settle import run_hooks_after
 
-from .closing import close_run, complete_step, may_have_work
+from .closing import close_run, end_step, may_have_work, run_step_end
 from .opening import open_run, switch_agent
 from .queued_input import absorb_decisions, absorb_messages
 from .step import find_stop_reason, finish_step, take_step
@@ -144,11 +145,12 @@ async def _take_steps(run: Run) -> Termination:
                 if not has_decided(run):
                     return Suspended()
                 outcome = await _resume_calls(run)
-            case Finish(termination=termination):
-                may_wait = isinstance(termination, NaturalEnd) and may_have_work(run)
-                if not (may_wait and waits_in_process(run) and await wait_for_updates(run)):
+            case Finish(termination=NaturalEnd() as termination) if may_have_work(run):
+                if not (waits_in_process(run) and await wait_for_updates(run)):
                     return run.due_end or termination
                 outcome = CONTINUE
+            case Finish(termination=termination):
+                return termination
     return ending
 
 
@@ -175,10 +177,8 @@ async def _resume_calls(run: Run) -> StepOutcome:
 async def _take_next_step(run: Run) -> StepOutcome:
     if (reason := find_stop_reason(run)) is not None:
         return Finish(termination=Stopped(reason=reason))
-    if run.state.values.get(ACTIVE_AGENT.name) not in (None, run.agent.spec.id):
-        problem = await switch_agent(run)
-        if problem is not None:
-            return Finish(termination=problem)
+    if run.state.has(ACTIVE_AGENT) and (problem := await switch_agent(run)) is not None:
+        return Finish(termination=problem)
     run.drain_inbox()
     if run.has_input:
         await absorb_messages(run)
@@ -193,19 +193,30 @@ async def _end_step(run: Run, outcome: StepOutcome) -> StepOutcome:
     """End the step and take in the messages that arrived meanwhile."""
     step = run.step
     step.is_over = True
-    step.ending = outcome.termination if isinstance(outcome, Finish) else None
-    has_rules = bool(run.agent.stop_rules.conditions)
-    is_failed = bool(step.calls) and step.failures >= len(step.calls)
-    calls = step.calls if has_rules else ()
-    run.stats = count_step(run.stats, calls, is_failed=is_failed, active_ms=run.active_ms)
-    await complete_step(run)
-    # New input continues a run that would have ended by itself.
-    if isinstance(outcome, Continue) or isinstance(step.ending, NaturalEnd):
-        is_asked = run.drain_inbox()
-        if run.has_input:
-            is_asked = await absorb_messages(run) or is_asked
-        outcome = CONTINUE if is_asked else outcome
-    if isinstance(outcome, Continue):
+    match outcome:
+        case Finish(termination=termination):
+            step.ending = termination
+        case _:
+            step.ending = None
+    has_rules, stats = bool(run.agent.stop_rules.conditions), run.stats
+    run.stats = count_step(
+        stats,
+        step.calls if has_rules else (),
+        is_failed=bool(step.calls) and step.failures >= len(step.calls),
+        active_ms=run.active_ms if has_rules else stats.active_ms,
+    )
+    if run.has_work(Phase.STEP_END):
+        await run_step_end(run)
+    end_step(run)
+    match outcome:
+        case Continue() | Finish(termination=NaturalEnd()):
+            # New input continues a run that would have ended by itself.
+            is_asked = run.drain_inbox()
+            if run.has_input:
+                is_asked = await absorb_messages(run) or is_asked
+            if is_asked:
+                outcome = CONTINUE
+    if outcome is CONTINUE:
         # An end or a suspension has a commit of its own, which includes the step.
         step.ending = None
         await run.flush_record()

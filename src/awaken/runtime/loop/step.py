@@ -42,7 +42,7 @@ def find_stop_reason(run: Run) -> StoppedReason | None:
 
 async def take_step(run: Run) -> StepOutcome:
     """Prepare, infer, and run the tools that the model asked for."""
-    if run.state.values.get(TOOL_CALL_STATES.name):
+    if run.state.has(TOOL_CALL_STATES):
         commit_command(run, StateCommand().clear(TOOL_CALL_STATES))
     if run.has_work(Phase.STEP_START):
         await run_phase(run, Phase.STEP_START, phase_context(run, StepStartContext))

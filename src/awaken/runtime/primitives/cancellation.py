@@ -3,19 +3,19 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
 
 from .timers import Alarm
 
 
-class CancellationToken:
+class CancellationToken(msgspec.Struct, eq=False):
     """Set once, visible to all holders. Callbacks run in the order they were added."""
 
-    __slots__ = ("_callbacks", "cause", "is_sealed")
-
-    def __init__(self) -> None:
-        self.cause: str | None = None
-        self.is_sealed = False
-        self._callbacks: list[Callable[[], object]] = []
+    cause: str | None = None
+    is_sealed: bool = False
+    _callbacks: list[Callable[[], object]] = []
 
     @property
     def is_cancelled(self) -> bool:
@@ -35,7 +35,7 @@ class CancellationToken:
     def seal(self) -> None:
         """Refuse cancellation from now on: the outcome is decided."""
         self.is_sealed = True
-        self._callbacks.clear()
+        self._callbacks = []
 
     def on_cancel(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call back on cancellation, at once if it has happened; returns the way to undo it."""
@@ -65,27 +65,31 @@ class CancellationToken:
             self._callbacks.remove(callback)
 
 
-class TaskCancels:
+class TaskCancels(msgspec.Struct, eq=False):
     """The cancellations of the task in which a run executes, without those before the run.
 
     The task may be the caller's own. Cancelling the token cancels the task; `end` undoes that, so
     that the caller sees only the cancellations that came from elsewhere.
     """
 
-    __slots__ = ("_alarm", "_before", "_known", "_limit_s", "_loop", "_sent", "_task", "_token")
+    token: CancellationToken
+    alarm: Alarm
+    limit_ms: int
+    """How long work that must finish may take, before and after a cancellation."""
+    loop: asyncio.AbstractEventLoop
+    _task: asyncio.Task[Any] = None  # type: ignore[assignment]  # `begin` sets it
+    _before: int = 0
+    _known: int = 0
+    _sent: int = 0
 
-    def __init__(self, token: CancellationToken, alarm: Alarm, limit_ms: int) -> None:
-        task = asyncio.current_task()
+    def begin(self) -> None:
+        """Watch the current task, which executes the run from now on."""
+        task = asyncio.current_task(self.loop)
         assert task is not None
         self._task = task
-        self._loop = task.get_loop()
-        self._token = token
-        self._alarm = alarm
-        self._limit_s = limit_ms / 1000
         self._before = self._known = task.cancelling()
-        self._sent = 0
-        if not token.is_cancelled:
-            token.on_cancel(self._send)
+        if self.token.cause is None:
+            self.token.on_cancel(self._send)
 
     def absorb(self) -> bool:
         """Count a cancellation that was raised; False if the task was not cancelled since."""
@@ -108,28 +112,28 @@ class TaskCancels:
         Raises:
             TimeoutError: The work took longer than twice the limit.
         """
-        self._alarm.set(self._loop.time() + self._limit_s, self._send)
+        self.alarm.set(self.loop.time() + self.limit_ms / 1000, self._send)
         try:
             return await work()
         except asyncio.CancelledError:
             if not self.absorb():
                 raise
         finally:
-            self._alarm.clear()
+            self.alarm.clear()
         await self._carry_on(work)
 
     def end(self) -> bool:
         """Undo the run's own cancellations; returns whether the task was cancelled otherwise."""
-        self._token.seal()
+        self.token.seal()
         for _ in range(self._sent):
             self._task.uncancel()
         return self._task.cancelling() > self._before
 
     async def _carry_on(self, work: Callable[[], Awaitable[None]]) -> None:
         # In a separate task, because some callers cancel in every turn of the loop.
-        rest = self._loop.create_task(_await_work(work))
-        deadline = self._loop.time() + self._limit_s
-        while not rest.done() and (left := deadline - self._loop.time()) > 0:
+        rest = self.loop.create_task(_await_work(work))
+        deadline = self.loop.time() + self.limit_ms / 1000
+        while not rest.done() and (left := deadline - self.loop.time()) > 0:
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([rest], timeout=left)
             self.absorb()

@@ -1,19 +1,18 @@
-"""Signals for tasks that wait: one that is set once, and one that can be rung repeatedly.
+"""Signals for tasks that wait: one that is set once, one that can be rung repeatedly, and a mutex.
 
-Neither costs anything until a task waits for it.
+None of them costs anything until a task waits for it.
 """
 
 import asyncio
 
+import msgspec
 
-class Latch:
+
+class Latch(msgspec.Struct, eq=False):
     """Set once, for all tasks that wait now or later."""
 
-    __slots__ = ("_is_set", "_waiters")
-
-    def __init__(self) -> None:
-        self._is_set = False
-        self._waiters: list[asyncio.Future[None]] | None = None
+    _is_set: bool = False
+    _waiters: list[asyncio.Future[None]] | None = None
 
     def is_set(self) -> bool:
         """Whether the latch is set."""
@@ -36,6 +35,27 @@ class Latch:
             self._waiters = []
         self._waiters.append(waiter)
         await waiter
+
+
+class Mutex(msgspec.Struct, eq=False):
+    """Lets one task at a time into a block: `async with mutex:`."""
+
+    _is_held: bool = False
+    _freed: Latch | None = None
+    """Set when the block is left; present while a task waits for that."""
+
+    async def __aenter__(self) -> None:
+        while self._is_held:
+            if self._freed is None:
+                self._freed = Latch()
+            await self._freed.wait()
+        self._is_held = True
+
+    async def __aexit__(self, *_: object) -> None:
+        self._is_held = False
+        if self._freed is not None:
+            freed, self._freed = self._freed, None
+            freed.set()
 
 
 class WakeSignal:

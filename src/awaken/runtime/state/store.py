@@ -45,32 +45,26 @@ class CommitNotice(Record, frozen=True, kw_only=True):
 CommitHook = Callable[[CommitNotice], None]
 
 
-class StateStore:
+class StateStore(msgspec.Struct, eq=False):
     """Values by key, at a revision that every commit raises by exactly one."""
 
-    __slots__ = (
-        "_hooks",
-        "_keys",
-        "_plugins",
-        "_stored",
-        "changed",
-        "revision",
-        "values",
-        "written",
-    )
+    keys: Mapping[str, StateKey[Any, Any]] = {}
+    """The declared keys by name. Runs of an agent share one mapping, so it is never changed."""
+    values: Mapping[str, Any] = {}
+    """The decoded values by key name; the loop reads its own keys here."""
+    revision: int = 0
+    written: dict[str, int] = {}
+    """Key name → the revision that last wrote it; tells whether a snapshot is stale."""
+    changed: dict[StateKey[Any, Any], StoredValue | None] = {}
+    """Persistent keys written since the last `take_changes`, encoded for storage."""
+    _stored: Mapping[str, StoredValue] = {}
+    _plugins: dict[str, dict[str, bool]] = {}
+    _hooks: list[CommitHook] = []
 
-    def __init__(self, keys: Iterable[StateKey[Any, Any]] = ()) -> None:
-        self.revision = 0
-        self.written: dict[str, int] = {}
-        """Key name → the revision that last wrote it; tells whether a snapshot is stale."""
-        self.changed: dict[StateKey[Any, Any], StoredValue | None] = {}
-        """Persistent keys written since the last `take_changes`, encoded for storage."""
-        self._keys: dict[str, StateKey[Any, Any]] = {key.name: key for key in keys}
-        self.values: Mapping[str, Any] = {}
-        """The decoded values by key name; the loop reads its own keys here."""
-        self._stored: Mapping[str, StoredValue] = {}
-        self._plugins: dict[str, dict[str, bool]] = {}
-        self._hooks: list[CommitHook] = []
+    @classmethod
+    def of(cls, keys: Iterable[StateKey[Any, Any]]) -> "StateStore":
+        """Return an empty store that knows these keys."""
+        return cls({key.name: key for key in keys})
 
     def snapshot(self) -> Snapshot:
         """Return an immutable view."""
@@ -78,9 +72,10 @@ class StateStore:
 
     def get(self, key: StateKey[V, Any]) -> V:
         """Return the key's current value, or its default."""
-        if key.name in self._stored:
-            return self.snapshot().get(key)
-        return self.values.get(key.name, key.default)  # type: ignore[no-any-return]
+        name, values = key.name, self.values
+        if name in values:
+            return values[name]  # type: ignore[no-any-return]
+        return self.snapshot().get(key) if name in self._stored else key.default
 
     def has(self, key: StateKey[Any, Any]) -> bool:
         """Whether the key has a value."""
@@ -88,7 +83,7 @@ class StateStore:
 
     def find_key(self, name: str) -> StateKey[Any, Any] | None:
         """The key that is registered under a name, or None."""
-        return self._keys.get(name)
+        return self.keys.get(name)
 
     def commit(self, batch: MutationBatch) -> int:
         """Apply a batch atomically; returns the revision.
@@ -105,8 +100,26 @@ class StateStore:
         return self.revision
 
     def update(self, key: StateKey[V, U], update: U) -> int:
-        """Commit one update."""
-        self._apply_all((Update(key=key, update=update),))
+        """Commit one update.
+
+        Raises:
+            UnknownKey: The key is not registered.
+            KeyCodecError: The new value cannot be encoded, or not be decoded again.
+        """
+        name, values, apply = key.name, self.values, key.apply
+        if name not in self.keys or self.keys[name] is not key:
+            raise UnknownKey(key=name)
+        value: Any = update
+        if apply is not None:
+            value = apply(values[name] if name in values else key.default, update)
+        if key.persistent:
+            # Encoded here, so that a value that cannot be stored is refused before a change.
+            self.changed[key] = key.encode(value)
+        self.values = {**values, name: value}
+        self.revision += 1
+        self.written[name] = self.revision
+        if self._hooks:
+            self._notify(1)
         return self.revision
 
     def declare(self, keys: Iterable[StateKey[Any, Any]]) -> None:
@@ -118,12 +131,12 @@ class StateStore:
         """
         fresh: dict[str, StateKey[Any, Any]] = {}
         for key in keys:
-            known = self._keys.get(key.name) or fresh.setdefault(key.name, key)
+            known = self.keys.get(key.name) or fresh.setdefault(key.name, key)
             if known is not key:
                 raise KeyAlreadyRegistered(key=key.name)
         stored = self._stored
         decoded = {n: key.decode(stored[n]) for n, key in fresh.items() if n in stored}
-        self._keys.update(fresh)
+        self.keys = {**self.keys, **fresh}
         if decoded:
             self.values = {**self.values, **decoded}
             self._stored = {name: kept for name, kept in stored.items() if name not in decoded}
@@ -138,7 +151,7 @@ class StateStore:
         if plugin in self._plugins:
             raise PluginAlreadyInstalled(name=plugin)
         for key in keys:
-            if key.name in self._keys:
+            if key.name in self.keys:
                 raise KeyAlreadyRegistered(key=key.name)
         self.declare(keys)
         self._plugins[plugin] = {key.name: retain for key, retain in keys.items()}
@@ -153,11 +166,10 @@ class StateStore:
             raise PluginNotInstalled(name=plugin)
         owned = self._plugins.pop(plugin)
         doomed = [
-            self._keys[name] for name, retain in owned.items() if not retain and name in self.values
+            self.keys[name] for name, retain in owned.items() if not retain and name in self.values
         ]
         self.commit(MutationBatch(ops=tuple(Clear(key=key) for key in doomed)))
-        for name in owned:
-            del self._keys[name]
+        self.keys = {name: key for name, key in self.keys.items() if name not in owned}
 
     def on_commit(self, hook: CommitHook) -> None:
         """Call a hook after every commit, in the order hooks were added."""
@@ -171,7 +183,7 @@ class StateStore:
         """
         values, later = dict(self.values), dict(self._stored)
         for name, value in stored.items():
-            key = self._keys.get(name)
+            key = self.keys.get(name)
             if key is None:
                 later[name] = value
             else:
@@ -183,7 +195,7 @@ class StateStore:
         extensions = {
             name: key.encode(value)
             for name, value in self.values.items()
-            if (key := self._keys.get(name)) is not None
+            if (key := self.keys.get(name)) is not None
             and key.persistent
             and (scope is None or key.scope is scope)
         }
@@ -194,7 +206,7 @@ class StateStore:
         values = {
             name: msgspec.to_builtins(value)
             for name, value in self.values.items()
-            if (key := self._keys.get(name)) is not None
+            if (key := self.keys.get(name)) is not None
             and (key.persistent or key in more)
             and not key.private
         }
@@ -214,7 +226,7 @@ class StateStore:
         values, changed = dict(self.values), {}
         for op in ops:
             key = op.key
-            if self._keys.get(key.name) is not key:
+            if self.keys.get(key.name) is not key:
                 raise UnknownKey(key=key.name)
             if isinstance(op, Update):
                 value = values.get(key.name, key.default)
