@@ -461,11 +461,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
 
 
 def _check_result(result: RunResult) -> RunResult:
-    if isinstance(result.termination, Failed):
-        raise RunFailed(
-            run_id=result.run_id,
-            cause=result.termination.message,
-            cause_code=result.termination.code,
-            result=result,
-        )
+    match result.termination:
+        case Failed(message=cause, code=code):
+            raise RunFailed(run_id=result.run_id, cause=cause, cause_code=code, result=result)
     return result

@@ -7,8 +7,8 @@ import msgspec
 
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.identity import Adapter, RunMode, RunOrigin
-from awaken.contracts.messages.content import ContentBlock
-from awaken.contracts.messages.message import Message, user
+from awaken.contracts.messages.content import ContentBlock, Text
+from awaken.contracts.messages.message import Message, Role, user
 from awaken.contracts.models.budgets import Budget
 from awaken.contracts.models.inference import InferenceOverride
 from awaken.contracts.runs.records import OnBusy, RunRequest
@@ -172,6 +172,8 @@ def messages_of(input: Input) -> tuple[Message, ...]:
     Raises:
         InvalidInput: The input is neither text, blocks nor messages.
     """
+    if type(input) is str:
+        return (Message(role=Role.USER, content=(Text(text=input),)),)
     if isinstance(input, Message):
         return (input,)
     if isinstance(input, str | ContentBlock):

@@ -83,11 +83,11 @@ ContentBlock = Text | Image | Document | Audio | Video | ToolUse | ToolResultCon
 
 def text_of(blocks: "tuple[ContentBlock, ...] | None") -> str:
     """Concatenate the text blocks; every other block is ignored."""
-    if not blocks:
-        return ""
-    if len(blocks) == 1:
-        only = blocks[0]
-        return only.text if type(only) is Text else ""
+    match blocks:
+        case (Text(text=text),):
+            return text
+        case None | ():
+            return ""
     return "".join(block.text for block in blocks if type(block) is Text)
 
 

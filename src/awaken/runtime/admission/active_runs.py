@@ -3,7 +3,10 @@
 import asyncio
 from collections.abc import Callable, Iterator
 
+import msgspec
+
 from awaken.contracts.errors import ThreadBusy
+from awaken.contracts.identity import RunIdentity
 from awaken.contracts.runs.records import AmbiguousId, RunResult
 from awaken.contracts.tracing import CURRENT_RUN
 from awaken.runtime.journal.leases import Lease
@@ -11,42 +14,26 @@ from awaken.runtime.primitives.signals import Latch
 from awaken.runtime.run import Run
 
 
-class ActiveRun:
+class ActiveRun(msgspec.Struct, kw_only=True, eq=False):
     """A thread's slot, and the run in it once it is admitted."""
 
-    __slots__ = (
-        "_early_cause",
-        "_has_early_input",
-        "_is_stopping",
-        "_outcome",
-        "admission",
-        "is_brief",
-        "lease",
-        "released",
-        "run",
-        "started_by",
-        "task",
-        "thread_id",
-    )
-
-    def __init__(self, thread_id: str, *, is_brief: bool = False) -> None:
-        self.thread_id = thread_id
-        self.is_brief = is_brief
-        """Whether the run only writes input that needs no model call, and ends at once."""
-        self.run: Run | None = None
-        self.started_by = CURRENT_RUN.get()
-        """The run whose code asked for this one."""
-        self.task: asyncio.Task[RunResult] | None = None
-        """The run's own task; absent when the run executes in its caller's task."""
-        self._outcome: asyncio.Future[RunResult] | None = None
-        self.released = Latch()
-        self.admission: Latch | None = None
-        """Set when a run is admitted or refused; absent while no task waits for that."""
-        self._early_cause: str | None = None
-        self._has_early_input = False
-        self._is_stopping = False
-        self.lease: Lease | None = None
-        """The run's lease on its thread; None when no other process shares the store."""
+    thread_id: str
+    is_brief: bool = False
+    """Whether the run only writes input that needs no model call, and ends at once."""
+    run: Run | None = None
+    started_by: RunIdentity | None = None
+    """The run whose code asked for this one."""
+    task: asyncio.Task[RunResult] | None = None
+    """The run's own task; absent when the run executes in its caller's task."""
+    released: Latch = msgspec.field(default_factory=Latch)
+    admission: Latch | None = None
+    """Set when a run is admitted or refused; absent while no task waits for that."""
+    lease: Lease | None = None
+    """The run's lease on its thread; None when no other process shares the store."""
+    _outcome: asyncio.Future[RunResult] | None = None
+    _early_cause: str | None = None
+    _has_early_input: bool = False
+    _is_stopping: bool = False
 
     @property
     def run_id(self) -> str:
@@ -159,11 +146,14 @@ class ActiveRuns:
         Raises:
             ThreadBusy: Another run has it.
         """
-        while (holder := self._by_thread.get(thread_id)) is not None:
+        while thread_id in self._by_thread:
+            holder = self._by_thread[thread_id]
             if not holder.is_brief:
                 raise ThreadBusy(thread_id=thread_id, run_id=holder.run_id)
             await holder.released.wait()
-        active = self._by_thread[thread_id] = ActiveRun(thread_id, is_brief=is_brief)
+        active = self._by_thread[thread_id] = ActiveRun(
+            thread_id=thread_id, is_brief=is_brief, started_by=CURRENT_RUN.get()
+        )
         return active
 
     def admit(self, active: ActiveRun, run: Run, lease: Lease | None = None) -> None:
@@ -183,10 +173,11 @@ class ActiveRuns:
 
     def release(self, active: ActiveRun) -> None:
         """Free the slot and wake the tasks that wait for it."""
-        if self._by_thread.get(active.thread_id) is active:
-            del self._by_thread[active.thread_id]
-        if self._by_run.get(active.run_id) is active:
-            del self._by_run[active.run_id]
+        thread_id, run_id = active.thread_id, active.run_id
+        if thread_id in self._by_thread and self._by_thread[thread_id] is active:
+            del self._by_thread[thread_id]
+        if run_id in self._by_run and self._by_run[run_id] is active:
+            del self._by_run[run_id]
         active.released.set()
         if active.admission is not None:
             active.admission.set()

@@ -275,8 +275,12 @@ class Admission:
         run_id: str,
     ) -> Run:
         (pinned, agent), services = resolved, self._services
-        record = continue_record(request, previous) if previous is not None else None
-        record = record or self._new_record(request, checkout, agent, pinned, run_id)
+        if previous is None:
+            record = self._new_record(request, checkout, agent, pinned, run_id)
+            identity = record.identity
+        else:
+            record = continue_record(request, previous)
+            identity = identity_of(request, record, agent.spec.id)
         if agent.env.message_screens:
             request = look_at_options(agent.env, request)
         state = _restore_state(request, checkout, agent, previous)
@@ -300,11 +304,11 @@ class Admission:
         # Two processes may continue one run; the ids of their commits must differ.
         is_named = previous is not None or request.run_id_hint or request.dispatch_id_hint
         writer, feed = services.ids.new_id() if is_named else run_id, EventFeed()
-        ledger: Ledger | None = state.values.get(RUN_LEDGER.name)
+        ledger = state.get(RUN_LEDGER) if state.has(RUN_LEDGER) else None
         index = record.steps - 1 if record.steps else None
         loop, token, alarm = asyncio.get_running_loop(), CancellationToken(), Alarm()
         run = Run(
-            identity=identity_of(request, record, agent.spec.id),
+            identity=identity,
             record=record,
             agent=agent,
             pinned=pinned,
@@ -338,7 +342,9 @@ class Admission:
             alarm=alarm,
             cancels=TaskCancels(token, alarm, services.limits.run_end_ms, loop),
             # After a crash in a step the ledger has counted time that the statistics have not.
-            active_before_ms=max(stats.active_ms, 0 if ledger is None else ledger.spent.ms),
+            active_before_ms=stats.active_ms
+            if ledger is None
+            else max(stats.active_ms, ledger.spent.ms),
             has_budgets=bool(agent.spec.budgets or request.budgets or services.budgets)
             or ledger is not None
             or THREAD_LEDGER.name in state.values,

@@ -1,5 +1,7 @@
 """The first checks of a request: its ids and its messages."""
 
+import re
+
 import msgspec
 
 from awaken.contracts.errors import InvalidInput, LimitExceeded
@@ -7,6 +9,8 @@ from awaken.contracts.messages.message import Message, Role
 from awaken.contracts.tenancy import namespace_in
 
 ID_LENGTH_MAX = 256
+_PLAIN_ID = re.compile(rf"[\w.:-]{{1,{ID_LENGTH_MAX}}}", re.ASCII)
+"""Most ids: they need no further check."""
 
 
 def check_id(name: str, value: str) -> None:
@@ -15,6 +19,8 @@ def check_id(name: str, value: str) -> None:
     Raises:
         InvalidInput: The id is blank, too long or has control characters.
     """
+    if _PLAIN_ID.fullmatch(value):
+        return
     if not value.strip():
         raise InvalidInput(what=name, problem="it is blank")
     if len(value) > ID_LENGTH_MAX and len(value) > ID_LENGTH_MAX + len(namespace_in(value)):

@@ -99,9 +99,15 @@ async def close_run(run: Run, termination: Termination) -> Termination:
         if waiting is not None and not waiting.is_for_own_tasks:
             termination = Suspended()
         _answer_everything(run, termination, is_waiting=waiting is not None)
-        if isinstance(termination, Cancelled):
+        if type(termination) is Cancelled:
             await _await_tasks(run)
-        await _last_phase(run, termination, waiting)
+        if waiting is not None:
+            # A run that waits resumes later, and its end phase runs only once.
+            run.state.update(RUN_LIFECYCLE, Wait(reason=waiting.reason))
+        else:
+            run.end(termination)
+            if run.has_work(Phase.RUN_END):
+                await _run_last_phase(run, termination)
         # Charge the time since the last call; a run that waits continues counting from here.
         if run.has_budgets:
             await run.cancels.carry_through(partial(close_accounts, run))
@@ -114,7 +120,7 @@ async def close_run(run: Run, termination: Termination) -> Termination:
             # Another process acknowledged a cancel request that this process has not seen yet.
             termination = Cancelled(cause=wanted.cause)
             await _write_outcome(run, termination, None)
-        if isinstance(termination, Failed):
+        if type(termination) is Failed:
             log_failure(run.record, termination)
     except Exception as error:
         code = error.code if isinstance(error, AwakenError) else "internal_error"
@@ -125,13 +131,18 @@ async def close_run(run: Run, termination: Termination) -> Termination:
 
 def may_have_work(run: Run) -> bool:
     """Whether a run that has answered may have pending tasks or other pending work."""
+    return has_tasks(run) or PENDING_WORK.name in run.state.values
+
+
+def has_tasks(run: Run) -> bool:
+    """Whether the thread has background tasks whose results are not delivered yet."""
     values = run.state.values
-    return bool(values.get(BACKGROUND_TASKS.name)) or PENDING_WORK.name in values
+    return BACKGROUND_TASKS.name in values and bool(values[BACKGROUND_TASKS.name])
 
 
 async def _find_wait(run: Run, termination: Termination) -> Waiting | None:
     """Return what the run waits for, or None when it ends."""
-    if isinstance(termination, Suspended):
+    if type(termination) is Suspended:
         if run.remote_end is not None and run.remote_end.waiting is not None:
             return run.remote_end.waiting
         tickets = tuple(ticket.ticket_id for ticket in run.tickets.values())
@@ -140,7 +151,7 @@ async def _find_wait(run: Run, termination: Termination) -> Waiting | None:
             ticket_ids=tickets,
             since_dispatch_id=run.identity.dispatch_id,
         )
-    if not isinstance(termination, NaturalEnd) or not may_have_work(run):
+    if type(termination) is not NaturalEnd or not may_have_work(run):
         return None
     since, reason = run.identity.dispatch_id, WaitingReason.BACKGROUND_TASKS
     if await tasks_to_wait_for(run):
@@ -168,7 +179,7 @@ def _answer_everything(run: Run, termination: Termination, *, is_waiting: bool) 
         if run.tickets:
             close_tickets(run, reason_text(termination))
         if run.open_calls:
-            text = CANCELLED if isinstance(termination, Cancelled) else INTERRUPTED
+            text = CANCELLED if type(termination) is Cancelled else INTERRUPTED
             interrupt(run, tuple(run.open_calls.values()), text)
     if run.step.is_open:
         if run.agent.spec.endpoint is not None:
@@ -201,14 +212,8 @@ def _keep_partial(run: Run) -> None:
     run.streaming = None
 
 
-async def _last_phase(run: Run, termination: Termination, waiting: Waiting | None) -> None:
-    if waiting is not None:
-        # A run that waits resumes later, and its end phase runs only once.
-        run.state.update(RUN_LIFECYCLE, Wait(reason=waiting.reason))
-        return
-    run.end(termination)
-    if not run.has_work(Phase.RUN_END):
-        return
+async def _run_last_phase(run: Run, termination: Termination) -> None:
+    """Run the hooks of the run's end; they cannot change the outcome."""
     await run.cancels.carry_through(run.flush)
     try:
         async with asyncio.timeout(run.services.limits.run_end_ms / 1000):
@@ -225,11 +230,10 @@ async def _last_phase(run: Run, termination: Termination, waiting: Waiting | Non
 async def _write_outcome(run: Run, termination: Termination, waiting: Waiting | None) -> None:
     """Write the one commit that contains the run's last event."""
     identity = run.identity
-    status = RunStatus.DONE if waiting is None else RunStatus.WAITING
     result: dict[str, object] = {
         "response": run.response,
-        "status": status.value,
-        "status_reason": _reason(termination, waiting),
+        "status": _DONE if waiting is None else _WAITING,
+        "status_reason": reason_text(termination) if waiting is None else _reason(waiting),
     }
     if run.agent.spec.endpoint is not None:
         result |= _remote_result(run, termination)
@@ -248,12 +252,13 @@ async def _write_outcome(run: Run, termination: Termination, waiting: Waiting | 
     await run.cancels.carry_through(partial(run.flush_last, finish, ended, waiting, follow_ups))
 
 
-def _reason(termination: Termination, waiting: Waiting | None) -> str:
-    if waiting is None:
-        return reason_text(termination)
+_DONE, _WAITING = RunStatus.DONE.value, RunStatus.WAITING.value
+
+
+def _reason(waiting: Waiting) -> str:
     if waiting.reason is WaitingReason.BACKGROUND_TASKS:
         return AWAITING_TASKS
-    return waiting.message or reason_text(termination)
+    return waiting.message or reason_text(Suspended())
 
 
 def _remote_result(run: Run, termination: Termination) -> dict[str, object]:
@@ -278,8 +283,7 @@ def _follow_ups(run: Run, ended: Termination | None) -> tuple[OutboxEntry, ...]:
     """Return the outbox commands that follow from the end or the suspension of this run."""
     if ended is None:
         return tuple(list_commands_at_rest(run.record, run.tickets.values()))
-    has_tasks = bool(run.state.values.get(BACKGROUND_TASKS.name))
-    may_have_children = run.has_children or run.recovery is not None or has_tasks
+    may_have_children = run.has_children or run.recovery is not None or has_tasks(run)
     if not (may_have_children or run.record.parent_run_id):
         # Most runs: no other run waits for their end.
         return ()

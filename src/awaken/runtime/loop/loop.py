@@ -45,8 +45,7 @@ Body = Callable[[Run], Awaitable[Termination]]
 async def drive_here(run: Run) -> BackendRunResult:
     """Drive a run through the loop of this process and return its backend result."""
     termination = await drive_run(run)
-    is_natural = isinstance(termination, NaturalEnd)
-    status, message = _COMPLETED if is_natural else backend_status(termination)
+    status, message = backend_status(termination)
     identity = run.identity
     return BackendRunResult(
         agent_id=identity.active_agent_id or identity.agent_id,
@@ -59,11 +58,8 @@ async def drive_here(run: Run) -> BackendRunResult:
         output=BackendRunOutput(text=run.response or None),
         steps=run.record.steps,
         usage=run.usage,
-        tickets=tuple(run.tickets.values()) if isinstance(termination, Suspended) else (),
+        tickets=tuple(run.tickets.values()) if type(termination) is Suspended else (),
     )
-
-
-_COMPLETED = backend_status(NaturalEnd())
 
 
 async def drive_run(run: Run, body: Body | None = None) -> Termination:

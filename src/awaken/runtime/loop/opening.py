@@ -51,6 +51,7 @@ async def open_run(run: Run) -> None:
         )
         _take_in_request(run)
         # Plugins are foreign code: the run's start and input are recorded before they act.
+        _equip(run, run.agent)
         await _activate(run, run.agent)
     else:
         if recovery.ending is not None:
@@ -92,6 +93,7 @@ async def switch_agent(run: Run) -> Blocked | None:
     CURRENT_RUN.set(run.identity)
     tell_handover(run, agent.spec)
     run.state.declare(agent.env.keys.values())
+    _equip(run, agent)
     await _activate(run, agent)
     return None
 
@@ -103,7 +105,6 @@ def _check_backend(run: Run, agent: ResolvedAgent) -> None:
 
 
 async def _activate(run: Run, agent: ResolvedAgent) -> None:
-    _equip(run, agent)
     for plugin in agent.env.activated:
         command = plugin.on_activate(agent.spec)
         if command is not None:

@@ -1,6 +1,7 @@
 """The system clock and the default id source of a runtime."""
 
 import os
+import struct
 import time
 import weakref
 from functools import partial
@@ -12,17 +13,18 @@ __all__ = ["SystemClock", "Uuid7Source"]
 
 _COUNTER_MAX = 0xFFF
 _VARIANT = 2 << 62
-_POOL_BYTES = 2048
+_TAILS = 256
+"""How many random ends of ids are made at once."""
 
 
 class Uuid7Source:
     """UUIDv7 ids that sort in the order in which this process made them."""
 
-    __slots__ = ("__weakref__", "_counter", "_last_ms", "_place", "_pool", "_prefix")
+    __slots__ = ("__weakref__", "_counter", "_last_ms", "_place", "_prefix", "_tails")
 
     def __init__(self) -> None:
-        self._pool = b""
-        self._place = _POOL_BYTES
+        self._tails: list[str] = []
+        self._place = _TAILS
         self._last_ms = 0
         self._prefix = ""
         self._counter = 0
@@ -40,12 +42,10 @@ class Uuid7Source:
             # The counter of this millisecond is used up: borrow the next one, order is kept.
             self._begin(self._last_ms + 1)
         place = self._place
-        if place == _POOL_BYTES:
-            # From the system: a client that has seen many ids must not be able to guess another.
-            self._pool, place = os.urandom(_POOL_BYTES), 0
-        self._place = place + 8
-        tail = f"{_VARIANT | int.from_bytes(self._pool[place : place + 8]) >> 2:x}"
-        return f"{self._prefix}{self._counter:03x}-{tail[:4]}-{tail[4:]}"
+        if place == _TAILS:
+            self._tails, place = _make_tails(), 0
+        self._place = place + 1
+        return f"{self._prefix}{self._counter:03x}-{self._tails[place]}"
 
     def _begin(self, now: int) -> None:
         text = f"{now:012x}"
@@ -53,8 +53,16 @@ class Uuid7Source:
         self._prefix = f"{text[:8]}-{text[8:]}-7"
 
     def renew_seed(self) -> None:
-        """Discard the buffered random bytes and read new ones."""
-        self._place = _POOL_BYTES
+        """Discard the random ends that were made and make new ones."""
+        self._place = _TAILS
+
+
+def _make_tails() -> list[str]:
+    """Return the random ends of the next ids, with the bits that mark the variant of the UUID."""
+    # From the system: a client that has seen many ids must not be able to guess another.
+    numbers = struct.unpack(f"{_TAILS}Q", os.urandom(8 * _TAILS))
+    texts = [f"{_VARIANT | number >> 2:x}" for number in numbers]
+    return [f"{text[:4]}-{text[4:]}" for text in texts]
 
 
 def _renew_seed(source: "weakref.ref[Uuid7Source]") -> None:

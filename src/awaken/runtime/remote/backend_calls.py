@@ -1,7 +1,8 @@
 """From a run to its backend: the request that is made, and what the backend may store."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from awaken.contracts.backend_results import BackendRunResult
 from awaken.contracts.backends.backend import check_delegate_request
@@ -20,19 +21,18 @@ from awaken.contracts.messages.message import Message, Role
 from awaken.runtime.run import Run
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RunCheckpoint:
+class RunCheckpoint(msgspec.Struct, frozen=True, eq=False):
     """The backend's checkpoint, stored in the state of the run's thread."""
 
-    _run: Run
+    run: Run
 
     def load(self, target: str) -> RemoteTarget | None:
         """The state that was saved last for a target."""
-        return self._run.state.get(REMOTE_TARGETS).get(target)
+        return self.run.state.get(REMOTE_TARGETS).get(target)
 
     async def save(self, target: str, state: RemoteTarget) -> None:
         """Save a target's state; it is durable when this returns."""
-        run = self._run
+        run = self.run
         known: dict[str, RemoteTarget] = run.state.get(REMOTE_TARGETS)
         run.state.update(REMOTE_TARGETS, {**known, target: state})
         await run.flush()
