@@ -63,7 +63,8 @@ class Execution:
             if not await self.claim_was_transient(error):
                 raise
             active, run = await self._admit(request, configure)
-        run.cancels = TaskCancels(run.token, run.alarm, run.services.limits.run_end_ms)
+        services = run.services
+        run.cancels = TaskCancels(run.token, services.watchdog, services.limits.run_end_ms)
         is_cancelled = False
         try:
             result = await self._execute(run)
@@ -151,7 +152,8 @@ class Execution:
         return await self.admission.prepare(request, thread_id)
 
     async def _execute_alone(self, run: Run) -> RunResult:
-        run.cancels = TaskCancels(run.token, run.alarm, run.services.limits.run_end_ms)
+        services = run.services
+        run.cancels = TaskCancels(run.token, services.watchdog, services.limits.run_end_ms)
         return await self._execute(run)
 
     async def _execute(self, run: Run) -> RunResult:
@@ -201,7 +203,6 @@ class Execution:
         if self.leases is not None and active.lease is not None:
             self.leases.forget(active.lease)
         self.active.release(active)
-        run.alarm.close()
         run.feed.close()
 
 

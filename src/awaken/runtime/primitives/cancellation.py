@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 
-from .timers import Alarm
+from .timers import Watchdog
 
 
 class CancellationToken:
@@ -72,15 +72,17 @@ class TaskCancels:
     that the caller sees only the cancellations that came from elsewhere.
     """
 
-    __slots__ = ("_alarm", "_before", "_known", "_limit_s", "_loop", "_sent", "_task", "_token")
+    __slots__ = (
+        "_before", "_known", "_limit_s", "_loop", "_sent", "_task", "_token", "_watchdog",
+    )  # fmt: skip
 
-    def __init__(self, token: CancellationToken, alarm: Alarm, limit_ms: int) -> None:
+    def __init__(self, token: CancellationToken, watchdog: Watchdog, limit_ms: int) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
         self._loop = task.get_loop()
         self._token = token
-        self._alarm = alarm
+        self._watchdog = watchdog
         self._limit_s = limit_ms / 1000
         self._before = self._known = task.cancelling()
         self._sent = 0
@@ -108,14 +110,15 @@ class TaskCancels:
         Raises:
             TimeoutError: The work took longer than twice the limit.
         """
-        self._alarm.set(self._loop.time() + self._limit_s, self._send)
+        moment = self._loop.time() + self._limit_s
+        self._watchdog.set(self, self._loop, moment, self._send)
         try:
             return await work()
         except asyncio.CancelledError:
             if not self.absorb():
                 raise
         finally:
-            self._alarm.clear()
+            self._watchdog.clear(self)
         await self._carry_on(work)
 
     def end(self) -> bool:
