@@ -179,12 +179,15 @@ def test_whatever_is_set_and_cleared_what_remains_is_met(
 def test_silence_ends_the_block_after_one_interval_and_a_sign_of_life_extends_it() -> None:
     ended: list[float] = []
 
-    async def main(loop: CountingLoop) -> None:
-        watchdog = Watchdog()
-        with pytest.raises(TimeoutError), IdleTimer(watchdog, loop, 2_000) as timer:
+    async def be_silent_after_a_while(loop: CountingLoop) -> None:
+        with IdleTimer(Watchdog(), loop, 2_000) as timer:
             await asyncio.sleep(1.5)
             timer.is_fresh = True
             await asyncio.sleep(100)
+
+    async def main(loop: CountingLoop) -> None:
+        with pytest.raises(TimeoutError):
+            await be_silent_after_a_while(loop)
         ended.append(loop.time())
         task = asyncio.current_task()
         assert task is not None
