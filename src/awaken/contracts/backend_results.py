@@ -7,7 +7,6 @@ from .lifecycle import (
     Blocked,
     Cancelled,
     Failed,
-    NaturalEnd,
     RunStatus,
     Stopped,
     Suspended,
@@ -70,8 +69,6 @@ _DONE_REASONS = {
 def backend_status(termination: Termination) -> tuple[BackendRunStatus, str | None]:
     """The status and the message that the delegating run sees for a termination."""
     match termination:
-        case NaturalEnd():
-            return BackendRunStatus.COMPLETED, None
         case Cancelled():
             return BackendRunStatus.CANCELLED, None
         case Suspended():

@@ -28,24 +28,24 @@ class KnownPrices:
     A model or a vendor that is not in the list has no price; nothing is guessed.
     """
 
-    __slots__ = ("_clock", "_fixed", "_has_list", "_unknown")
+    __slots__ = ("_clock", "_fixed", "_has_list")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._has_list: bool | None = None
-        self._fixed: dict[tuple[str, str], ModelPrices] = {}
-        """Prices that depend neither on the time nor on the size of a request."""
-        self._unknown: set[tuple[str, str]] = set()
+        self._fixed: dict[tuple[str, str], ModelPrices | None] = {}
+        """Prices that depend neither on the time nor on the size of a request; None: no price."""
 
     def nanos(self, model: ModelSpec, usage: TokenUsage) -> int | None:
         """Return the cost in billionths of a US dollar, or None if the price is not known."""
         if model.prices is not None:
             return model.prices.nanos(usage)
-        vendor = _VENDORS.get(model.provider_id, model.provider_id)
-        name = (vendor, model.upstream_model)
-        if (fixed := self._fixed.get(name)) is not None:
-            return fixed.nanos(usage)
-        if vendor in _FREE or name in self._unknown or not self._is_installed():
+        name = (model.provider_id, model.upstream_model)
+        if name in self._fixed:
+            fixed = self._fixed[name]
+            return None if fixed is None else fixed.nanos(usage)
+        if model.provider_id in _FREE or not self._is_installed():
+            self._fixed[name] = None
             return None
         return self._look_up(name, usage)
 
@@ -61,11 +61,11 @@ class KnownPrices:
             found = prices.calc_price(
                 _convert_usage(prices, usage),
                 name[1],
-                provider_id=name[0],
+                provider_id=_VENDORS.get(name[0], name[0]),
                 genai_request_timestamp=moment,
             )
         except LookupError:
-            self._unknown.add(name)
+            self._fixed[name] = None
             return None
         fixed = _find_fixed(found.model.prices)
         if fixed is not None:

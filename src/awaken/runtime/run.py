@@ -18,7 +18,14 @@ from awaken.contracts.events import AgentEvent, StepStart
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.lifecycle import Blocked, Cancelled, RunStatus, Termination
 from awaken.contracts.messages.content import ContentBlock, text_of
-from awaken.contracts.messages.message import Message, MessageMetadata, Role, ToolCall, Transcript
+from awaken.contracts.messages.message import (
+    NO_USAGE,
+    Message,
+    MessageMetadata,
+    Role,
+    ToolCall,
+    Transcript,
+)
 from awaken.contracts.models.budgets import THREAD_LEDGER, Amount, Budget, OwnPrices, PriceList
 from awaken.contracts.models.inference import InferenceRequest, TokenUsage
 from awaken.contracts.models.model_specs import ModelSpec
@@ -54,7 +61,7 @@ from .limits import Limits, ToolSlots
 from .model_health.health import ModelHealth
 from .plugins.input_screens import look_at_messages
 from .primitives.cancellation import CancellationToken, TaskCancels
-from .primitives.timers import Alarm
+from .primitives.timers import Watchdog
 from .progress import Recovery, Step
 from .resolution.registry import RegistrySnapshot
 from .resolution.resolver import ResolvedAgent
@@ -71,6 +78,8 @@ class Services:
     tool_slots: ToolSlots
     profile: ProfileStore
     health: ModelHealth
+    watchdog: Watchdog = field(default_factory=Watchdog)
+    """Calls back when an operation that a run awaits takes too long."""
     compactor: Compactor = field(default_factory=Compactor)
     prices: PriceList = field(default_factory=OwnPrices)
     budgets: tuple[Budget, ...] = ()
@@ -90,7 +99,7 @@ class Services:
         if usage.cost_nanos is not None and usage.cost_nanos >= 0:
             return usage
         # Negative counts add nothing.
-        nanos = self.prices.nanos(model, TokenUsage().plus(usage))
+        nanos = self.prices.nanos(model, NO_USAGE.plus(usage))
         return usage if nanos is None else msgspec.structs.replace(usage, cost_nanos=nanos)
 
 
@@ -161,8 +170,6 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
     loop: asyncio.AbstractEventLoop
     """The loop that executes the run; a tool may run in another thread."""
     token: CancellationToken
-    alarm: Alarm
-    """Calls back when an operation that the run awaits takes too long."""
     cancels: TaskCancels
     """The cancellations of the task that executes the run."""
     active_before_ms: int = 0
@@ -238,7 +245,7 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
     def has_work(self, phase: Phase) -> bool:
         """Whether a phase has hooks or actions to run that did not run before a crash."""
         values = self.state.values
-        if phase not in self.agent.env.phases and not (_ACTIONS in values and values[_ACTIONS]):
+        if phase not in self.agent.env.phases and not (values.get(_ACTIONS)):
             return False
         return phase not in self.step.passed
 

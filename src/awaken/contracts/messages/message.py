@@ -4,7 +4,6 @@ import operator
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from itertools import chain, islice
-from operator import attrgetter
 from typing import Any, overload
 
 from awaken.contracts.record import Record, always
@@ -64,15 +63,36 @@ class TokenUsage(Record, frozen=True, kw_only=True):
         """Add two counts field by field; negative counts add nothing."""
         if other is None:
             return self
-        counts = []
-        for left, right in zip(_counts_of(self), _counts_of(other), strict=True):
-            is_counted = right is not None and right >= 0
-            counts.append(right + (left or 0) if is_counted else left)
-        return TokenUsage(**dict(zip(_COUNTS, counts, strict=True)))
+        prompt, completion = self.prompt_tokens, self.completion_tokens
+        total, thinking, cost = self.total_tokens, self.thinking_tokens, self.cost_nanos
+        read, created = self.cache_read_tokens, self.cache_creation_tokens
+        if (more := other.prompt_tokens) is not None and more >= 0:
+            prompt = more + (prompt or 0)
+        if (more := other.completion_tokens) is not None and more >= 0:
+            completion = more + (completion or 0)
+        if (more := other.total_tokens) is not None and more >= 0:
+            total = more + (total or 0)
+        if (more := other.cache_read_tokens) is not None and more >= 0:
+            read = more + (read or 0)
+        if (more := other.cache_creation_tokens) is not None and more >= 0:
+            created = more + (created or 0)
+        if (more := other.thinking_tokens) is not None and more >= 0:
+            thinking = more + (thinking or 0)
+        if (more := other.cost_nanos) is not None and more >= 0:
+            cost = more + (cost or 0)
+        return TokenUsage(
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            total_tokens=total,
+            cache_read_tokens=read,
+            cache_creation_tokens=created,
+            thinking_tokens=thinking,
+            cost_nanos=cost,
+        )
 
 
-_COUNTS = TokenUsage.__struct_fields__
-_counts_of = attrgetter(*_COUNTS)
+NO_USAGE = TokenUsage()
+"""Nothing used, and nothing reported."""
 
 
 class ToolCall(Record, frozen=True, kw_only=True):

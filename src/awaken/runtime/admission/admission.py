@@ -15,7 +15,7 @@ from awaken.contracts.errors import AwakenError, InvalidResume, ThreadBusy, Vers
 from awaken.contracts.identity import PROVENANCE, RunIdentity, normalize_id, read_provenance
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.messages.message import Message, MessageMetadata, ToolCall, Transcript
-from awaken.contracts.models.budgets import RUN_LEDGER, THREAD_LEDGER, Ledger
+from awaken.contracts.models.budgets import RUN_LEDGER, THREAD_LEDGER
 from awaken.contracts.plugins.loop_state import (
     ACTIVE_AGENT,
     REQUEST_OPTIONS,
@@ -49,7 +49,6 @@ from awaken.runtime.plugins.input_screens import (
     look_at_options,
 )
 from awaken.runtime.primitives.cancellation import CancellationToken, TaskCancels
-from awaken.runtime.primitives.timers import Alarm
 from awaken.runtime.progress import Step
 from awaken.runtime.resolution.registry import RegistryHandle, RegistrySnapshot
 from awaken.runtime.resolution.resolver import (
@@ -306,7 +305,7 @@ class Admission:
         writer, feed = services.ids.new_id() if is_named else run_id, EventFeed()
         ledger = state.get(RUN_LEDGER) if state.has(RUN_LEDGER) else None
         index = record.steps - 1 if record.steps else None
-        loop, token, alarm = asyncio.get_running_loop(), CancellationToken(), Alarm()
+        loop, token = asyncio.get_running_loop(), CancellationToken()
         run = Run(
             identity=identity,
             record=record,
@@ -339,8 +338,7 @@ class Admission:
             started_ms=services.clock.monotonic_ms(),
             loop=loop,
             token=token,
-            alarm=alarm,
-            cancels=TaskCancels(token, alarm, services.limits.run_end_ms, loop),
+            cancels=TaskCancels(token, services.watchdog, services.limits.run_end_ms, loop),
             # After a crash in a step the ledger has counted time that the statistics have not.
             active_before_ms=stats.active_ms
             if ledger is None

@@ -200,7 +200,6 @@ class Execution:
         if self.leases is not None and active.lease is not None:
             self.leases.forget(active.lease)
         self.active.release(active)
-        run.alarm.close()
         run.feed.close()
 
 

@@ -1,8 +1,9 @@
 """Collecting a model's answer while it is streamed, over several streams if one breaks off."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from contextlib import aclosing
+from types import AsyncGeneratorType
 from typing import NoReturn
 
 import msgspec
@@ -43,7 +44,8 @@ from awaken.contracts.models.stream_recovery import InFlightTool, InterruptSnaps
 from awaken.contracts.storage.store import StreamCheckpoint
 from awaken.redaction import describe_error, make_loggable
 from awaken.runtime.journal.streams import block_events
-from awaken.runtime.primitives.timers import Alarm, IdleTimer
+from awaken.runtime.primitives.timers import IdleTimer, Watchdog
+from awaken.runtime.resolution.models import ModelRoute
 from awaken.runtime.run import Run
 
 from .streamed_answer import ShownAnswer
@@ -58,12 +60,13 @@ class Answer:
     """Collects a model's answer, over several streams if it has to be continued.
 
     A held answer is not shown to readers while it streams, except for what `shown` lets through.
+    The answer to a side call is outside of the transcript, and may be awaited in another loop.
     """
 
     __slots__ = (
-        "_alarm", "_alive_since", "_before", "_blocks", "_calls", "_client", "_is_held", "_refused",
+        "_alive_since", "_before", "_blocks", "_calls", "_client", "_is_held", "_loop", "_refused",
         "_renamed", "_run", "_shown", "_signatures", "_stop", "_text", "_thinking", "_used",
-        "_vendor", "has_begun", "on_begun", "usage",
+        "_vendor", "_watchdog", "asked", "has_begun", "is_aside", "on_begun", "spent", "usage",
     )  # fmt: skip
 
     def __init__(
@@ -72,12 +75,14 @@ class Answer:
         *,
         is_held: bool = False,
         shown: ShownAnswer | None = None,
-        alarm: Alarm | None = None,
+        is_aside: bool = False,
     ) -> None:
         self._run = run
         self._is_held = is_held
         self._shown = shown
-        self._alarm = alarm or run.alarm
+        self.is_aside = is_aside
+        self._loop = asyncio.get_running_loop() if is_aside else run.loop
+        self._watchdog = run.services.watchdog if self._loop is run.loop else Watchdog()
         self._client = run.agent.models[0].client
         self._blocks: list[ContentBlock] = []
         self._text: list[str] = []
@@ -96,6 +101,10 @@ class Answer:
         self._alive_since: float | None = None
         self.usage: TokenUsage | None = None
         """The usage of the newest stream, as far as it was reported."""
+        self.asked: ModelRoute | None = None
+        """The model of the newest stream."""
+        self.spent: TokenUsage | None = None
+        """The usage of all streams that are accounted for, with its cost."""
         self.has_begun = False
         """Whether the newest stream has produced anything."""
         self.on_begun: Callable[[], None] | None = None
@@ -111,7 +120,7 @@ class Answer:
         self._stop = self.usage = self._vendor = None
         self.has_begun = False
         self._before = self._size() if self._blocks or self._text else 0
-        timer = IdleTimer(self._alarm, idle_ms)
+        timer = IdleTimer(self._watchdog, self._loop, idle_ms)
         try:
             with timer:
                 await self._consume(request, timer)
@@ -214,15 +223,11 @@ class Answer:
     async def _consume(self, request: InferenceRequest, timer: IdleTimer) -> None:
         feed, run, text, client = self._run.feed, self._run, self._text, self._client
         is_held = self._is_held
-        opened = client.stream(request)
-        if not hasattr(opened, "aclose"):
-            if isinstance(opened, Coroutine):
-                # It is never awaited; Python would warn of that whenever it is collected.
-                opened.close()
-            kind = type(opened).__name__
-            message = f"stream() of provider '{client.name}' gave a {kind}, not an async generator"
-            raise ProviderBroken(message)
-        async with aclosing(opened) as events:
+        events = client.stream(request)
+        is_generator = type(events) is AsyncGeneratorType
+        if not (is_generator or hasattr(events, "aclose")):
+            self._refuse_stream(events)
+        try:
             async for event in events:
                 if type(event) is Alive:
                     timer.is_fresh = timer.is_fresh or self._is_patient()
@@ -241,12 +246,31 @@ class Answer:
                         self._let_through(event)
                     elif feed.readers:
                         run.emit(event)
+                elif type(event) is UsageReport:
+                    before = self.usage
+                    self.usage = event.usage if before is None else before.plus(event.usage)
+                elif type(event) is Stop:
+                    self._stop = event.reason
                 else:
                     self._take(event)
                 if feed.is_full:
                     timer.pause()
                     await feed.drain()
                     timer.resume()
+        except BaseException:
+            await events.aclose()
+            raise
+        if not is_generator:
+            # A generator that was read to its end is closed.
+            await events.aclose()
+
+    def _refuse_stream(self, opened: object) -> NoReturn:
+        if isinstance(opened, Coroutine):
+            # It is never awaited; Python would warn of that whenever it is collected.
+            opened.close()
+        name, kind = self._client.name, type(opened).__name__
+        message = f"stream() of provider '{name}' gave a {kind}, not an async generator"
+        raise ProviderBroken(message)
 
     def _emit(self, event: AgentEvent) -> None:
         if not self._is_held and self._run.feed.readers:
@@ -267,17 +291,13 @@ class Answer:
 
     def _is_patient(self) -> bool:
         """Whether keep-alive events still extend the wait: not forever without other events."""
-        now = self._run.loop.time()
+        now = self._loop.time()
         if self._alive_since is None:
             self._alive_since = now
         return now - self._alive_since < _ALIVE_S
 
     def _take(self, event: ModelEvent) -> None:
         match event:
-            case UsageReport(usage=usage):
-                self.usage = usage if self.usage is None else self.usage.plus(usage)
-            case Stop(reason=reason):
-                self._stop = reason
             case ToolCallStart():
                 self._open_call(event)
             case ToolCallDelta():
@@ -368,32 +388,36 @@ class Answer:
         self._thinking.clear()
 
     def _content(self, signed: ThinkingSignature | None = None) -> tuple[ContentBlock, ...]:
-        blocks, thought, text = self._blocks, "".join(self._thinking), "".join(self._text)
+        blocks = self._blocks
+        thought = "".join(self._thinking) if self._thinking else ""
         if thought or (signed is not None and signed.signature is not None):
             signature, origin = (signed.signature, signed.origin) if signed else (None, None)
             block = Thinking(
                 thinking=replace_surrogates(thought), signature=signature, origin=origin
             )
             return (*blocks, block)
+        text = "".join(self._text) if self._text else ""
         return (*blocks, Text(text=replace_surrogates(text))) if text else tuple(blocks)
 
     def result(self) -> StreamResult:
         """Return the whole answer; calls that cannot be executed are dropped, with the reason."""
         calls: list[ToolCall] = []
         is_incomplete = False
-        for call_id, (name, _) in list(self._calls.items()):
-            call = self._call(call_id)
-            if call is not None:
-                calls.append(call)
-            else:
-                is_incomplete = True
-                self._drop(call_id, f"the arguments of '{name}' are not valid JSON")
+        if self._calls:
+            for call_id, (name, _) in list(self._calls.items()):
+                call = self._call(call_id)
+                if call is not None:
+                    calls.append(call)
+                else:
+                    is_incomplete = True
+                    self._drop(call_id, f"the arguments of '{name}' are not valid JSON")
         return StreamResult(
             content=self._content(),
             tool_calls=tuple(calls),
+            usage=self.spent,
             stop_reason=self._stop,
             has_incomplete_tool_calls=is_incomplete,
-            dropped_calls=tuple(self._refused.values()),
+            dropped_calls=tuple(self._refused.values()) if self._refused else (),
             vendor=self._vendor,
         )
 

@@ -27,7 +27,7 @@ from awaken.runtime.run import Run
 
 from .answer import Answer
 from .checkpoints import StreamCheckpoints
-from .model_calls import ModelCalls, routes_for
+from .model_calls import make_call, routes_for
 from .request import build_request, smaller_request
 from .retry_planner import RetryPlanner
 from .screens import answer_streams, screen_answer, take_given_answer
@@ -62,7 +62,7 @@ async def infer(run: Run) -> StreamResult:
     run.streaming = shown if is_held else answer
     has_checkpoints = run.journal.lease is not None and run.streaming is not None
     checkpoints = StreamCheckpoints(run) if has_checkpoints else None
-    session = InferenceSession(run, request, answer, checkpoints)
+    session = InferenceSession(run, request, answer, checkpoints, began)
     if checkpoints is None:
         result = await session.complete_answer(streamed)
     else:
@@ -74,7 +74,7 @@ async def infer(run: Run) -> StreamResult:
     else:
         _log_answer(run, result)
     run.streaming = None
-    asked = session.calls.asked
+    asked = answer.asked
     run.show(
         InferenceComplete(
             model=request.upstream_model if asked is None else asked.spec.upstream_model,
@@ -88,8 +88,7 @@ async def infer(run: Run) -> StreamResult:
 def _show_answer(run: Run, result: StreamResult, shown: ShownAnswer | None = None) -> None:
     """Show the part of an answer that readers have not seen, and keep all of it for the log."""
     events = block_events(result.content)
-    for event in events:
-        run.journal.events.append(event)
+    run.journal.events += events
     for event in events if shown is None else shown.rest(result.content):
         run.emit(event)
     for call in result.tool_calls:
@@ -100,11 +99,10 @@ def _show_answer(run: Run, result: StreamResult, shown: ShownAnswer | None = Non
 
 def _log_answer(run: Run, result: StreamResult) -> None:
     """Keep the turn for the log: its text as one delta per block, its calls as they were made."""
-    journal = run.journal
-    for event in block_events(result.content):
-        journal.events.append(event)
+    events = run.journal.events
+    events += block_events(result.content)
     for call in result.tool_calls:
-        journal.events.append(ToolCallStart(id=call.id, name=call.name))
+        events.append(ToolCallStart(id=call.id, name=call.name))
     for call in result.tool_calls:
         run.show(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
 
@@ -114,7 +112,6 @@ class InferenceSession:
 
     __slots__ = (
         "_answer", "_began", "_checkpoints", "_made_retry_planner", "_request", "_routes", "_run",
-        "calls",
     )  # fmt: skip
 
     def __init__(
@@ -123,16 +120,16 @@ class InferenceSession:
         request: InferenceRequest,
         answer: Answer,
         checkpoints: StreamCheckpoints | None,
+        began: int,
     ) -> None:
         self._run = run
         self._request = request
         self._answer = answer
         self._checkpoints = checkpoints
-        self.calls = ModelCalls(run, answer)
         agent = run.agent
         is_plain = agent.pool is None and request.upstream_model == agent.upstream_model
         self._routes = agent.models if is_plain else routes_for(run, request)
-        self._began = run.services.clock.monotonic_ms()
+        self._began = began
         self._made_retry_planner: RetryPlanner | None = None
 
     async def complete_answer(self, streamed: StreamCheckpoint | None) -> StreamResult:
@@ -157,7 +154,7 @@ class InferenceSession:
                 else:
                     patience = self._made_retry_planner
                     routes = self._routes if patience is None else patience.usable_routes
-                    await self.calls.make(asked, routes)
+                    await make_call(self._run, self._answer, asked, routes)
                     result = self._answer.result()
             except ModelError as error:
                 if not (self._answer.has_stopped and error.retryable):
@@ -167,7 +164,7 @@ class InferenceSession:
                 result = self._answer.result()
             is_cut = result.stop_reason is StopReason.MAX_TOKENS
             if not (is_cut and continuations and result.needs_truncation_recovery):
-                return msgspec.structs.replace(result, usage=self.calls.usage)
+                return result
             continuations -= 1
             asked = self._rest_of_text(result.text, TRUNCATED_PROMPT)
 
@@ -197,7 +194,7 @@ class InferenceSession:
 
     async def _outlasts(self, error: ModelError) -> bool:
         has_begun = self._answer.has_begun
-        return await self._retry_planner.outlasts(error, self.calls.asked, has_begun=has_begun)
+        return await self._retry_planner.outlasts(error, self._answer.asked, has_begun=has_begun)
 
     def _fits_now(self, error: ModelError) -> bool:
         """Whether the request was too long and could be shortened."""

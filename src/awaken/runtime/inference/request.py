@@ -37,8 +37,8 @@ def build_request(run: Run) -> InferenceRequest:
     system, tools, override = agent.system, agent.model_tools, agent.overrides
     before: list[Message] = []
     after: list[Message] = []
-    contexts: Mapping[str, ContextMessage] = values.get(CONTEXT_MESSAGES.name, {})
-    if contexts:
+    contexts: Mapping[str, ContextMessage] = {}
+    if CONTEXT_MESSAGES.name in values and (contexts := values[CONTEXT_MESSAGES.name]):
         texts, before, after = _place_contexts(contexts)
         system = (*system, *texts)
     has_filter, has_override = TOOL_FILTER.name in values, STEP_OVERRIDE.name in values

@@ -7,11 +7,10 @@ import msgspec
 
 from awaken.contracts.messages.message import Message
 from awaken.contracts.models.inference import InferenceOverride, InferenceRequest, StreamResult
-from awaken.runtime.primitives.timers import Alarm
 from awaken.runtime.run import Run
 
 from .answer import Answer
-from .model_calls import ModelCalls, routes_for
+from .model_calls import make_call, routes_for
 
 
 async def side_answer(
@@ -34,15 +33,9 @@ async def side_answer(
         system=system,
         overrides=wanted,
     )
-    # The run's own alarm is in use for the timeout of the calling tool.
-    alarm = Alarm()
-    answer = Answer(run, is_held=True, alarm=alarm)
-    calls = ModelCalls(run, answer, is_aside=True)
-    try:
-        # One at a time: the rest of a budget is known only after the previous call is settled.
-        run.side_call_lock = run.side_call_lock or asyncio.Lock()
-        async with run.side_call_lock:
-            await calls.make(request, routes_for(run, request))
-    finally:
-        alarm.close()
-    return msgspec.structs.replace(answer.result(), usage=calls.usage)
+    answer = Answer(run, is_held=True, is_aside=True)
+    # One at a time: the rest of a budget is known only after the previous call is settled.
+    run.side_call_lock = run.side_call_lock or asyncio.Lock()
+    async with run.side_call_lock:
+        await make_call(run, answer, request, routes_for(run, request))
+    return answer.result()

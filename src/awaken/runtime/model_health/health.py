@@ -50,6 +50,8 @@ class ModelHealth:
         self._saving: asyncio.Task[None] | None = None
         self.next_look_ms: float = math.inf if shared is None else 0
         """The monotonic time from which a call first reads what other processes have saved."""
+        self.is_shared = shared is not None
+        """Whether other processes may have saved something."""
         self._turns = 0
 
     def breaker(self, model_id: str) -> Breaker:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from .timers import Alarm
+from .timers import Watchdog
 
 
 class CancellationToken(msgspec.Struct, eq=False):
@@ -73,7 +73,7 @@ class TaskCancels(msgspec.Struct, eq=False):
     """
 
     token: CancellationToken
-    alarm: Alarm
+    watchdog: Watchdog
     limit_ms: int
     """How long work that must finish may take, before and after a cancellation."""
     loop: asyncio.AbstractEventLoop
@@ -112,14 +112,15 @@ class TaskCancels(msgspec.Struct, eq=False):
         Raises:
             TimeoutError: The work took longer than twice the limit.
         """
-        self.alarm.set(self.loop.time() + self.limit_ms / 1000, self._send)
+        moment = self.loop.time() + self.limit_ms / 1000
+        self.watchdog.set(self, self.loop, moment, self._send)
         try:
             return await work()
         except asyncio.CancelledError:
             if not self.absorb():
                 raise
         finally:
-            self.alarm.clear()
+            self.watchdog.clear(self)
         await self._carry_on(work)
 
     def end(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from awaken.redaction import make_loggable
 
-from .timers import Alarm
+from .timers import Watchdog
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -35,21 +35,21 @@ class Siblings(Generic[T]):
             self.tasks.append(self._loop.create_task(self._run_work(index, work)))
 
     async def next_finished(
-        self, moment: float | None = None, alarm: Alarm | None = None
+        self, moment: float | None = None, watchdog: Watchdog | None = None
     ) -> list[int]:
         """Wait until at least one more task is over; returns the indexes of those that are.
 
-        With an alarm, the list is empty if the moment, in the loop's time, comes first.
+        With a watchdog, the list is empty if the moment, in the loop's time, comes first.
         """
         if not self._finished:
             self._waiter = self._loop.create_future()
-            if alarm is not None and moment is not None:
-                alarm.set(moment, self._wake)
+            if watchdog is not None and moment is not None:
+                watchdog.set(self, self._loop, moment, self._wake)
             try:
                 await self._waiter
             finally:
-                if alarm is not None:
-                    alarm.clear()
+                if watchdog is not None:
+                    watchdog.clear(self)
         finished, self._finished = self._finished, []
         return finished
 

@@ -1,58 +1,81 @@
-"""Timers with almost no cost: one for a wait with a limit, one for silence.
+"""Limits of waiting with almost no cost: one timer of the event loop for all runs.
 
-A run waits for one thing at a time, and nearly every wait ends long before its limit. So the
-timer stays in the event loop when a wait is over, and is only examined again when it fires.
+Nearly every wait ends long before its limit. So a limit is an entry in a table, and ending the
+wait removes the entry. The one timer stays in the event loop; it looks at the table when it fires.
 """
 
 import asyncio
+import math
 from collections.abc import Callable
+from operator import itemgetter
 from types import TracebackType
 
+_SPACING_S = 50e-6
+"""The least time between two looks, for each entry: looking takes a thousandth of the time."""
 
-class Alarm:
-    """Calls back once, at the moment for which it was last set, unless it was cleared."""
 
-    __slots__ = ("_callback", "_handle", "_loop", "_when")
+class Watchdog:
+    """Calls back at the moments that were set and not cleared, at most one for each owner.
+
+    It serves one event loop at a time; a new loop begins with an empty table. While many moments
+    are set, a call may come late, by 50 microseconds for each of them.
+    """
+
+    __slots__ = ("_loop", "_moments", "_timer", "_wakes_at")
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._handle: asyncio.TimerHandle | None = None
-        self._callback: Callable[[], None] | None = None
-        self._when = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._moments: dict[object, tuple[float, Callable[[], None]]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._wakes_at = math.inf
 
-    def set(self, when: float, callback: Callable[[], None]) -> None:
-        """Call back at a moment in the loop's time; replaces the previous setting."""
-        self._when = when
-        self._callback = callback
-        if self._handle is None:
-            self._handle = self._loop.call_at(when, self._ring)
-        elif self._handle.when() > when:
-            self._handle.cancel()
-            self._handle = self._loop.call_at(when, self._ring)
+    def set(
+        self,
+        owner: object,
+        loop: asyncio.AbstractEventLoop,
+        moment: float,
+        callback: Callable[[], None],
+    ) -> None:
+        """Call back at a moment in the loop's time; replaces what the owner has set before."""
+        if loop is not self._loop:
+            self._move_to(loop)
+        self._moments[owner] = (moment, callback)
+        if moment < self._wakes_at:
+            self._arm(moment)
 
-    def clear(self) -> None:
-        """Do not call back."""
-        self._callback = None
+    def clear(self, owner: object) -> None:
+        """Do not call the owner back."""
+        if owner in self._moments:
+            del self._moments[owner]
 
-    def close(self) -> None:
-        """Remove the timer from the event loop."""
-        self._callback = None
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+    def _move_to(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Forget what belongs to the previous loop, whose tasks are gone."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._loop, self._timer, self._wakes_at = loop, None, math.inf
+        self._moments = {}
 
-    def _ring(self) -> None:
+    def _arm(self, moment: float) -> None:
+        assert self._loop is not None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wakes_at = moment
+        self._timer = self._loop.call_at(moment, self._look)
+
+    def _look(self) -> None:
+        assert self._loop is not None
         # A loop may fire slightly early; the requested time is what counts.
-        rung = self._handle.when() if self._handle is not None else self._when
-        self._handle = None
-        callback = self._callback
-        if callback is None:
-            return
-        if rung < self._when:
-            self._handle = self._loop.call_at(self._when, self._ring)
-            return
-        self._callback = None
-        callback()
+        now = max(self._loop.time(), self._wakes_at)
+        self._timer, self._wakes_at = None, math.inf
+        due = [(owner, *entry) for owner, entry in self._moments.items() if entry[0] <= now]
+        spacing = len(self._moments) * _SPACING_S
+        for owner, _, _ in due:
+            del self._moments[owner]
+        if self._moments:
+            earliest = min(moment for moment, _ in self._moments.values())
+            self._arm(max(earliest, now + spacing))
+        for _, _, callback in sorted(due, key=itemgetter(1)):
+            callback()
 
 
 class IdleTimer:
@@ -62,25 +85,28 @@ class IdleTimer:
     """
 
     __slots__ = (
-        "_alarm", "_before", "_has_fired", "_is_paused", "_loop", "_silent_ticks", "_task",
-        "_tick_s", "is_fresh",
+        "_before", "_has_fired", "_is_paused", "_loop", "_silent_ticks", "_task", "_tick_s",
+        "_watchdog", "is_fresh",
     )  # fmt: skip
 
-    def __init__(self, alarm: Alarm, interval_ms: int) -> None:
+    def __init__(
+        self, watchdog: Watchdog, loop: asyncio.AbstractEventLoop, interval_ms: int
+    ) -> None:
         self.is_fresh = False
-        self._alarm = alarm
+        self._watchdog = watchdog
+        self._loop = loop
         self._tick_s = interval_ms / 2000
         self._silent_ticks = 0
         self._is_paused = False
         self._has_fired = False
         self._before = 0
-        self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[object] | None = None
 
     def __enter__(self) -> "IdleTimer":
-        self._task = asyncio.current_task()
+        loop = self._loop
+        self._task = asyncio.current_task(loop)
         self._before = self._task.cancelling() if self._task is not None else 0
-        self._alarm.set(self._loop.time() + self._tick_s, self._tick)
+        self._watchdog.set(self, loop, loop.time() + self._tick_s, self._tick)
         return self
 
     def __exit__(
@@ -89,7 +115,7 @@ class IdleTimer:
         error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        self._alarm.clear()
+        self._watchdog.clear(self)
         if not self._has_fired or self._task is None:
             return
         # The cancellation was ours only if no other one is pending on the task.
@@ -110,7 +136,8 @@ class IdleTimer:
         self._silent_ticks = self._silent_ticks + 1 if is_silent else 0
         self.is_fresh = False
         if self._silent_ticks < 2:
-            self._alarm.set(self._loop.time() + self._tick_s, self._tick)
+            moment = self._loop.time() + self._tick_s
+            self._watchdog.set(self, self._loop, moment, self._tick)
         elif self._task is not None:
             self._has_fired = True
             self._task.cancel()

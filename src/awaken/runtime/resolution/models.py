@@ -12,6 +12,8 @@ from awaken.contracts.models.model_specs import ModelPool, ModelSpec
 
 from .registries import AgentSource, RegistrySet
 
+_REASONERS = ("o1", "o3", "o4")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRoute:
@@ -23,12 +25,17 @@ class ModelRoute:
     """The model's id, which is also the key of its health."""
     has_defaults: bool = field(init=False)
     """Whether the model has its own limit or options."""
+    is_reasoner: bool = field(init=False)
+    """Whether the model is known to think before it sends anything."""
 
     def __post_init__(self) -> None:
         """Compute once per model what every call needs."""
         object.__setattr__(self, "id", self.spec.id)
         is_limited = self.spec.max_output_tokens is not None
         object.__setattr__(self, "has_defaults", is_limited or bool(self.spec.options))
+        name = self.spec.upstream_model.lower()
+        is_reasoner = name.startswith(_REASONERS) or "thinking" in name or "reasoning" in name
+        object.__setattr__(self, "is_reasoner", is_reasoner)
 
     def overrides(self, given: InferenceOverride | None) -> InferenceOverride | None:
         """The overrides for a call of this model.

@@ -206,7 +206,7 @@ async def _collect(
 ) -> None:
     """Wait for results and record them in the journal, in the order in which they arrive."""
     first = min([attempt.deadline for attempt in running if attempt.output is None])
-    finished_now = await siblings.next_finished(first, run.alarm)
+    finished_now = await siblings.next_finished(first, run.services.watchdog)
     for index in finished_now:
         attempt, task = running[index], siblings.tasks[index]
         if attempt.output is None and task.cancelled():
