@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from awaken.contracts.errors import CorruptRecord
-from awaken.stores.sql.blobs import bind_columns, unseal
+from awaken.stores.sql.blobs import add_checksum, unseal
 
 
 def dump_sqlite(path: Path) -> bytes:
@@ -25,6 +25,6 @@ def dump_sqlite(path: Path) -> bytes:
 
 def _unpack(value: bytes) -> bytes:
     try:
-        return unseal(bind_columns(value), "a value")
+        return unseal(add_checksum(value[:-4]), "a value")
     except (CorruptRecord, zlib.error):
         return value

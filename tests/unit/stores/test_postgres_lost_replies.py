@@ -140,7 +140,7 @@ def test_a_write_cancelled_anywhere_is_whole_or_absent_and_leaves_nothing_behind
                 assert again.version == 1
             # Otherwise the points were not where they should be.
             assert outcomes["cancelled"] >= 10
-            assert outcomes["absent"] >= 10
+            assert outcomes["absent"] >= 8
             assert outcomes["applied"] >= 1
             assert await idle_in_transaction() == []
             pool = store.database._pool

@@ -21,7 +21,8 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
         thread = StoredThread(blank_thread(commit.thread_id, tenant_of(commit)))
     elif commit.commit_id in thread.applied:
         return thread.repeat_receipt(commit)
-    change = check_commit(thread, tables, commit)
+    foreign = foreign_ids(commit.messages)
+    change = check_commit(thread, tables, commit, foreign)
     run = commit.run
     if (
         run is not None
@@ -36,6 +37,9 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
     receipt = advance(thread, commit, change)
     if thread.version == 1:
         tables.threads[commit.thread_id] = thread
+    if commit.messages:
+        thread.messages.extend(commit.messages)
+        thread.message_ids.update(foreign)
     _apply_parts(tables, thread, commit, change.tickets)
     run_id = run_of(thread, commit)
     if run_id is not None and tables.checkpoints:
@@ -56,9 +60,6 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
 def _apply_parts(
     tables: Tables, thread: StoredThread, commit: Commit, tickets: tuple[Ticket, ...]
 ) -> None:
-    if commit.messages:
-        thread.messages.extend(commit.messages)
-        thread.message_ids.update(foreign_ids(commit.messages))
     if commit.run is not None:
         _apply_run(tables, thread, commit.run)
     if commit.state:

@@ -61,3 +61,9 @@ class PostgresSession:
             now = await self._connection.fetchval(f"SELECT {NOW}")
             self._now = Moment(wall_ms=now, lease_ms=now)
         return self._now
+
+    def recall_head(self, thread_id: str) -> None:
+        """Return None: other processes may have written since, and only the row can tell."""
+
+    def remember_head(self, thread_id: str, head: Any) -> None:
+        """Keep nothing."""

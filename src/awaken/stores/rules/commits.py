@@ -4,6 +4,8 @@ The cost is proportional to the change: a part that the commit does not have cos
 no part reads the thread's history.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from awaken.contracts.errors import (
@@ -32,7 +34,6 @@ from .transcript import (
     check_calls,
     check_open_calls,
     find_open_calls,
-    foreign_ids,
 )
 
 RUNNING, WAITING, DONE = RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE
@@ -50,8 +51,10 @@ class Change(Record, frozen=True, kw_only=True):
     """All open calls after the commit, if they were computed; otherwise apply `calls`."""
 
 
-def check_commit(head: ThreadHead, found: Found, commit: Commit) -> Change:
+def check_commit(head: ThreadHead, found: Found, commit: Commit, foreign: Sequence[str]) -> Change:
     """Check a commit that was not applied before; nothing is changed.
+
+    `foreign` are the ids of its messages that may have been used before; see `foreign_ids`.
 
     Raises:
         StorageError: As `CommitStore.commit` lists them.
@@ -65,7 +68,7 @@ def check_commit(head: ThreadHead, found: Found, commit: Commit) -> Change:
     run, open_run, shown = commit.run, head.open_run, head.shown
     calls, open_calls, tickets = NO_CHANGE, None, commit.tickets
     if commit.messages:
-        _check_message_ids(found, commit)
+        _check_message_ids(found, commit, foreign)
         calls = check_calls(commit.thread_id, head.open_calls, commit.messages)
     if commit.thread is not None:
         shown = apply_edit(found.parents(), shown, commit.thread)
@@ -147,16 +150,12 @@ def _check_claim(head: ThreadHead, commit: Commit) -> None:
         check_release(held.dispatch_id, commit.release)
 
 
-def _check_message_ids(found: Found, commit: Commit) -> None:
-    named = set()
-    for message in commit.messages:
-        if not message.id:
-            raise InvalidRecord(what=f"Thread '{commit.thread_id}'", problem="a message has no id")
-        named.add(message.id)
-    foreign = foreign_ids(commit.messages)
+def _check_message_ids(found: Found, commit: Commit, foreign: Sequence[str]) -> None:
+    ids = [message.id for message in commit.messages]
+    if None in ids or "" in ids:
+        raise InvalidRecord(what=f"Thread '{commit.thread_id}'", problem="a message has no id")
     is_used = bool(foreign) and found.has_messages(commit.thread_id, foreign)
-    if is_used or len(named) < len(commit.messages):
-        ids = [message.id for message in commit.messages]
+    if is_used or len(set(ids)) < len(ids):
         problem = f"a message id is used twice: {ids}"
         raise InvalidRecord(what=f"Thread '{commit.thread_id}'", problem=problem)
 
@@ -254,7 +253,8 @@ def _project_run(
     latest = thread.latest_run
     if known is not None and known is latest and known.status is run.status:
         return shown
-    if latest is not None:
+    if latest is not None and latest is not known:
+        # Whether the run is older than the latest one is decided by this time.
         shown = msgspec.structs.replace(shown, latest_run_updated_at=latest.updated_at)
     after = shown.project_run(run)
     if after.parent_thread_id == shown.parent_thread_id:

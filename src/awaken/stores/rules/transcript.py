@@ -33,20 +33,13 @@ class CallChange(Record, frozen=True, kw_only=True):
 NO_CHANGE = CallChange(opened={}, answered=set())
 
 
-def is_own_id(message: Message) -> bool:
-    """Whether the runtime itself made the id, so that it cannot have been used before.
+def foreign_ids(messages: Iterable[Message]) -> list[str]:
+    """Return the ids that may have been used before; the runtime itself made all others.
 
     Only runs write answers and results, under fresh ids that begin with the time. A client can
     send any other message twice. `check_chosen_ids` in `runtime/admission/admission.py` makes sure
     that no client chooses the id of an answer.
     """
-    return (
-        message.role in (_ASSISTANT, _TOOL) and GENERATED_ID.fullmatch(message.id or "") is not None
-    )
-
-
-def foreign_ids(messages: Iterable[Message]) -> list[str]:
-    """Return the ids that may have been used before."""
     found = []
     for message in messages:
         is_run_written = message.role is _ASSISTANT or message.role is _TOOL
@@ -76,7 +69,7 @@ def check_calls(thread_id: str, open_calls: OpenCalls, messages: tuple[Message, 
             else:
                 raise _invalid(thread_id, f"a result for call '{call_id}', which is not open")
             continue
-        if opened or len(answered) < len(open_calls):
+        if opened or (open_calls and len(answered) < len(open_calls)):
             waiting = [*opened, *(call for call in open_calls if call not in answered)]
             raise _invalid(thread_id, f"a message follows calls without a result: {waiting}")
         for call in calls or ():

@@ -19,14 +19,16 @@ def check_arguments(args: Iterable[Any]) -> None:
         kind = type(value)
         if kind is bytes or value is None:
             continue
-        if kind is float:
+        if kind is int:
+            if not _FIRST <= value < _END:
+                raise InvalidRecord(what=f"Number {value}", problem="it has more than 64 bits")
+        elif kind is float:
             raise InvalidRecord(what=f"Number {value}", problem="it is not a whole number")
-        if isinstance(value, str):
-            if "\0" in value or not (value.isascii() or _is_whole(value)):
-                problem = "it has U+0000 or half of a surrogate pair, which no column can keep"
-                raise InvalidRecord(what=f"Text {value!a}", problem=problem)
-        elif isinstance(value, int) and not _FIRST <= value < _END:
-            raise InvalidRecord(what=f"Number {value}", problem="it has more than 64 bits")
+        elif (kind is str or isinstance(value, str)) and (
+            "\0" in value or not (value.isascii() or _is_whole(value))
+        ):
+            problem = "it has U+0000 or half of a surrogate pair, which no column can keep"
+            raise InvalidRecord(what=f"Text {value!a}", problem=problem)
 
 
 def _is_whole(text: str) -> bool:

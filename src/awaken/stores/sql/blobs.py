@@ -54,25 +54,22 @@ _DICTIONARY_1 = (
 _SMALL_PACKER = zlib.compressobj(1, zlib.DEFLATED, -12, 4, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY_1)
 
 
-def seal(data: bytes) -> bytes:
-    """Compress data and append a checksum."""
+def compress(data: bytes) -> bytes:
+    """Return the body of a blob: the format and the data, smaller if that pays."""
     size = len(data)
     if size < _SHORT_BYTES:
-        blob = _PLAIN + data
-    elif size <= _SMALL_MAX:
+        return _PLAIN + data
+    if size <= _SMALL_MAX:
         packer = _SMALL_PACKER.copy()
-        blob = _SMALL + packer.compress(data) + packer.flush()
-    elif size > _SAMPLED_MIN and len(zlib.compress(data[:_SAMPLE], 1)) > _SAMPLE * 0.6:
+        return _SMALL + packer.compress(data) + packer.flush()
+    if size > _SAMPLED_MIN and len(zlib.compress(data[:_SAMPLE], 1)) > _SAMPLE * 0.6:
         # Probably files in base64: compression saves a quarter and takes longer than all the rest.
-        blob = _PLAIN + data
-    else:
-        blob = _LARGE + zlib.compress(data, 1)
-    return blob + zlib.crc32(blob).to_bytes(_CHECKSUM_BYTES, "big")
+        return _PLAIN + data
+    return _LARGE + zlib.compress(data, 1)
 
 
-def bind_columns(blob: bytes, *beside: int | str | None) -> bytes:
-    """Extend the checksum of a sealed blob over the columns beside it."""
-    body = blob[:-_CHECKSUM_BYTES]
+def add_checksum(body: bytes, *beside: int | str | None) -> bytes:
+    """Append a checksum of the body and of the columns beside it, to which it binds the blob."""
     return body + zlib.crc32(body, _seed(beside)).to_bytes(_CHECKSUM_BYTES, "big")
 
 

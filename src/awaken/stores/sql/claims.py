@@ -194,17 +194,14 @@ async def want_cancel(
 async def settle(
     session: SqlSession,
     head: StoredHead,
-    held: HeldClaim | None,
+    held: HeldClaim,
     before: RunRecord | None,
     commit: Commit,
 ) -> None:
-    """Update the claim after a commit to a claimed thread, or one that takes a claim."""
-    now = await session.now()
-    if held is None:
-        if head.claim is not None and commit.claim is not None:
-            until = now.lease_ms + commit.claim.lease_ms
-            await _write_claim(session, head, head.claim, until)
-        return
+    """Update the dispatch of a claim under which a commit was made, and the thread's queue.
+
+    The claim itself was written with the thread's head.
+    """
     run_id = find_resumed_run(before, held, commit)
     if run_id is not None or is_end_under_claim(held, commit):
         await _update_executed(session, head, held, run_id)
@@ -212,8 +209,8 @@ async def settle(
         return
     if held.dispatch_id is not None:
         dispatch = await _load_executed(session, held.dispatch_id)
+        now = await session.now()
         await save(session, rules.mark_ended(dispatch, commit.release, now.wall_ms))
-    await session.run("drop_claim", head.no, head.cancel_cause)
     if (rest := rules.make_follow_up(head, held)) is not None:
         await add(session, head, rest)
     elif head.queued:
@@ -270,23 +267,17 @@ async def _take_claim(
     head.cancel_cause = cause_of_claim(head, claimed)
     head.served_at = now.wall_ms
     await save(session, claimed)
-    await _write_claim(session, head, head.claim, now.lease_ms + lease_ms)
-    await refresh(session, head)
-    return claimed
-
-
-async def _write_claim(
-    session: SqlSession, head: StoredHead, claim: HeldClaim, lease_until: int
-) -> None:
     await session.run(
         "take_claim",
         head.no,
-        claim.token,
-        claim.worker_id,
-        claim.dispatch_id,
+        head.claim.token,
+        head.claim.worker_id,
+        head.claim.dispatch_id,
         head.cancel_cause,
-        lease_until,
+        now.lease_ms + lease_ms,
     )
+    await refresh(session, head)
+    return claimed
 
 
 async def _end_claim(

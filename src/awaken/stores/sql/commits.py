@@ -1,6 +1,6 @@
 """One commit as one transaction: load the head, check, advance, write the change."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from awaken.contracts.errors import IdempotencyConflict
 from awaken.contracts.lifecycle import RunStatus
@@ -11,13 +11,20 @@ from awaken.contracts.storage.store import Commit, CommitReceipt, StreamCheckpoi
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.stores.rules.claims import check_holder
 from awaken.stores.rules.commits import advance, check_commit, run_of
-from awaken.stores.rules.head import tenant_of
-from awaken.stores.rules.transcript import foreign_ids, is_own_id
+from awaken.stores.rules.head import blank_thread, tenant_of
+from awaken.stores.rules.transcript import foreign_ids
 
 from . import claims, rows
-from .blobs import bind_columns
+from .blobs import add_checksum
 from .decisions import save_ticket
-from .heads import StoredHead, ensure_head, load_run, lock_head, save_head
+from .heads import (
+    StoredHead,
+    add_head,
+    load_run,
+    lock_head,
+    save_head,
+    save_head_and_claim,
+)
 from .outbox import add_outbox
 from .queues import absorb, enqueue_all, refresh
 from .queues import find as find_dispatch
@@ -38,35 +45,57 @@ async def apply_commit(
     Returns the thread's number and the receipt.
     """
     commit = encoded.commit
-    head = await ensure_head(session, commit.thread_id, tenant_of(commit))
-    if head.version:
+    head: StoredHead | None = session.recall_head(commit.thread_id)
+    if head is None:
+        head = await lock_head(session, commit.thread_id)
+    if head is None:
+        head = StoredHead(blank_thread(commit.thread_id, tenant_of(commit)))
+    elif head.version:
         receipt = await _find_applied(session, head, encoded)
         if receipt is not None:
             return head.no, receipt
-    found = _Known()
-    await found.read(session, head, commit)
-    change = check_commit(head, found, commit)
-    held, before, cause = head.claim, head.open_run, head.cancel_cause
+    foreign = foreign_ids(commit.messages)
+    found = await _read_known(session, head, commit, foreign)
+    change = check_commit(head, found, commit, foreign)
+    known = None if commit.run is None else found.find_run(commit.run.run_id)
+    before = _Before(head)
     receipt = advance(head, commit, change)
-    await _write_history(session, head, encoded)
+    if commit.run is not None and known is None:
+        head.run_count += 1
+    await _remove_obsolete(session, head, before)
+    if not await _write_head(session, head, before, commit):
+        # Another process has created the thread meanwhile; nothing is written yet.
+        return await apply_commit(session, encoded)
+    await _write_history(session, head, encoded, foreign)
     if commit.run is not None:
-        await _write_run(session, head, encoded, found.find_run(commit.run.run_id))
+        await _write_run(session, head, encoded, known)
     await _write_parts(session, head, commit, change.tickets)
-    if before is not None and head.open_run is None:
-        await session.run("clear_run_state", head.no)
-    await save_head(session, head)
-    if cause is not None and head.cancel_cause is None and commit.release is None:
-        await session.run("set_cancel", head.no, None)
-    if held is not None or commit.claim is not None:
-        await claims.settle(session, head, held, before, commit)
-    elif head.queued and before is not None and before.status is RunStatus.WAITING:
+    if before.claim is not None:
+        await claims.settle(session, head, before.claim, before.open_run, commit)
+    elif commit.claim is None and head.queued and before.is_waiting:
         # Dispatches that the waiting run held back may be claimed now.
         await refresh(session, head)
     if commit.absorbed:
         await absorb(session, head, commit.absorbed, run_of(head, commit))
     if commit.enqueued:
         await enqueue_all(session, head, commit.enqueued)
+    elif not head.is_waiting:
+        # A run may wait for days: meanwhile its thread uses no memory.
+        session.remember_head(commit.thread_id, head)
     return head.no, receipt
+
+
+class _Before:
+    """What a commit may change in a head, as it was."""
+
+    __slots__ = ("cancel_cause", "claim", "is_waiting", "open_run", "shown")
+
+    def __init__(self, head: StoredHead) -> None:
+        self.cancel_cause = head.cancel_cause
+        self.claim = head.claim
+        self.is_waiting = head.is_waiting
+        self.open_run = head.open_run
+        self.shown = head.shown
 
 
 async def find_commit(
@@ -129,9 +158,10 @@ async def save_checkpoint(
 class _Known:
     """The records that a commit refers to, read before it is checked."""
 
-    __slots__ = ("_dispatches", "_has_messages", "_parents", "_runs", "_tickets")
+    __slots__ = ("_dispatches", "_has_messages", "_head", "_parents", "_runs", "_tickets")
 
-    def __init__(self) -> None:
+    def __init__(self, head: StoredHead) -> None:
+        self._head = head
         self._runs: dict[str, RunRecord] = {}
         self._tickets: dict[str, Ticket] = {}
         self._dispatches: dict[str, RunDispatch] = {}
@@ -139,10 +169,13 @@ class _Known:
         self._has_messages = False
 
     def find_run(self, run_id: str) -> RunRecord | None:
+        for known in (self._head.open_run, self._head.latest_run):
+            if known is not None and known.run_id == run_id:
+                return known
         return self._runs.get(run_id)
 
     def find_ticket(self, ticket_id: str) -> Ticket | None:
-        return self._tickets.get(ticket_id)
+        return self._head.live_tickets.get(ticket_id) or self._tickets.get(ticket_id)
 
     def find_dispatch(self, dispatch_id: str) -> RunDispatch | None:
         return self._dispatches.get(dispatch_id)
@@ -153,43 +186,56 @@ class _Known:
     def has_messages(self, thread_id: str, ids: Iterable[str]) -> bool:
         return self._has_messages
 
-    async def read(self, session: SqlSession, head: StoredHead, commit: Commit) -> None:
-        await self._read_runs(session, head, commit)
-        for ticket in commit.tickets:
-            known = head.live_tickets.get(ticket.ticket_id)
-            if known is None:
-                row = await session.one("find_ticket", ticket.ticket_id)
-                if row is not None:
-                    known = rows.unpack(row[0], rows.TICKET, f"Ticket '{ticket.ticket_id}'")
-            if known is not None:
-                self._tickets[ticket.ticket_id] = known
-        for dispatch_id in commit.absorbed:
-            dispatch = await find_dispatch(session, dispatch_id)
-            if dispatch is not None:
-                self._dispatches[dispatch_id] = dispatch
-        for message_id in foreign_ids(commit.messages):
-            if await _has_message(session, head, message_id):
-                self._has_messages = True
-                return
-
-    async def _read_runs(self, session: SqlSession, head: StoredHead, commit: Commit) -> None:
-        wanted = {record.run_id for record in commit.tool_records}
-        wanted.update(ticket.run_id for ticket in commit.tickets)
-        if commit.run is not None:
-            wanted.add(commit.run.run_id)
-        for known in (head.open_run, head.latest_run):
-            if known is not None and known.run_id in wanted:
-                self._runs[known.run_id] = known
-        for run_id in wanted - self._runs.keys():
+    async def read_run(self, session: SqlSession, run_id: str) -> None:
+        if self.find_run(run_id) is None:
             run = await load_run(session, run_id)
             if run is not None:
                 self._runs[run_id] = run
-        for parent_id in (
-            commit.thread.parent_thread_id if commit.thread is not None else None,
-            commit.run.parent_thread_id if commit.run is not None else None,
-        ):
-            if parent_id and parent_id != head.shown.parent_thread_id:
-                self._parents.update(await load_parents(session, parent_id.strip()))
+
+    async def read_ticket(self, session: SqlSession, ticket: Ticket) -> None:
+        await self.read_run(session, ticket.run_id)
+        if ticket.ticket_id in self._head.live_tickets:
+            return
+        row = await session.one("find_ticket", ticket.ticket_id)
+        if row is not None:
+            what = f"Ticket '{ticket.ticket_id}'"
+            self._tickets[ticket.ticket_id] = rows.unpack(row[0], rows.TICKET, what)
+
+    async def read_dispatch(self, session: SqlSession, dispatch_id: str) -> None:
+        dispatch = await find_dispatch(session, dispatch_id)
+        if dispatch is not None:
+            self._dispatches[dispatch_id] = dispatch
+
+    async def read_parents(self, session: SqlSession, parent_id: str | None) -> None:
+        if parent_id and parent_id != self._head.shown.parent_thread_id:
+            self._parents.update(await load_parents(session, parent_id.strip()))
+
+    async def read_messages(self, session: SqlSession, ids: Sequence[str]) -> None:
+        for message_id in ids:
+            if await _has_message(session, self._head, message_id):
+                self._has_messages = True
+                return
+
+
+async def _read_known(
+    session: SqlSession, head: StoredHead, commit: Commit, foreign: Sequence[str]
+) -> _Known:
+    known = _Known(head)
+    if commit.run is not None:
+        await known.read_run(session, commit.run.run_id)
+        if commit.run.parent_thread_id is not None:
+            await known.read_parents(session, commit.run.parent_thread_id)
+    if commit.thread is not None:
+        await known.read_parents(session, commit.thread.parent_thread_id)
+    for record in commit.tool_records:
+        await known.read_run(session, record.run_id)
+    for ticket in commit.tickets:
+        await known.read_ticket(session, ticket)
+    for dispatch_id in commit.absorbed:
+        await known.read_dispatch(session, dispatch_id)
+    if head.message_count and foreign:
+        await known.read_messages(session, foreign)
+    return known
 
 
 async def _has_message(session: SqlSession, head: StoredHead, message_id: str) -> bool:
@@ -214,11 +260,44 @@ async def load_parents(session: SqlSession, thread_id: str) -> dict[str, str | N
     return parents
 
 
+async def _remove_obsolete(session: SqlSession, head: StoredHead, before: _Before) -> None:
+    """Remove the state of a run that has ended, and the checkpoint of an unfinished answer."""
+    if head.has_run_state and head.open_run is None and before.open_run is not None:
+        await session.run("clear_run_state", head.no)
+        head.has_run_state = False
+    if head.has_checkpoint:
+        await session.run("delete_checkpoints", head.no)
+        head.has_checkpoint = False
+
+
+async def _write_head(
+    session: SqlSession, head: StoredHead, before: _Before, commit: Commit
+) -> bool:
+    """Write the thread's row; returns False if it is new and another process has created it."""
+    if commit.run_state and head.open_run is commit.run:
+        head.has_run_state = True
+    lease_until = None
+    if commit.claim is not None and head.claim is not None:
+        lease_until = (await session.now()).lease_ms + commit.claim.lease_ms
+    if not head.no:
+        return await add_head(session, head, lease_until)
+    if head.claim is not before.claim:
+        await save_head_and_claim(session, head, lease_until)
+    else:
+        await save_head(session, head)
+        if head.cancel_cause != before.cancel_cause:
+            await session.run("set_cancel", head.no, head.cancel_cause)
+    shown, old = head.shown, before.shown
+    if shown.resource_id != old.resource_id or shown.parent_thread_id != old.parent_thread_id:
+        await session.run("save_lineage", head.no, shown.resource_id, shown.parent_thread_id)
+    return True
+
+
 async def _write_history(
-    session: SqlSession, head: StoredHead, encoded: rows.EncodedCommit
+    session: SqlSession, head: StoredHead, encoded: rows.EncodedCommit, foreign: Sequence[str]
 ) -> None:
     commit, at, run_id = encoded.commit, encoded.commit.committed_at, run_of(head, encoded.commit)
-    events = encoded.events and bind_columns(encoded.events, head.event_seq, run_id, at)
+    events = encoded.events and add_checksum(encoded.events, head.event_seq, run_id, at)
     await session.run(
         "add_commit",
         rows.place(head.no, head.version),
@@ -231,18 +310,15 @@ async def _write_history(
         events,
         encoded.tools,
     )
-    first = head.message_count - len(encoded.messages) + 1
-    messages: list[Row] = [
-        (
-            rows.place(head.no, first + index),
-            None if is_own_id(message) else rows.id_key(head.no, message.id or ""),
-            at,
-            bind_columns(body, at),
-        )
-        for index, (message, body) in enumerate(zip(commit.messages, encoded.messages, strict=True))
-    ]
-    if messages:
-        await session.run_many("add_message", messages)
+    if not encoded.messages:
+        return
+    messages: list[Row] = []
+    place = rows.place(head.no, head.message_count - len(encoded.messages))
+    for message, body in zip(commit.messages, encoded.messages, strict=True):
+        place += 1
+        id_key = rows.id_key(head.no, message.id or "") if message.id in foreign else None
+        messages.append((place, id_key, at, body))
+    await session.run_many("add_message", messages)
 
 
 async def _write_run(
@@ -258,7 +334,6 @@ async def _write_run(
         status = run.status.value
         await session.run("save_run", run.run_id, status, _end_time(run), encoded.run)
         return
-    head.run_count += 1
     is_added = await session.run(
         "add_run",
         rows.place(head.no, head.run_count),
@@ -289,10 +364,8 @@ async def _write_parts(
         await _write_state(session, head.no, RUN_STATE, commit.run_state)
     for ticket in tickets:
         await save_ticket(session, head, ticket)
-    await add_outbox(session, head.no, commit.outbox)
-    if head.has_checkpoint:
-        await session.run("delete_checkpoints", head.no)
-        head.has_checkpoint = False
+    if commit.outbox:
+        await add_outbox(session, head.no, commit.outbox)
 
 
 async def _write_state(
@@ -308,5 +381,5 @@ async def _write_state(
                 scope,
                 name,
                 value.version,
-                bind_columns(rows.pack(value.data), name, value.version),
+                rows.pack(value.data, name, value.version),
             )

@@ -4,12 +4,12 @@ from typing import Any
 
 import msgspec
 
+from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import ForkPoint, NewestBranch, Thread, ThreadMetadata
 from awaken.stores.rules.head import HeldClaim, OpenCalls, ThreadHead, blank_thread
 
 from . import rows
-from .blobs import bind_columns
 from .session import Row, SqlSession
 
 
@@ -33,6 +33,8 @@ class _Shown(msgspec.Struct, array_like=True, frozen=True, kw_only=False, gc=Fal
     run_count: int = 0
     has_checkpoint: bool = False
     branching: _Branching | None = None
+    has_run_state: bool = True
+    """Earlier versions did not write it."""
 
 
 _SHOWN = msgspec.json.Decoder(_Shown)
@@ -43,6 +45,7 @@ class StoredHead(ThreadHead):
 
     __slots__ = (
         "has_checkpoint",
+        "has_run_state",
         "no",
         "purged_seq",
         "queued",
@@ -51,27 +54,24 @@ class StoredHead(ThreadHead):
         "ticket_ids",
     )
 
-    def __init__(self, row: Row) -> None:
-        beside = (row[16], row[1], row[2], row[3], row[5], row[17])
-        shown = rows.unpack(row[8], _SHOWN, f"Thread '{row[16]}'", *beside)
-        super().__init__(_make_thread(row, shown))
-        self.no: int = row[0]
-        self.version = row[1]
-        self.message_count = row[2]
-        self.event_seq = row[3]
-        self.purged_seq: int = row[4]
-        self.updated_at = row[5]
-        self.open_calls = shown.open_calls
-        self.run_count = shown.run_count
-        self.has_checkpoint = shown.has_checkpoint
+    def __init__(self, shown: Thread) -> None:
+        super().__init__(shown)
+        self.no = 0
+        """The thread's number; 0 if its row is not written yet."""
+        self.purged_seq = 0
+        self.run_count = 0
+        self.has_checkpoint = False
         """Whether the thread has a stream checkpoint, which the next commit must remove."""
-        self.ticket_ids = shown.live_tickets
-        if row[9] is not None:
-            self.claim = HeldClaim(token=row[9], worker_id=row[10], dispatch_id=row[11])
-        self.cancel_cause = row[12]
-        self.epoch = row[13]
-        self.queued: int = row[14]
-        self.served_at: int = row[15]
+        self.has_run_state = False
+        """Whether the thread may have run state, which the end of the run must remove."""
+        self.ticket_ids: tuple[str, ...] = ()
+        self.queued = 0
+        self.served_at = 0
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the thread's run waits."""
+        return self.open_run is not None and self.open_run.status is RunStatus.WAITING
 
     @property
     def sort_at(self) -> int:
@@ -92,23 +92,61 @@ class StoredHead(ThreadHead):
             self.run_count,
             self.has_checkpoint,
             _make_branching(shown),
+            self.has_run_state,
         )
         counts = (self.version, self.message_count, self.event_seq)
-        return bind_columns(
-            rows.pack(kept), shown.id, *counts, self.updated_at, shown.latest_run_id
-        )
+        return rows.pack(kept, shown.id, *counts, self.updated_at, shown.latest_run_id)
+
+
+def decode_head(row: Row) -> StoredHead:
+    """Return the head of a thread's row, without its runs and tickets.
+
+    Raises:
+        CorruptRecord: The row is damaged.
+    """
+    beside = (row[16], row[1], row[2], row[3], row[5], row[17])
+    shown = rows.unpack(row[8], _SHOWN, f"Thread '{row[16]}'", *beside)
+    head = StoredHead(_make_thread(row, shown))
+    head.no = row[0]
+    head.version = row[1]
+    head.message_count = row[2]
+    head.event_seq = row[3]
+    head.purged_seq = row[4]
+    head.updated_at = row[5]
+    head.open_calls = shown.open_calls
+    head.run_count = shown.run_count
+    head.has_checkpoint = shown.has_checkpoint
+    head.has_run_state = shown.has_run_state
+    head.ticket_ids = shown.live_tickets
+    if row[9] is not None:
+        head.claim = HeldClaim(token=row[9], worker_id=row[10], dispatch_id=row[11])
+    head.cancel_cause = row[12]
+    head.epoch = row[13]
+    head.queued = row[14]
+    head.served_at = row[15]
+    return head
 
 
 async def find_head(session: SqlSession, thread_id: str) -> StoredHead | None:
     """Read a thread's head with its runs and live tickets."""
-    row = await session.one("find_thread", thread_id)
-    return None if row is None else await _load_parts(session, StoredHead(row))
+    row = await session.one("find_thread_and_run", thread_id)
+    if row is None:
+        return None
+    head = decode_head(row)
+    if row[19] is not None:
+        head.latest_run = rows.unpack(row[19], rows.RUN, f"Run '{row[17]}'")
+    return await _load_parts(session, head)
 
 
 async def lock_head(session: SqlSession, thread_id: str) -> StoredHead | None:
     """Read and lock a thread's head; no other transaction can write until this one ends."""
     row = await session.one("lock_thread", thread_id)
-    return None if row is None else await _load_parts(session, StoredHead(row))
+    if row is None:
+        return None
+    head = decode_head(row)
+    # A statement of its own: it must see what was written while this one waited for the lock.
+    head.latest_run = await load_run(session, head.shown.latest_run_id)
+    return await _load_parts(session, head)
 
 
 async def ensure_head(
@@ -140,27 +178,74 @@ async def wait_for_head(session: SqlSession, thread_id: str) -> StoredHead | Non
     return None
 
 
+async def add_head(session: SqlSession, head: StoredHead, lease_until: int | None) -> bool:
+    """Write the row of a new thread after its first commit, and set its number.
+
+    Returns False if another process has created the thread meanwhile; nothing is written then.
+    """
+    shown, claim = head.shown, head.claim
+    row = await session.one(
+        "add_committed_thread",
+        shown.id,
+        shown.tenant_id,
+        shown.resource_id,
+        shown.parent_thread_id,
+        head.version,
+        head.message_count,
+        head.event_seq,
+        head.updated_at,
+        head.sort_at,
+        head.pack(),
+        shown.latest_run_id,
+        None if claim is None else claim.token,
+        None if claim is None else claim.worker_id,
+        lease_until,
+    )
+    if row is not None:
+        head.no = row[0]
+    return row is not None
+
+
 async def save_head(session: SqlSession, head: StoredHead) -> None:
-    """Write the columns of a thread's row that a commit changes."""
-    shown = head.shown
+    """Write the columns of a thread's row that every commit changes.
+
+    Only these: SQLite writes the index of a column that is set, even to the same value.
+    """
+    await session.run("save_commit_head", *_commit_columns(head))
+
+
+async def save_head_and_claim(
+    session: SqlSession, head: StoredHead, lease_until: int | None
+) -> None:
+    """Write the columns that a commit changes which takes or releases the claim."""
+    claim = head.claim
     await session.run(
-        "save_commit_head",
+        "save_head_and_claim",
+        *_commit_columns(head),
+        None if claim is None else claim.token,
+        None if claim is None else claim.worker_id,
+        None if claim is None else claim.dispatch_id,
+        head.cancel_cause,
+        lease_until,
+    )
+
+
+def _commit_columns(head: StoredHead) -> Row:
+    return (
         head.no,
         head.version,
         head.message_count,
         head.event_seq,
         head.updated_at,
         head.sort_at,
-        shown.resource_id,
-        shown.parent_thread_id,
         head.pack(),
-        shown.latest_run_id,
+        head.shown.latest_run_id,
     )
 
 
 def view_of(row: Row, latest: RunRecord | None) -> Thread:
     """Return a thread as readers see it, from its row and its latest run."""
-    head = StoredHead(row)
+    head = decode_head(row)
     head.latest_run = latest
     return head.view()
 
@@ -174,8 +259,8 @@ async def load_run(session: SqlSession, run_id: str | None) -> RunRecord | None:
 
 
 async def _load_parts(session: SqlSession, head: StoredHead) -> StoredHead:
+    """Read the open run and the live tickets of a thread whose latest run is known."""
     shown = head.shown
-    head.latest_run = await load_run(session, shown.latest_run_id)
     if shown.open_run_id is not None:
         is_latest = shown.open_run_id == shown.latest_run_id
         head.open_run = head.latest_run if is_latest else await load_run(session, shown.open_run_id)
@@ -193,7 +278,7 @@ def _make_branching(thread: Thread) -> _Branching | None:
 
 
 def _pack_blank(thread_id: str) -> bytes:
-    return bind_columns(rows.pack(_Shown()), thread_id, 0, 0, 0, None, None)
+    return rows.pack(_Shown(has_run_state=False), thread_id, 0, 0, 0, None, None)
 
 
 def _make_thread(row: Row, shown: _Shown) -> Thread:

@@ -81,8 +81,7 @@ async def list_threads(session: SqlSession, query: ThreadQuery) -> Page[Thread]:
     kind = "tenant_threads" if owner else "threads"
     found = []
     for row in await session.all(f"list_{kind}", *fits, query.limit, query.offset, *owner):
-        latest = StoredHead(row).shown.latest_run_id
-        found.append(view_of(row, await load_run(session, latest)))
+        found.append(view_of(row, await load_run(session, row[17])))
     total = await _count(session, f"count_{kind}", *fits, *owner)
     return page_of(tuple(found), total, query)
 

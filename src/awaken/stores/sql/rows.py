@@ -17,7 +17,7 @@ from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.store import Commit, OutboxEntry, StreamCheckpoint, ToolRecord
 from awaken.contracts.suspension.tickets import Ticket
 
-from .blobs import seal, unseal
+from .blobs import add_checksum, compress, unseal
 
 T = TypeVar("T")
 
@@ -58,13 +58,13 @@ def id_key(thread_no: int, message_id: str) -> int:
     return place(thread_no, zlib.crc32(message_id.encode("utf-8", "surrogatepass")))
 
 
-def pack(value: Any) -> bytes:
-    """Encode a value and seal it.
+def pack(value: Any, *beside: int | str | None) -> bytes:
+    """Encode a value and seal it; `beside` are the columns that it is bound to.
 
     Raises:
         InvalidRecord: The value has no JSON form.
     """
-    return seal(encode(value))
+    return add_checksum(compress(encode(value)), *beside)
 
 
 def encode(value: Any) -> bytes:
@@ -100,31 +100,9 @@ class EncodedCommit:
 
     def __init__(self, commit: Commit) -> None:
         self.commit = commit
-        self.messages = [pack(message) for message in commit.messages]
-        self.events = pack(commit.events) if commit.events else None
+        self.messages = [pack(message, commit.committed_at) for message in commit.messages]
+        self.events = compress(encode(commit.events)) if commit.events else None
+        """Without a checksum: the columns that it covers are known when the row is written."""
         self.tools = pack(commit.tool_records) if commit.tool_records else None
         self.run = pack(commit.run) if commit.run is not None else None
-        self.digest = self._digest()
-
-    def _digest(self) -> bytes:
-        commit = self.commit
-        digest = hashlib.blake2b(digest_size=16)
-        for part in (*self.messages, self.events, self.tools, self.run):
-            digest.update(b"\0" if part is None else part)
-        rest = (
-            commit.thread_id,
-            commit.expected_version,
-            commit.committed_at,
-            commit.fencing_token,
-            commit.claim,
-            commit.release,
-            commit.absorbed,
-            commit.enqueued,
-            commit.thread,
-            commit.state,
-            commit.run_state,
-            commit.tickets,
-            commit.outbox,
-        )
-        digest.update(encode(rest))
-        return digest.digest()
+        self.digest = hashlib.blake2b(encode(commit), digest_size=16).digest()

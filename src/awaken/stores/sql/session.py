@@ -44,6 +44,17 @@ class SqlSession(Protocol):
         """Return the time of the database's clock."""
         ...
 
+    def recall_head(self, thread_id: str) -> Any:
+        """Return and forget the head that `remember_head` was given for a thread, or None.
+
+        It is returned only if the thread cannot have changed since, by this or any other process.
+        """
+        ...
+
+    def remember_head(self, thread_id: str, head: Any) -> None:
+        """Keep a thread's head as this transaction leaves it, if the database can do so."""
+        ...
+
 
 Work = Callable[[SqlSession], Awaitable[T]]
 

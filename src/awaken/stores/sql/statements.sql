@@ -7,6 +7,12 @@ SELECT no, version, message_count, event_seq, purged_seq, updated_at, resource_i
     latest_run_id, tenant_id
 FROM threads WHERE id = $1
 
+-- name: find_thread_and_run
+SELECT no, version, message_count, event_seq, purged_seq, updated_at, resource_id, parent_id,
+    head, claim_token, claimed_by, claim_dispatch, cancel_cause, epoch, queued, served_at, id,
+    latest_run_id, tenant_id, (SELECT record FROM runs WHERE run_id = latest_run_id)
+FROM threads WHERE id = $1
+
 -- name: lock_thread
 SELECT no, version, message_count, event_seq, purged_seq, updated_at, resource_id, parent_id,
     head, claim_token, claimed_by, claim_dispatch, cancel_cause, epoch, queued, served_at, id,
@@ -16,11 +22,25 @@ FROM threads WHERE id = $1 {for_update}
 -- name: add_thread
 INSERT INTO threads (id, head, tenant_id) VALUES ($1, $2, $3) ON CONFLICT (id) DO NOTHING
 
+-- name: add_committed_thread
+INSERT INTO threads (id, tenant_id, resource_id, parent_id, version, message_count, event_seq,
+    updated_at, sort_at, head, latest_run_id, claim_token, claimed_by, lease_until)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+ON CONFLICT (id) DO NOTHING RETURNING no
+
 -- name: save_commit_head
 UPDATE threads SET version = $2, message_count = $3, event_seq = $4, updated_at = $5,
-    sort_at = $6, resource_id = $7, parent_id = $8, head = $9,
-    latest_run_id = $10
+    sort_at = $6, head = $7, latest_run_id = $8
 WHERE no = $1
+
+-- name: save_head_and_claim
+UPDATE threads SET version = $2, message_count = $3, event_seq = $4, updated_at = $5,
+    sort_at = $6, head = $7, latest_run_id = $8,
+    claim_token = $9, claimed_by = $10, claim_dispatch = $11, cancel_cause = $12, lease_until = $13
+WHERE no = $1
+
+-- name: save_lineage
+UPDATE threads SET resource_id = $2, parent_id = $3 WHERE no = $1
 
 -- name: save_edit
 UPDATE threads SET updated_at = $2, sort_at = $3, resource_id = $4, parent_id = $5, head = $6

@@ -12,7 +12,6 @@ import msgspec
 from awaken.contracts.tenancy import add_namespace, namespace_of
 
 from . import rows
-from .blobs import bind_columns
 from .session import Row
 
 VERSION = 4
@@ -106,9 +105,7 @@ class _Names:
     def repack(self, blob: bytes, what: str, *beside: Any, now: tuple[Any, ...] = ()) -> bytes:
         """Return a sealed record with the new ids, bound to the new values of its columns."""
         value = self.rename_in(rows.unpack(bytes(blob), rows.ANY, what, *beside))
-        again = rows.pack(value)
-        columns = now or beside
-        return bind_columns(again, *columns) if columns else again
+        return rows.pack(value, *(now or beside))
 
 
 async def _rename_thread(query: Query, names: _Names, no: int, thread_id: str) -> None:
@@ -125,7 +122,7 @@ async def _rename_thread(query: Query, names: _Names, no: int, thread_id: str) -
     if len(shown) > _BRANCHING:
         shown[_BRANCHING] = names.rename_in(shown[_BRANCHING])
     new_id, new_latest = names.threads[thread_id], names.run(latest)
-    packed = bind_columns(rows.pack(shown), new_id, *counts, new_latest)
+    packed = rows.pack(shown, new_id, *counts, new_latest)
     await query(
         "UPDATE threads SET id = $2, parent_id = $3, latest_run_id = $4, head = $5 WHERE no = $1",
         *(no, new_id, names.thread(parent), new_latest, packed),

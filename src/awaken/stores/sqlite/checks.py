@@ -15,7 +15,7 @@ import msgspec
 from awaken.contracts.errors import CorruptRecord, StoreTooNew, StoreUnavailable
 from awaken.contracts.storage.store import StoreCheck
 from awaken.stores.sql import rows
-from awaken.stores.sql.heads import StoredHead
+from awaken.stores.sql.heads import StoredHead, decode_head
 
 from .connection import FAULTS, STATEMENTS, connect, schema_version, translate_error
 
@@ -149,7 +149,7 @@ class _Inspection:
 
     def _read_head(self, row: Any) -> StoredHead | None:
         try:
-            head = StoredHead(row)
+            head = decode_head(row)
         except CorruptRecord as error:
             self.problems.append(str(error))
             return None

@@ -39,6 +39,9 @@ CHECKED_PAGES = 16 * 1024
 CHECKPOINT_PAGES = 8192
 """How far the log grows (4 MiB) before its pages are moved into the file."""
 
+HEADS_MAX = 1024
+"""How many heads of threads the writer remembers."""
+
 _ARGUMENT = "$"
 STATEMENTS = {
     name: text.replace(_ARGUMENT, "?")
@@ -180,13 +183,24 @@ def translate_error(error: sqlite3.Error | UnicodeDecodeError, store: str) -> St
 
 
 class SqliteSession:
-    """A `SqlSession` over one connection; it never suspends."""
+    """A `SqlSession` over one connection; it never suspends.
 
-    __slots__ = ("_connection", "_now")
+    It remembers the heads that commits left. Two numbers of SQLite prove that a head is still what
+    the file has: `data_version` changes if another connection wrote, of this process or another,
+    and `total_changes` if this one did. So a commit finds its thread's head in memory only if
+    nothing but commits has been written since, and each of them has put its own head there.
+    """
+
+    __slots__ = ("_changes", "_connection", "_heads", "_now", "_version")
 
     def __init__(self, connection: sqlite3.Connection, now: Callable[[], Moment] = moment) -> None:
         self._connection = connection
         self._now = now
+        self._heads: dict[str, Any] = {}
+        self._changes = connection.total_changes
+        """How many rows this connection had changed when the latest head was remembered."""
+        self._version = 0
+        """The `data_version` that the remembered heads belong to."""
 
     async def all(self, statement: str, *args: Any) -> Sequence[Row]:
         """Run a query and return every row."""
@@ -214,6 +228,30 @@ class SqliteSession:
     async def now(self) -> Moment:
         """Return the time of the machine's clocks."""
         return self._now()
+
+    def begin(self) -> None:
+        """Forget the heads if another connection has written; call it as a transaction begins."""
+        version = self._connection.execute("PRAGMA data_version").fetchone()[0]
+        if version != self._version:
+            self._heads.clear()
+            self._version = version
+
+    def recall_head(self, thread_id: str) -> Any:
+        """Return and forget a thread's head, if nothing but commits has been written since."""
+        if self._changes != self._connection.total_changes:
+            self._heads.clear()
+        return self._heads.pop(thread_id, None)
+
+    def remember_head(self, thread_id: str, head: Any) -> None:
+        """Keep a thread's head as its commit leaves it; forgets the oldest beyond a limit."""
+        self._heads[thread_id] = head
+        self._changes = self._connection.total_changes
+        if len(self._heads) > HEADS_MAX:
+            del self._heads[next(iter(self._heads))]
+
+    def forget_heads(self) -> None:
+        """Forget all heads, because what was written is rolled back."""
+        self._heads.clear()
 
 
 def _check_size(path: Path, store: str) -> None:

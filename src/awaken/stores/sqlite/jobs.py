@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any, TypeVar
 
 from awaken.stores.sql.session import SqlSession
@@ -24,15 +23,6 @@ class Job:
         self.result: Any = None
         self.error: BaseException | None = None
 
-    def settle(self) -> None:
-        """Set the result of the future, unless the waiting task gave up."""
-        if self.future.done():
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.result)
-
 
 def run_without_suspending(work: Awaitable[T]) -> T:
     """Run an awaitable that never suspends, and return its result."""
@@ -47,14 +37,24 @@ def run_without_suspending(work: Awaitable[T]) -> T:
 
 
 def settle(batch: list[Job]) -> None:
-    """Wake each waiting event loop once."""
-    for loop in {job.loop for job in batch}:
-        jobs = [job for job in batch if job.loop is loop]
-        with suppress(RuntimeError):
-            # In a closed loop no task waits.
-            loop.call_soon_threadsafe(_settle_all, jobs)
+    """Wake the waiting event loops: one that has all jobs of the batch is woken once."""
+    woken = None
+    for job in batch:
+        if job.loop is not woken:
+            woken = job.loop
+            try:
+                woken.call_soon_threadsafe(_settle_jobs, woken, batch)
+            except RuntimeError:
+                # In a closed loop no task waits.
+                continue
 
 
-def _settle_all(jobs: list[Job]) -> None:
-    for job in jobs:
-        job.settle()
+def _settle_jobs(loop: asyncio.AbstractEventLoop, batch: list[Job]) -> None:
+    """Set the results of a loop's futures, unless the waiting task gave up."""
+    for job in batch:
+        if job.loop is not loop or job.future.done():
+            continue
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)

@@ -47,6 +47,8 @@ class SqliteWriter:
         self.written_at = -math.inf
         """When the latest batch became durable, by the clock of leases."""
         self._connection: sqlite3.Connection | None = None
+        self._session: SqliteSession | None = None
+        """The session of the connection, with the heads that it remembers."""
         self._thread = threading.Thread(
             target=self._serve, name=f"awaken writer {store}", daemon=True
         )
@@ -100,15 +102,20 @@ class SqliteWriter:
         """Run a batch in one transaction; only a job that fails is rolled back."""
         try:
             connection = self._ensure_connection()
-            session = SqliteSession(connection, self._now)
-            self._begin(connection)
+            session = self._session = self._session or SqliteSession(connection, self._now)
+            self._begin(connection, session)
             changes = connection.total_changes
-            for job in batch:
-                _run(connection, session, job, is_alone=len(batch) == 1)
-            if connection.in_transaction:
-                connection.execute("COMMIT")
-                if connection.total_changes != changes:
-                    self.written_at = self._now().lease_ms
+            if not _run_all(connection, session, batch):
+                connection.execute("ROLLBACK")
+                session.forget_heads()
+                if len(batch) == 1:
+                    return
+                self._begin(connection, session)
+                for job in batch:
+                    _run_guarded(connection, session, job)
+            connection.execute("COMMIT")
+            if connection.total_changes != changes:
+                self.written_at = self._now().lease_ms
         except FAULTS as error:
             self._drop_connection()
             failure = self._translate(error)
@@ -118,7 +125,7 @@ class SqliteWriter:
             for job in batch:
                 job.error = error
 
-    def _begin(self, connection: sqlite3.Connection) -> None:
+    def _begin(self, connection: sqlite3.Connection, session: SqliteSession) -> None:
         """Begin a transaction; logs which process holds the lock if it takes long."""
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -129,6 +136,7 @@ class SqliteWriter:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(f"PRAGMA busy_timeout = {NOTICE_MS}")
+        session.begin()
 
     def _translate(self, error: sqlite3.Error | UnicodeDecodeError) -> StorageError:
         if not is_locked(error):
@@ -166,15 +174,36 @@ class SqliteWriter:
         return connection
 
     def _drop_connection(self) -> None:
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._session = self._connection, None, None
         if connection is not None:
             connection.close()
 
 
-def _run(connection: sqlite3.Connection, session: SqlSession, job: Job, *, is_alone: bool) -> None:
-    """Run a job; if it fails it is rolled back, with the whole transaction if it is alone."""
-    if not is_alone:
-        connection.execute("SAVEPOINT job")
+def _run_all(connection: sqlite3.Connection, session: SqliteSession, batch: list[Job]) -> bool:
+    """Run jobs; returns False if one failed after it had written something.
+
+    That is rare, so jobs have no savepoints, which would be two more statements for each.
+    """
+    for job in batch:
+        changes = connection.total_changes
+        _run(session, job)
+        if job.error is not None and connection.total_changes != changes:
+            return False
+    return True
+
+
+def _run_guarded(connection: sqlite3.Connection, session: SqliteSession, job: Job) -> None:
+    """Run a job; if it fails, everything that it wrote is undone."""
+    connection.execute("SAVEPOINT job")
+    _run(session, job)
+    if job.error is not None:
+        connection.execute("ROLLBACK TO job")
+        session.forget_heads()
+    connection.execute("RELEASE job")
+
+
+def _run(session: SqliteSession, job: Job) -> None:
+    job.error = None
     try:
         job.result = run_without_suspending(job.work(session))
     except OWN_FAULTS as error:
@@ -183,7 +212,3 @@ def _run(connection: sqlite3.Connection, session: SqlSession, job: Job, *, is_al
         raise
     except BaseException as error:  # noqa: BLE001 - the error of the job, not of the batch
         job.error = error
-    if job.error is not None:
-        connection.execute("ROLLBACK" if is_alone else "ROLLBACK TO job")
-    if not is_alone:
-        connection.execute("RELEASE job")
