@@ -298,14 +298,18 @@ class BoundCall:
         self._context_name = context_name
         self._is_async = inspect.iscoroutinefunction(function)
 
-    async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> Any:
+    def __call__(self, arguments: dict[str, Any], context: ToolContext) -> Awaitable[Any]:
         """Call the function; a worker thread has the context variables of the caller."""
         if self._context_name is not None:
             arguments = {**arguments, self._context_name: context}
         if self._is_async:
-            return await self._function(**arguments)
-        value = await asyncio.to_thread(_call_in_thread, self._function, arguments)
-        return await value if isinstance(value, Awaitable) else value
+            return self._function(**arguments)  # type: ignore[no-any-return]
+        return _run_in_thread(self._function, arguments)
+
+
+async def _run_in_thread(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    value = await asyncio.to_thread(_call_in_thread, function, arguments)
+    return await value if isinstance(value, Awaitable) else value
 
 
 def _call_in_thread(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:

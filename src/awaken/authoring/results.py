@@ -30,6 +30,8 @@ def as_output(tool_id: str, value: Any, context: ToolContext) -> ToolOutput:
     kind = type(value)
     if kind in _AS_IS:
         result = ToolResult(tool_name=tool_id, data=value)
+    elif kind is str and value.isascii():
+        result = ToolResult(tool_name=tool_id, data=value, message=value)
     elif isinstance(value, str):
         # Text for the model. A subclass of `str` may have another `__str__`.
         text = replace_surrogates(str.__str__(value))

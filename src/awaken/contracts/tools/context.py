@@ -82,15 +82,17 @@ class ToolCallProgress(Record, frozen=True, kw_only=True):
     thread_id: str
 
 
-class ToolState:
+_NO_STATE = Snapshot(0, {})
+
+
+class ToolState(msgspec.Struct, eq=False):
     """Typed state of one tool call: a frozen snapshot plus the call's own updates."""
 
-    __slots__ = ("ops", "reads", "snapshot")
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
-        self.ops: list[StateOp] = []
-        self.reads: set[str] = set()
+    snapshot: Snapshot
+    ops: list[StateOp] = []
+    """The updates of the call, in order."""
+    reads: set[str] = set()
+    """The names of the keys that the call read."""
 
     def get(self, key: StateKey[V, Any]) -> V:
         """Return the key's value with this call's own updates applied.
@@ -169,7 +171,7 @@ class ToolContext:
         self.call_id = call.id
         self.tool_name = call.name
         self.idempotency_key = idempotency_key
-        self.state = ToolState(snapshot or Snapshot(0, {}))
+        self.state = ToolState(snapshot or _NO_STATE)
         self.profile: ProfileAccess | None = None
         """Values shared between threads and agents."""
         self.prepared: Any = None

@@ -27,12 +27,13 @@ class Siblings(Generic[T]):
     __slots__ = ("_finished", "_loop", "_waiter", "tasks")
 
     def __init__(self, works: Sequence[Work[T]]) -> None:
-        self._loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
         self._finished: list[int] = []
         self._waiter: asyncio.Future[None] | None = None
-        self.tasks: list[asyncio.Task[T]] = []
-        for index, work in enumerate(works):
-            self.tasks.append(self._loop.create_task(self._run_work(index, work)))
+        """Present while the parent waits."""
+        self.tasks: list[asyncio.Task[T]] = [
+            loop.create_task(self._run_work(index, work)) for index, work in enumerate(works)
+        ]
 
     async def next_finished(
         self, moment: float | None = None, watchdog: Watchdog | None = None
@@ -42,12 +43,13 @@ class Siblings(Generic[T]):
         With a watchdog, the list is empty if the moment, in the loop's time, comes first.
         """
         if not self._finished:
-            self._waiter = self._loop.create_future()
+            waiter = self._waiter = self._loop.create_future()
             if watchdog is not None and moment is not None:
                 watchdog.set(self, self._loop, moment, self._wake)
             try:
-                await self._waiter
+                await waiter
             finally:
+                self._waiter = None
                 if watchdog is not None:
                     watchdog.clear(self)
         finished, self._finished = self._finished, []
@@ -97,10 +99,12 @@ class Siblings(Generic[T]):
             return await work()
         finally:
             self._finished.append(index)
-            self._wake()
+            if self._waiter is not None:
+                self._wake()
 
     def _wake(self) -> None:
-        waiter = self._waiter
+        waiter, self._waiter = self._waiter, None
+        # A waiter that is done belongs to a parent that was cancelled in this turn of the loop.
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
 

@@ -19,6 +19,7 @@ from awaken.contracts.plugins.plugin import (
     SetResult,
     Suspend,
 )
+from awaken.contracts.state.keys import EMPTY_COMMAND
 from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.context import ToolState
@@ -36,8 +37,9 @@ from .execution import (
     build_finish_record,
     build_timeout_output,
     intent,
-    kept,
+    keep_output,
     perform,
+    perform_watched,
     prepare_attempt,
 )
 from .gate import ask_gates
@@ -66,11 +68,11 @@ async def run_calls(
     is_parallel, recovery = run.agent.spec.parallel_tools, run.recovery
     passed: list[ToolExecution] = []
     for index, call in enumerate(calls):
-        resume = resumes.get(call.id)
+        resume = resumes.get(call.id) if resumes else None
         attempt = await recall(run, recovery, call, resume) if recovery is not None else None
         if attempt is None:
             decision = await _ask_gates(run, call, resume, passed) if run.agent.env.gates else None
-            if isinstance(decision, Block):
+            if decision is not None and isinstance(decision, Block):
                 return await _refuse(run, call, decision, calls[index + 1 :], resume)
             if run.has_budgets and not isinstance(decision, Suspend):
                 decision = await question(run, call, resume) or decision
@@ -121,36 +123,40 @@ async def _refuse(
 
 def _answer(run: Run, call: ToolCall, decision: GateDecision) -> ToolOutput:
     if isinstance(decision, SetResult):
-        return ToolOutput(result=kept(run, call.name, decision.result))
+        return keep_output(run, call.name, ToolOutput(result=decision.result))
     assert not isinstance(decision, Block)
     return ToolOutput(result=ToolResult.from_ticket(call.name, decision.ticket))
 
 
 async def _execute(run: Run, attempts: Sequence[ToolExecution]) -> None:
     """Run attempts side by side, and settle each as soon as those before it are settled."""
-    await _prepare(run, attempts)
+    running = [attempt for attempt in attempts if attempt.output is None]
+    await _prepare(run, running)
     if run.due_end is not None:
         # Gates and hooks are foreign code: a cancellation that they swallowed, or an end that they
         # decided, takes effect before tools run.
         interrupt(run, tuple(attempt.call for attempt in attempts))
         return
-    running, is_recalled = [], False
-    for attempt in attempts:
-        if attempt.output is None:
-            running.append(attempt)
-        is_recalled = is_recalled or attempt.context is not None
-    run.step.batch_base = 0 if is_recalled and run.recovery is not None else run.state.revision
+    run.step.batch_base = run.state.revision
+    if run.recovery is not None and any(attempt.state is not None for attempt in attempts):
+        run.step.batch_base = 0
     siblings = _start(run, running)
-    settled = 0
+    settled, count = 0, len(attempts)
     try:
         while True:
-            while settled < len(attempts) and (output := attempts[settled].output) is not None:
+            is_hooked = run.has_work(Phase.AFTER_TOOL_EXECUTE)
+            while settled < count and (output := attempts[settled].output) is not None:
                 attempt = attempts[settled]
-                if attempt.context is not None and _is_stale(run, attempt.context.state):
+                if attempt.state is not None and _is_stale(run, attempt.state):
                     output = await _again(run, attempt)
-                await settle(run, attempt.call, output, attempt.resume)
+                    is_hooked = run.has_work(Phase.AFTER_TOOL_EXECUTE)
+                if is_hooked or output.command is not EMPTY_COMMAND:
+                    await settle(run, attempt.call, output, attempt.resume)
+                    is_hooked = run.has_work(Phase.AFTER_TOOL_EXECUTE)
+                else:
+                    write_result(run, attempt.call, output.result, attempt.resume)
                 settled += 1
-            if settled == len(attempts):
+            if settled == count:
                 run.step.batch_base = None
                 return
             if run.journal.tool_records or run.journal.announced:
@@ -167,37 +173,33 @@ async def _execute(run: Run, attempts: Sequence[ToolExecution]) -> None:
         raise
 
 
-async def _prepare(run: Run, attempts: Sequence[ToolExecution]) -> None:
+async def _prepare(run: Run, starting: Sequence[ToolExecution]) -> None:
     """Run the hooks before execution, then make the intents durable."""
-    env, starting = run.agent.env, []
     is_hooked = run.has_work(Phase.BEFORE_TOOL_EXECUTE)
-    for attempt in attempts:
-        if attempt.output is not None:
-            continue
+    for attempt in starting:
         if is_hooked and attempt.call.id not in run.step.hooked:
             context = tool_phase_context(
                 run, BeforeToolExecuteContext, attempt.call, attempt.resume
             )
             await run_phase(run, Phase.BEFORE_TOOL_EXECUTE, context)
         if attempt.is_journalled:
-            run.journal.tool_records.append(intent(run, attempt))
-        starting.append(attempt.call)
-    if env.has_behaviour:
-        put_states(run, starting, ToolCallStatus.RUNNING)
+            run.journal.tool_records.append(intent(attempt))
+    if run.agent.env.has_behaviour:
+        put_states(run, [attempt.call for attempt in starting], ToolCallStatus.RUNNING)
     if run.journal.tool_records:
         await run.flush()
 
 
 def _start(run: Run, attempts: Sequence[ToolExecution]) -> Siblings[ToolOutput]:
     """Start attempts side by side on one frozen snapshot."""
-    snapshot, works = run.state.snapshot(), []
-    now, limits = run.loop.time(), run.services.limits
+    snapshot, now, works = run.state.snapshot(), run.loop.time(), []
+    work = perform_watched if run.instruments else perform
+    limit_ms = run.services.limits.tool_timeout_ms
     for attempt in attempts:
         assert attempt.tool is not None
-        timeout_ms = attempt.tool.descriptor.timeout_ms or limits.tool_timeout_ms
-        attempt.deadline = now + timeout_ms / 1000
+        attempt.deadline = now + (attempt.tool.descriptor.timeout_ms or limit_ms) / 1000
         attempt.is_late = False
-        works.append(partial(perform, run, attempt, snapshot))
+        works.append(partial(work, attempt, snapshot))
     return Siblings(works)
 
 
@@ -208,14 +210,15 @@ async def _collect(
     first = min([attempt.deadline for attempt in running if attempt.output is None])
     finished_now = await siblings.next_finished(first, run.services.watchdog)
     for index in finished_now:
-        attempt, task = running[index], siblings.tasks[index]
-        if attempt.output is None and task.cancelled():
-            name = attempt.call.name
-            _note_output(
-                run, attempt, build_error_output(name, ToolError("the tool cancelled itself"))
-            )
-        elif attempt.output is None:
-            _note_output(run, attempt, task.result())
+        attempt = running[index]
+        if attempt.output is not None:
+            continue
+        try:
+            output = siblings.tasks[index].result()
+        except asyncio.CancelledError:
+            problem = ToolError("the tool cancelled itself")
+            output = build_error_output(attempt.call.name, problem)
+        _note_output(run, attempt, output)
     if not finished_now:
         _stop_late_ones(run, siblings, running)
 
@@ -230,7 +233,7 @@ def _stop_late_ones(
             continue
         if attempt.is_late:
             siblings.abandon(index)
-            _note_output(run, attempt, build_timeout_output(run, attempt))
+            _note_output(run, attempt, build_timeout_output(attempt))
         else:
             attempt.is_late = True
             attempt.deadline = now + run.services.limits.cancel_grace_ms / 1000
@@ -240,7 +243,7 @@ def _stop_late_ones(
 def _note_output(run: Run, attempt: ToolExecution, output: ToolOutput) -> None:
     attempt.output = output
     if attempt.is_journalled:
-        run.journal.tool_records.append(build_finish_record(run, attempt))
+        run.journal.tool_records.append(build_finish_record(attempt))
 
 
 def _is_stale(run: Run, state: ToolState) -> bool:
@@ -270,7 +273,7 @@ async def _again(run: Run, attempt: ToolExecution) -> ToolOutput:
     attempt.number += 1
     attempt.is_again = True
     if attempt.is_journalled:
-        run.journal.tool_records.append(intent(run, attempt))
+        run.journal.tool_records.append(intent(attempt))
         await run.flush()
     siblings = _start(run, [attempt])
     try:
@@ -310,7 +313,7 @@ def _note_finished(
             attempt.output = task.result()
             if run.journal.closed_by is not None and attempt.is_journalled:
                 # The process that continues the run must not repeat the call.
-                run.journal.tool_records.append(build_finish_record(run, attempt))
+                run.journal.tool_records.append(build_finish_record(attempt))
 
 
 def _answer_rest(run: Run, unsettled: Sequence[ToolExecution], text: str) -> None:
@@ -319,7 +322,7 @@ def _answer_rest(run: Run, unsettled: Sequence[ToolExecution], text: str) -> Non
         output = attempt.output
         if attempt.call.id not in run.open_calls:
             continue
-        is_stale = attempt.context is not None and _is_stale(run, attempt.context.state)
+        is_stale = attempt.state is not None and _is_stale(run, attempt.state)
         is_void = is_stale and attempt.tool is not None and attempt.tool.descriptor.is_repeatable
         if output is None or is_void or output.result.status is ToolStatus.PENDING:
             interrupt(run, (attempt.call,), text)

@@ -7,7 +7,6 @@ error result that the model can read.
 import asyncio
 import hashlib
 import logging
-import weakref
 
 import msgspec
 
@@ -17,11 +16,11 @@ from awaken.contracts.errors import AwakenError, Misuse
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages.content import replace_surrogates
 from awaken.contracts.messages.message import ToolCall
-from awaken.contracts.state.keys import Snapshot, StateCommand, Update
+from awaken.contracts.state.keys import EMPTY_COMMAND, Snapshot, StateCommand, Update
 from awaken.contracts.storage.store import ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension.tickets import DecisionAction, ResumeMode, ToolCallResume
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.context import ToolContext, ToolState
 from awaken.contracts.tools.sub_runs import SubRuns
 from awaken.contracts.tools.tool import (
     UNKNOWN_TOOL,
@@ -42,6 +41,7 @@ from awaken.runtime.run import Run
 
 logger = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 DECLINED = "The call was declined."
 
@@ -49,96 +49,90 @@ ERROR_CHARS = 10_000
 """The longest error text that is kept."""
 
 
-class ToolExecution:
-    """A call on its way from the model's request to its result."""
+class ToolExecution(msgspec.Struct, eq=False):
+    """A call on its way from the model's request to its result, and the tool's channel to its run.
 
-    __slots__ = (
-        "__weakref__", "arguments", "arguments_hash", "call", "context", "deadline", "is_again",
-        "is_journalled", "is_late", "number", "output", "resume", "tool", "updates",
-    )  # fmt: skip
+    A tool's context refers to its execution, so an execution never refers to the context.
+    """
 
-    def __init__(self, run: Run, call: ToolCall, resume: ToolCallResume | None) -> None:
-        self.call = call
-        self.resume = resume
-        self.tool: Tool | None = None
-        self.arguments: object = None
-        self.arguments_hash = ""
-        self.context: ToolContext | None = None
-        self.output: ToolOutput | None = None
-        self.updates: tuple[tuple[str, str, object], ...] = ()
-        self.number = 1 if run.recovery is None else run.recovery.attempts.get(call.id, 0) + 1
-        self.deadline = 0.0
-        """When the tool must be over, in the loop's time; if it is late, when it is abandoned."""
-        self.is_late = False
-        self.is_again = False
-        """Whether the call was run a second time, on fresh state."""
-        self.is_journalled = False
-        """Whether the call's intent and its result are written to the tool journal."""
-
-
-class _Channel:
-    """The channel from a tool to its run."""
-
-    __slots__ = ("_attempt", "_run", "_sub_runs")
-
-    def __init__(self, run: Run, attempt: ToolExecution) -> None:
-        self._run = run
-        self._sub_runs: SubRuns | None = None
-        # The attempt refers to the tool's context: a strong cycle would outlive the run.
-        self._attempt = weakref.ref(attempt)
+    run: Run
+    call: ToolCall
+    resume: ToolCallResume | None
+    idempotency_key: str
+    """The same in every attempt at the call."""
+    tool: Tool | None = None
+    arguments: object = None
+    arguments_hash: str = ""
+    number: int = 1
+    """Which attempt at the call it is, over all processes."""
+    is_journalled: bool = False
+    """Whether the call's intent and its result are written to the tool journal."""
+    output: ToolOutput | None = None
+    updates: tuple[tuple[str, str, object], ...] = ()
+    state: ToolState | None = None
+    """What the tool read and wrote; None if it used no state, and until it is over."""
+    deadline: float = 0.0
+    """When the tool must be over, in the loop's time; if it is late, when it is abandoned."""
+    is_late: bool = False
+    is_again: bool = False
+    """Whether the call was run a second time, on fresh state."""
+    _sub_runs: SubRuns | None = None
 
     @property
     def is_cancelled(self) -> bool:
         """Whether the run was cancelled."""
-        return self._run.token.cause is not None
+        return self.run.token.cause is not None
 
     @property
     def sub_runs(self) -> SubRuns:
-        """The child runs of the call; numbered per call, so that a second attempt finds them."""
-        attempt = self._attempt()
+        """The child runs of the call; numbered per call, so that a second attempt finds them.
+
+        Raises:
+            Misuse: The call has its result.
+        """
         if self._sub_runs is None:
-            if self._run.children is None or attempt is None:
+            if self.run.children is None or self.output is not None:
                 message = "The call is over; it can no longer start anything."
                 raise Misuse(message)
-            key = key_of(self._run, attempt.call)
-            self._sub_runs = self._run.children.below(self._run, attempt.call.id, key)
+            self._sub_runs = self.run.children.below(self.run, self.call.id, self.idempotency_key)
         return self._sub_runs
 
     def emit(self, event: AgentEvent) -> None:
         """Emit a live event of the tool, also from another thread; never after its result."""
-        loop = self._run.loop
+        loop = self.run.loop
         if asyncio._get_running_loop() is loop:  # noqa: SLF001 - the public form raises instead
             self._show(event)
         else:
             loop.call_soon_threadsafe(self._show, event)
 
     def _show(self, event: AgentEvent) -> None:
-        attempt = self._attempt()
-        if attempt is None or attempt.output is not None:
+        if self.output is not None:
             return
-        shown = screen_event(self._run, event) if self._run.agent.env.result_screens else event
+        shown = screen_event(self.run, event) if self.run.agent.env.result_screens else event
         if shown is not None:
-            self._run.emit(shown)
+            self.run.emit(shown)
 
 
 def prepare_attempt(
     run: Run, call: ToolCall, resume: ToolCallResume | None = None
 ) -> ToolExecution:
     """Make an attempt with checked arguments; if a check fails, it already has its error result."""
-    attempt = ToolExecution(run, call, resume)
+    key = f"{run.identity.run_id}:{run.step.number}:{call.id}"
+    attempt = ToolExecution(run, call, resume, key)
+    if run.recovery is not None:
+        attempt.number = run.recovery.attempts.get(call.id, 0) + 1
     if resume is not None:
         attempt.output = output_from_decision(run, call, resume)
         if attempt.output is not None:
             return attempt
-    tool = attempt.tool = run.agent.tools.get(call.name)
-    if tool is None:
-        attempt.output = build_error_output(
-            call.name, ToolNotFound(f"tool '{call.name}' not found")
-        )
+    if call.name not in run.agent.tools:
+        missing = ToolNotFound(f"tool '{call.name}' not found")
+        attempt.output = build_error_output(call.name, missing)
         return attempt
+    tool = attempt.tool = run.agent.tools[call.name]
     attempt.is_journalled = tool.descriptor.effect is not ToolEffect.NONE
     try:
-        data = msgspec.json.encode(call.arguments, order="sorted")
+        data = _encode_sorted(call.arguments)
         limit = run.services.limits.argument_bytes
         if len(data) > limit:
             problem = f"{len(data)} bytes, the limit is {limit}"
@@ -156,13 +150,13 @@ def prepare_attempt(
     return attempt
 
 
-def intent(run: Run, attempt: ToolExecution) -> ToolRecord:
+def intent(attempt: ToolExecution) -> ToolRecord:
     """The journal entry for a call that is about to run."""
     assert attempt.tool is not None
     return ToolRecord(
-        run_id=run.identity.run_id,
+        run_id=attempt.run.identity.run_id,
         call_id=attempt.call.id,
-        step=run.step.number,
+        step=attempt.run.step.number,
         tool_name=attempt.call.name,
         attempt=attempt.number,
         arguments_hash=attempt.arguments_hash,
@@ -170,30 +164,25 @@ def intent(run: Run, attempt: ToolExecution) -> ToolRecord:
     )
 
 
-def build_finish_record(run: Run, attempt: ToolExecution) -> ToolRecord:
+def build_finish_record(attempt: ToolExecution) -> ToolRecord:
     """The journal entry for a call that is over, with its result."""
     assert attempt.output is not None
     return msgspec.structs.replace(
-        intent(run, attempt),
+        intent(attempt),
         status=ToolRecordStatus.FINISHED,
         result=attempt.output.result,
         updates=attempt.updates,
-        reads=tuple(sorted(attempt.context.state.reads)) if attempt.context is not None else (),
+        reads=tuple(sorted(attempt.state.reads)) if attempt.state is not None else (),
     )
 
 
-async def perform(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
-    """Run the tool on a snapshot; the result or exception of a late tool is ignored."""
-    if not run.instruments:
-        return await _perform_unwatched(run, attempt, snapshot)
+async def perform_watched(attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
+    """Run the tool while the run's instruments watch it."""
     assert attempt.tool is not None
-    call, descriptor, number = (
-        attempt.call,
-        _descriptor_for_instruments(run, attempt.tool),
-        attempt.number,
-    )
-    with Watches(run, lambda it: it.watch_tool_call(call, descriptor, number)) as watches:
-        output = await _perform_unwatched(run, attempt, snapshot)
+    call, number = attempt.call, attempt.number
+    descriptor = _descriptor_for_instruments(attempt.run, attempt.tool)
+    with Watches(attempt.run, lambda it: it.watch_tool_call(call, descriptor, number)) as watches:
+        output = await perform(attempt, snapshot)
         watches.tell(lambda it: it.on_end(output.result))
         return output
 
@@ -207,20 +196,23 @@ def _descriptor_for_instruments(run: Run, tool: Tool) -> ToolDescriptor:
     return msgspec.structs.replace(descriptor, id=UNKNOWN_TOOL)
 
 
-async def _perform_unwatched(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
-    call, tool = attempt.call, attempt.tool
+async def perform(attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
+    """Run the tool on a snapshot; the result or exception of a late tool is ignored."""
+    run, call, tool = attempt.run, attempt.call, attempt.tool
     assert tool is not None
-    attempt.updates = ()
+    attempt.updates, attempt.state = (), None
+    context = context_of(attempt, snapshot)
     try:
-        context = attempt.context = context_of(run, attempt, snapshot)
         if tool.descriptor.concurrency is None:
             output = await tool.execute(attempt.arguments, context)
         else:
             async with run.services.tool_slots.of(tool):
                 # Waiting for the slot does not count towards the tool's time.
-                attempt.deadline = run.loop.time() + timeout_of(run, attempt) / 1000
+                attempt.deadline = run.loop.time() + timeout_of(attempt) / 1000
                 output = await tool.execute(attempt.arguments, context)
-        output = storable(run, attempt, output)
+        if attempt.is_journalled and output.command is not EMPTY_COMMAND:
+            attempt.updates = list_journal_entries(output.command)
+        output = keep_output(run, call.name, output)
     except ToolError as error:
         output = _screen_output(run, build_error_output(call.name, error))
     except asyncio.CancelledError:
@@ -233,12 +225,13 @@ async def _perform_unwatched(run: Run, attempt: ToolExecution, snapshot: Snapsho
     except BaseException as error:  # A tool that raises SystemExit must not end its host.
         if not isinstance(error, AwakenError):
             logger.warning("Tool %r raised.", call.name, exc_info=make_loggable(error))
-        output = _screen_output(
-            run, build_error_output(call.name, ToolError(describe_error(error)))
-        )
+        problem = ToolError(describe_error(error))
+        output = _screen_output(run, build_error_output(call.name, problem))
+    if context.state.reads or context.state.ops:
+        attempt.state = context.state
     if attempt.is_late:
         attempt.updates = ()
-        return build_timeout_output(run, attempt)
+        return build_timeout_output(attempt)
     return output
 
 
@@ -247,15 +240,12 @@ def _screen_output(run: Run, output: ToolOutput) -> ToolOutput:
     return output if result is output.result else ToolOutput(result=result)
 
 
-def storable(run: Run, attempt: ToolExecution, output: ToolOutput) -> ToolOutput:
-    """Return the output in its stored form, and keep its updates if the call is journalled."""
-    if attempt.is_journalled:
-        attempt.updates = _list_journal_entries(output.command)
-    result = kept(run, attempt.call.name, output.result)
-    return output if result is output.result else msgspec.structs.replace(output, result=result)
+def list_journal_entries(command: StateCommand) -> tuple[tuple[str, str, object], ...]:
+    """The updates of a call as its journal record keeps them.
 
-
-def _list_journal_entries(command: StateCommand) -> tuple[tuple[str, str, object], ...]:
+    Raises:
+        ToolInternalError: An update has no JSON form.
+    """
     try:
         updates = tuple(
             (op.key.name, "update", msgspec.to_builtins(op.update))
@@ -271,15 +261,15 @@ def _list_journal_entries(command: StateCommand) -> tuple[tuple[str, str, object
     return (*updates, *actions, *effects)
 
 
-def timeout_of(run: Run, attempt: ToolExecution) -> int:
+def timeout_of(attempt: ToolExecution) -> int:
     """How long the tool may take, in milliseconds."""
     assert attempt.tool is not None
-    return attempt.tool.descriptor.timeout_ms or run.services.limits.tool_timeout_ms
+    return attempt.tool.descriptor.timeout_ms or attempt.run.services.limits.tool_timeout_ms
 
 
-def build_timeout_output(run: Run, attempt: ToolExecution) -> ToolOutput:
+def build_timeout_output(attempt: ToolExecution) -> ToolOutput:
     """The output of a call that took too long, whatever its tool returns later."""
-    text = f"no result within {timeout_of(run, attempt)} ms"
+    text = f"no result within {timeout_of(attempt)} ms"
     return build_error_output(attempt.call.name, ToolTimeout(text))
 
 
@@ -301,23 +291,23 @@ def output_from_decision(run: Run, call: ToolCall, resume: ToolCallResume) -> To
             return None
         message = None if resume.result is not None else resume.reason or DECLINED
         declined = ToolResult.success(call.name, resume.result, message)
-        return ToolOutput(result=kept(run, call.name, declined))
+        return keep_output(run, call.name, ToolOutput(result=declined))
     if ticket is None or ticket.effective_mode is not ResumeMode.USE_DECISION_AS_TOOL_RESULT:
         return None
     result = ToolResult.from_decision(call.name, ticket.held or resume)
-    return ToolOutput(result=kept(run, call.name, result))
+    return keep_output(run, call.name, ToolOutput(result=result))
 
 
-def context_of(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolContext:
+def context_of(attempt: ToolExecution, snapshot: Snapshot) -> ToolContext:
     """The context that the tool of an attempt gets."""
-    call = attempt.call
+    run, call = attempt.run, attempt.call
     context = ToolContext(
         run=run.identity,
         agent=run.agent.spec,
         call=call,
         snapshot=snapshot,
-        idempotency_key=key_of(run, call),
-        channel=_Channel(run, attempt),
+        idempotency_key=attempt.idempotency_key,
+        channel=attempt,
     )
     context.profile = run.profile
     if run.agent.env.prepared:
@@ -334,16 +324,12 @@ def context_of(run: Run, attempt: ToolExecution, snapshot: Snapshot) -> ToolCont
     return context
 
 
-def key_of(run: Run, call: ToolCall) -> str:
-    """The idempotency key of a call, which is the same in every attempt."""
-    return f"{run.identity.run_id}:{run.step.number}:{call.id}"
-
-
-def kept(run: Run, tool_name: str, result: ToolResult) -> ToolResult:
-    """Return a result of foreign code in the form that is stored, shown and sent to the model.
+def keep_output(run: Run, tool_name: str, output: ToolOutput) -> ToolOutput:
+    """Return the output of foreign code in the form that is stored, shown and sent to the model.
 
     A result without a JSON form becomes an error.
     """
+    result = output.result
     if run.agent.env.result_screens:
         result = screen_result(run, result)
     try:
@@ -351,11 +337,13 @@ def kept(run: Run, tool_name: str, result: ToolResult) -> ToolResult:
     except (TypeError, ValueError, RecursionError):
         result = _repaired(tool_name, result)
         size = len(_encode(result))
-    tool = run.agent.tools.get(tool_name)
-    limit = tool.descriptor.output_limit if tool is not None else None
-    limit = limit or run.services.limits.tool_output_chars
+    limit = run.services.limits.tool_output_chars
+    if tool_name in run.agent.tools:
+        limit = run.agent.tools[tool_name].descriptor.output_limit or limit
     # There are never fewer bytes than characters, so most results need no further check.
-    return result if size <= limit else _cut(result, limit)
+    if size > limit:
+        result = _cut(result, limit)
+    return output if result is output.result else msgspec.structs.replace(output, result=result)
 
 
 def shown_text(result: ToolResult) -> str:
@@ -363,7 +351,10 @@ def shown_text(result: ToolResult) -> str:
 
     As JSON a string keeps its quotes, which distinguishes it from a number.
     """
-    return _json_text(result.data) if result.message is None else replace_surrogates(result.message)
+    text = result.message
+    if text is None:
+        return _json_text(result.data)
+    return text if text.isascii() else replace_surrogates(text)
 
 
 def _repaired(tool_name: str, result: ToolResult) -> ToolResult:

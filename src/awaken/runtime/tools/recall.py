@@ -28,6 +28,7 @@ from awaken.contracts.state.keys import (
 from awaken.contracts.storage.store import ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.contracts.tool_results import ToolResult, ToolStatus
+from awaken.contracts.tools.context import ToolState
 from awaken.contracts.tools.tool import Reconcilable, ToolEffect, ToolError, ToolOutput
 from awaken.redaction import make_loggable, remove_secrets
 from awaken.runtime.progress import Recovery
@@ -37,10 +38,11 @@ from .execution import (
     ToolExecution,
     build_finish_record,
     context_of,
+    keep_output,
+    list_journal_entries,
     output_from_decision,
     prepare_attempt,
     shown_text,
-    storable,
     timeout_of,
 )
 
@@ -92,9 +94,9 @@ def _reuse_finished(
         return attempt
     attempt.output = ToolOutput(result=result, command=command)
     # The call ran on an earlier state: everything that was written since counts as newer.
-    context = attempt.context = context_of(run, attempt, _BEFORE_EVERYTHING)
-    context.state.ops.extend(command.patch.ops)
-    context.state.reads.update(record.reads)
+    state = attempt.state = ToolState(_BEFORE_EVERYTHING)
+    state.ops.extend(command.patch.ops)
+    state.reads.update(record.reads)
     return attempt
 
 
@@ -169,20 +171,23 @@ async def _reconcile(
     unknown = ToolResult.error_with_code(name, OUTCOME_UNKNOWN, _UNKNOWN_TEXT)
     output: ToolOutput | None = ToolOutput(result=unknown)
     if isinstance(tool, Reconcilable) and attempt.output is None:
-        attempt.context = context_of(run, attempt, run.state.snapshot())
+        context = context_of(attempt, run.state.snapshot())
+        attempt.state = context.state
         try:
-            async with asyncio.timeout(timeout_of(run, attempt) / 1000):
-                found = await tool.reconcile(attempt.arguments, attempt.context)
-            output = None if found is None else storable(run, attempt, found)
+            async with asyncio.timeout(timeout_of(attempt) / 1000):
+                found = await tool.reconcile(attempt.arguments, context)
+            if found is not None and attempt.is_journalled:
+                attempt.updates = list_journal_entries(found.command)
+            output = None if found is None else keep_output(run, name, found)
         except Exception as error:
             # However it failed, the outcome of the call is still unknown.
             shown = make_loggable(error)
             logger.warning("reconcile() of tool %r failed.", name, exc_info=shown)
-            attempt.context, attempt.updates = None, ()
+            attempt.state, attempt.updates = None, ()
     if output is None:
         recovery.count_attempt(record)
         return None
     attempt.output = output
     if attempt.is_journalled:
-        run.journal.tool_records.append(build_finish_record(run, attempt))
+        run.journal.tool_records.append(build_finish_record(attempt))
     return attempt

@@ -134,7 +134,8 @@ def write_result(
         run.step.failures += 1
     if result.usage is not None:
         _add_usage(run, result.usage)
-    if (ticket := run.tickets.pop(call.id, None)) is not None:
+    ticket = run.tickets.pop(call.id, None) if run.tickets else None
+    if ticket is not None:
         _let_delegate_go(run, ticket)
     message_id = run.services.ids.new_id()
     run.append(
