@@ -142,7 +142,7 @@ def test_a_delegated_run_asks_for_nothing_unless_its_policy_says_so() -> None:
     assert policy.persistence is BackendDelegatePersistence.EPHEMERAL
     assert policy.continuation is BackendDelegateContinuation.DISABLED
     assert [len(it) for it in (BackendDelegatePersistence, BackendDelegateContinuation)] == [1, 1]
-    assert set(BackendDelegateRunRequest.__dataclass_fields__) >= {"parent", "control", "policy"}
+    assert set(BackendDelegateRunRequest.__struct_fields__) >= {"parent", "control", "policy"}
 
     async def scenario() -> None:
         least = BackendCapabilities.remote_stateless_text()

@@ -1,9 +1,10 @@
 """The requests that the runtime sends to a backend."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
+
+import msgspec
 
 from awaken.contracts.backend_results import BackendRunResult
 from awaken.contracts.events import AgentEvent
@@ -94,8 +95,7 @@ class BackendCheckpoint(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackendControl:
+class BackendControl(msgspec.Struct, frozen=True, kw_only=True):
     """The control channels of an executing run that its backend supports."""
 
     cancellation: CancelSignal | None = None
@@ -135,8 +135,7 @@ LocalDrive = Callable[[], Awaitable[BackendRunResult]]
 """Takes a prepared run of this process through the agent loop to its end or its suspension."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackendRootRunRequest:
+class BackendRootRunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A run to execute."""
 
     agent_id: str
@@ -148,7 +147,7 @@ class BackendRootRunRequest:
     resolver: ExecutionResolver
     run_identity: RunIdentity
     checkpoint: BackendCheckpoint | None = None
-    control: BackendControl = field(default_factory=BackendControl)
+    control: BackendControl = msgspec.field(default_factory=BackendControl)
     decisions: Sequence[tuple[str, ToolCallResume]] = ()
     overrides: InferenceOverride | None = None
     frontend_tools: Sequence[ToolDescriptor] = ()
@@ -160,8 +159,7 @@ class BackendRootRunRequest:
     """Whether another process had started it, so that its messages may have arrived."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackendDelegateRunRequest:
+class BackendDelegateRunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A run that another run requested."""
 
     agent_id: str
@@ -172,15 +170,14 @@ class BackendDelegateRunRequest:
     run_identity: RunIdentity
     parent: BackendParentContext
     checkpoint: BackendCheckpoint | None = None
-    control: BackendControl = field(default_factory=BackendControl)
-    policy: BackendDelegatePolicy = field(default_factory=BackendDelegatePolicy)
+    control: BackendControl = msgspec.field(default_factory=BackendControl)
+    policy: BackendDelegatePolicy = msgspec.field(default_factory=BackendDelegatePolicy)
     drive: LocalDrive | None = None
     is_continuation: bool = False
     is_recovered: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackendAbortRequest:
+class BackendAbortRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A run whose work at the remote side is to be stopped."""
 
     agent_id: str

@@ -6,7 +6,8 @@ looks the commit up by its id; it never sends a commit twice blindly.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.errors import (
@@ -37,8 +38,7 @@ from .leases import Lease
 from .streams import EventFeed
 
 
-@dataclass(slots=True, frozen=True, eq=False)
-class LastWrite:
+class LastWrite(msgspec.Struct, frozen=True, eq=False):
     """What belongs only to the commit with which a run ends or begins to wait."""
 
     event: AgentEvent
@@ -46,13 +46,12 @@ class LastWrite:
     release: Release | None
 
 
-@dataclass(slots=True, frozen=True, eq=False)
-class CommitWatchers:
+class CommitWatchers(msgspec.Struct, frozen=True, eq=False):
     """Called once a commit of a run is durable; they must not raise."""
 
-    commits: list[Callable[[Commit], None]] = field(default_factory=list)
+    commits: list[Callable[[Commit], None]] = msgspec.field(default_factory=list)
     """Called for every commit."""
-    outbox: list[Callable[[], None]] = field(default_factory=list)
+    outbox: list[Callable[[], None]] = msgspec.field(default_factory=list)
     """Called when a commit has outbox entries."""
 
     def notify(self, commit: Commit) -> None:

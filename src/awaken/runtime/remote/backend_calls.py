@@ -1,7 +1,8 @@
 """From a run to its backend: the request that is made, and what the backend may store."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from awaken.contracts.backend_results import BackendRunResult
 from awaken.contracts.backends.backend import check_delegate_request
@@ -20,8 +21,7 @@ from awaken.contracts.messages.message import Message, Role
 from awaken.runtime.run import Run
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RunCheckpoint:
+class RunCheckpoint(msgspec.Struct, frozen=True, eq=False):
     """The backend's checkpoint, stored in the state of the run's thread."""
 
     _run: Run
