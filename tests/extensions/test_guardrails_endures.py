@@ -13,7 +13,7 @@ from awaken.errors import PluginFailed
 from awaken.extensions.guardrails import GuardrailsPlugin
 from awaken.extensions.guardrails.reviews import REVIEW
 from awaken.extensions.handoff import HandoffPlugin
-from awaken.redaction import Finding
+from awaken.redaction.detectors import Finding
 from awaken.testing import ScriptedModel, ToolCalls, assert_valid_transcript
 
 from .enduring import BOUND_S, CONFIG, NewStore, both_stores, durable

@@ -30,7 +30,7 @@ from awaken.models import (
     StreamResult,
 )
 from awaken.plugins import Screened, TextStream
-from awaken.redaction import Finding
+from awaken.redaction.detectors import Finding
 from awaken.testing import Chunks, Reasoning, ToolCalls, Turn
 
 from .crashes import Dead, Process, after_the_lease, history, shared_store, texts

@@ -8,7 +8,8 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.storage.dispatch import Claim, LeaseReport
@@ -22,8 +23,7 @@ logger = logging.getLogger(__name__)
 _JOIN_S = 5.0
 
 
-@dataclass(slots=True, eq=False)
-class _Held:
+class _Held(msgspec.Struct, eq=False):
     """A lease of this process: its holder, the holder's loop, and the last confirmation."""
 
     holder: LeaseHolder

@@ -3,7 +3,8 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+
+import msgspec
 
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.errors import AwakenError
@@ -18,8 +19,7 @@ from .config import MailboxConfig
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MailboxServices:
+class MailboxServices(msgspec.Struct, frozen=True, kw_only=True):
     """The ports and the configuration of a mailbox."""
 
     store: Store
@@ -27,7 +27,7 @@ class MailboxServices:
     clock: Clock
     ids: IdSource
     config: MailboxConfig
-    watchers: list[MailboxWatcher] = field(default_factory=list)
+    watchers: list[MailboxWatcher] = msgspec.field(default_factory=list)
     """They receive the duration of every operation."""
 
     @contextmanager

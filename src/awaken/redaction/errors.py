@@ -5,16 +5,15 @@ The text of an exception is written for a programmer, and often quotes the input
 
 from awaken.contracts.messages.content import replace_surrogates
 
-from .detectors import select_detectors
-from .replacement import redact_text
-
-SECRETS = select_detectors(("secrets",))
 _DEPTH_MAX = 20
 
 
 def remove_secrets(text: str) -> str:
     """The text of an error without secrets, fit for clients, models and logs."""
-    return redact_text(replace_surrogates(text), SECRETS)
+    # Most programs start, and many run, without an error: RE2 is loaded for the first one.
+    from .replacement import ALL_SECRETS, redact_text  # noqa: PLC0415
+
+    return redact_text(replace_surrogates(text), ALL_SECRETS)
 
 
 def describe_error(error: BaseException) -> str:

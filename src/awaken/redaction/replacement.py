@@ -7,9 +7,10 @@ from typing import Any
 
 import re2
 
-from .detectors import DETECTORS, Detector, Finding
+from .detectors import DETECTORS, SECRETS, Detector, Finding, select_detectors
 
 ALL = tuple(DETECTORS.values())
+ALL_SECRETS = select_detectors((SECRETS,))
 DEPTH_MAX = 200
 TOO_DEEP = "[too deep]"
 CHARS_MAX = 1_000_000

@@ -5,7 +5,6 @@ exactly N inferences and no answer is ever thrown away.
 """
 
 import hashlib
-from dataclasses import dataclass
 
 import msgspec
 import re2
@@ -40,8 +39,7 @@ class RunProgress(Record, frozen=True, kw_only=True):
     """Text of the latest answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StopRules:
+class StopRules(msgspec.Struct, frozen=True, kw_only=True):
     """An agent's stop conditions, checked in order; a limit of 0 switches one off."""
 
     max_rounds: int

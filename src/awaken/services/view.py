@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -49,8 +48,7 @@ from .request_limits import check_request
 from .threads import ThreadView, check_cursor
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppServices:
+class AppServices(msgspec.Struct, frozen=True, kw_only=True):
     """The services that all views of a process share."""
 
     engine: RunEngine
@@ -80,8 +78,7 @@ class AppServices:
         return TenantView(self, tenant_id, principal_id, trace)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartedRun:
+class StartedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run that was started, or input that was queued for one, and the stream of its events."""
 
     run_id: str

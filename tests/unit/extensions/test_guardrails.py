@@ -24,7 +24,7 @@ from awaken.contracts.models.inference import InferenceRequest
 from awaken.extensions.guardrails import GuardrailsPlugin
 from awaken.extensions.guardrails.reviews import REVIEW
 from awaken.extensions.permission import PermissionPlugin
-from awaken.redaction import Finding
+from awaken.redaction.detectors import Finding
 from awaken.testing import Reasoning, ScriptedModel, ToolCalls, Turn, assert_valid_transcript
 
 KEY = "AKIAABCDEFGHIJKLMNOP"

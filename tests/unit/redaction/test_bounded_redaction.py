@@ -7,8 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from awaken.redaction import DETECTORS, redact_text, redact_value
-from awaken.redaction.detectors import MATCHES_MAX, Detector
+from awaken.redaction.detectors import DETECTORS, MATCHES_MAX, Detector
 from awaken.redaction.replacement import (
     CHARS_MAX,
     FOLDED_CHARS_MAX,
@@ -16,6 +15,8 @@ from awaken.redaction.replacement import (
     UNCHECKED,
     find_all,
     fold_text,
+    redact_text,
+    redact_value,
 )
 
 from .test_redaction import FOUND

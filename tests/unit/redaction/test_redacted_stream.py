@@ -7,7 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.sampling import choose_size, sampled
 
-from awaken.redaction import DETECTORS, Detector, build_detector, redact_text
+from awaken.redaction.detectors import DETECTORS, Detector, build_detector
+from awaken.redaction.replacement import redact_text
 from awaken.redaction.streaming import RedactedStream
 
 from .test_redaction import FOUND, HARMLESS

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from awaken.contracts.errors import InvalidSpec
-from awaken.redaction import build_detector, redact_text, redact_value, select_detectors
+from awaken.redaction.detectors import build_detector, select_detectors
+from awaken.redaction.replacement import redact_text, redact_value
 
 FOUND = {
     "AKIAABCDEFGHIJKLMNOP": "secrets.aws_key",

@@ -17,7 +17,13 @@ from awaken.contracts.messages.content import (
     text_of,
 )
 from awaken.contracts.record import Record
-from awaken.redaction import DETECTORS, Detector, Finding, build_detector, select_detectors
+from awaken.redaction.detectors import (
+    DETECTORS,
+    Detector,
+    Finding,
+    build_detector,
+    select_detectors,
+)
 from awaken.redaction.replacement import find_all, redact_text, redact_value
 from awaken.redaction.streaming import RedactedStream
 

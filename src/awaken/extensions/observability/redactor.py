@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any
 
 from awaken.contracts.messages.content import replace_surrogates
-from awaken.redaction import redact_text
+from awaken.redaction.replacement import redact_text
 
 MARK = "[redacted]"
 CUT = "…[cut]"

@@ -200,6 +200,8 @@ class Execution:
         if self.leases is not None and active.lease is not None:
             self.leases.forget(active.lease)
         self.active.release(active)
+        # The callback refers back to the run, which would wait for the garbage collector.
+        run.journal.on_claimed = None
         run.feed.close()
 
 

@@ -1,7 +1,6 @@
 """Compaction as pure functions: what to summarise, what stays open, and the resulting mark."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, islice
 
 import msgspec
@@ -26,8 +25,7 @@ _ARGUMENTS_SHOWN = 400
 _TAGS = ("<conversation-summary>", "</conversation-summary>")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionPlan:
+class CompactionPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a history that a summary will replace."""
 
     message_id: str

@@ -1,8 +1,9 @@
 """A transcript after its marks and its cut: a pure fold, the same in every process."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
+
+import msgspec
 
 from awaken.contracts.messages.message import Message, Role, Visibility
 from awaken.contracts.state.context_state import CompactionMark, ContextState
@@ -11,8 +12,7 @@ from .compaction import summary_message
 from .truncation import preview_message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effective:
+class Effective(msgspec.Struct, frozen=True, kw_only=True):
     """A transcript as it is sent: a short prefix, then the transcript itself from a place on."""
 
     beginning: tuple[Message, ...]

@@ -7,7 +7,8 @@ that needs a summary requests it again.
 import asyncio
 import logging
 from contextlib import aclosing
-from dataclasses import dataclass
+
+import msgspec
 
 from awaken.contracts.messages.content import replace_surrogates
 from awaken.contracts.messages.deltas import TextDelta
@@ -39,8 +40,7 @@ _CUMULATIVE_PROMPT = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SummaryJob:
+class SummaryJob(msgspec.Struct, frozen=True, kw_only=True):
     """What to summarise, and the model that writes the summary."""
 
     plan: CompactionPlan
@@ -50,8 +50,7 @@ class SummaryJob:
     overrides: InferenceOverride | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a job: either a text or a problem."""
 
     job: SummaryJob

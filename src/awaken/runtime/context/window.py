@@ -7,7 +7,6 @@ is written.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import msgspec
@@ -65,8 +64,7 @@ def clamp_policy(policy: ContextWindowPolicy, models: Iterable[ModelSpec]) -> Co
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True):
     """The parts of a request beside the history."""
 
     system: tuple[str, ...] = ()

@@ -4,15 +4,15 @@ The engine opens a lease for each run, and reports when it is taken and when it 
 book renews it meanwhile, and notifies the run of a lost lease, a cancel request or queued input.
 """
 
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from awaken.contracts.errors import RunError
 from awaken.contracts.storage.dispatch import Claim
 
 
-@dataclass(slots=True, eq=False)
-class Lease:
+class Lease(msgspec.Struct, eq=False):
     """One run's hold on its thread."""
 
     token: str

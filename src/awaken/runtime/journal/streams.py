@@ -88,6 +88,8 @@ class EventReader:
 
     def leave(self) -> None:
         """Stop reading."""
+        # The callback often belongs to an object that refers to this reader.
+        self.on_drop = None
         if self.feed is not None:
             self.feed.detach(self)
 

@@ -8,8 +8,10 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, TypeVar
+
+import msgspec
 
 from awaken.authoring.agents import Agent
 from awaken.authoring.resolvers import AgentResolver, ListingResolver, Written
@@ -36,8 +38,7 @@ KEPT_MAX = 1_024
 """How many agents are kept compiled; the least recently used ones are dropped."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Pin:
+class _Pin(msgspec.Struct, frozen=True):
     """The resolver's last answers for an agent and those it names, and the compiled snapshot."""
 
     base: RegistrySnapshot
@@ -45,8 +46,7 @@ class _Pin:
     snapshot: RegistrySnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class _Listing:
+class _Listing(msgspec.Struct, frozen=True):
     """The agents that the resolver listed last, and the compiled snapshot."""
 
     base: RegistrySnapshot

@@ -31,7 +31,6 @@ from awaken.contracts.plugins.plugin import Plugin
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.suspension.errors import FrontendToolConflict
 from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolInternalError
-from awaken.patterns import compile_tool_glob
 from awaken.runtime.plugins.environment import ExecutionEnv
 from awaken.runtime.plugins.loop_actions import LoopActions
 from awaken.runtime.stop_conditions import StopRules
@@ -321,9 +320,14 @@ def _delegates(registries: RegistrySet, spec: AgentSpec) -> Mapping[str, Tool]:
 def _match_patterns(
     offered: Iterable[str], patterns: tuple[str, ...] | None
 ) -> tuple[set[str], list[str]]:
+    if not patterns:
+        return set(), []
+    # Patterns run on RE2, which only an agent that has some must load.
+    from awaken.patterns import compile_tool_glob  # noqa: PLC0415
+
     matched: set[str] = set()
     unmatched = []
-    for pattern in patterns or ():
+    for pattern in patterns:
         hits = set(filter(compile_tool_glob(pattern), offered))
         matched |= hits
         if not hits:

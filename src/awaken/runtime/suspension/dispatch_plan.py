@@ -1,7 +1,6 @@
 """What to do with a claimed dispatch, decided from the stored state of its thread."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 import msgspec
@@ -25,15 +24,13 @@ Decision = tuple[str, ToolCallResume]
 ATTEMPTS_EXHAUSTED = "attempts_exhausted"
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(msgspec.Struct, frozen=True):
     """The run has ended, or has taken the input in and waits: nothing is left to deliver."""
 
     record: RunRecord
 
 
-@dataclass(frozen=True, slots=True)
-class EndRun:
+class EndRun(msgspec.Struct, frozen=True):
     """The run ends without being executed."""
 
     termination: Termination
@@ -41,30 +38,26 @@ class EndRun:
     has_begun: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Deliver:
+class Deliver(msgspec.Struct, frozen=True):
     """The run is started or continued; `decisions` are those that a recovered run has not seen."""
 
     request: RunRequest
     decisions: tuple[Decision, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RecoverFirst:
+class RecoverFirst(msgspec.Struct, frozen=True):
     """Another run of the thread is recovered first; then the dispatch is planned again."""
 
     request: RunRequest
 
 
-@dataclass(frozen=True, slots=True)
-class EndFirst:
+class EndFirst(msgspec.Struct, frozen=True):
     """Another run of the thread is cancelled first; then the dispatch is planned again."""
 
     termination: Termination
 
 
-@dataclass(frozen=True, slots=True)
-class Postpone:
+class Postpone(msgspec.Struct, frozen=True):
     """The run that waits on the thread must not take the input: the dispatch stays queued."""
 
     record: RunRecord

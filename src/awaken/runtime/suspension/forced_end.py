@@ -5,7 +5,6 @@ every call has its result, no ticket is open, and the log ends with `run_finish`
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -42,8 +41,7 @@ from awaken.runtime.tools.settle import CANCELLED, INTERRUPTED
 from .recovery import latest_turn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """How a run is ended, when, and under which claim."""
 
     termination: Termination

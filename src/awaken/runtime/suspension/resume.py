@@ -26,7 +26,6 @@ from awaken.contracts.suspension.tickets import (
     ToolCallState,
 )
 from awaken.contracts.suspension.verdicts import read_decision
-from awaken.patterns import PatternError, parse_pattern
 from awaken.runtime.journal.outcomes import Finish, StepOutcome
 from awaken.runtime.plugins.input_screens import look_at_decision
 from awaken.runtime.run import Run
@@ -79,6 +78,9 @@ def _check_pattern(decision: ToolCallResume) -> None:
     pattern = decision.remember.pattern if decision.remember is not None else None
     if pattern is None:
         return
+    # Patterns run on RE2, which only a decision that has one must load.
+    from awaken.patterns import PatternError, parse_pattern  # noqa: PLC0415
+
     try:
         parse_pattern(pattern)
     except PatternError as error:
