@@ -1,8 +1,9 @@
 """The run engine: starts runs, at most one per thread, and controls those that execute."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing, suppress
+from typing import Any
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -89,9 +90,9 @@ class RunEngine:
         """Tasks that resume runs after a decision."""
         self._deciding: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def run(self, request: RunRequest) -> RunResult:
+    def run(self, request: RunRequest) -> Coroutine[Any, Any, RunResult]:
         """Execute a request until it ends or suspends; cancelling the caller cancels the run."""
-        return await self._execution.run_here(request, _attach)
+        return self._execution.run_here(request, _attach)
 
     async def stream(
         self, request: RunRequest, when_busy: StreamWhenBusy | None = None

@@ -4,7 +4,7 @@ The loop and its steps are functions over this object, which makes no decisions 
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -347,9 +347,9 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
         self.journal.close(reason)
         self.token.cancel(reason.code)
 
-    async def flush(self) -> None:
+    def flush(self) -> Coroutine[Any, Any, None]:
         """Make everything pending durable."""
-        await self.journal.flush(self.state, self._record_to_flush)
+        return self.journal.flush(self.state, self._record_to_flush)
 
     def _record_to_flush(self, _now: int) -> RunRecord | None:
         if self.journal.lease is None:
@@ -386,24 +386,24 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
             remote_end=self.remote_end,
         )
 
-    async def flush_record(self) -> None:
+    def flush_record(self) -> Coroutine[Any, Any, None]:
         """Make everything pending durable together with the record of the run, which continues."""
-        await self.journal.flush(self.state, self._next_record)
+        return self.journal.flush(self.state, self._next_record)
 
-    async def flush_last(
+    def flush_last(
         self,
         event: AgentEvent,
         termination: Termination | None,
         waiting: Waiting | None,
         outbox: tuple[OutboxEntry, ...],
-    ) -> None:
+    ) -> Coroutine[Any, Any, None]:
         """End the run, or let it wait, in one commit with its last event; release its thread."""
         lease = self.journal.lease
         is_released = lease is not None and not lease.is_kept
         release = Release() if is_released else None
         last = LastWrite(event=event, outbox=outbox, release=release)
         record = partial(self._next_record, is_last=True, termination=termination, waiting=waiting)
-        await self.journal.flush(self.state, record, last)
+        return self.journal.flush(self.state, record, last)
 
     def _next_record(
         self,

@@ -275,8 +275,7 @@ class Admission:
     ) -> Run:
         (pinned, agent), services = resolved, self._services
         if previous is None:
-            record = self._new_record(request, checkout, agent, pinned, run_id)
-            identity = record.identity
+            record, identity = self._new_record(request, checkout, agent, pinned, run_id)
         else:
             record = continue_record(request, previous)
             identity = identity_of(request, record, agent.spec.id)
@@ -356,15 +355,16 @@ class Admission:
         agent: ResolvedAgent,
         pinned: RegistrySnapshot,
         run_id: str,
-    ) -> RunRecord:
-        now = self._services.clock.now_ms()
-        first = checkout.thread.message_count + 1
-        count = len(request.messages)
-        return RunRecord(
+    ) -> tuple[RunRecord, RunIdentity]:
+        now, thread, agent_id = self._services.clock.now_ms(), checkout.thread, agent.spec.id
+        first, count = thread.message_count + 1, len(request.messages)
+        provenance = dict(zip(PROVENANCE, read_provenance(request), strict=True))
+        identity = RunIdentity(thread_id=thread.id, run_id=run_id, agent_id=agent_id, **provenance)
+        record = RunRecord(
             run_id=run_id,
-            thread_id=checkout.thread.id,
-            log_start=checkout.thread.event_seq,
-            agent_id=agent.spec.id,
+            thread_id=thread.id,
+            log_start=thread.event_seq,
+            agent_id=agent_id,
             lineage=request.lineage,
             task=request.task,
             trace=request.trace,
@@ -373,8 +373,9 @@ class Admission:
             created_at=now,
             started_at=now,
             updated_at=now,
-            **dict(zip(PROVENANCE, read_provenance(request), strict=True)),
+            **provenance,
         )
+        return record, identity
 
 
 def _select_agent(request: RunRequest, checkout: Checkout, previous: RunRecord | None) -> str:

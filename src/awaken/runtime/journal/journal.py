@@ -137,7 +137,10 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
             LeaseLost: Another process has the thread; nothing can be written any more.
             ThreadClaimed: Another process has the thread; nothing was written.
         """
-        async with self._writing:
+        while self._writing.is_held:
+            await self._writing.wait()
+        self._writing.is_held = True
+        try:
             if self.closed_by is not None:
                 raise self.closed_by
             sent, was_last = self.in_flight, self._last is not None
@@ -152,6 +155,8 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
                 self._state = {**self._state, **thread_changes}
                 self._run_state = {**self._run_state, **run_changes}
             await self._write(self._commit(now, run, last), last)
+        finally:
+            self._writing.release()
 
     async def write_tool_records(self) -> None:
         """Write the pending entries of the tool journal and nothing else.
@@ -159,11 +164,16 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
         Raises:
             StorageError: The store refused.
         """
-        async with self._writing:
+        while self._writing.is_held:
+            await self._writing.wait()
+        self._writing.is_held = True
+        try:
             if self.in_flight is not None:
                 await self._resolve(self.in_flight)
             if self.tool_records:
                 await self._write(self._tool_commit())
+        finally:
+            self._writing.release()
 
     def close(self, error: AwakenError) -> None:
         """Refuse every flush from now on with an error; the first error is kept."""
@@ -173,9 +183,14 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
         """Find out whether the store has a commit whose reply never arrived."""
         if self.in_flight is None:
             return
-        async with self._writing:
+        while self._writing.is_held:
+            await self._writing.wait()
+        self._writing.is_held = True
+        try:
             if self.in_flight is not None:
                 await self._resolve(self.in_flight)
+        finally:
+            self._writing.release()
 
     async def _write(self, commit: Commit, last: LastWrite | None = None) -> None:
         self.in_flight, self._last = commit, last

@@ -95,7 +95,11 @@ async def close_run(run: Run, termination: Termination) -> Termination:
     try:
         if run.journal.in_flight is not None:
             await run.cancels.carry_through(run.journal.settle)
-        waiting = await _find_wait(run, termination)
+        waiting = None
+        if type(termination) is Suspended or (
+            type(termination) is NaturalEnd and may_have_work(run)
+        ):
+            waiting = await _find_wait(run, termination)
         if waiting is not None and not waiting.is_for_own_tasks:
             termination = Suspended()
         _answer_everything(run, termination, is_waiting=waiting is not None)
@@ -141,7 +145,7 @@ def has_tasks(run: Run) -> bool:
 
 
 async def _find_wait(run: Run, termination: Termination) -> Waiting | None:
-    """Return what the run waits for, or None when it ends."""
+    """Return what a run that suspends or has pending work waits for, or None when it ends."""
     if type(termination) is Suspended:
         if run.remote_end is not None and run.remote_end.waiting is not None:
             return run.remote_end.waiting
@@ -151,8 +155,6 @@ async def _find_wait(run: Run, termination: Termination) -> Waiting | None:
             ticket_ids=tickets,
             since_dispatch_id=run.identity.dispatch_id,
         )
-    if type(termination) is not NaturalEnd or not may_have_work(run):
-        return None
     since, reason = run.identity.dispatch_id, WaitingReason.BACKGROUND_TASKS
     if await tasks_to_wait_for(run):
         return Waiting(reason=reason, since_dispatch_id=since)

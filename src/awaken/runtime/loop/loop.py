@@ -118,7 +118,7 @@ async def _run_to_end(run: Run, body: Body) -> Termination:
             run.feed.emit(ErrorEvent(message=str(reason), code=reason.code))
         raise reason
     run.token.seal()
-    if await run.cancels.absorb_pending():
+    if run.cancels.has_pending and await run.cancels.absorb_pending():
         termination = Cancelled(cause=run.cancel_cause)
     return await close_run(run, termination)
 

@@ -50,9 +50,10 @@ async def open_run(run: Run) -> None:
             )
         )
         _take_in_request(run)
-        # Plugins are foreign code: the run's start and input are recorded before they act.
         _equip(run, run.agent)
-        await _activate(run, run.agent)
+        if run.agent.env.activated:
+            # Plugins are foreign code: the run's start and input are recorded before they act.
+            await _activate(run, run.agent)
     else:
         if recovery.ending is not None:
             run.end(recovery.ending)

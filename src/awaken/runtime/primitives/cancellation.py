@@ -98,10 +98,13 @@ class TaskCancels(msgspec.Struct, eq=False):
         self._known = asked
         return is_new
 
+    @property
+    def has_pending(self) -> bool:
+        """Whether the task was cancelled since the last cancellation that was counted."""
+        return self._task.cancelling() > self._known
+
     async def absorb_pending(self) -> bool:
         """Count a cancellation that may not have been raised yet, so that it interrupts no exit."""
-        if self._task.cancelling() <= self._known:
-            return False
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(0)
         return self.absorb()

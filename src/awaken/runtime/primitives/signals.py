@@ -38,24 +38,24 @@ class Latch(msgspec.Struct, eq=False):
 
 
 class Mutex(msgspec.Struct, eq=False):
-    """Lets one task at a time into a block: `async with mutex:`."""
+    """Held by one task at a time: wait while `is_held`, set it, and `release` it at the end."""
 
-    _is_held: bool = False
-    _freed: Latch | None = None
-    """Set when the block is left; present while a task waits for that."""
+    is_held: bool = False
+    _released: Latch | None = None
+    """Present while a task waits."""
 
-    async def __aenter__(self) -> None:
-        while self._is_held:
-            if self._freed is None:
-                self._freed = Latch()
-            await self._freed.wait()
-        self._is_held = True
+    async def wait(self) -> None:
+        """Wait until the holder releases it; another task may be faster to take it."""
+        if self._released is None:
+            self._released = Latch()
+        await self._released.wait()
 
-    async def __aexit__(self, *_: object) -> None:
-        self._is_held = False
-        if self._freed is not None:
-            freed, self._freed = self._freed, None
-            freed.set()
+    def release(self) -> None:
+        """Let another task take it."""
+        self.is_held = False
+        if self._released is not None:
+            released, self._released = self._released, None
+            released.set()
 
 
 class WakeSignal:
