@@ -5,7 +5,7 @@ from tests.postgres.server import server
 from awaken.contracts.storage.store import CommitReceipt
 from awaken.stores.postgres import PostgresStore
 
-from .store_file import PLACES
+from .store_file import COMMIT_NAME, PLACES
 from .views import Rows
 
 
@@ -25,7 +25,8 @@ class PgEvidence:
         )
         places = (head["no"] * PLACES, (head["no"] + 1) * PLACES - 1)
         commits = await server().sql(
-            f"SELECT place, commit_id, message_count, event_seq FROM {self._schema}.commits"
+            f"SELECT place, {COMMIT_NAME} AS commit_id, message_count, event_seq"
+            f" FROM {self._schema}.commits"
             " WHERE place BETWEEN $1 AND $2 ORDER BY place",
             *places,
         )

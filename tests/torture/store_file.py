@@ -22,6 +22,13 @@ PLACES = 1 << 32
 """A row's key is its thread's number times this, and a number inside the thread."""
 
 
+COMMIT_NAME = (
+    "CASE commit_id WHEN '' THEN run_id || ':' || CAST(place % 4294967296 AS TEXT)"
+    " ELSE commit_id END"
+)
+"""The id of a commit; a row that is named after its run and version has none."""
+
+
 class StoreFile:
     """A `Database` that only reads, and the `Evidence` over it; nothing in it ever suspends."""
 
@@ -76,7 +83,7 @@ class StoreFile:
         ).fetchone()
         places = (no * PLACES, (no + 1) * PLACES - 1)
         commits = query(
-            "SELECT place, commit_id, message_count, event_seq FROM commits"
+            f"SELECT place, {COMMIT_NAME}, message_count, event_seq FROM commits"
             " WHERE place BETWEEN ? AND ? ORDER BY place",
             places,
         ).fetchall()

@@ -1,54 +1,21 @@
 """`AgentRuntime`: the entry point for developers."""
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from functools import partial
+from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
-from awaken.authoring.agents import Agent
-from awaken.contracts.backends.backend import ExecutionBackend, ExecutionBackendFactory
-from awaken.contracts.errors import RunFailed, ThreadBusy
-from awaken.contracts.events import AgentEvent
+from awaken.contracts.errors import RunFailed, ThreadBusy, VersionConflict
 from awaken.contracts.lifecycle import Failed
-from awaken.contracts.models.inference import ModelClient
-from awaken.contracts.models.model_specs import ProviderSpec
-from awaken.contracts.plugins.plugin import Plugin
-from awaken.contracts.runs.records import (
-    DecisionReceipt,
-    RunRequest,
-    RunResult,
-    SteerReceipt,
-)
-from awaken.contracts.specs.agents import AgentSpec
-from awaken.contracts.specs.remote_registries import LOCAL_NAME, RemoteStatus
 from awaken.contracts.storage.dispatch import InputMode
-from awaken.contracts.storage.store import Store
-from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
-from awaken.contracts.tools.tool import Tool
-from awaken.mailbox.config import MailboxConfig
-from awaken.mailbox.receipts import SubmitReceipt
-from awaken.runtime.admission.handles import RunHandle
-from awaken.runtime.engine import RunEngine
-from awaken.runtime.limits import Limits
-from awaken.runtime.primitives.system import SystemClock, Uuid7Source
-from awaken.services.busy_threads import BUSY, BusyThreads
-from awaken.services.control import RunControl
-from awaken.services.discovery import Discovery, with_remotes
-from awaken.services.event_streams import StreamHub
-from awaken.services.remembered_answers import RememberedAnswers
-from awaken.services.view import AppServices, TenantView
+from awaken.contracts.suspension.tickets import DecisionAction
 
 from .arguments import check_names, check_text, convert_argument
-from .backends import Backends
 from .decisions import DecisionOptions, NamedDecision, build_decision, build_decisions
-from .host_agents import registry_handle
-from .node import Node
-from .outbox_wiring import EngineMailbox, OutboxWiring
-from .plugins import PluginLifecycle
-from .providers import Connections, provider_clients
-from .registries import check_mapping, check_remotes, registry_set, with_everywhere
 from .requests import (
     Input,
     RunOptions,
@@ -59,14 +26,32 @@ from .requests import (
     submission,
 )
 from .run_queries import RunQueries
-from .run_services import build_services
 from .runtime_options import RuntimeOptions
-from .stores import profiles_of, resolve_store
 from .thread_calls import ThreadCalls
 
 if TYPE_CHECKING:
+    from awaken.authoring.agents import Agent
+    from awaken.contracts.backends.backend import ExecutionBackend, ExecutionBackendFactory
+    from awaken.contracts.events import AgentEvent
+    from awaken.contracts.models.inference import ModelClient
+    from awaken.contracts.models.model_specs import ProviderSpec
+    from awaken.contracts.plugins.plugin import Plugin
+    from awaken.contracts.runs.records import (
+        DecisionReceipt,
+        RunRequest,
+        RunResult,
+        SteerReceipt,
+    )
+    from awaken.contracts.specs.agents import AgentSpec
+    from awaken.contracts.specs.remote_registries import RemoteStatus
+    from awaken.contracts.storage.store import Store
+    from awaken.contracts.suspension.tickets import ToolCallResume
+    from awaken.contracts.tools.tool import Tool
+    from awaken.mailbox.receipts import SubmitReceipt
+    from awaken.runtime.admission.handles import RunHandle
     from awaken.server.app import ServerApp
     from awaken.server.config import ServerConfig
+    from awaken.services.view import AppServices, TenantView
 
 
 class AgentRuntime(ThreadCalls, RunQueries):
@@ -119,65 +104,62 @@ class AgentRuntime(ThreadCalls, RunQueries):
         **options: Unpack[RuntimeOptions],
     ) -> None:
         check_names("runtime option", options, RuntimeOptions.__annotations__)
-        models = options.get("models", ())
-        self._connections = Connections()
-        clients = provider_clients(check_mapping("providers", providers or {}), self._connections)
-        self._clock = options.get("clock") or SystemClock()
-        self._backends = Backends(backends or {}, self._clock)
-        remotes = check_remotes(options.get("remotes", ()))
-        registries = registry_set(agents, tools, plugins, clients, self._backends.by_name, models)
-        registries = with_everywhere(registries, options.get("everywhere", ()))
-        registries = with_remotes(registries, remotes, options.get("local_name", LOCAL_NAME))
-        limits = convert_argument("limits", options.get("limits") or Limits(), Limits)
-        self.registry = registry_handle(registries, options.get("resolver"), limits.resolver_ms)
-        self._plugins = PluginLifecycle(self.registry)
-        self._discovery = Discovery(self.registry, remotes, self._backends, self._clock)
-        ids = options.get("ids") or Uuid7Source()
-        self.store = resolve_store(store)
-        config = convert_argument(
-            "mailbox", options.get("mailbox") or MailboxConfig(), MailboxConfig
+        # The engine, the mailbox and the store are loaded here, not when this module is imported.
+        from .composition import Declared, compose_runtime  # noqa: PLC0415
+
+        parts = compose_runtime(
+            Declared(
+                agents=agents,
+                tools=tools,
+                plugins=plugins,
+                providers=providers or {},
+                backends=backends or {},
+            ),
+            store,
+            options,
+            self._start_worker,
+            self._has_claiming_worker,
         )
-        self._node = Node(self.store, self._clock, ids, config, options.get("bus"))
+        self._parts = parts
+        self.store = parts.node.store
+        self.registry = parts.registry
+        self.session_tools = parts.engine.services.session_tools
+        """The tools that open client sessions offer to their own runs."""
+        self.remembered = parts.remembered
+        """Decisions that hold for later calls as well: to list and to revoke."""
+        self._clock = parts.clock
+        self._node = parts.node
+        self._engine = parts.engine
+        self._control = parts.control
+        self._busy = parts.busy
+        self._outbox = parts.outbox
         self._has_worker = options.get("has_worker", self.store.is_shared)
         # In memory a worker starts as soon as something is queued, unless `has_worker` is False.
         self._may_work = options.get("has_worker", True)
-        profile = options.get("profile") or profiles_of(self.store)
-        self._engine = RunEngine(
-            self.store,
-            self.registry,
-            build_services(options, limits, self._clock, ids, profile, self.store),
-            self._node.leases,
-            EngineMailbox(lambda: self._outbox),
-        )
-        self.session_tools = self._engine.services.session_tools
-        """The tools that open client sessions offer to their own runs."""
-        mailbox = self._node.mailbox
-        self._control = RunControl(
-            self._engine, mailbox, self._start_worker, self._has_claiming_worker
-        )
-        following = StreamHub(self._engine, self._control, self._node.bus, config.poll_ms)
-        self._busy = BusyThreads(self._engine, self._control, following)
-        self._services = AppServices(
-            engine=self._engine,
-            control=self._control,
-            streams=following,
-            busy=self._busy,
-            clock=self._clock,
-            ids=ids,
-        )
-        self.remembered = RememberedAnswers(self.store, profile, self._clock)
-        """Decisions that hold for later calls as well: to list and to revoke."""
-        self._outbox = OutboxWiring(self._engine, self._control, mailbox, self._start_worker)
         self._servers: list[ServerApp] = []
         self._is_open = False
 
-    async def __aenter__(self) -> "AgentRuntime":
+    @cached_property
+    def _services(self) -> AppServices:
+        """The services of all views; a program that serves nothing needs none."""
+        from awaken.services.view import AppServices  # noqa: PLC0415
+
+        return AppServices(
+            engine=self._engine,
+            control=self._control,
+            streams=self._parts.streams,
+            busy=self._busy,
+            clock=self._clock,
+            ids=self._parts.ids,
+        )
+
+    async def __aenter__(self) -> AgentRuntime:
         await self._node.open()
-        self._services.streams.open()
+        self._parts.streams.open()
         self._is_open = True
         try:
-            await self._plugins.open()
-            await self._discovery.open()
+            await self._parts.plugins.open()
+            await self._parts.discovery.open()
         except BaseException:
             self._is_open = False
             await self._close()
@@ -204,12 +186,12 @@ class AgentRuntime(ThreadCalls, RunQueries):
 
     async def _close(self) -> None:
         try:
-            await self._discovery.close()
+            await self._parts.discovery.close()
             await self._node.close(self._stop_runs)
         finally:
-            await self._plugins.close()
-            await self._backends.close()
-            await self._connections.close()
+            await self._parts.plugins.close()
+            await self._parts.backends.close()
+            await self._parts.connections.close()
 
     def _has_claiming_worker(self) -> bool:
         return self.store.is_shared and self._node.worker is not None
@@ -226,7 +208,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
             await self._outbox.close()
             await self._engine.services.health.close()
 
-    def asgi(self, config: "ServerConfig | None" = None) -> "ServerApp":
+    def asgi(self, config: ServerConfig | None = None) -> ServerApp:
         """Build the whole server as an ASGI app, to serve or to mount.
 
         If the runtime is not open yet, the app opens it at startup or with the first request.
@@ -261,7 +243,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
             server.drain()
         self._node.stop_claiming()
         await self._engine.settle(timeout_ms)
-        self._services.streams.close()
+        self._parts.streams.close()
         await self._engine.close()
 
     async def _ensure_open(self, stack: AsyncExitStack) -> None:
@@ -342,7 +324,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
         request = start_request(agent_id, input, thread_id, options)
         try:
             return await self._engine.start(request)
-        except BUSY as error:
+        except (ThreadBusy, VersionConflict) as error:
             refusal = error
         return await self._busy.start(request, refusal)
 
@@ -457,7 +439,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
 
     def remotes(self) -> tuple[RemoteStatus, ...]:
         """Return the status of each remote registry: its agents, and the latest failure."""
-        return self._discovery.status()
+        return self._parts.discovery.status()
 
 
 def _check_result(result: RunResult) -> RunResult:

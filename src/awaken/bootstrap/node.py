@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,12 +16,12 @@ from awaken.contracts.storage.store import Store
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.heartbeat import Heartbeat
 from awaken.mailbox.mailbox import Mailbox
-from awaken.mailbox.sweeper import Sweeper
-from awaken.mailbox.worker import Worker
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.journal.leases import LeaseBook
 
-from .process_marks import is_gone, mark_worker
+if TYPE_CHECKING:
+    from awaken.mailbox.sweeper import Sweeper
+    from awaken.mailbox.worker import Worker
 
 HEARD_MS = 1_000
 """The longest delay of a cancel or of input from a process that cannot signal this one."""
@@ -44,9 +45,14 @@ class Node:
         self.mailbox = Mailbox(store, self.bus, clock, ids, config)
         # Host and pid are for people; the random part distinguishes processes with equal pids.
         name = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(3).hex()}"
-        self.worker_id = mark_worker(name) if store.is_shared else name
+        self.worker_id = name
+        if store.is_shared:
+            # Imported on demand, as the worker below: a runtime in memory may need none of it.
+            from .process_marks import mark_worker  # noqa: PLC0415
+
+            self.worker_id = mark_worker(name)
         self._heartbeat = Heartbeat(store, clock, ids, config, self.worker_id)
-        self._sweeper = Sweeper(self.mailbox, is_gone)
+        self._sweeper: Sweeper | None = None
         self._worker: Worker | None = None
 
     @property
@@ -55,7 +61,7 @@ class Node:
         return self._heartbeat if self.store.is_shared else None
 
     @property
-    def worker(self) -> Worker | None:
+    def worker(self) -> "Worker | None":
         """The worker, if it was started."""
         return self._worker
 
@@ -71,6 +77,12 @@ class Node:
     def start_worker(self, engine: RunEngine) -> None:
         """Start to execute queued work; idempotent."""
         if self._worker is None:
+            from awaken.mailbox.sweeper import Sweeper  # noqa: PLC0415
+            from awaken.mailbox.worker import Worker  # noqa: PLC0415
+
+            from .process_marks import is_gone  # noqa: PLC0415
+
+            self._sweeper = self._sweeper or Sweeper(self.mailbox, is_gone)
             self._worker = Worker(engine, self.mailbox, self._heartbeat, worker_id=self.worker_id)
             self._worker.start()
             self._sweeper.start()
@@ -91,7 +103,8 @@ class Node:
             if self._worker is not None:
                 worker, self._worker = self._worker, None
                 last_first.push_async_callback(worker.stop)
-            last_first.push_async_callback(self._sweeper.stop)
+            if self._sweeper is not None:
+                last_first.push_async_callback(self._sweeper.stop)
 
 
 def bus_of(store: Store) -> Bus:

@@ -12,9 +12,9 @@ from awaken.contracts.messages.message import Message, Role, user
 from awaken.contracts.models.budgets import Budget
 from awaken.contracts.models.inference import InferenceOverride
 from awaken.contracts.runs.records import OnBusy, RunRequest
+from awaken.contracts.storage.dispatch import DeliveryOptions
 from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.contracts.tracing import TraceContext, trace_of
-from awaken.services.control import DeliveryOptions
 
 from .arguments import check_list, check_members, check_names, check_text, convert_argument
 from .decisions import check_decision

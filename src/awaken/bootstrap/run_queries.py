@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.messages.message import MessageRecord
@@ -11,10 +11,12 @@ from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Page, Q, R
 from awaken.contracts.storage.store import Store
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tasks import TaskRecord
-from awaken.runtime.engine import RunEngine
-from awaken.services.control import RunControl
 
 from .arguments import check_optional_text, check_text, convert_argument
+
+if TYPE_CHECKING:
+    from awaken.runtime.engine import RunEngine
+    from awaken.services.control import RunControl
 
 T = TypeVar("T")
 
@@ -23,8 +25,8 @@ class RunQueries:
     """The part of a runtime that reads runs, messages, tasks and tickets."""
 
     store: Store
-    _engine: RunEngine
-    _control: RunControl
+    _engine: "RunEngine"
+    _control: "RunControl"
 
     async def get_run(self, run_id: str) -> RunRecord:
         """Return the record of a run. A queued run has the record that it will start with.

@@ -1,17 +1,20 @@
 """The methods of a runtime that change whole threads."""
 
+from typing import TYPE_CHECKING
+
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.runs.threads import Thread
-from awaken.runtime.admission.forks import Fork, fork_thread
-from awaken.runtime.engine import RunEngine
 
 from .arguments import check_optional_text, check_text
+
+if TYPE_CHECKING:
+    from awaken.runtime.engine import RunEngine
 
 
 class ThreadCalls:
     """The methods of a runtime that change threads outside of a run."""
 
-    _engine: RunEngine
+    _engine: "RunEngine"
 
     async def fork(
         self, thread_id: str, *, at: str | None = None, before: str | None = None
@@ -36,6 +39,9 @@ class ThreadCalls:
         check_optional_text("before", before)
         if at is not None and before is not None:
             raise InvalidInput(what="fork", problem="give `at` or `before`, not both")
+        # Imported on demand: few programs fork threads.
+        from awaken.runtime.admission.forks import Fork, fork_thread  # noqa: PLC0415
+
         engine, services = self._engine, self._engine.services
         fork = Fork(at=at, before=before)
         return await fork_thread(engine.store, services.clock, services.ids, thread_id, fork)

@@ -3,6 +3,8 @@
 The text of an exception is written for a programmer, and often quotes the input that failed.
 """
 
+from functools import lru_cache
+
 from awaken.contracts.messages.content import replace_surrogates
 
 _DEPTH_MAX = 20
@@ -40,10 +42,15 @@ def _make_stand_in(error: BaseException, depth: int) -> BaseException:
     if isinstance(error, BaseExceptionGroup) and depth < _DEPTH_MAX:
         inside = [make_loggable(it, depth + 1) for it in error.exceptions]
         return BaseExceptionGroup(remove_secrets(error.message), inside)
-    kind = type(error)
+    stand_in = _make_stand_in_class(type(error))  # type: ignore[arg-type] # Classes are hashable.
+    return stand_in(_read_text(error))
+
+
+@lru_cache(maxsize=256)
+def _make_stand_in_class(kind: type[BaseException]) -> type[Exception]:
+    # A class refers to itself: one for each error would be left to the garbage collector.
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    made: BaseException = type(kind.__name__, (Exception,), names)(_read_text(error))
-    return made
+    return type(kind.__name__, (Exception,), names)
 
 
 def _read_text(error: BaseException) -> str:

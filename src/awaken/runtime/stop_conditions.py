@@ -5,9 +5,9 @@ exactly N inferences and no answer is ever thrown away.
 """
 
 import hashlib
+from typing import TYPE_CHECKING
 
 import msgspec
-import re2
 
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.lifecycle import StoppedReason
@@ -26,6 +26,9 @@ from awaken.contracts.specs.agents import (
     Timeout,
     TokenBudget,
 )
+
+if TYPE_CHECKING:
+    import re2
 
 
 class RunProgress(Record, frozen=True, kw_only=True):
@@ -113,8 +116,6 @@ def count_step(
 
 
 _WINDOW_MAX = 32
-_QUIET = re2.Options()
-_QUIET.log_errors = False
 
 
 def _fingerprint(calls: tuple[ToolCall, ...]) -> str:
@@ -153,8 +154,13 @@ def _check_limits(agent_id: str, condition: StopCondition) -> None:
 
 
 def _compile_pattern(agent_id: str, pattern: str) -> "re2._Regexp":
+    # Loaded for the first such condition: most agents have none.
+    import re2  # noqa: PLC0415
+
+    quiet = re2.Options()
+    quiet.log_errors = False
     try:
-        return re2.compile(pattern, _QUIET)
+        return re2.compile(pattern, quiet)
     except re2.error as error:
         (reason,) = error.args
         text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)

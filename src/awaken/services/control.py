@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, TypedDict
+from typing import Any
 
 import msgspec
 
@@ -31,7 +31,12 @@ from awaken.contracts.runs.records import (
     SteerReceipt,
 )
 from awaken.contracts.storage.bus import SignalKind
-from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
+from awaken.contracts.storage.dispatch import (
+    DeliveryOptions,
+    DispatchStatus,
+    InputMode,
+    RunDispatch,
+)
 from awaken.contracts.storage.mailbox import MailboxWatcher
 from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.mailbox.cancels import CancelTarget
@@ -45,17 +50,6 @@ from awaken.runtime.outbox import delegate_of
 logger = logging.getLogger(__name__)
 
 _AT_REST = (RunStatus.WAITING, RunStatus.DONE)
-
-
-class DeliveryOptions(TypedDict, total=False):
-    """How queued input is delivered."""
-
-    priority: int
-    """0 is delivered first, 128 is the default."""
-    dedupe_key: str
-    """The same request under the same key is queued once."""
-    delay_ms: int
-    """How long it waits at least."""
 
 
 class RunControl:

@@ -29,8 +29,6 @@ from awaken.contracts.specs.remote_registries import (
 from awaken.runtime.resolution.registries import AgentSource, RegistrySet
 from awaken.runtime.resolution.registry import RegistryHandle
 
-from .agent_cards import agent_of_card
-
 logger = logging.getLogger(__name__)
 
 RETRY_MS = 5_000
@@ -140,6 +138,9 @@ class _Watch:
 
     async def look(self) -> None:
         """Read the card and register its agent; an older card never replaces a newer one."""
+        # Only a runtime with remote registries reads cards.
+        from .agent_cards import agent_of_card  # noqa: PLC0415
+
         async with self._turn:
             try:
                 agent = agent_of_card(await self._card(), self._remote)

@@ -23,7 +23,7 @@ from awaken.contracts.runs.records import (
 )
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.state.profile import ProfileStore
-from awaken.contracts.storage.dispatch import InputMode
+from awaken.contracts.storage.dispatch import DeliveryOptions, InputMode
 from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Order, Page, RunQuery
 from awaken.contracts.storage.store import DeleteStrategy, Store
 from awaken.contracts.suspension.ticket_names import find_by_id
@@ -39,7 +39,7 @@ from awaken.runtime.resolution.registry import RegistrySnapshot
 from awaken.runtime.resolution.resolver import ResolvedAgent
 
 from .busy_threads import BUSY, BusyThreads
-from .control import DeliveryOptions, RunControl
+from .control import RunControl
 from .decisions import Find, resolve_decisions
 from .event_streams import EventStream, StreamHub, run_events
 from .outputs import AgentOutputs

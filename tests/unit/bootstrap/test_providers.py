@@ -76,7 +76,7 @@ def test_a_known_provider_needs_its_key_and_nothing_else(
             agent = Agent("a", model=f"{name}:some-model")
             async with AgentRuntime([agent]) as runtime:
                 result = await runtime.run("a", "hi")
-                await runtime._connections.close()
+                await runtime._parts.connections.close()
             (request,) = server.requests
             assert PATHS[name] in request.path
             assert any(value.endswith(KEY) for value in request.headers.values())

@@ -31,7 +31,7 @@ def test_a_sound_store_is_read_whole(call: Call, db: Path) -> None:
     assert (answer.code, answer.err) == (0, "")
     found = answer.document
     assert found["problems"] == []
-    assert found["schema_version"] == 4
+    assert found["schema_version"] == 5
     assert {kind: found["records"][kind] for kind in COUNTS} == COUNTS
     assert found["records"]["events"] > 10
     assert found["records"]["tool_records"] >= 3

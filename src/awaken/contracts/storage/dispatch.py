@@ -7,6 +7,7 @@ holder of its token can write to the thread.
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import TypedDict
 
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.record import Record
@@ -14,6 +15,17 @@ from awaken.contracts.runs.records import RunRecord, RunRequest, WaitingReason
 
 RECOVERY = "recovered:"
 """Id prefix of the dispatches that a store creates to continue an abandoned run."""
+
+
+class DeliveryOptions(TypedDict, total=False):
+    """How queued input is delivered."""
+
+    priority: int
+    """0 is delivered first, 128 is the default."""
+    dedupe_key: str
+    """The same request under the same key is queued once."""
+    delay_ms: int
+    """How long it waits at least."""
 
 
 class InputMode(StrEnum):

@@ -8,12 +8,11 @@ import msgspec
 from awaken.contracts.errors import InvalidResume
 from awaken.contracts.messages.message import user
 from awaken.contracts.runs.records import RunRecord, RunRequest
-from awaken.contracts.storage.dispatch import DispatchStatus, InputMode
+from awaken.contracts.storage.dispatch import DeliveryOptions, DispatchStatus, InputMode
 from awaken.contracts.suspension.errors import InvalidDecision
 from awaken.contracts.suspension.ticket_names import find_by_call, find_by_id
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.mailbox.receipts import SubmitReceipt
-from awaken.services.control import DeliveryOptions
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import RouteCall

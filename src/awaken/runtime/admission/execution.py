@@ -17,7 +17,6 @@ from awaken.runtime.journal.leases import Lease, LeaseBook, RunHandedOver, Runti
 from awaken.runtime.journal.run_log import log_takeover
 from awaken.runtime.loop.loop import drive_here
 from awaken.runtime.remote.backend_calls import call_backend
-from awaken.runtime.remote.remote_run import execute_remote_root_lifecycle
 from awaken.runtime.run import ChildStarter, Run, Services
 from awaken.runtime.suspension.unattended_ends import SUPERSEDED, Endings
 
@@ -158,6 +157,11 @@ class Execution:
             if run.agent.is_local:
                 ended = await call_backend(run, drive=partial(drive_here, run))
             else:
+                # Loaded by the first run of a remote agent: most programs have none.
+                from awaken.runtime.remote.remote_run import (  # noqa: PLC0415
+                    execute_remote_root_lifecycle,
+                )
+
                 ended = await execute_remote_root_lifecycle(run)
             return _result_of(run, ended)
         except ThreadClaimed as error:

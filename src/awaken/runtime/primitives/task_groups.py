@@ -93,6 +93,10 @@ class Siblings(Generic[T]):
                 return True
         return False
 
+    def forget(self) -> None:
+        """Release the tasks: those that raised refer to the group through their tracebacks."""
+        self.tasks.clear()
+
     async def _run_work(self, index: int, work: Work[T]) -> T:
         # Recorded inside the task, because a callback would run one turn of the loop later.
         try:
@@ -125,7 +129,12 @@ async def gather_all(works: Sequence[Work[T]]) -> list[T]:
         await siblings.stop(grace_s=5.0)
         errors = siblings.errors()
     if errors:
-        raise errors[0]
+        siblings.forget()
+        try:
+            raise errors[0]
+        finally:
+            # The traceback of the error refers to this frame.
+            del errors
     return [task.result() for task in siblings.tasks]
 
 

@@ -170,6 +170,7 @@ async def _execute(run: Run, attempts: Sequence[ToolExecution]) -> None:
         finally:
             _note_finished(run, siblings, running)
             _answer_rest(run, attempts[settled:], CANCELLED if is_cancelled else INTERRUPTED)
+            siblings.forget()
         raise
 
 
@@ -282,6 +283,7 @@ async def _again(run: Run, attempt: ToolExecution) -> ToolOutput:
         return attempt.output
     finally:
         await siblings.stop(run.services.limits.cancel_grace_ms / 1000)
+        siblings.forget()
 
 
 def _output_of_gate_stop(run: Run, call: ToolCall, decision: GateDecision) -> ToolOutput:

@@ -216,8 +216,7 @@ async def perform(attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
     except ToolError as error:
         output = _screen_output(run, build_error_output(call.name, error))
     except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if not attempt.is_late and (task is None or task.cancelling()):
+        if not attempt.is_late and _is_task_cancelled():
             raise
         output = build_error_output(call.name, ToolError("the tool cancelled itself"))
     except (KeyboardInterrupt, GeneratorExit):
@@ -233,6 +232,12 @@ async def perform(attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
         attempt.updates = ()
         return build_timeout_output(attempt)
     return output
+
+
+def _is_task_cancelled() -> bool:
+    # Not in the frame that raises: its traceback would refer to the task, and the task to it.
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def _screen_output(run: Run, output: ToolOutput) -> ToolOutput:

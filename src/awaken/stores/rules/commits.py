@@ -43,6 +43,8 @@ class Change(Record, frozen=True, kw_only=True):
     """The results of the checks, so that nothing is computed twice."""
 
     shown: Thread
+    known_run: RunRecord | None
+    """The stored record of the commit's run; None if the run is new."""
     open_run: RunRecord | None
     calls: CallChange
     tickets: tuple[Ticket, ...]
@@ -65,7 +67,7 @@ def check_commit(head: ThreadHead, found: Found, commit: Commit, foreign: Sequen
         raise VersionConflict(
             thread_id=commit.thread_id, expected=commit.expected_version, actual=head.version
         )
-    run, open_run, shown = commit.run, head.open_run, head.shown
+    run, known, open_run, shown = commit.run, None, head.open_run, head.shown
     calls, open_calls, tickets = NO_CHANGE, None, commit.tickets
     if commit.messages:
         _check_message_ids(found, commit, foreign)
@@ -87,7 +89,12 @@ def check_commit(head: ThreadHead, found: Found, commit: Commit, foreign: Sequen
         open_calls = find_open_calls(head.open_calls, calls, tickets, open_run)
         check_open_calls(commit.thread_id, open_calls, open_run)
     return Change(
-        shown=shown, open_run=open_run, calls=calls, tickets=tickets, open_calls=open_calls
+        shown=shown,
+        known_run=known,
+        open_run=open_run,
+        calls=calls,
+        tickets=tickets,
+        open_calls=open_calls,
     )
 
 

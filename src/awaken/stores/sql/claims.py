@@ -202,9 +202,10 @@ async def settle(
 
     The claim itself was written with the thread's head.
     """
-    run_id = find_resumed_run(before, held, commit)
-    if run_id is not None or is_end_under_claim(held, commit):
-        await _update_executed(session, head, held, run_id)
+    if held.dispatch_id is not None:
+        run_id = find_resumed_run(before, held, commit)
+        if run_id is not None or is_end_under_claim(held, commit):
+            await _update_executed(session, head, held.dispatch_id, run_id)
     if commit.release is None:
         return
     if held.dispatch_id is not None:
@@ -218,12 +219,10 @@ async def settle(
 
 
 async def _update_executed(
-    session: SqlSession, head: StoredHead, held: HeldClaim, run_id: str | None
+    session: SqlSession, head: StoredHead, dispatch_id: str, run_id: str | None
 ) -> None:
     """Store which run took in the input, or apply the cancel cause of the dispatch itself."""
-    if held.dispatch_id is None:
-        return
-    dispatch = await _load_executed(session, held.dispatch_id)
+    dispatch = await _load_executed(session, dispatch_id)
     if run_id is not None:
         await save(session, rules.set_taken_by(dispatch, run_id))
     else:

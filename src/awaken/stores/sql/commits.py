@@ -57,29 +57,29 @@ async def apply_commit(
     foreign = foreign_ids(commit.messages)
     found = await _read_known(session, head, commit, foreign)
     change = check_commit(head, found, commit, foreign)
-    known = None if commit.run is None else found.find_run(commit.run.run_id)
     before = _Before(head)
     receipt = advance(head, commit, change)
-    if commit.run is not None and known is None:
+    if commit.run is not None and change.known_run is None:
         head.run_count += 1
-    await _remove_obsolete(session, head, before)
+    if head.has_run_state or head.has_checkpoint:
+        await _remove_obsolete(session, head, before)
     if not await _write_head(session, head, before, commit):
         # Another process has created the thread meanwhile; nothing is written yet.
         return await apply_commit(session, encoded)
     await _write_history(session, head, encoded, foreign)
     if commit.run is not None:
-        await _write_run(session, head, encoded, known)
+        await _write_run(session, head, encoded, change.known_run)
     await _write_parts(session, head, commit, change.tickets)
     if before.claim is not None:
         await claims.settle(session, head, before.claim, before.open_run, commit)
-    elif commit.claim is None and head.queued and before.is_waiting:
+    elif commit.claim is None and head.queued and _is_waiting(before.open_run):
         # Dispatches that the waiting run held back may be claimed now.
         await refresh(session, head)
     if commit.absorbed:
         await absorb(session, head, commit.absorbed, run_of(head, commit))
     if commit.enqueued:
         await enqueue_all(session, head, commit.enqueued)
-    elif not head.is_waiting:
+    elif not _is_waiting(head.open_run):
         # A run may wait for days: meanwhile its thread uses no memory.
         session.remember_head(commit.thread_id, head)
     return head.no, receipt
@@ -88,14 +88,17 @@ async def apply_commit(
 class _Before:
     """What a commit may change in a head, as it was."""
 
-    __slots__ = ("cancel_cause", "claim", "is_waiting", "open_run", "shown")
+    __slots__ = ("cancel_cause", "claim", "open_run", "shown")
 
     def __init__(self, head: StoredHead) -> None:
         self.cancel_cause = head.cancel_cause
         self.claim = head.claim
-        self.is_waiting = head.is_waiting
         self.open_run = head.open_run
         self.shown = head.shown
+
+
+def _is_waiting(run: RunRecord | None) -> bool:
+    return run is not None and run.status is RunStatus.WAITING
 
 
 async def find_commit(
@@ -298,10 +301,12 @@ async def _write_history(
 ) -> None:
     commit, at, run_id = encoded.commit, encoded.commit.committed_at, run_of(head, encoded.commit)
     events = encoded.events and add_checksum(encoded.events, head.event_seq, run_id, at)
+    # Most commits are named after their run and version, which the row has anyway.
+    is_named_by_run = run_id is not None and commit.commit_id == f"{run_id}:{head.version}"
     await session.run(
         "add_commit",
         rows.place(head.no, head.version),
-        commit.commit_id,
+        "" if is_named_by_run else commit.commit_id,
         encoded.digest,
         run_id,
         at,

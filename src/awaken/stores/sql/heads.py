@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 
-from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import ForkPoint, NewestBranch, Thread, ThreadMetadata
 from awaken.stores.rules.head import HeldClaim, OpenCalls, ThreadHead, blank_thread
@@ -69,18 +68,15 @@ class StoredHead(ThreadHead):
         self.served_at = 0
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether the thread's run waits."""
-        return self.open_run is not None and self.open_run.status is RunStatus.WAITING
-
-    @property
     def sort_at(self) -> int:
         """The time by which threads are sorted."""
         return self.updated_at or self.shown.metadata.created_at or 0
 
     def pack(self) -> bytes:
         """Return the part of the head that its row stores beside the columns."""
-        shown = self.shown
+        shown, branching = self.shown, None
+        if shown.forked_from is not None or shown.newest_branch is not None:
+            branching = _Branching(shown.forked_from, shown.newest_branch)
         kept = _Shown(
             shown.metadata.created_at,
             shown.metadata.title,
@@ -91,7 +87,7 @@ class StoredHead(ThreadHead):
             tuple(self.live_tickets),
             self.run_count,
             self.has_checkpoint,
-            _make_branching(shown),
+            branching,
             self.has_run_state,
         )
         counts = (self.version, self.message_count, self.event_seq)
@@ -269,12 +265,6 @@ async def _load_parts(session: SqlSession, head: StoredHead) -> StoredHead:
         assert found is not None
         head.live_tickets[ticket_id] = rows.unpack(found[0], rows.TICKET, f"Ticket '{ticket_id}'")
     return head
-
-
-def _make_branching(thread: Thread) -> _Branching | None:
-    if thread.forked_from is None and thread.newest_branch is None:
-        return None
-    return _Branching(thread.forked_from, thread.newest_branch)
 
 
 def _pack_blank(thread_id: str) -> bytes:

@@ -123,7 +123,9 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 
 -- name: find_commit
 SELECT place, digest, message_count, event_seq FROM commits
-WHERE place BETWEEN $2 AND $3 AND commit_id = $1 ORDER BY place DESC LIMIT 1
+WHERE place BETWEEN $2 AND $3 AND $1 <> '' AND $1 = CASE commit_id
+    WHEN '' THEN run_id || ':' || CAST(place % 4294967296 AS TEXT) ELSE commit_id END
+ORDER BY place DESC LIMIT 1
 
 -- name: list_commit_events
 SELECT event_seq, run_id, committed_at, events FROM commits

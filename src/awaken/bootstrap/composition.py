@@ -1,0 +1,134 @@
+"""Builds the parts of one runtime and connects them.
+
+`AgentRuntime` imports this module when the first runtime is built, and with it the engine, the
+mailbox and the store: a module that only declares agents and tools does not load them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from awaken.authoring.agents import Agent
+from awaken.contracts.backends.backend import ExecutionBackend, ExecutionBackendFactory
+from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.models.inference import ModelClient
+from awaken.contracts.models.model_specs import ProviderSpec
+from awaken.contracts.plugins.plugin import Plugin
+from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.specs.remote_registries import LOCAL_NAME
+from awaken.contracts.storage.store import Store
+from awaken.contracts.tools.tool import Tool
+from awaken.mailbox.config import MailboxConfig
+from awaken.runtime.engine import RunEngine
+from awaken.runtime.limits import Limits
+from awaken.runtime.primitives.system import SystemClock, Uuid7Source
+from awaken.runtime.resolution.registry import RegistryHandle
+from awaken.services.busy_threads import BusyThreads
+from awaken.services.control import RunControl
+from awaken.services.discovery import Discovery, with_remotes
+from awaken.services.event_streams import StreamHub
+from awaken.services.remembered_answers import RememberedAnswers
+
+from .arguments import convert_argument
+from .backends import Backends
+from .host_agents import registry_handle
+from .node import Node
+from .outbox_wiring import EngineMailbox, OutboxWiring
+from .plugins import PluginLifecycle
+from .providers import Connections, provider_clients
+from .registries import check_mapping, check_remotes, registry_set, with_everywhere
+from .run_services import build_services
+from .runtime_options import RuntimeOptions
+from .stores import profiles_of, resolve_store
+
+
+class Declared(msgspec.Struct, frozen=True, kw_only=True):
+    """What a developer passes to a runtime: what agents are, and what they may name."""
+
+    agents: Iterable[Agent | AgentSpec]
+    tools: Iterable[Tool | Callable[..., Any]]
+    plugins: Iterable[Plugin]
+    providers: Mapping[str, ModelClient | ProviderSpec]
+    backends: Mapping[str, ExecutionBackend | ExecutionBackendFactory]
+
+
+class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of one runtime; `AgentRuntime` opens and closes them."""
+
+    clock: Clock
+    ids: IdSource
+    registry: RegistryHandle
+    plugins: PluginLifecycle
+    backends: Backends
+    connections: Connections
+    discovery: Discovery
+    node: Node
+    engine: RunEngine
+    control: RunControl
+    streams: StreamHub
+    busy: BusyThreads
+    remembered: RememberedAnswers
+    outbox: OutboxWiring
+
+
+def compose_runtime(
+    declared: Declared,
+    store: Store | str | None,
+    options: RuntimeOptions,
+    start_worker: Callable[[], None],
+    has_claiming_worker: Callable[[], bool],
+) -> RuntimeParts:
+    """Build the parts of a runtime; nothing is opened or started.
+
+    Raises:
+        InvalidInput: An argument is of the wrong type.
+        InvalidSpec: An agent cannot be resolved; the message names every problem.
+        DuplicateRegistration: Two things of one kind have the same id.
+    """
+    clock, ids = options.get("clock") or SystemClock(), options.get("ids") or Uuid7Source()
+    connections, backends = Connections(), Backends(declared.backends, clock)
+    clients = provider_clients(check_mapping("providers", declared.providers), connections)
+    remotes = check_remotes(options.get("remotes", ()))
+    registries = registry_set(
+        declared.agents,
+        declared.tools,
+        declared.plugins,
+        clients,
+        backends.by_name,
+        options.get("models", ()),
+    )
+    registries = with_everywhere(registries, options.get("everywhere", ()))
+    registries = with_remotes(registries, remotes, options.get("local_name", LOCAL_NAME))
+    limits = convert_argument("limits", options.get("limits") or Limits(), Limits)
+    registry = registry_handle(registries, options.get("resolver"), limits.resolver_ms)
+    config = convert_argument("mailbox", options.get("mailbox") or MailboxConfig(), MailboxConfig)
+    opened = resolve_store(store)
+    node = Node(opened, clock, ids, config, options.get("bus"))
+    profile = options.get("profile") or profiles_of(opened)
+    engine = RunEngine(
+        opened,
+        registry,
+        build_services(options, limits, clock, ids, profile, opened),
+        node.leases,
+        EngineMailbox(lambda: outbox),
+    )
+    control = RunControl(engine, node.mailbox, start_worker, has_claiming_worker)
+    streams = StreamHub(engine, control, node.bus, config.poll_ms)
+    outbox = OutboxWiring(engine, control, node.mailbox, start_worker)
+    return RuntimeParts(
+        clock=clock,
+        ids=ids,
+        registry=registry,
+        plugins=PluginLifecycle(registry),
+        backends=backends,
+        connections=connections,
+        discovery=Discovery(registry, remotes, backends, clock),
+        node=node,
+        engine=engine,
+        control=control,
+        streams=streams,
+        busy=BusyThreads(engine, control, streams),
+        remembered=RememberedAnswers(opened, profile, clock),
+        outbox=outbox,
+    )
