@@ -1,5 +1,8 @@
 """The local backend: a run executes in this process, in the agent loop."""
 
+from collections.abc import Coroutine
+from typing import Any
+
 from awaken.contracts.backend_results import BackendRunResult
 from awaken.contracts.backends.backend import FULL_CAPABILITIES, BackendCapabilities
 from awaken.contracts.backends.errors import BackendExecutionFailed
@@ -21,7 +24,7 @@ class LocalBackend:
         """The full set."""
         return FULL_CAPABILITIES
 
-    async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
+    def execute_root(self, request: BackendRootRunRequest) -> Coroutine[Any, Any, BackendRunResult]:
         """Drive the loop to the run's end or its suspension.
 
         Raises:
@@ -29,9 +32,11 @@ class LocalBackend:
         """
         if request.drive is None:
             raise BackendExecutionFailed(problem="the local backend needs a run of this process")
-        return await request.drive()
+        return request.drive()
 
-    async def execute_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
+    def execute_delegate(
+        self, request: BackendDelegateRunRequest
+    ) -> Coroutine[Any, Any, BackendRunResult]:
         """Drive the loop of a run that another run asked for.
 
         Raises:
@@ -39,7 +44,7 @@ class LocalBackend:
         """
         if request.drive is None:
             raise BackendExecutionFailed(problem="the local backend needs a run of this process")
-        return await request.drive()
+        return request.drive()
 
     async def abort(self, request: BackendAbortRequest) -> None:
         """Do nothing: nothing runs anywhere else."""

@@ -245,7 +245,7 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
     def has_work(self, phase: Phase) -> bool:
         """Whether a phase has hooks or actions to run that did not run before a crash."""
         values = self.state.values
-        if phase not in self.agent.env.phases and not (values.get(_ACTIONS)):
+        if phase not in self.agent.env.phases and (_ACTIONS not in values or not values[_ACTIONS]):
             return False
         return phase not in self.step.passed
 

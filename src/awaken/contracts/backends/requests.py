@@ -1,8 +1,8 @@
 """The requests that the runtime sends to a backend."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -131,7 +131,7 @@ class BackendDelegatePolicy(Record, frozen=True, kw_only=True):
     continuation: BackendDelegateContinuation = BackendDelegateContinuation.DISABLED
 
 
-LocalDrive = Callable[[], Awaitable[BackendRunResult]]
+LocalDrive = Callable[[], Coroutine[Any, Any, BackendRunResult]]
 """Takes a prepared run of this process through the agent loop to its end or its suspension."""
 
 

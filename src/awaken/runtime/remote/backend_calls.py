@@ -1,6 +1,7 @@
 """From a run to its backend: the request that is made, and what the backend may store."""
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 import msgspec
 
@@ -38,9 +39,9 @@ class RunCheckpoint(msgspec.Struct, frozen=True, eq=False):
         await run.flush()
 
 
-async def call_backend(
+def call_backend(
     run: Run, decisions: DecisionChannel | None = None, drive: LocalDrive | None = None
-) -> BackendRunResult:
+) -> Coroutine[Any, Any, BackendRunResult]:
     """Execute a run at its agent's backend: the only way to a backend, local or remote.
 
     `drive` executes the run in this process; only the local backend uses it.
@@ -62,7 +63,7 @@ async def call_backend(
     new: Sequence[Message] = asked.messages if drive is not None else new_messages(run)
     checkpoint = RunCheckpoint(run)
     if run.identity.origin is not RunOrigin.SUBAGENT:
-        return await backend.execute_root(
+        return backend.execute_root(
             BackendRootRunRequest(
                 agent_id=run.agent.spec.id,
                 messages=run.messages,
@@ -96,7 +97,7 @@ async def call_backend(
     )
     if capabilities is not None:
         check_delegate_request(capabilities, request)
-    return await backend.execute_delegate(request)
+    return backend.execute_delegate(request)
 
 
 def parent_of(identity: RunIdentity) -> BackendParentContext:
