@@ -61,6 +61,8 @@ def check_commit(head: ThreadHead, found: Found, commit: Commit, foreign: Sequen
     Raises:
         StorageError: As `CommitStore.commit` lists them.
     """
+    if not commit.commit_id:
+        raise InvalidRecord(what="Commit", problem="its id is blank")
     if head.claim is not None or commit.fencing_token is not None or commit.claim is not None:
         _check_claim(head, commit)
     if commit.expected_version != head.version:
