@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from awaken.contracts.errors import CorruptRecord
-from awaken.stores.sql.blobs import add_checksum, unseal
+from awaken.stores.sql.blobs import unseal
 
 
 def dump_sqlite(path: Path) -> bytes:
@@ -24,7 +24,8 @@ def dump_sqlite(path: Path) -> bytes:
 
 
 def _unpack(value: bytes) -> bytes:
+    body = value[:-4]
     try:
-        return unseal(add_checksum(value[:-4]), "a value")
+        return unseal(body + zlib.crc32(body).to_bytes(4, "big"), "a value")
     except (CorruptRecord, zlib.error):
         return value

@@ -114,8 +114,8 @@ def test_checking_changes_nothing(call: Call, db: Path) -> None:
 
 def test_migrating_makes_a_store_and_says_from_where_to_where(call: Call) -> None:
     arguments = ("db", "migrate", "--store", "sqlite:///new.db")
-    document = {"store": "sqlite:///new.db", "from_version": 0, "to_version": 4}
+    document = {"store": "sqlite:///new.db", "from_version": 0, "to_version": 5}
     assert call(*arguments, "--json").document == document
-    assert "is up to date: schema 4" in call(*arguments).out
-    assert call(*arguments, "--json").document == {**document, "from_version": 4}
+    assert "is up to date: schema 5" in call(*arguments).out
+    assert call(*arguments, "--json").document == {**document, "from_version": 5}
     assert call("threads", "list", "--store", "sqlite:///new.db").code == 0

@@ -1,7 +1,7 @@
 """How one commit is applied: all checks come first, so that no later step can fail."""
 
 from awaken.contracts.lifecycle import TicketStatus
-from awaken.contracts.runs.records import RunRecord, run_id_in_use
+from awaken.contracts.runs.records import run_id_in_use
 from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.storage.store import Commit, CommitReceipt
 from awaken.contracts.suspension.tickets import Ticket
@@ -37,8 +37,7 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
     receipt = advance(thread, commit, change)
     if thread.version == 1:
         tables.threads[commit.thread_id] = thread
-    if commit.messages:
-        thread.messages.extend(commit.messages)
+    if foreign:
         thread.message_ids.update(foreign)
     _apply_parts(tables, thread, commit, change.tickets)
     run_id = run_of(thread, commit)
@@ -60,8 +59,15 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
 def _apply_parts(
     tables: Tables, thread: StoredThread, commit: Commit, tickets: tuple[Ticket, ...]
 ) -> None:
-    if commit.run is not None:
-        _apply_run(tables, thread, commit.run)
+    run = commit.run
+    if commit.messages:
+        thread.messages.extend(commit.messages)
+    if run is not None:
+        if run.run_id not in tables.runs:
+            thread.run_ids += (run.run_id,)
+        tables.runs[run.run_id] = run
+        if thread.open_run is None and thread.run_state:
+            thread.run_state.clear()
     if commit.state:
         _apply_state(thread.state, commit.state)
     if commit.run_state and thread.open_run is commit.run:
@@ -75,14 +81,6 @@ def _apply_parts(
         thread.events.extend(commit.events)
     for entry in commit.outbox:
         tables.outbox.setdefault(entry.entry_id, (commit.thread_id, entry))
-
-
-def _apply_run(tables: Tables, thread: StoredThread, run: RunRecord) -> None:
-    if run.run_id not in tables.runs:
-        thread.run_ids += (run.run_id,)
-    tables.runs[run.run_id] = run
-    if thread.open_run is None:
-        thread.run_state.clear()
 
 
 def apply_ticket(tables: Tables, thread: StoredThread, ticket: Ticket) -> None:

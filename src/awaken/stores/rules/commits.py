@@ -61,6 +61,8 @@ def check_commit(head: ThreadHead, found: Found, commit: Commit, foreign: Sequen
     Raises:
         StorageError: As `CommitStore.commit` lists them.
     """
+    if not commit.commit_id:
+        raise InvalidRecord(what="Commit", problem="its id is blank")
     if head.claim is not None or commit.fencing_token is not None or commit.claim is not None:
         _check_claim(head, commit)
     if commit.expected_version != head.version:
@@ -70,12 +72,15 @@ def check_commit(head: ThreadHead, found: Found, commit: Commit, foreign: Sequen
     run, known, open_run, shown = commit.run, None, head.open_run, head.shown
     calls, open_calls, tickets = NO_CHANGE, None, commit.tickets
     if commit.messages:
-        _check_message_ids(found, commit, foreign)
+        if foreign or len(commit.messages) > 1:
+            _check_message_ids(head, found, commit, foreign)
         calls = check_calls(commit.thread_id, head.open_calls, commit.messages)
     if commit.thread is not None:
         shown = apply_edit(found.parents(), shown, commit.thread)
     if run is not None:
-        known = found.find_run(run.run_id)
+        known = open_run
+        if known is None or known.run_id != run.run_id:
+            known = found.find_run(run.run_id)
         open_run = _check_run(head, run, known)
         shown = _project_run(found, head, shown, run, known)
     if commit.tickets or commit.tool_records or commit.run_state:
@@ -105,8 +110,10 @@ def advance(head: ThreadHead, commit: Commit, change: Change) -> CommitReceipt:
     head.shown = change.shown
     if change.shown.metadata.created_at is None:
         head.shown = change.shown.touch(commit.committed_at)
-    head.message_count += len(commit.messages)
-    head.event_seq += len(commit.events)
+    if commit.messages:
+        head.message_count += len(commit.messages)
+    if commit.events:
+        head.event_seq += len(commit.events)
     if change.open_calls is not None:
         head.open_calls = change.open_calls
     elif change.calls is not NO_CHANGE:
@@ -119,7 +126,7 @@ def advance(head: ThreadHead, commit: Commit, change: Change) -> CommitReceipt:
         head.cancel_cause = cause_after(head, commit)
     if commit.run is not None:
         head.open_run = change.open_run
-        if change.open_run is None:
+        if change.open_run is None and head.live_tickets:
             head.live_tickets.clear()
         if change.shown.latest_run_id == commit.run.run_id:
             head.latest_run = commit.run
@@ -157,11 +164,14 @@ def _check_claim(head: ThreadHead, commit: Commit) -> None:
         check_release(held.dispatch_id, commit.release)
 
 
-def _check_message_ids(found: Found, commit: Commit, foreign: Sequence[str]) -> None:
-    ids = [message.id for message in commit.messages]
-    if None in ids or "" in ids:
+def _check_message_ids(
+    head: ThreadHead, found: Found, commit: Commit, foreign: Sequence[str]
+) -> None:
+    # An id that is missing is foreign and blank.
+    if "" in foreign:
         raise InvalidRecord(what=f"Thread '{commit.thread_id}'", problem="a message has no id")
-    is_used = bool(foreign) and found.has_messages(commit.thread_id, foreign)
+    ids = [message.id for message in commit.messages]
+    is_used = head.message_count > 0 and found.has_messages(commit.thread_id, foreign)
     if is_used or len(set(ids)) < len(ids):
         problem = f"a message id is used twice: {ids}"
         raise InvalidRecord(what=f"Thread '{commit.thread_id}'", problem=problem)

@@ -98,24 +98,28 @@ _DICTIONARY_2 = (
 _SMALL_PACKER = zlib.compressobj(3, zlib.DEFLATED, -12, 4, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY_2)
 
 
-def compress(data: bytes) -> bytes:
-    """Return the body of a blob: the format and the data, smaller if that pays."""
+def seal(data: bytes, seed: int = 0) -> bytes:
+    """Return data as a blob: compressed if that pays, with a checksum.
+
+    `seed` comes from `column_seed` and binds the blob to the columns beside it.
+    """
     size = len(data)
     if size < _SHORT_BYTES:
-        return _PLAIN + data
-    if size <= _SMALL_MAX:
+        body = _PLAIN + data
+    elif size <= _SMALL_MAX:
         packer = _SMALL_PACKER.copy()
-        return _SMALL + packer.compress(data) + packer.flush()
-    if size > _SAMPLED_MIN and len(zlib.compress(data[:_SAMPLE], 1)) > _SAMPLE * 0.6:
+        body = _SMALL + packer.compress(data) + packer.flush()
+    elif size > _SAMPLED_MIN and len(zlib.compress(data[:_SAMPLE], 1)) > _SAMPLE * 0.6:
         # Probably files in base64: compression saves a quarter and takes longer than all the rest.
-        return _PLAIN + data
-    return _LARGE + zlib.compress(data, 1)
-
-
-def add_checksum(body: bytes, *beside: int | str | None) -> bytes:
-    """Append a checksum of the body and of the columns beside it, to which it binds the blob."""
-    seed = _seed(beside) if beside else 0
+        body = _PLAIN + data
+    else:
+        body = _LARGE + zlib.compress(data, 1)
     return body + zlib.crc32(body, seed).to_bytes(_CHECKSUM_BYTES, "big")
+
+
+def column_seed(*beside: int | str | None) -> int:
+    """Return the number by which a checksum covers the columns beside a blob."""
+    return zlib.crc32(repr(beside).encode()) if beside else 0
 
 
 def unseal(blob: bytes, what: str, *beside: int | str | None) -> bytes:
@@ -125,7 +129,7 @@ def unseal(blob: bytes, what: str, *beside: int | str | None) -> bytes:
         CorruptRecord: The blob is damaged, or this version does not know its format.
     """
     body, checksum = blob[:-_CHECKSUM_BYTES], blob[-_CHECKSUM_BYTES:]
-    if zlib.crc32(body, _seed(beside)).to_bytes(_CHECKSUM_BYTES, "big") != checksum:
+    if zlib.crc32(body, column_seed(*beside)).to_bytes(_CHECKSUM_BYTES, "big") != checksum:
         raise CorruptRecord(what=what, problem="its checksum does not match")
     match body[:1]:
         case b"0":
@@ -138,7 +142,3 @@ def unseal(blob: bytes, what: str, *beside: int | str | None) -> bytes:
             return zlib.decompressobj(-12, _DICTIONARY_2).decompress(body[1:], _SMALL_MAX)
         case unknown:
             raise CorruptRecord(what=what, problem=f"its format {unknown!r} is not known")
-
-
-def _seed(beside: tuple[int | str | None, ...]) -> int:
-    return zlib.crc32(repr(beside).encode()) if beside else 0

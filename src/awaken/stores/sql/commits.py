@@ -15,7 +15,7 @@ from awaken.stores.rules.head import blank_thread, tenant_of
 from awaken.stores.rules.transcript import foreign_ids
 
 from . import claims, rows
-from .blobs import add_checksum
+from .blobs import column_seed, seal
 from .decisions import save_ticket
 from .heads import (
     StoredHead,
@@ -223,11 +223,11 @@ class _Known:
 async def _read_known(
     session: SqlSession, head: StoredHead, commit: Commit, foreign: Sequence[str]
 ) -> _Known:
-    known = _Known(head)
-    if commit.run is not None:
-        await known.read_run(session, commit.run.run_id)
-        if commit.run.parent_thread_id is not None:
-            await known.read_parents(session, commit.run.parent_thread_id)
+    known, run = _Known(head), commit.run
+    if run is not None and (head.open_run is None or head.open_run.run_id != run.run_id):
+        await known.read_run(session, run.run_id)
+    if run is not None and run.parent_thread_id is not None:
+        await known.read_parents(session, run.parent_thread_id)
     if commit.thread is not None:
         await known.read_parents(session, commit.thread.parent_thread_id)
     for record in commit.tool_records:
@@ -300,7 +300,7 @@ async def _write_history(
     session: SqlSession, head: StoredHead, encoded: rows.EncodedCommit, foreign: Sequence[str]
 ) -> None:
     commit, at, run_id = encoded.commit, encoded.commit.committed_at, run_of(head, encoded.commit)
-    events = encoded.events and add_checksum(encoded.events, head.event_seq, run_id, at)
+    events = encoded.events and seal(encoded.events, column_seed(head.event_seq, run_id, at))
     # Most commits are named after their run and version, which the row has anyway.
     is_named_by_run = run_id is not None and commit.commit_id == f"{run_id}:{head.version}"
     await session.run(

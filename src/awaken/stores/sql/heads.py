@@ -207,7 +207,17 @@ async def save_head(session: SqlSession, head: StoredHead) -> None:
 
     Only these: SQLite writes the index of a column that is set, even to the same value.
     """
-    await session.run("save_commit_head", *_commit_columns(head))
+    await session.run(
+        "save_commit_head",
+        head.no,
+        head.version,
+        head.message_count,
+        head.event_seq,
+        head.updated_at,
+        head.sort_at,
+        head.pack(),
+        head.shown.latest_run_id,
+    )
 
 
 async def save_head_and_claim(
@@ -217,17 +227,6 @@ async def save_head_and_claim(
     claim = head.claim
     await session.run(
         "save_head_and_claim",
-        *_commit_columns(head),
-        None if claim is None else claim.token,
-        None if claim is None else claim.worker_id,
-        None if claim is None else claim.dispatch_id,
-        head.cancel_cause,
-        lease_until,
-    )
-
-
-def _commit_columns(head: StoredHead) -> Row:
-    return (
         head.no,
         head.version,
         head.message_count,
@@ -236,6 +235,11 @@ def _commit_columns(head: StoredHead) -> Row:
         head.sort_at,
         head.pack(),
         head.shown.latest_run_id,
+        None if claim is None else claim.token,
+        None if claim is None else claim.worker_id,
+        None if claim is None else claim.dispatch_id,
+        head.cancel_cause,
+        lease_until,
     )
 
 

@@ -17,7 +17,7 @@ from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.store import Commit, OutboxEntry, StreamCheckpoint, ToolRecord
 from awaken.contracts.suspension.tickets import Ticket
 
-from .blobs import add_checksum, compress, unseal
+from .blobs import column_seed, seal, unseal
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ def pack(value: Any, *beside: int | str | None) -> bytes:
     Raises:
         InvalidRecord: The value has no JSON form.
     """
-    return add_checksum(compress(encode(value)), *beside)
+    return seal(encode(value), column_seed(*beside))
 
 
 def encode(value: Any) -> bytes:
@@ -100,9 +100,10 @@ class EncodedCommit:
 
     def __init__(self, commit: Commit) -> None:
         self.commit = commit
-        self.messages = [pack(message, commit.committed_at) for message in commit.messages]
-        self.events = compress(encode(commit.events)) if commit.events else None
-        """Without a checksum: the columns that it covers are known when the row is written."""
+        seed = column_seed(commit.committed_at)
+        self.messages = [seal(encode(message), seed) for message in commit.messages]
+        self.events = encode(commit.events) if commit.events else None
+        """Not sealed: the columns that it is bound to are known when the row is written."""
         self.tools = pack(commit.tool_records) if commit.tool_records else None
         self.run = pack(commit.run) if commit.run is not None else None
         self.digest = hashlib.blake2b(encode(commit), digest_size=16).digest()

@@ -93,9 +93,10 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
         )
         if loaded is None:
             return None
-        head = loaded.head
-        cache.extend(head.no, loaded.known, loaded.fresh)
-        messages: Sequence[Message] = cache.find_messages(head.no)
+        head, messages = loaded.head, base
+        if loaded.fresh:
+            cache.extend(head.no, loaded.known, loaded.fresh)
+            messages = cache.find_messages(head.no)
         if len(messages) != head.message_count:
             # Too large for the cache, or changed meanwhile: this view is authoritative.
             messages = [*base[: loaded.known], *loaded.fresh]

@@ -187,8 +187,9 @@ class SqliteSession:
 
     It remembers the heads that commits left. Two numbers of SQLite prove that a head is still what
     the file has: `data_version` changes if another connection wrote, of this process or another,
-    and `total_changes` if this one did. So a commit finds its thread's head in memory only if
-    nothing but commits has been written since, and each of them has put its own head there.
+    and `total_changes` if this one did, even if that was rolled back. So a commit finds its
+    thread's head in memory only if nothing but commits has been written since, and each of them
+    has put its own head there.
     """
 
     __slots__ = ("_changes", "_connection", "_heads", "_now", "_version")
@@ -248,10 +249,6 @@ class SqliteSession:
         self._changes = self._connection.total_changes
         if len(self._heads) > HEADS_MAX:
             del self._heads[next(iter(self._heads))]
-
-    def forget_heads(self) -> None:
-        """Forget all heads, because what was written is rolled back."""
-        self._heads.clear()
 
 
 def _check_size(path: Path, store: str) -> None:

@@ -107,7 +107,6 @@ class SqliteWriter:
             changes = connection.total_changes
             if not _run_all(connection, session, batch):
                 connection.execute("ROLLBACK")
-                session.forget_heads()
                 if len(batch) == 1:
                     return
                 self._begin(connection, session)
@@ -198,7 +197,6 @@ def _run_guarded(connection: sqlite3.Connection, session: SqliteSession, job: Jo
     _run(session, job)
     if job.error is not None:
         connection.execute("ROLLBACK TO job")
-        session.forget_heads()
     connection.execute("RELEASE job")
 
 

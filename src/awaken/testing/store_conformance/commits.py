@@ -190,6 +190,35 @@ async def commit_ids_belong_to_their_thread(store: Store) -> None:
         assert seen.messages == (build_user_message(thread_id),)
 
 
+async def a_commit_named_after_its_run_and_version_is_found_again(store: Store) -> None:
+    """The form in which runs name their commits is the usual one; others may look like it."""
+    writer = Writer(store)
+    first = writer.next(commit_id=f"{RUN}:1", run=run())
+    receipt = await store.commit(first)
+    writer.version = 1
+    other = await writer.commit(commit_id="2", events=(StepEnd(),))
+    unlike = await writer.commit(commit_id=f"{RUN}:2", events=(StepEnd(),))
+    assert await store.commit(first) == receipt
+    assert await store.find_commit(f"{RUN}:1", THREAD) == receipt
+    assert await store.find_commit("2", THREAD) == other
+    assert await store.find_commit(f"{RUN}:2", THREAD) == unlike
+    for absent in (f"{RUN}:3", f"{RUN}:", ":1", "1", ""):
+        assert await store.find_commit(absent, THREAD) is None
+    last = await writer.commit(commit_id=f"{RUN}:4", events=(StepEnd(),))
+    writer.version = 3
+    same = writer.next(commit_id=f"{RUN}:4", events=(StepEnd(),))
+    assert await store.commit(same) == last
+    changed = writer.next(commit_id=f"{RUN}:4", events=(StepEnd(), StepEnd()))
+    await refusal(IdempotencyConflict, store.commit(changed))
+
+
+async def a_commit_without_an_id_is_refused(store: Store) -> None:
+    """It could not be told from another one when it is sent again."""
+    writer = Writer(store)
+    await writer.commit(run=run())
+    await writer.expect_refusal(InvalidRecord, commit_id="")
+
+
 async def find_commit_tells_applied_from_absent(store: Store) -> None:
     """A lost reply is resolved by asking; the thread is part of the question."""
     writer = Writer(store)
@@ -338,6 +367,8 @@ CHECKS = (
     a_retry_after_later_commits_gets_the_first_receipt,
     a_commit_id_with_other_contents_is_refused,
     commit_ids_belong_to_their_thread,
+    a_commit_named_after_its_run_and_version_is_found_again,
+    a_commit_without_an_id_is_refused,
     find_commit_tells_applied_from_absent,
     a_refused_commit_is_not_remembered,
     one_bad_part_refuses_the_whole_commit,
