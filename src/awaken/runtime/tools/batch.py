@@ -144,17 +144,14 @@ async def _execute(run: Run, attempts: Sequence[ToolExecution]) -> None:
     settled, count = 0, len(attempts)
     try:
         while True:
-            is_hooked = run.has_work(Phase.AFTER_TOOL_EXECUTE)
             while settled < count and (output := attempts[settled].output) is not None:
                 attempt = attempts[settled]
                 if attempt.state is not None and _is_stale(run, attempt.state):
                     output = await _again(run, attempt)
-                    is_hooked = run.has_work(Phase.AFTER_TOOL_EXECUTE)
-                if is_hooked or output.command is not EMPTY_COMMAND:
-                    await settle(run, attempt.call, output, attempt.resume)
-                    is_hooked = run.has_work(Phase.AFTER_TOOL_EXECUTE)
-                else:
+                if output.command is EMPTY_COMMAND and not run.has_work(Phase.AFTER_TOOL_EXECUTE):
                     write_result(run, attempt.call, output.result, attempt.resume)
+                else:
+                    await settle(run, attempt.call, output, attempt.resume)
                 settled += 1
             if settled == count:
                 run.step.batch_base = None
