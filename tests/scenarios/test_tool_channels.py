@@ -4,6 +4,7 @@ import asyncio
 import gc
 
 from awaken import Agent, AgentRuntime, ToolContext, tool
+from awaken.errors import Misuse
 from awaken.events import ToolCallStreamDelta
 from awaken.testing import LoopClock, ScriptedModel, ToolCalls
 
@@ -53,3 +54,28 @@ def test_nothing_is_heard_of_a_call_after_its_result() -> None:
     story = play([ToolCalls([("quick", {}), ("slow", {})]), "ok"], tools=[quick, slow])
     assert all(task.done() for task in tasks)
     assert [event.delta for event in story.of(ToolCallStreamDelta)] == ["early"]
+
+
+def test_a_call_that_has_its_result_can_start_nothing() -> None:
+    refused = []
+
+    async def start_later(ctx: ToolContext) -> None:
+        await asyncio.sleep(1)
+        try:
+            _ = ctx.sub_runs
+        except Misuse as error:
+            refused.append(str(error))
+
+    @tool
+    async def quick(ctx: ToolContext) -> str:
+        tasks.append(asyncio.create_task(start_later(ctx)))
+        return "done"
+
+    @tool
+    async def slow() -> str:
+        await asyncio.sleep(2)
+        return "done"
+
+    tasks: list[asyncio.Task[None]] = []
+    play([ToolCalls([("quick", {}), ("slow", {})]), "ok"], tools=[quick, slow])
+    assert refused == ["The call is over; it can no longer start anything."]

@@ -144,17 +144,14 @@ async def _execute(run: Run, attempts: Sequence[ToolExecution]) -> None:
     settled, count = 0, len(attempts)
     try:
         while True:
-            is_hooked = run.has_work(Phase.AFTER_TOOL_EXECUTE)
             while settled < count and (output := attempts[settled].output) is not None:
                 attempt = attempts[settled]
                 if attempt.state is not None and _is_stale(run, attempt.state):
                     output = await _again(run, attempt)
-                    is_hooked = run.has_work(Phase.AFTER_TOOL_EXECUTE)
-                if is_hooked or output.command is not EMPTY_COMMAND:
-                    await settle(run, attempt.call, output, attempt.resume)
-                    is_hooked = run.has_work(Phase.AFTER_TOOL_EXECUTE)
-                else:
+                if output.command is EMPTY_COMMAND and not run.has_work(Phase.AFTER_TOOL_EXECUTE):
                     write_result(run, attempt.call, output.result, attempt.resume)
+                else:
+                    await settle(run, attempt.call, output, attempt.resume)
                 settled += 1
             if settled == count:
                 run.step.batch_base = None
@@ -193,15 +190,13 @@ async def _prepare(run: Run, starting: Sequence[ToolExecution]) -> None:
 
 def _start(run: Run, attempts: Sequence[ToolExecution]) -> Siblings[ToolOutput]:
     """Start attempts side by side on one frozen snapshot."""
-    snapshot, now, works = run.state.snapshot(), run.loop.time(), []
-    work = perform_watched if run.instruments else perform
-    limit_ms = run.services.limits.tool_timeout_ms
+    now, limit_ms = run.loop.time(), run.services.limits.tool_timeout_ms
     for attempt in attempts:
         assert attempt.tool is not None
         attempt.deadline = now + (attempt.tool.descriptor.timeout_ms or limit_ms) / 1000
         attempt.is_late = False
-        works.append(partial(work, attempt, snapshot))
-    return Siblings(works)
+    snapshot, work = run.state.snapshot(), perform_watched if run.instruments else perform
+    return Siblings([partial(work, attempt, snapshot) for attempt in attempts])
 
 
 async def _collect(
@@ -215,11 +210,12 @@ async def _collect(
         if attempt.output is not None:
             continue
         try:
-            output = siblings.tasks[index].result()
+            attempt.output = siblings.tasks[index].result()
         except asyncio.CancelledError:
             problem = ToolError("the tool cancelled itself")
-            output = build_error_output(attempt.call.name, problem)
-        _note_output(run, attempt, output)
+            attempt.output = build_error_output(attempt.call.name, problem)
+        if attempt.is_journalled:
+            run.journal.tool_records.append(build_finish_record(attempt))
     if not finished_now:
         _stop_late_ones(run, siblings, running)
 
@@ -234,17 +230,13 @@ def _stop_late_ones(
             continue
         if attempt.is_late:
             siblings.abandon(index)
-            _note_output(run, attempt, build_timeout_output(attempt))
+            attempt.output = build_timeout_output(attempt)
+            if attempt.is_journalled:
+                run.journal.tool_records.append(build_finish_record(attempt))
         else:
             attempt.is_late = True
             attempt.deadline = now + run.services.limits.cancel_grace_ms / 1000
             siblings.tasks[index].cancel()
-
-
-def _note_output(run: Run, attempt: ToolExecution, output: ToolOutput) -> None:
-    attempt.output = output
-    if attempt.is_journalled:
-        run.journal.tool_records.append(build_finish_record(attempt))
 
 
 def _is_stale(run: Run, state: ToolState) -> bool:
