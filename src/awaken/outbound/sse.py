@@ -40,17 +40,19 @@ class SseDecoder:
         Raises:
             SseTooLarge: An event exceeds the limit; or the error of the caller's choice.
         """
-        chunk = self._normalize_line_ends(chunk)
-        buffer, seen = self._buffer, max(0, len(self._buffer) - 1)
-        if seen or buffer:
+        if self._held or not self._has_begun or b"\r" in chunk:
+            chunk = self._normalize_line_ends(chunk)
+        if buffer := self._buffer:
+            seen = len(buffer) - 1
             buffer += chunk
             if buffer.find(b"\n\n", seen) < 0:
                 self._check_size()
                 return []
             chunk = bytes(buffer)
-        *events, rest = chunk.split(b"\n\n")
-        self._buffer = bytearray(rest)
-        self._check_size()
+        events = chunk.split(b"\n\n")
+        self._buffer = bytearray(events.pop())
+        if self._buffer:
+            self._check_size()
         return [data for event in events if (data := _read_data(event)) is not None]
 
     def end(self) -> list[bytes]:
@@ -83,13 +85,12 @@ class SseDecoder:
 
 def _read_data(event: bytes) -> bytes | None:
     """The data of an event; None if it has none or only blank data."""
-    if event.startswith(b"data: ") and b"\n" not in event:
-        return _none_if_blank(event[6:])
-    lines = [
-        line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")
-    ]
-    return _none_if_blank(b"\n".join(lines))
-
-
-def _none_if_blank(data: bytes) -> bytes | None:
-    return data if data.strip() else None
+    if event[:6] == b"data: " and b"\n" not in event:
+        data = event[6:]
+    else:
+        lines = [
+            line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")
+        ]
+        data = b"\n".join(lines)
+    # What ends like JSON is not blank.
+    return data if data[-1:] == b"}" or data.strip() else None

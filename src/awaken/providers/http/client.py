@@ -76,20 +76,29 @@ class HttpModelClient:
             ModelError: The call failed; neither the error nor its cause contains the key.
         """
         key = _clean_key(self._find_key(), self.name)
-        reading = _AnswerReader(self._codec.decoder())
+        decoder = self._codec.decoder()
+        sse, received = SseDecoder(too_large=AnswerTooLarge), 0
         broken: ModelError | None = None
         try:
             try:
                 async with self._post(request, key) as response:
                     await check_answer(response, self._address)
-                    while not reading.is_over and (chunk := await response.content.readany()):
-                        for event in reading.events(chunk):
-                            yield event
-                    await _drain(response.content)
+                    content = response.content
+                    while not decoder.is_over and (chunk := await content.readany()):
+                        received = count_bytes(received, chunk)
+                        is_silent = True
+                        for data in sse.feed(chunk):
+                            for event in decoder.take(data):
+                                is_silent = False
+                                yield event
+                        if is_silent:
+                            yield _ALIVE
+                    if not content.at_eof():
+                        await _drain(content)
             except (aiohttp.ClientError, OSError, ValueError) as error:
-                broken = classify_connection_error(error, self._address, reading.received)
+                broken = classify_connection_error(error, self._address, received)
             # A complete answer is valid, however its connection ended.
-            for event in reading.last_events():
+            for event in _read_end(sse, decoder):
                 yield event
         except ModelError as error:
             failure = broken if broken and isinstance(error, StreamInterrupted) else error
@@ -117,42 +126,17 @@ class HttpModelClient:
         )
 
 
-class _AnswerReader:
-    """Reads one answer from chunks of the body."""
-
-    __slots__ = ("_decoder", "_sse", "received")
-
-    def __init__(self, decoder: StreamDecoder) -> None:
-        self._decoder = decoder
-        self._sse = SseDecoder(too_large=AnswerTooLarge)
-        self.received = 0
-
-    @property
-    def is_over(self) -> bool:
-        return self._decoder.is_over
-
-    def events(self, chunk: bytes) -> Iterator[ModelEvent]:
-        self.received = count_bytes(self.received, chunk)
-        is_silent = True
-        for data in self._sse.feed(chunk):
-            if events := self._decoder.take(data):
-                is_silent = False
-                yield from events
-        if is_silent:
-            yield _ALIVE
-
-    def last_events(self) -> Iterator[ModelEvent]:
-        for data in self._sse.end():
-            yield from self._decoder.take(data)
-        yield from self._decoder.end()
-        if self._decoder.vendor is not None:
-            yield self._decoder.vendor
+def _read_end(sse: SseDecoder, decoder: StreamDecoder) -> Iterator[ModelEvent]:
+    """The events at the end of a stream, and the vendor's name of the answer."""
+    for data in sse.end():
+        yield from decoder.take(data)
+    yield from decoder.end()
+    if decoder.vendor is not None:
+        yield decoder.vendor
 
 
 async def _drain(content: aiohttp.StreamReader) -> None:
     """Wait a moment for the end of the body: only then can the connection be reused."""
-    if content.at_eof():
-        return
     with suppress(TimeoutError, OSError, aiohttp.ClientError):
         async with asyncio.timeout(_REST_S):
             while await content.readany():

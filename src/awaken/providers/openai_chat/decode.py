@@ -76,10 +76,6 @@ class _Chunk(msgspec.Struct):
     error: Any = None
     object: str | None = None
 
-    @property
-    def has_error(self) -> bool:
-        return self.error is not None or self.object == "error"
-
 
 _decode = msgspec.json.Decoder(_Chunk).decode
 
@@ -120,7 +116,7 @@ class ChatDecoder:
         """
         if self.is_over:
             return ()
-        if data.strip() == _END:
+        if data[-1:] != b"}" and data.strip() == _END:
             return self._end_answer()
         try:
             return self._read(_decode(data), data)
@@ -159,10 +155,10 @@ class ChatDecoder:
         return events
 
     def _read(self, chunk: _Chunk, data: bytes) -> Sequence[ModelEvent]:
-        if has_value(chunk.usage):
+        if chunk.usage and has_value(chunk.usage):
             # Some servers repeat the usage with every chunk: only the last one counts.
             self._usage = chunk.usage
-        if chunk.has_error:
+        if chunk.error is not None or chunk.object == "error":
             raise failure_of_event(data)
         events: list[ModelEvent] = []
         for choice in chunk.choices or ():
@@ -184,10 +180,11 @@ class ChatDecoder:
         if delta.reasoning_details:
             self._is_thinking = True
             self._details.take(delta.reasoning_details)
-        if isinstance(delta.content, list):
-            self._take_parts(delta.content, events)
-        elif delta.content:
-            self._say(delta.content, events)
+        content = delta.content
+        if type(content) is list:
+            self._take_parts(content, events)
+        elif type(content) is str and content:
+            self._say(content, events)
         if delta.refusal:
             self._say(delta.refusal, events)
         if delta.tool_calls:
@@ -203,7 +200,8 @@ class ChatDecoder:
                 self._say(part.text, events)
 
     def _say(self, text: str, events: list[ModelEvent]) -> None:
-        self._close_thought(events)
+        if self._is_thinking:
+            self._close_thought(events)
         events.append(TextDelta(delta=text))
 
     def _think(self, thought: str, events: list[ModelEvent]) -> None:

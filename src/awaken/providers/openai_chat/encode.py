@@ -1,7 +1,7 @@
 """Requests in the Chat Completions format."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -106,8 +106,8 @@ def encode_tools(tools: tuple[ModelTool, ...]) -> bytes:
     )
 
 
-class Encoded(NamedTuple):
-    """A message on the wire."""
+class Encoded(msgspec.Struct, frozen=True, gc=False):
+    """A message on the wire; of bytes alone, so that the garbage collector need not visit it."""
 
     item: bytes
     """Empty if this format cannot express any part of the message."""
@@ -121,14 +121,14 @@ def order_messages(system: Sequence[str], messages: Iterable[Encoded], role: str
     text = "\n\n".join(part for part in system if part)
     items = [msgspec.json.encode({"role": role, "content": text})] if text else []
     waiting: list[bytes] = []
-    for item, shown, is_result in messages:
-        if waiting and not is_result:
+    for message in messages:
+        if waiting and not message.is_result:
             items.append(_encode_shown(waiting))
             waiting = []
-        if item:
-            items.append(item)
-        if shown:
-            waiting.append(shown)
+        if message.item:
+            items.append(message.item)
+        if message.shown:
+            waiting.append(message.shown)
     return [*items, _encode_shown(waiting)] if waiting else items
 
 
