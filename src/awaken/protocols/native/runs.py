@@ -28,6 +28,9 @@ class NativeEncoder:
         """Encode an event as one frame."""
         return (b"data: " + encode_event(event),)
 
+    def state(self) -> None:
+        """It has none: every event is encoded by itself."""
+
 
 async def start_run(call: RouteCall) -> Reply:
     """Run an agent and stream its events; under the same `Idempotency-Key` it runs once.
