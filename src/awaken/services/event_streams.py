@@ -59,7 +59,8 @@ class StreamHub:
         self.readers: set[EventReader] = set()
         self._bus = bus
         self._unsubscribe: Unsubscribe | None = None
-        self._pulse: asyncio.TimerHandle | None = None
+        self._pulse: asyncio.AbstractEventLoop | None = None
+        """The loop in which the timer for heartbeats runs, if it runs."""
 
     def open(self) -> None:
         """Allow streams, also after `close`."""
@@ -77,23 +78,24 @@ class StreamHub:
     def add_reader(self, reader: EventReader) -> None:
         """Keep a reader until it is discarded: it is nudged, and closed when the process stops."""
         self.readers.add(reader)
-        if self._pulse is None:
-            loop = asyncio.get_running_loop()
-            self._pulse = loop.call_later(SILENCE_S / 2, self._nudge_readers, loop)
+        loop = asyncio.get_running_loop()
+        if self._pulse is not loop:
+            self._pulse = loop
+            loop.call_later(SILENCE_S / 2, self._nudge_readers, loop)
 
     def discard_reader(self, reader: EventReader) -> None:
         """Forget a reader that is not read any further."""
         self.readers.discard(reader)
         reader.leave()
-        if not self.readers and self._pulse is not None:
-            self._pulse.cancel()
-            self._pulse = None
 
     def _nudge_readers(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wake the readers that had nothing to read for long: one timer serves all of them."""
+        if not self.readers or self._pulse is not loop:
+            self._pulse = None
+            return
         for reader in self.readers:
             reader.nudge()
-        self._pulse = loop.call_later(SILENCE_S / 2, self._nudge_readers, loop)
+        loop.call_later(SILENCE_S / 2, self._nudge_readers, loop)
 
     def stream_started(self, handle: RunHandle, reader: EventReader) -> "EventStream":
         """Stream a run that was started with this reader, up to its end or suspension."""
@@ -245,6 +247,7 @@ class EventStream:
         try:
             while not self.is_over and (batch := await reader.batch()) is not None:
                 yield self._note_batch(batch, reader)
+                del batch
         finally:
             self._hub.discard_reader(reader)
         if self.is_over:
@@ -329,6 +332,7 @@ class EventStream:
                 yield self._note_batch([*unfinished], None)
             while not self.is_over and (later := await reader.batch()) is not None:
                 yield self._note_batch(later, reader)
+                del later
         finally:
             self.live = None
             self._hub.discard_reader(reader)

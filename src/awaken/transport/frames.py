@@ -87,7 +87,7 @@ class ReaderEncoder:
         self._shared: SharedEncoder | None = None
         self._latest: EncodedEvent | None = None
         """The latest shared frames that the reader has."""
-        self._places: dict[Hashable, SharedEncoder] = {}
+        self._places: dict[Hashable, SharedEncoder] | None = None
         """The shared encoders of the feed, of which this reader's has this key."""
         self._key: Hashable = None
 
@@ -130,7 +130,7 @@ class ReaderEncoder:
         shared, self._shared, self._latest = self._shared, None, None
         if shared is not None:
             shared.members -= 1
-            if not shared.members:
+            if not shared.members and self._places is not None:
                 del self._places[self._key]
 
     def _join(self, places: dict[Hashable, SharedEncoder], position: int, namespace: str) -> None:

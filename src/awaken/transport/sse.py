@@ -13,7 +13,7 @@ from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import AgentEvent, ErrorEvent
 from awaken.services.event_streams import Batch, EventStream
 
-from .asgi import Header, Receive, Scope, Send, wait_for_disconnect
+from .asgi import Header, Message, Receive, Scope, Send
 from .frames import Encoder, ReaderEncoder
 from .problems import to_http_error
 
@@ -50,7 +50,15 @@ class BatchSource(Protocol):
 
 
 class EventStreamReply:
-    """Writes a stream until it ends, the client disconnects, or the client reads too slowly."""
+    """Writes a stream until it ends, the client disconnects, or the client reads too slowly.
+
+    A stream may be open and silent for hours: it keeps nothing that was sent.
+    """
+
+    __slots__ = (
+        "_encoder", "_headers", "_is_stopped", "_on_end", "_opening", "_receive", "_stream",
+        "_watching", "_writing",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -73,21 +81,23 @@ class EventStreamReply:
         self._headers = headers
         self._on_end = on_end
         self._writing: asyncio.Task[None] | None = None
-        self._watching: asyncio.Future[None] | None = None
+        self._receive: Receive | None = None
+        self._watching: asyncio.Future[Message] | None = None
         self._is_stopped = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Write the stream; the run does not depend on it."""
-        self._writing = asyncio.current_task()
+        self._writing, self._receive = asyncio.current_task(), receive
         self._stream.on_drop = self._stop
         try:
-            await self._write(receive, send)
+            await self._write(send)
         except asyncio.CancelledError:
             if not self._is_stopped or self._writing is None:
                 raise
             self._writing.uncancel()
+            self._writing = None
             if self._watching is None or not self._watching.done():
-                await self._drop_connection(scope, receive)
+                await self._drop_connection(scope)
         finally:
             self._writing = None
             if self._watching is not None:
@@ -98,16 +108,18 @@ class EventStreamReply:
             if self._on_end is not None:
                 self._on_end()
 
-    async def _write(self, receive: Receive, send: Send) -> None:
-        headers = [*SSE_HEADERS, *self._headers]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+    async def _write(self, send: Send) -> None:
         encoder, source, body = self._encoder, self._stream.source, "http.response.body"
+        start, self._headers = (*SSE_HEADERS, *self._headers), ()
+        await send({"type": "http.response.start", "status": 200, "headers": start})
+        del start
         if self._opening:
             await send({"type": body, "body": self._opening, "more_body": True})
+            self._opening = b""
         if self._stream.before:
             await encoder.catch_up(self._stream.before)
         if source.attached is None or not source.attached.is_ready:
-            self._watch(receive)
+            self._watch()
         batches = self._stream.batches()
         try:
             async for batch in batches:
@@ -117,8 +129,9 @@ class EventStreamReply:
                     return
                 if chunk:
                     await send({"type": body, "body": chunk, "more_body": True})
+                del batch, chunk
                 if self._watching is None:
-                    self._watch(receive)
+                    self._watch()
             last = b""
         except Exception as error:  # noqa: BLE001 - the reader gets an event, the log the error
             last = encoder.encode_error(_error_event(error))
@@ -126,24 +139,33 @@ class EventStreamReply:
             await batches.aclose()
         await send({"type": body, "body": last})
 
-    def _watch(self, receive: Receive) -> None:
+    def _watch(self) -> None:
         """Stop when the client disconnects; not needed while there is something to write."""
-        self._watching = asyncio.ensure_future(wait_for_disconnect(receive))
-        self._watching.add_done_callback(self._stop)
+        assert self._receive is not None
+        self._watching = asyncio.ensure_future(self._receive())
+        self._watching.add_done_callback(self._on_message)
 
-    def _stop(self, _: object = None) -> None:
+    def _on_message(self, received: "asyncio.Future[Message]") -> None:
+        if self._writing is None:
+            return
+        is_body = not received.cancelled() and received.exception() is None
+        if is_body and received.result()["type"] == "http.request":
+            self._watch()
+        else:
+            self._stop()
+
+    def _stop(self) -> None:
         if self._writing is not None:
             self._is_stopped = True
             self._writing.cancel()
 
-    async def _drop_connection(self, scope: Scope, receive: Receive) -> None:
+    async def _drop_connection(self, scope: Scope) -> None:
         """Drop the connection, and what is buffered for a client that does not read."""
-        self._writing = None
         abort = scope.get("extensions", {}).get(ABORT)
         if abort is not None:
             abort()
             if self._watching is None:
-                self._watch(receive)
+                self._watch()
             assert self._watching is not None
             await asyncio.wait({self._watching}, timeout=1)
 
