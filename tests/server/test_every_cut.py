@@ -31,7 +31,7 @@ from awaken.server import TenantView
 from awaken.services.event_streams import EventStream
 from awaken.testing import Chunks, ScriptedModel, ToolCalls, Turn
 from awaken.tools import ResumeMode, ToolCallResume
-from awaken.transport.sse import Encoder, frames
+from awaken.transport.frames import Encoder, frames
 
 from .serving import Frame, frames_of
 

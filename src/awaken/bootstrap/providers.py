@@ -13,7 +13,7 @@ import msgspec
 from awaken.contracts.errors import InvalidInput, UsageError
 from awaken.contracts.models.addresses import ServerAddress
 from awaken.contracts.models.errors import ModelError, ProviderUnusable, Unauthorized
-from awaken.contracts.models.inference import Addressed, InferenceRequest, ModelClient, ModelEvent
+from awaken.contracts.models.inference import InferenceRequest, ModelClient, ModelEvent
 from awaken.contracts.models.model_specs import ProviderSpec
 from awaken.contracts.secrets import RedactedString
 from awaken.runtime.resolution.registry import RegistrySnapshot
@@ -74,7 +74,7 @@ class ProviderClient:
             client = self._get_client()
         except ModelError:
             return None
-        return client.server if isinstance(client, Addressed) else None
+        return getattr(client, "server", None)
 
     def _get_client(self) -> ModelClient:
         if self._client is None:

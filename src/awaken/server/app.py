@@ -55,10 +55,32 @@ class ServerApp:
         """Serve a request, or start and stop."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
-        elif scope["type"] == "http":
-            await self._serve(scope, receive, send)
-        else:
+            return
+        if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1000})
+            return
+        clock, observations = self._services.clock, self.context.observations
+        started = clock.monotonic_ms()
+        exchange = HttpExchange(scope, send, request_id_of(scope) or self._services.ids.new_id())
+        route = "unmatched"
+        observations.in_flight.value += 1
+        try:
+            found: Endpoint | Bytes | None = None
+            if self._running is None:
+                found = await self._open_first(exchange)
+            if found is None:
+                found = self._find_endpoint(exchange)
+            if isinstance(found, Endpoint):
+                route = found.route.path
+                await found(exchange, receive)
+            else:
+                await found(scope, receive, exchange.send)
+        finally:
+            observations.in_flight.value -= 1
+            took = clock.monotonic_ms() - started
+            observations.count_request(scope["method"], route, exchange.status, took)
+            if access_logger.isEnabledFor(logging.INFO):
+                _log_access(exchange, route, took)
 
     async def open(self) -> None:
         """Start what the server needs; calling it twice is harmless."""
@@ -114,40 +136,28 @@ class ServerApp:
         await self.close()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        clock, observations = self._services.clock, self.context.observations
-        started = clock.monotonic_ms()
-        exchange = HttpExchange(scope, send, request_id_of(scope) or self._services.ids.new_id())
-        route = "unmatched"
-        observations.in_flight.add(1)
+    async def _open_first(self, exchange: HttpExchange) -> Bytes | None:
+        """Open the server for its first request; returns the reply that says why it failed."""
+        if self.context.is_draining:
+            return None
         try:
-            found = await self._find_endpoint(exchange)
-            if isinstance(found, Endpoint):
-                route = found.route.path
-                await found(exchange, receive)
-            else:
-                await found(scope, receive, exchange.send)
-        finally:
-            observations.in_flight.add(-1)
-            took = clock.monotonic_ms() - started
-            observations.count_request(scope["method"], route, exchange.status, took)
-            if access_logger.isEnabledFor(logging.INFO):
-                _log_access(exchange, route, took)
-
-    async def _find_endpoint(self, exchange: HttpExchange) -> Endpoint | Bytes:
-        """Find the endpoint of a request, or the reply that says why there is none."""
-        try:
-            if self._running is None and not self.context.is_draining:
-                await self.open()
-            return self._match_route(exchange)
-        except HttpError as problem:
-            refusal = problem
+            await self.open()
         except AwakenError as error:
             logger.exception("The server could not be opened (%s)", exchange.request_id)
-            refusal = to_http_error(error)
-        refusal.request_id = exchange.request_id
-        self.context.refusals.note(refusal, "unmatched", exchange.client)
-        return native_refusal(refusal)
+            return self._refuse(to_http_error(error), exchange)
+        return None
+
+    def _find_endpoint(self, exchange: HttpExchange) -> Endpoint | Bytes:
+        """Find the endpoint of a request, or the reply that says why there is none."""
+        try:
+            return self._match_route(exchange)
+        except HttpError as problem:
+            return self._refuse(problem, exchange)
+
+    def _refuse(self, problem: HttpError, exchange: HttpExchange) -> Bytes:
+        problem.request_id = exchange.request_id
+        self.context.refusals.note(problem, "unmatched", exchange.client)
+        return native_refusal(problem)
 
     def _match_route(self, exchange: HttpExchange) -> Endpoint | Bytes:
         scope = exchange.scope

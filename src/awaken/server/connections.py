@@ -26,15 +26,16 @@ _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close
 class GuardedHttp(Http):
     """Drops connections with an endless request head or a client that does not read."""
 
-    _head_timer: asyncio.TimerHandle | None = None
-    _stall_timer: asyncio.TimerHandle | None = None
-    _is_in_head = False
-    _head_bytes = 0
+    # Slots, since an object with more than thirty attributes in its dict needs 1 KB more for it.
+    __slots__ = ("_head_bytes", "_head_timer", "_is_in_head", "_stall_timer")
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timer for the first request head."""
         super().connection_made(transport)
+        self._is_in_head, self._head_bytes = False, 0
+        self._head_timer: asyncio.TimerHandle | None
         self._head_timer = self.loop.call_later(HEAD_S, transport.abort)
+        self._stall_timer: asyncio.TimerHandle | None = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop all timers."""

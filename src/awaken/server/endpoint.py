@@ -29,7 +29,7 @@ from .auth import LOCAL, Authenticator
 from .config import ServerConfig
 from .exchange import HttpExchange
 from .observations import Observations, ToolLabels
-from .quotas import Holding, MemoryBudget, Permits, Rates, retry_after
+from .quotas import Deadlines, Holding, MemoryBudget, Permits, Rates, retry_after
 from .refusal_log import RefusalLog
 
 logger = logging.getLogger(__name__)
@@ -62,6 +62,7 @@ class ServerContext:
         self.requests = Permits("requests", limits.requests, limits.requests_per_caller)
         self.streams = Permits("streams", limits.streams, limits.streams_per_caller)
         self.memory = MemoryBudget(limits.held_bytes)
+        self.bodies = Deadlines(limits.body_ms / 1000)
         self.submits = Rates(limits.submits, services.clock)
         self.decisions = Rates(limits.decisions, services.clock)
         self.is_draining = False
@@ -83,34 +84,41 @@ class Endpoint:
         # With aliases the keys are normalized before the type is checked.
         type_ = Any if self._aliases else route.body
         self._body = None if route.body in (None, bytes) else msgspec.json.Decoder(type_)
+        self._exact_body = self._body if type_ is route.body else _exact_decoder(route.body)
+        """Decodes the usual bodies, without aliases, in one step; None: there may be others."""
 
     async def __call__(self, exchange: HttpExchange, receive: Receive) -> None:
         """Answer one request; its permit and its memory are released after the last byte."""
+        context = self._context
         try:
-            principal = self._context.authenticator.admit(
+            principal = context.authenticator.admit(
                 exchange.headers, self.route.access, exchange.client
             )
             caller = None if principal is LOCAL else (principal.tenant_id, principal.id)
-            self._admit(caller)
+            if self._is_limited:
+                self._admit(caller)
         except HttpError as problem:
             await self._refusal(problem, exchange)(exchange.scope, receive, exchange.send)
             return
-        holding = Holding(self._context.memory)
+        holding, stream = Holding(context.memory), 0
         try:
             reply = await self._reply(principal, exchange, receive, holding)
             # The decoded body now belongs to the run, or is garbage.
             holding.release()
-            if isinstance(reply, Bytes):
+            if type(reply) is Bytes:
                 reply = self._hold_reply(reply, exchange, holding)
-            await self._send(reply, exchange, receive)
+            else:
+                stream = 1
+                context.observations.streams.value += 1
+            await reply(exchange.scope, receive, exchange.send)
         finally:
-            holding.release()
+            context.observations.streams.value -= stream
+            if holding.size:
+                holding.release()
             if self._is_limited:
                 self._permits.give_back(caller)
 
     def _admit(self, caller: Hashable | None) -> None:
-        if not self._is_limited:
-            return
         if self._context.is_draining:
             headers = (retry_after(1000), (b"connection", b"close"))
             raise HttpError(503, "server_stopping", "The server is stopping; try again.", headers)
@@ -118,17 +126,6 @@ class Endpoint:
             self._rate.check(caller, "You ask too often.")
             self._rate.count(caller)
         self._permits.take(caller)
-
-    async def _send(self, reply: Reply, exchange: HttpExchange, receive: Receive) -> None:
-        if isinstance(reply, Bytes):
-            await reply(exchange.scope, receive, exchange.send)
-            return
-        streams = self._context.observations.streams
-        streams.add(1)
-        try:
-            await reply(exchange.scope, receive, exchange.send)
-        finally:
-            streams.add(-1)
 
     def _hold_reply(self, reply: Bytes, exchange: HttpExchange, holding: Holding) -> Bytes:
         """Account for the reply until the client has read it; refuse it if memory is used up."""
@@ -149,8 +146,9 @@ class Endpoint:
         """Decode the request and call the handler; returns its reply, or the error it raised."""
         try:
             route, context, scope = self.route, self._context, exchange.scope
-            for value in exchange.path.values():
-                check_id(value, context.config.limits.id_chars)
+            if exchange.path:
+                for value in exchange.path.values():
+                    check_id(value, context.config.limits.id_chars)
             query = self._query(scope) if route.query is not None else None
             headers = exchange.headers
             body = await self._read(headers, receive, holding) if route.body is not None else None
@@ -164,7 +162,6 @@ class Endpoint:
                 headers=headers,
                 query=query,
                 body=body,
-                base_url=_base_url(scope, headers),
                 scope=scope,
                 run_wait_ms=context.config.limits.run_wait_ms,
             )
@@ -202,19 +199,27 @@ class Endpoint:
 
     async def _read(self, headers: Mapping[str, str], receive: Receive, holding: Holding) -> Any:
         config = self._context.config
-        try:
-            async with asyncio.timeout(config.limits.body_ms / 1000):
-                data = await body_of(headers, receive, config.body_bytes, holding)
-        except TimeoutError as error:
-            raise HttpError(408, "body_too_slow", "The body did not come in time.") from error
+        deadlines = self._context.bodies
+        data = await body_of(headers, receive, config.body_bytes, holding, deadlines)
         values = check_document(data, config.limits.body_values)
         holding.take(values * VALUE_BYTES)
         if self._body is None:
             return data
-        kind = headers.get("content-type", "application/json").partition(";")[0].strip().lower()
-        if kind != "application/json" and not kind.endswith("+json"):
-            raise HttpError(415, "unsupported_media_type", "Send application/json.")
-        value = decode_body(data, self._body)
+        given = headers.get("content-type", "application/json")
+        if given != "application/json":
+            kind = given.partition(";")[0].strip().lower()
+            if kind != "application/json" and not kind.endswith("+json"):
+                raise HttpError(415, "unsupported_media_type", "Send application/json.")
+        if self._exact_body is None:
+            return self._decode_aliased(data, self._body)
+        try:
+            return self._exact_body.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            # There are aliases in it, or the other way says what is wrong with it.
+            return self._decode_aliased(data, self._body)
+
+    def _decode_aliased(self, data: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
+        value = decode_body(data, decoder)
         if not self._aliases:
             return value
         try:
@@ -224,28 +229,51 @@ class Endpoint:
 
 
 async def body_of(
-    headers: Mapping[str, str], receive: Receive, limit: int, holding: Holding
+    headers: Mapping[str, str],
+    receive: Receive,
+    limit: int,
+    holding: Holding,
+    deadlines: Deadlines,
 ) -> bytes:
     """Read the whole body, and account for its memory.
 
     Raises:
-        HttpError: It is too long, the memory budget is used up, or the client disconnected.
+        HttpError: It is too long or comes too slowly, the memory budget is used up, or the client
+            disconnected.
     """
     declared = headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > limit:
         raise _too_long(limit)
-    parts, size = [], 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise HttpError(400, "disconnected", "The client went away.")
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > limit:
-            raise _too_long(limit)
-        holding.take(_COPIES * len(parts[-1]))
-        if not message.get("more_body"):
-            return b"".join(parts)
+    parts: list[bytes] = []
+    size = 0
+    task = deadlines.start()
+    try:
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise HttpError(400, "disconnected", "The client went away.")
+            part = message.get("body", b"")
+            size += len(part)
+            if size > limit:
+                raise _too_long(limit)
+            holding.take(_COPIES * len(part))
+            if not message.get("more_body"):
+                return part if not parts else b"".join((*parts, part))
+            parts.append(part)
+    except asyncio.CancelledError as error:
+        if not deadlines.has_missed(task):
+            raise
+        task.uncancel()
+        raise HttpError(408, "body_too_slow", "The body did not come in time.") from error
+    finally:
+        deadlines.end(task)
+
+
+def _exact_decoder(type_: Any) -> msgspec.json.Decoder[Any] | None:
+    """A decoder that refuses every key that is not the name of a field; None if it would not."""
+    config = getattr(type_, "__struct_config__", None)
+    is_exact = config is not None and config.forbid_unknown_fields
+    return msgspec.json.Decoder(type_) if is_exact else None
 
 
 def _too_long(limit: int) -> HttpError:
@@ -267,8 +295,3 @@ def _rate(route: ApiRoute, context: ServerContext) -> Rates | None:
     if route.access is Access.DECIDE:
         return context.decisions
     return context.submits if route.method == "POST" else None
-
-
-def _base_url(scope: Scope, headers: Mapping[str, str]) -> str:
-    host = headers.get("host", "localhost")
-    return f"{scope.get('scheme', 'http')}://{host}{scope.get('root_path', '')}"

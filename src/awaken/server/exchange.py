@@ -21,14 +21,14 @@ class HttpExchange:
         self.scope = scope
         self.request_id = request_id
         self.headers: Mapping[str, str] = {}
-        """Keyed by lower-case name; set when they were checked."""
+        """Keyed by lower-case name; set when they were checked, empty when the reply begins."""
         self.path: dict[str, str] = {}
         """The parameters in the path."""
         client = scope.get("client")
         self.client: str = client[0] if client else ""
         self.status = 500
         self._send = send
-        self._extra: list[Header] = [_NOSNIFF, (b"x-request-id", request_id.encode())]
+        self._extra: tuple[Header, ...] = (_NOSNIFF, (b"x-request-id", request_id.encode()))
 
     async def send(self, message: Message) -> None:
         """Send a part of the reply."""
@@ -38,6 +38,8 @@ class HttpExchange:
             if b"cache-control" not in dict(headers):
                 headers.append(_NO_STORE)
             message["headers"] = headers
+            self._extra = ()
+            self.headers = {}
         await self._send(message)
 
     def allow_origin(self, origin: str) -> None:

@@ -27,10 +27,12 @@ class Counter:
 
     def add(self, amount: float, *values: str) -> None:
         """Add to the sum of some labels."""
-        key = values
-        if len(self.series) >= SERIES_MAX and values not in self.series:
-            key = (OTHER,) * len(values)
-        self.series[key] = self.series.get(key, 0) + amount
+        series = self.series
+        if values in series:
+            series[values] += amount
+            return
+        key = values if len(series) < SERIES_MAX else (OTHER,) * len(values)
+        series[key] = series.get(key, 0) + amount
 
     def lines(self) -> Iterator[str]:
         """Its samples."""
@@ -42,6 +44,21 @@ class Gauge(Counter):
     """A number for each set of labels that can rise and fall."""
 
     kind = "gauge"
+
+
+class Level:
+    """A number without labels that can rise and fall."""
+
+    kind = "gauge"
+
+    def __init__(self, name: str, about: str) -> None:
+        self.name = name
+        self.about = about
+        self.value = 0
+
+    def lines(self) -> Iterator[str]:
+        """Its only sample."""
+        yield sample(self.name, (), self.value)
 
 
 class Histogram:
@@ -57,12 +74,10 @@ class Histogram:
 
     def observe(self, ms: float, *values: str) -> None:
         """Count a duration."""
-        key = values
-        if len(self.series) >= SERIES_MAX and values not in self.series:
-            key = (OTHER,) * len(values)
-        counts = self.series.get(key)
+        counts = self.series.get(values)
         if counts is None:
-            counts = self.series[key] = [0] * (len(SECONDS) + 2)
+            key = values if len(self.series) < SERIES_MAX else (OTHER,) * len(values)
+            counts = self.series.setdefault(key, [0] * (len(SECONDS) + 2))
         seconds = ms / 1000
         counts[bisect_left(SECONDS, seconds)] += 1
         counts[-1] += seconds
@@ -78,7 +93,24 @@ class Histogram:
             yield sample(f"{self.name}_count", labels, total)
 
 
-Family = Counter | Histogram
+class CountOf:
+    """How many durations a histogram has, as a counter of its own name."""
+
+    kind = "counter"
+
+    def __init__(self, name: str, about: str, histogram: Histogram) -> None:
+        self.name = name
+        self.about = about
+        self._histogram = histogram
+
+    def lines(self) -> Iterator[str]:
+        """One sample for each of the histogram's sets of labels."""
+        for values, counts in self._histogram.series.items():
+            labels = zip(self._histogram.labels, values, strict=True)
+            yield sample(self.name, labels, sum(counts[:-1]))
+
+
+Family = Counter | Level | Histogram | CountOf
 
 
 def exposition(families: Iterable[Family]) -> bytes:

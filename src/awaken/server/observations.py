@@ -14,7 +14,7 @@ from awaken.contracts.suspension.tickets import Ticket, ToolCallOutcome
 from awaken.contracts.tools.tool import UNKNOWN_TOOL
 from awaken.runtime.resolution.registry import RegistryHandle, RegistrySnapshot
 
-from .metrics import Counter, Family, Gauge, Histogram
+from .metrics import Counter, CountOf, Family, Histogram, Level
 from .run_meter import RunMeter
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -27,10 +27,11 @@ class Observations:
         self._tool_labels = tool_labels
         self._statistics = statistics
         http = ("method", "route", "status")
-        self.requests = Counter("awaken_http_requests_total", "Requests answered.", *http)
         self.durations = Histogram("awaken_http_request_duration_seconds", "Requests.", *http)
-        self.in_flight = Gauge("awaken_http_requests_in_flight", "Requests being served.")
-        self.streams = Gauge("awaken_sse_connections", "Streams being read.")
+        about = "Requests answered."
+        self.requests = CountOf("awaken_http_requests_total", about, self.durations)
+        self.in_flight = Level("awaken_http_requests_in_flight", "Requests being served.")
+        self.streams = Level("awaken_sse_connections", "Streams being read.")
         self.runs = Counter("awaken_runs_total", "Runs that ended or wait.", "outcome")
         self.run_durations = Histogram("awaken_run_duration_seconds", "Runs.", "outcome")
         asked = ("model", "provider", "status")
@@ -52,12 +53,10 @@ class Observations:
         self.sessions = Histogram("awaken_agent_session_duration_seconds", "Runs while executed.")
         self.errors = Counter("awaken_errors_total", "What failed.", "class")
         self.mailbox = MailboxObservations()
-        self.in_flight.add(0)
-        self.streams.add(0)
 
     def families(self) -> list[Family]:
         """Everything that is counted."""
-        own = [it for it in vars(self).values() if isinstance(it, Counter | Histogram)]
+        own = [it for it in vars(self).values() if isinstance(it, Family)]
         return [*own, *vars(self.mailbox).values()]
 
     def instrument(self, run: RunIdentity, agent: AgentSpec) -> Instrument:
@@ -67,15 +66,14 @@ class Observations:
     def count_request(self, method: str, route: str, status: int, ms: float) -> None:
         """Count a request that was answered."""
         labels = (method if method in _METHODS else "other", route, str(status))
-        self.requests.add(1, *labels)
         self.durations.observe(ms, *labels)
 
     def count_commit(self, commit: Commit) -> None:
         """Count what a run of this process has committed."""
         for event in commit.events:
-            if isinstance(event, ToolCallDone):
+            if type(event) is ToolCallDone:
                 self._count_tool_call(event)
-            elif isinstance(event, RunFinish) and commit.run and not event.awaits_tasks:
+            elif type(event) is RunFinish and commit.run and not event.awaits_tasks:
                 self._count_run(event, commit.run)
         for ticket in commit.tickets:
             if ticket.status is TicketStatus.OPEN:

@@ -1,7 +1,8 @@
 """What callers may use at once and how often: permits, rates, and the memory of requests."""
 
+import asyncio
 from collections.abc import Hashable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from awaken.contracts.clock import Clock
 from awaken.transport.problems import HttpError
@@ -95,36 +96,61 @@ def retry_after(wait_ms: float) -> tuple[bytes, bytes]:
     return (b"retry-after", str(max(1, -(-int(wait_ms) // 1000))).encode())
 
 
+class Deadlines:
+    """Cancels tasks that take too long; one timer serves all of them.
+
+    A task is cancelled after the limit and at most an eighth of it more.
+    """
+
+    __slots__ = ("_due", "_limit_s", "_missed", "_timer")
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._due: dict[asyncio.Task[Any], float] = {}
+        self._missed: set[asyncio.Task[Any]] = set()
+        self._timer: asyncio.AbstractEventLoop | None = None
+        """The loop in which the timer runs, if it runs."""
+
+    def start(self) -> "asyncio.Task[Any]":
+        """Give the current task its time, until `end`."""
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        self._due[task] = loop.time() + self._limit_s
+        if self._timer is not loop:
+            self._timer = loop
+            loop.call_later(self._limit_s / 8, self._cancel_late, loop)
+        return task
+
+    def has_missed(self, task: "asyncio.Task[Any]") -> bool:
+        """Whether the task was cancelled because its time is over."""
+        return task in self._missed
+
+    def end(self, task: "asyncio.Task[Any]") -> None:
+        """The task needs its time no more."""
+        self._due.pop(task, None)
+        if self._missed:
+            self._missed.discard(task)
+
+    def _cancel_late(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        for task in [task for task, due in self._due.items() if due <= now]:
+            del self._due[task]
+            self._missed.add(task)
+            task.cancel()
+        if not self._due:
+            self._timer = None
+        elif self._timer is loop:
+            loop.call_later(self._limit_s / 8, self._cancel_late, loop)
+
+
 class MemoryBudget:
     """A limit on the bytes that all requests of a server hold."""
 
-    __slots__ = ("_limit", "used")
+    __slots__ = ("limit", "used")
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self.limit = limit
         self.used = 0
-
-    def take(self, size: int) -> None:
-        """Reserve bytes.
-
-        Raises:
-            HttpError: 503 with a retry time; nothing was reserved.
-        """
-        if self.used + size > self._limit:
-            message = (
-                "Requests that are under way hold all the memory that the server gives them; "
-                "try again later, or send less at once."
-            )
-            raise HttpError(503, "memory_used_up", message, (retry_after(1000),))
-        self.used += size
-
-    def take_anyway(self, size: int) -> None:
-        """Count bytes without a limit: the client must learn of what its request changed."""
-        self.used += size
-
-    def give_back(self, size: int) -> None:
-        """Release bytes."""
-        self.used -= size
 
 
 class Holding:
@@ -137,16 +163,25 @@ class Holding:
         self.size = 0
 
     def take(self, size: int) -> None:
-        """Reserve more; raises like `MemoryBudget.take`."""
-        self._budget.take(size)
-        self.size += size
+        """Reserve more bytes.
+
+        Raises:
+            HttpError: 503 with a retry time; nothing was reserved.
+        """
+        if self._budget.used + size > self._budget.limit:
+            message = (
+                "Requests that are under way hold all the memory that the server gives them; "
+                "try again later, or send less at once."
+            )
+            raise HttpError(503, "memory_used_up", message, (retry_after(1000),))
+        self.take_anyway(size)
 
     def take_anyway(self, size: int) -> None:
-        """Count more, without a limit."""
-        self._budget.take_anyway(size)
+        """Count more without a limit: the client must learn of what its request changed."""
+        self._budget.used += size
         self.size += size
 
     def release(self) -> None:
         """Release everything; harmless when nothing is held."""
-        self._budget.give_back(self.size)
+        self._budget.used -= self.size
         self.size = 0

@@ -122,9 +122,10 @@ class MeasuredModelCall(Measured):
             counts.count_error(code)
         counts.turns.add(1, *names, status)
         counts.turn_durations.observe(ms, *names, status)
-        for name, field in _TOKENS if self._usage is not None else ():
-            if (count := getattr(self._usage, field)) is not None:
-                counts.tokens.add(count, *names, name)
+        if self._usage is not None:
+            for name, count in _tokens_by_type(self._usage):
+                if count is not None:
+                    counts.tokens.add(count, *names, name)
         self._statistics.record("models", names[0], ms, is_error=kind is not None)
 
 
@@ -148,10 +149,11 @@ class MeasuredToolCall(Measured):
         self._statistics.record("tools", self._names[0], ms, is_error=is_error)
 
 
-_TOKENS = (
-    ("prompt", "prompt_tokens"),
-    ("completion", "completion_tokens"),
-    ("cache_read", "cache_read_tokens"),
-    ("cache_creation", "cache_creation_tokens"),
-    ("thinking", "thinking_tokens"),
-)
+def _tokens_by_type(usage: TokenUsage) -> tuple[tuple[str, int | None], ...]:
+    return (
+        ("prompt", usage.prompt_tokens),
+        ("completion", usage.completion_tokens),
+        ("cache_read", usage.cache_read_tokens),
+        ("cache_creation", usage.cache_creation_tokens),
+        ("thinking", usage.thinking_tokens),
+    )

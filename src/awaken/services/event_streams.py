@@ -36,7 +36,7 @@ Batch = list[StreamItem]
 """Events that came together; an empty batch is a heartbeat."""
 
 SILENCE_S = 15.0
-"""After how long without an event a stream yields a heartbeat."""
+"""A stream yields a heartbeat after at most this long without an event."""
 IDLE_POLL_S = 2.0
 """The longest poll interval of an idle thread's log."""
 STOPPING = ErrorEvent(
@@ -44,6 +44,8 @@ STOPPING = ErrorEvent(
 )
 _GOES_ON = (LeaseLost.code, RunHandedOver.code)
 """The errors of a process that has released a run which another process continues."""
+_GOES_ON_ELSEWHERE = StreamReset(reason="the run goes on elsewhere")
+_LIVE_TYPES = frozenset(LIVE_EVENTS)
 
 
 class StreamHub:
@@ -57,6 +59,8 @@ class StreamHub:
         self.readers: set[EventReader] = set()
         self._bus = bus
         self._unsubscribe: Unsubscribe | None = None
+        self._pulse: asyncio.AbstractEventLoop | None = None
+        """The loop in which the timer for heartbeats runs, if it runs."""
 
     def open(self) -> None:
         """Allow streams, also after `close`."""
@@ -70,6 +74,28 @@ class StreamHub:
                 wake()
         for reader in tuple(self.readers):
             reader.close()
+
+    def add_reader(self, reader: EventReader) -> None:
+        """Keep a reader until it is discarded: it is nudged, and closed when the process stops."""
+        self.readers.add(reader)
+        loop = asyncio.get_running_loop()
+        if self._pulse is not loop:
+            self._pulse = loop
+            loop.call_later(SILENCE_S / 2, self._nudge_readers, loop)
+
+    def discard_reader(self, reader: EventReader) -> None:
+        """Forget a reader that is not read any further."""
+        self.readers.discard(reader)
+        reader.leave()
+
+    def _nudge_readers(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wake the readers that had nothing to read for long: one timer serves all of them."""
+        if not self.readers or self._pulse is not loop:
+            self._pulse = None
+            return
+        for reader in self.readers:
+            reader.nudge()
+        loop.call_later(SILENCE_S / 2, self._nudge_readers, loop)
 
     def stream_started(self, handle: RunHandle, reader: EventReader) -> "EventStream":
         """Stream a run that was started with this reader, up to its end or suspension."""
@@ -150,8 +176,8 @@ class EventStream:
     """One reader's position in a log; iterate over `batches` once."""
 
     __slots__ = (
-        "_cursor", "_hub", "_is_over", "_is_provisional", "_run_id", "_thread_id", "_was_live",
-        "attached", "before", "is_open_ended", "namespace", "on_drop",
+        "_cursor", "_hub", "_is_provisional", "_run_id", "_thread_id", "_was_live",
+        "attached", "before", "is_open_ended", "is_over", "live", "namespace", "on_drop",
     )  # fmt: skip
 
     def __init__(self, hub: StreamHub, thread_id: str, run_id: str | None, cursor: int) -> None:
@@ -170,8 +196,16 @@ class EventStream:
         self._cursor = cursor
         self._was_live = False
         """Whether the events of a run that executes here were read, up to where it stopped."""
-        self._is_over = False
+        self.is_over = False
+        """Whether the latest batch was the last."""
+        self.live: EventReader | None = None
+        """The reader that the latest batch came from; None: it came from elsewhere."""
         self._is_provisional = False
+
+    @property
+    def source(self) -> "EventStream":
+        """Itself: what reads from it may add to its events."""
+        return self
 
     @property
     def thread_id(self) -> str:
@@ -192,10 +226,14 @@ class EventStream:
         Raises:
             ReaderDropped: The reader has fallen too far behind.
         """
-        return self._tenant_batches() if self.namespace else self._batches()
+        reader = self.attached
+        batches = self._follow() if reader is None else self._read_started(reader)
+        return self._hide_namespaces(batches) if self.namespace else batches
 
-    async def _tenant_batches(self) -> AsyncGenerator[Batch, None]:
-        async with aclosing(self._batches()) as batches:
+    async def _hide_namespaces(
+        self, batches: AsyncGenerator[Batch, None]
+    ) -> AsyncGenerator[Batch, None]:
+        async with aclosing(batches):
             try:
                 async for batch in batches:
                     yield [hide_namespace(self.namespace, item) for item in batch]
@@ -203,13 +241,26 @@ class EventStream:
                 error.args = tuple(str(it).replace(self.namespace, "") for it in error.args)
                 raise
 
-    async def _batches(self) -> AsyncGenerator[Batch, None]:
-        if self.attached is not None:
-            async with aclosing(self._read_live(self.attached, [])) as live:
-                async for batch in live:
-                    yield batch
-        if self._is_over:
+    async def _read_started(self, reader: EventReader) -> AsyncGenerator[Batch, None]:
+        """Read a run that was started with this reader; follow it if it goes on elsewhere."""
+        self._hub.add_reader(reader)
+        try:
+            while not self.is_over and (batch := await reader.batch()) is not None:
+                yield self._note_batch(batch, reader)
+                del batch
+        finally:
+            self._hub.discard_reader(reader)
+        if self.is_over:
             return
+        self.live = None
+        if self._is_provisional and not self._hub.is_closing:
+            yield [_GOES_ON_ELSEWHERE]
+        async with aclosing(self._follow()) as later:
+            async for batch in later:
+                yield batch
+
+    async def _follow(self) -> AsyncGenerator[Batch, None]:
+        """Read what is available now, then whatever a change of the thread brings."""
         clock, pause = self._hub.engine.services.clock, self._hub.poll_s
         silent_since = clock.monotonic_ms()
         with self._hub.watch_changes(self._thread_id) as changed:
@@ -219,7 +270,7 @@ class EventStream:
                     async for batch in now:
                         yield batch
                         pause, silent_since = self._hub.poll_s, clock.monotonic_ms()
-                if self._is_over:
+                if self.is_over:
                     return
                 if self._was_live:
                     # The run has stopped, and leaves its slot in the next loop iteration, which
@@ -245,7 +296,7 @@ class EventStream:
             return
         async for batch in self._read_log(cursor):
             self.before += map(unwrap_event, batch)
-        self._is_over = False
+        self.is_over = False
 
     def close(self) -> None:
         """Release what the stream holds; it is not read any further."""
@@ -276,12 +327,18 @@ class EventStream:
         try:
             async for batch in self._read_log(until):
                 yield batch
-            async with aclosing(self._read_live(reader, list(unfinished))) as live:
-                async for batch in live:
-                    yield batch
-            self._was_live = True
+            self._hub.add_reader(reader)
+            if unfinished:
+                yield self._note_batch([*unfinished], None)
+            while not self.is_over and (later := await reader.batch()) is not None:
+                yield self._note_batch(later, reader)
+                del later
         finally:
-            reader.leave()
+            self.live = None
+            self._hub.discard_reader(reader)
+        if self._is_provisional and not (self.is_over or self._hub.is_closing):
+            yield [_GOES_ON_ELSEWHERE]
+        self._was_live = True
 
     async def _read_log_and_end(self) -> AsyncGenerator[Batch, None]:
         """Yield what the log has, and end the stream if the run is at rest."""
@@ -290,29 +347,12 @@ class EventStream:
             yield batch
         if (
             is_at_rest
-            and not self._is_over
+            and not self.is_over
             and not (self.is_open_ended and await self._is_waiting())
         ):
-            self._is_over = True
+            self.is_over = True
             for end in await self._end_of_unstarted():
                 yield [end]
-
-    async def _read_live(
-        self, reader: EventReader, unfinished: Batch
-    ) -> AsyncGenerator[Batch, None]:
-        self._hub.readers.add(reader)
-        try:
-            if unfinished:
-                yield self._note_batch(unfinished)
-            while (batch := await reader.batch(SILENCE_S)) is not None:
-                yield self._note_batch(batch)
-                if self._is_over:
-                    return
-        finally:
-            self._hub.readers.discard(reader)
-            reader.leave()
-        if self._is_provisional and not self._hub.is_closing:
-            yield [StreamReset(reason="the run goes on elsewhere")]
 
     async def _read_log(self, until: int | None) -> AsyncGenerator[Batch, None]:
         """Yield what the log has after the cursor, up to a position."""
@@ -326,27 +366,32 @@ class EventStream:
             found: Batch = [it for it in known if self._run_id in (None, it.run_id)]
             for item in found:
                 if self._run_id is not None and _is_end(unwrap_event(item)):
-                    self._is_over = True
+                    self.is_over = True
             if found:
                 yield found
 
-    def _note_batch(self, batch: Batch) -> Batch:
-        kept: Batch = []
+    def _note_batch(self, batch: Batch, reader: EventReader | None) -> Batch:
+        """Follow what the events say about the stream; leave out errors that do not end it."""
+        self.live = reader
+        handed_over = False
         for item in batch:
             if type(item) is LoggedEvent:
                 self._cursor = item.seq
                 self._is_provisional = False
-                if self._run_id is not None and ends_stream(item.event):
-                    self._is_over = not self.is_open_ended or _is_end(item.event)
-            elif isinstance(item, ErrorEvent):
+                event = item.event
+                if type(event) is RunFinish and self._run_id is not None and ends_stream(event):
+                    self.is_over = not self.is_open_ended or _is_end(event)
+            elif type(item) is ErrorEvent:
                 if item.code in _GOES_ON:
-                    continue
-                self._is_over = self._run_id is not None
-            else:
+                    handed_over = True
+                else:
+                    self.is_over = self._run_id is not None
+            elif not self._is_provisional:
                 # Events that are never logged are not sent again after a reset.
-                self._is_provisional |= not isinstance(item, LIVE_EVENTS)
-            kept.append(item)
-        return kept
+                self._is_provisional = type(item) not in _LIVE_TYPES
+        if handed_over:
+            return [it for it in batch if not (type(it) is ErrorEvent and it.code in _GOES_ON)]
+        return batch
 
     async def _is_at_rest(self) -> bool:
         """Whether nothing more will come until a client sends something."""

@@ -73,8 +73,9 @@ def check_content(messages: Sequence[Message]) -> None:
         for block in message.content:
             if type(block) is Text:
                 size += len(block.text)
-    _check("The number of parts", parts, PARTS_MAX)
-    _check("The number of characters", size, TEXT_CHARS_MAX)
+    if parts > PARTS_MAX or size > TEXT_CHARS_MAX:
+        _check("The number of parts", parts, PARTS_MAX)
+        _check("The number of characters", size, TEXT_CHARS_MAX)
 
 
 def check_metadata(metadata: ThreadMetadata) -> None:

@@ -446,7 +446,8 @@ class TenantView(ServiceView):
 
     def _prepare_request(self, request: RunRequest) -> RunRequest:
         check_request(request)
-        self._check_agent((request.agent_id or "").strip())
+        if request.agent_id:
+            self._check_agent(request.agent_id.strip())
         tenant_id = self.tenant_id or request.tenant_id
         user_id, trace = self.principal_id, request.trace or self.trace
         given = {"tenant_id": tenant_id, "user_id": user_id, "trace": trace}

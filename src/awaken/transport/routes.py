@@ -70,11 +70,15 @@ class RouteCall:
     """As the route's `query` type."""
     body: Any = None
     """As the route's `body` type."""
-    base_url: str = ""
-    """The server's URL as the client sees it, without a trailing slash."""
     scope: Scope = field(default_factory=dict)
     run_wait_ms: int = 0
     """How long a reply may wait for a run to end."""
+
+    @property
+    def base_url(self) -> str:
+        """The server's URL as the client sees it, without a trailing slash."""
+        scope, host = self.scope, self.headers.get("host", "localhost")
+        return f"{scope.get('scheme', 'http')}://{host}{scope.get('root_path', '')}"
 
     def require(self, access: Access) -> None:
         """Refuse a caller without the scope; for routes that know the scope only from the body.

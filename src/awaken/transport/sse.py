@@ -6,14 +6,15 @@ id is provisional: when the client attaches again with that id, the server sends
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Protocol
 
 from awaken.contracts.errors import AwakenError
-from awaken.contracts.events import AgentEvent, ErrorEvent, LoggedEvent
-from awaken.services.event_streams import Batch
+from awaken.contracts.events import AgentEvent, ErrorEvent
+from awaken.services.event_streams import Batch, EventStream
 
-from .asgi import Header, Receive, Scope, Send, wait_for_disconnect
+from .asgi import Header, Message, Receive, Scope, Send
+from .frames import Encoder, ReaderEncoder
 from .problems import to_http_error
 
 logger = logging.getLogger(__name__)
@@ -29,10 +30,15 @@ ABORT = "awaken.abort"
 
 
 class BatchSource(Protocol):
-    """A source of event batches: an `EventStream`, or a part of one."""
+    """A source of event batches: an `EventStream`, or one that adds to it or ends earlier."""
 
     before: list[AgentEvent]
     on_drop: Callable[[], None] | None
+
+    @property
+    def source(self) -> EventStream:
+        """The stream that it reads."""
+        ...
 
     def batches(self) -> AsyncGenerator[Batch, None]:
         """Yield the events in order."""
@@ -43,39 +49,16 @@ class BatchSource(Protocol):
         ...
 
 
-class Encoder(Protocol):
-    """Encodes one reader's events for one protocol; depends only on the events it was given."""
-
-    def encode(self, event: AgentEvent) -> Sequence[bytes]:
-        """Encode an event as frames: the lines of each, without an id and without a blank line.
-
-        After a terminal event there are no frames, unless a suspended run resumes.
-        """
-        ...
-
-
-def data_line(payload: bytes) -> bytes:
-    """A frame that consists of one data line."""
-    return b"data: " + payload
-
-
-def frames(encoder: Encoder, batch: Batch, branch: bytes = b"") -> bytes:
-    """Encode a batch; the last frame of a logged event carries the event's id."""
-    parts: list[bytes] = []
-    for item in batch:
-        if type(item) is LoggedEvent:
-            lines = encoder.encode(item.event)
-            if lines:
-                parts += lines[:-1]
-                parts.append(b"id: %d%b\n%b" % (item.seq, branch, lines[-1]))
-        else:
-            parts += encoder.encode(item)  # type: ignore[arg-type]
-    parts.append(b"")
-    return b"\n\n".join(parts) if len(parts) > 1 else b""
-
-
 class EventStreamReply:
-    """Writes a stream until it ends, the client disconnects, or the client reads too slowly."""
+    """Writes a stream until it ends, the client disconnects, or the client reads too slowly.
+
+    A stream may be open and silent for hours: it keeps nothing that was sent.
+    """
+
+    __slots__ = (
+        "_encoder", "_headers", "_is_stopped", "_on_end", "_opening", "_receive", "_stream",
+        "_watching", "_writing",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -93,75 +76,98 @@ class EventStreamReply:
         `RouteCall.cursor`.
         """
         self._opening = opening
-        self._branch = f"@{branch}".encode() if branch else b""
         self._stream = stream
-        self._encoder = encoder
+        self._encoder = ReaderEncoder(encoder, f"@{branch}".encode() if branch else b"")
         self._headers = headers
         self._on_end = on_end
+        self._writing: asyncio.Task[None] | None = None
+        self._receive: Receive | None = None
+        self._watching: asyncio.Future[Message] | None = None
+        self._is_stopped = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Write the stream; the run does not depend on it."""
-        writing = asyncio.current_task()
-        assert writing is not None
-        is_stopped = False
-
-        def stop(_: object = None) -> None:
-            nonlocal is_stopped
-            is_stopped = True
-            writing.cancel()
-
-        self._stream.on_drop = stop
-        watching = asyncio.ensure_future(wait_for_disconnect(receive))
-        watching.add_done_callback(stop)
+        self._writing, self._receive = asyncio.current_task(), receive
+        self._stream.on_drop = self._stop
         try:
             await self._write(send)
         except asyncio.CancelledError:
-            if not is_stopped:
+            if not self._is_stopped or self._writing is None:
                 raise
-            writing.uncancel()
-            watching.remove_done_callback(stop)
-            if not watching.done():
-                await _drop_connection(scope, watching)
+            self._writing.uncancel()
+            self._writing = None
+            if self._watching is None or not self._watching.done():
+                await self._drop_connection(scope)
         finally:
-            watching.remove_done_callback(stop)
-            watching.cancel()
+            self._writing = None
+            if self._watching is not None:
+                self._watching.cancel()
             self._stream.on_drop = None
+            self._encoder.close()
             self._stream.close()
             if self._on_end is not None:
                 self._on_end()
 
     async def _write(self, send: Send) -> None:
-        headers = [*SSE_HEADERS, *self._headers]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        encoder, body = self._encoder, "http.response.body"
+        encoder, source, body = self._encoder, self._stream.source, "http.response.body"
+        start, self._headers = (*SSE_HEADERS, *self._headers), ()
+        await send({"type": "http.response.start", "status": 200, "headers": start})
+        del start
         if self._opening:
             await send({"type": body, "body": self._opening, "more_body": True})
-        for number, event in enumerate(self._stream.before):
-            encoder.encode(event)
-            if number % 1000 == 999:
-                # Other tasks must run while the encoder catches up with a long run.
-                await asyncio.sleep(0)
-        self._stream.before.clear()
+            self._opening = b""
+        if self._stream.before:
+            await encoder.catch_up(self._stream.before)
+        if source.attached is None or not source.attached.is_ready:
+            self._watch()
         batches = self._stream.batches()
         try:
             async for batch in batches:
-                chunk = frames(encoder, batch, self._branch) if batch else HEARTBEAT
+                chunk = encoder.encode(batch, source) if batch else HEARTBEAT
+                if source.is_over:
+                    await send({"type": body, "body": chunk})
+                    return
                 if chunk:
                     await send({"type": body, "body": chunk, "more_body": True})
+                del batch, chunk
+                if self._watching is None:
+                    self._watch()
+            last = b""
         except Exception as error:  # noqa: BLE001 - the reader gets an event, the log the error
-            last = frames(encoder, [_error_event(error)])
-            await send({"type": body, "body": last, "more_body": True})
+            last = encoder.encode_error(_error_event(error))
         finally:
             await batches.aclose()
-        await send({"type": body, "body": b""})
+        await send({"type": body, "body": last})
 
+    def _watch(self) -> None:
+        """Stop when the client disconnects; not needed while there is something to write."""
+        assert self._receive is not None
+        self._watching = asyncio.ensure_future(self._receive())
+        self._watching.add_done_callback(self._on_message)
 
-async def _drop_connection(scope: Scope, disconnected: "asyncio.Future[None]") -> None:
-    """Drop the connection, and what is buffered for a client that does not read."""
-    abort = scope.get("extensions", {}).get(ABORT)
-    if abort is not None:
-        abort()
-        await asyncio.wait({disconnected}, timeout=1)
+    def _on_message(self, received: "asyncio.Future[Message]") -> None:
+        if self._writing is None:
+            return
+        is_body = not received.cancelled() and received.exception() is None
+        if is_body and received.result()["type"] == "http.request":
+            self._watch()
+        else:
+            self._stop()
+
+    def _stop(self) -> None:
+        if self._writing is not None:
+            self._is_stopped = True
+            self._writing.cancel()
+
+    async def _drop_connection(self, scope: Scope) -> None:
+        """Drop the connection, and what is buffered for a client that does not read."""
+        abort = scope.get("extensions", {}).get(ABORT)
+        if abort is not None:
+            abort()
+            if self._watching is None:
+                self._watch()
+            assert self._watching is not None
+            await asyncio.wait({self._watching}, timeout=1)
 
 
 def _error_event(error: Exception) -> ErrorEvent:

@@ -7,7 +7,7 @@ Memory is bounded by the number of distinct names; all further names are counted
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from math import exp, floor, log
+from math import exp, log
 from types import TracebackType
 
 from awaken.contracts.clock import Clock
@@ -57,8 +57,12 @@ class Series:
         bucket.count += 1
         bucket.errors += is_error
         bucket.total += ms
-        place = floor(log(min(max(ms, _LEAST_MS), _MOST_MS)) / _BIN)
-        bucket.bins[place] = bucket.bins.get(place, 0) + 1
+        if ms < _LEAST_MS:
+            ms = _LEAST_MS
+        elif ms > _MOST_MS:
+            ms = _MOST_MS
+        place, bins = int(log(ms) // _BIN), bucket.bins
+        bins[place] = bins[place] + 1 if place in bins else 1
 
     def summarize(self, first: int) -> Timing | None:
         """The timing since a bucket began; None without durations."""
@@ -92,11 +96,10 @@ class RuntimeStatistics:
     def record(self, kind: Kind, name: str, ms: float, *, is_error: bool) -> None:
         """Count something that is over."""
         known = self._series[kind]
-        series = known.get(name)
-        if series is None:
+        if name not in known:
             name = name if len(known) < NAMES_MAX else OTHER
-            series = known.setdefault(name, Series())
-        series.add(self._clock.now_ms() // BUCKET_MS, ms, is_error=is_error)
+            known.setdefault(name, Series())
+        known[name].add(self._clock.now_ms() // BUCKET_MS, ms, is_error=is_error)
 
     def snapshot(self) -> Statistics:
         """The statistics of the last day."""

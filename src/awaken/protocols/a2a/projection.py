@@ -5,6 +5,7 @@ starts it again, so that it ends as the answer.
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,8 @@ from awaken.contracts import events as ev
 from awaken.contracts.messages.deltas import TextDelta
 from awaken.contracts.suspension.tickets import SuspendTicket, ToolCallOutcome
 from awaken.transport.asgi import encode_json
+from awaken.transport.frames import data_line
 from awaken.transport.problems import HttpError
-from awaken.transport.sse import data_line
 from awaken.wire.a2a import TaskState
 
 from .artifacts import output_artifact, tool_artifact
@@ -40,6 +41,16 @@ class TaskProjection:
         """Whether the next text delta belongs to the same turn as the last one."""
         self._arguments: dict[str, Any] = {}
         self._questions: dict[str, Question] = {}
+
+    def state(self) -> dict[str, Any]:
+        """Everything that later updates depend on; outputs of an agent are decoded alike."""
+        return {name: it for name, it in vars(self).items() if name != "_decode_output"}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "TaskProjection":
+        """Copy the task, not the decoder."""
+        twin = copy(self)
+        vars(twin).update(deepcopy(self.state(), memo))
+        return twin
 
     def snapshot(self) -> Payload:
         """The current task, without its messages."""
@@ -128,3 +139,7 @@ class TaskEncoder:
             problem = HttpError(503, event.code or "stream_broken", event.message)
             return (b"event: error\n" + data_line(encode_json(self.refuse(problem))),)
         return [self.frame(payload) for payload in self.projection.project(event)]
+
+    def state(self) -> object:
+        """Everything that later frames depend on, also the id of the request in each of them."""
+        return self.wrap, self.refuse, self.projection.state()

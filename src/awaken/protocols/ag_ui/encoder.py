@@ -12,7 +12,7 @@ from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.suspension.tickets import SuspendTicket
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.transport.asgi import encode_json
-from awaken.transport.sse import data_line
+from awaken.transport.frames import data_line
 
 from .endings import message_outcome, outcome, strict_outcome, usage_entries
 from .messages import arguments_text, build_reasoning_id, json_text, wire_messages
@@ -53,10 +53,14 @@ class AgUiEncoder:
 
     def encode(self, event: events.AgentEvent) -> Sequence[bytes]:
         """Encode an event; nothing after the end, unless a suspended run resumes."""
-        self._frames = []
-        if not self._is_over or isinstance(event, events.RunStart):
+        if not self._is_over or isinstance(event, events.RunStart | events.MessagesSnapshot):
             _WRITERS[type(event)](self, event)
-        return self._frames
+        frames, self._frames = self._frames, []
+        return frames
+
+    def state(self) -> object:
+        """Everything that later frames depend on."""
+        return vars(self)
 
     def _say(self, kind: str, **fields: Any) -> None:
         fields = {"type": kind} | {name: it for name, it in fields.items() if it is not None}

@@ -20,7 +20,7 @@ class SnapshotStream:
 
     def __init__(self, view: TenantView, stream: EventStream, *, is_anew: bool = False) -> None:
         self._view = view
-        self._stream = stream
+        self.source = stream
         self._is_anew = is_anew
         self._message_id = ""
         self._steps: set[str] = set()
@@ -34,14 +34,14 @@ class SnapshotStream:
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
         """Yield the stream's events, with the snapshots."""
-        self._stream.on_drop = self.on_drop
-        async with aclosing(self._stream.batches()) as batches:
+        self.source.on_drop = self.on_drop
+        async with aclosing(self.source.batches()) as batches:
             async for batch in batches:
                 yield await self._insert_snapshots(batch)
 
     def close(self) -> None:
         """Close the stream."""
-        self._stream.close()
+        self.source.close()
 
     async def _insert_snapshots(self, batch: Batch) -> Batch:
         found: Batch = []
@@ -70,7 +70,7 @@ class SnapshotStream:
         said: list[MessageRecord] = []
         query = MessageQuery(limit=LIMIT_MAX)
         while True:
-            page = await self._view.messages(self._stream.thread_id, query)
+            page = await self._view.messages(self.source.thread_id, query)
             said += page.items
             if page.next_cursor is None:
                 return said
@@ -84,7 +84,7 @@ class SnapshotStream:
         return [_snapshot(self._known[: self._shown_count])] if is_new else []
 
     def _is_due(self, it: MessageRecord) -> bool:
-        is_own = it.produced_by_run_id == self._stream.run_id
+        is_own = it.produced_by_run_id == self.source.run_id
         is_answer = is_own and it.message.role is Role.ASSISTANT
         return not is_answer or it.message_id in self._steps
 

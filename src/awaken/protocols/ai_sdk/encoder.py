@@ -16,7 +16,7 @@ from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, Suspended
 from awaken.contracts.messages import deltas
 from awaken.contracts.models.inference import TokenUsage
 from awaken.transport.asgi import encode_json
-from awaken.transport.sse import data_line
+from awaken.transport.frames import data_line
 
 from .parts import Fields, data_chunks, outcome_of, question_part
 
@@ -70,6 +70,10 @@ class AiSdkEncoder:
         handle = self._HANDLERS.get(type(event))
         chunks = data_chunks(event) if handle is None else handle(self, event)
         return [data_line(encode_json(chunk)) for chunk in chunks]
+
+    def state(self) -> object:
+        """Everything that later chunks depend on."""
+        return vars(self)
 
     def _on_run_start(self, event: ev.RunStart) -> list[Fields]:
         is_more, self._is_resting, self._is_asleep = self._is_resting, False, False

@@ -125,6 +125,10 @@ class TicketDecision(StrictRecord, frozen=True, kw_only=True):
         )
 
 
+_ROLES = {"user": Role.USER, "system": Role.SYSTEM}
+"""The roles that clients may send."""
+
+
 def messages_of(given: Sequence[NewMessage]) -> tuple[Message, ...]:
     """Convert the messages for a run.
 
@@ -137,11 +141,12 @@ def messages_of(given: Sequence[NewMessage]) -> tuple[Message, ...]:
     for it in given:
         content = it.content
         blocks = (Text(text=content),) if isinstance(content, str) else build_blocks(content)
-        if it.role not in ("user", "system"):
+        role = _ROLES.get(it.role)
+        if role is None:
             message = (
                 f"messages of role '{it.role}' are not accepted as input: send those of 'user' or "
                 "'system'; the runtime itself keeps what assistants and tools said"
             )
             raise HttpError(400, "invalid_role", message)
-        messages.append(Message(role=Role(it.role), content=blocks, id=it.id))
+        messages.append(Message(role=role, content=blocks, id=it.id))
     return tuple(messages)

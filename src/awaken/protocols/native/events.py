@@ -10,7 +10,7 @@ from awaken.transport.routes import RouteCall
 from awaken.transport.sse import EventStreamReply
 
 from .paging import LogPaging
-from .runs import NativeEncoder
+from .runs import NATIVE
 from .views import Listed
 
 
@@ -33,13 +33,13 @@ async def run_events(call: RouteCall) -> Reply:
 async def stream_thread(call: RouteCall) -> Reply:
     """Stream a thread from a cursor, or from now on."""
     stream = await call.view.follow_thread(call.path["thread_id"], call.cursor(call.query.cursor))
-    return EventStreamReply(stream, NativeEncoder())
+    return EventStreamReply(stream, NATIVE)
 
 
 async def stream_run(call: RouteCall) -> Reply:
     """Stream a run from a cursor, or from its start, up to its end or suspension."""
     stream = await call.view.follow_run(call.path["run_id"], call.cursor(call.query.cursor))
-    return EventStreamReply(stream, NativeEncoder())
+    return EventStreamReply(stream, NATIVE)
 
 
 def _page(found: tuple[LoggedEvent, ...], given: LogPaging) -> Reply:

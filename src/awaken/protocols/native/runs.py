@@ -24,9 +24,17 @@ from .whole_results import WholeResultReply, wants_json
 class NativeEncoder:
     """Encodes every event in its own JSON form."""
 
+    __slots__ = ()
+
     def encode(self, event: AgentEvent) -> Sequence[bytes]:
         """Encode an event as one frame."""
         return (b"data: " + encode_event(event),)
+
+    def state(self) -> None:
+        """It has none: every event is encoded by itself."""
+
+
+NATIVE = NativeEncoder()
 
 
 async def start_run(call: RouteCall) -> Reply:
@@ -46,10 +54,10 @@ async def start_run(call: RouteCall) -> Reply:
     )
     key = call.headers.get(IDEMPOTENCY_KEY)
     if key is None:
-        stream = (await call.view.start(request)).stream
-    else:
-        stream = await _once(call, request, key)
-    return _reply(call, stream)
+        started = await call.view.start(request)
+        return _reply(call, started.stream, started.run_id, started.thread_id)
+    stream = await _once(call, request, key)
+    return _reply(call, stream, stream.run_id or "", stream.thread_id)
 
 
 async def list_runs(call: RouteCall) -> Reply:
@@ -99,11 +107,10 @@ async def _is_known(call: RouteCall, thread_id: str, key: str) -> bool:
         query = at_cursor(query, page.next_cursor)
 
 
-def _reply(call: RouteCall, stream: EventStream) -> Reply:
-    run_id, thread_id = stream.run_id or "", stream.thread_id
+def _reply(call: RouteCall, stream: EventStream, run_id: str, thread_id: str) -> Reply:
     headers: list[Header] = [(b"x-run-id", run_id.encode()), (b"x-thread-id", thread_id.encode())]
     accept = call.headers.get("accept", "")
     if "application/" not in accept.lower() or not wants_json(accept):
-        return EventStreamReply(stream, NativeEncoder(), headers)
+        return EventStreamReply(stream, NATIVE, headers)
     stream.close()
     return WholeResultReply(call.view, run_id, thread_id, headers, call.run_wait_ms)

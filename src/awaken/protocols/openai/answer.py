@@ -49,6 +49,10 @@ class AnswerEncoder:
             handle(self, event)
         return self.lines
 
+    def state(self) -> object:
+        """Everything that later frames depend on."""
+        return {name: it for name, it in vars(self).items() if name != "lines"}
+
     async def read(self, activation: "Activation") -> None:
         """Read a whole answer without sending its frames."""
         for event in activation.before:
@@ -104,7 +108,7 @@ class Activation:
     """
 
     def __init__(self, stream: EventStream, *, is_later: bool = False) -> None:
-        self._stream = stream
+        self.source = stream
         self.before = stream.before
         latest = self.before[-1] if self.before else None
         if is_later and isinstance(latest, ev.RunFinish):
@@ -113,8 +117,8 @@ class Activation:
 
     async def batches(self) -> AsyncGenerator[Batch, None]:
         """Yield the events in order, until the answer is complete."""
-        self._stream.on_drop = self.on_drop
-        async with aclosing(self._stream.batches()) as batches:
+        self.source.on_drop = self.on_drop
+        async with aclosing(self.source.batches()) as batches:
             async for batch in batches:
                 ends = [at for at, it in enumerate(batch, 1) if is_last(ev.unwrap_event(it))]
                 yield batch[: ends[0]] if ends else batch
@@ -123,7 +127,7 @@ class Activation:
 
     def close(self) -> None:
         """Close the stream."""
-        self._stream.close()
+        self.source.close()
 
 
 def is_last(event: ev.AgentEvent) -> bool:

@@ -12,7 +12,7 @@ from awaken.contracts.lifecycle import Cancelled, Failed
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
 from awaken.contracts.suspension.tickets import Asks
 from awaken.transport.asgi import encode_json
-from awaken.transport.sse import data_line
+from awaken.transport.frames import data_line
 
 from .answer import AnswerEncoder, Handlers, form_of, outside_id, response_status
 from .wire import error_body

@@ -27,7 +27,7 @@ class ProgressForwarder(EventReader):
         self._parent = parent
         self._listen = listen
 
-    def push(self, event: StreamItem, size: int = 0) -> None:
+    def push(self, event: StreamItem) -> None:
         """Pass a report of one of the child's calls on to the parent."""
         happened = unwrap_event(event)
         if self._listen is not None:

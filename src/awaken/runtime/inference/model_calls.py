@@ -7,7 +7,7 @@ import msgspec
 
 from awaken.contracts.models.budgets import BudgetExceeded
 from awaken.contracts.models.errors import ModelError
-from awaken.contracts.models.inference import Addressed, InferenceRequest
+from awaken.contracts.models.inference import InferenceRequest
 from awaken.contracts.models.model_specs import ModelSpec
 from awaken.contracts.plugins.instruments import ModelCall
 from awaken.runtime.phases.instruments import Watches
@@ -111,7 +111,7 @@ async def _watch(
         provider=route.client.name,
         agent_id=run.agent.spec.id,
         step=run.step.number,
-        server=route.client.server if isinstance(route.client, Addressed) else None,
+        server=getattr(route.client, "server", None),
     )
     with Watches(run, lambda it: it.watch_model_call(seen)) as watches:
         answer.on_begun = partial(watches.tell, lambda it: it.on_first_piece())

@@ -5,7 +5,9 @@ An attached reader slows the run down when it falls behind; a watching reader is
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
+from itertools import islice
+from typing import Any
 
 from awaken.contracts.errors import UsageError
 from awaken.contracts.events import (
@@ -40,8 +42,8 @@ class EventReader:
     """One reader's queue. Iterate over it to get the events until the feed is closed."""
 
     __slots__ = (
-        "_bytes", "_is_closed", "_is_dropped", "_is_idle", "_queue", "_room", "_waiter", "feed",
-        "is_attached", "limit", "on_drop",
+        "_bytes", "_counted", "_is_closed", "_is_dropped", "_is_idle", "_is_nudged", "_pushed",
+        "_queue", "_room", "_waiter", "feed", "is_attached", "limit", "on_drop", "position",
     )  # fmt: skip
 
     def __init__(self, *, is_attached: bool, limit: int = READER_LIMIT) -> None:
@@ -51,12 +53,17 @@ class EventReader:
         """The feed that it reads, once attached."""
         self.on_drop: Callable[[], None] | None = None
         """Called when a watching reader is dropped; its consumer may be blocked in a write."""
-        self._queue: deque[StreamItem] = deque()
-        self._bytes = 0
+        self.position = 0
+        """How many events the feed had emitted up to the end of the latest batch."""
+        self._pushed = 0
+        self._queue: list[StreamItem] | deque[StreamItem] = []
+        self._bytes = self._counted = 0
+        """The size of the unread events, and how many of them it includes."""
         self._waiter: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
         self._is_closed = False
         self._is_dropped = False
+        self._is_nudged = False
         self._is_idle = False
         """Whether the reader is waiting for events: a burst of events does not mean it is slow."""
 
@@ -65,26 +72,35 @@ class EventReader:
         """Whether the run should wait for the reader."""
         return len(self._queue) >= self.limit
 
-    def push(self, event: StreamItem, size: int = 0) -> None:
-        """Queue an event of the given size; a watching reader that is full is dropped.
+    @property
+    def is_ready(self) -> bool:
+        """Whether `batch` returns at once."""
+        return bool(self._queue) or self._is_closed
+
+    def push(self, event: StreamItem) -> None:
+        """Queue an event; a watching reader that is too far behind is dropped.
 
         The run waits for an attached reader between two pieces of the model's answer. Live events
         of tools are left out when the reader is far behind: the results of the tools follow.
         """
         if self._is_closed:
             return
-        behind = len(self._queue)
-        if not self.is_attached:
-            # Only unread events count, not the new one: one event may be larger than the limit.
-            is_full = behind >= self.limit or (self._bytes > READER_BYTES and behind)
-            if is_full and not self._is_idle:
-                self._drop()
+        if self._is_idle:
+            if self._waiter is not None:
+                self._wake()
+        elif self._queue:
+            if not self.is_attached:
+                if self._is_far_behind():
+                    self._drop()
+                    return
+            elif len(self._queue) >= 4 * self.limit and isinstance(event, LIVE_EVENTS):
                 return
-            self._bytes += size
-        elif behind >= 4 * self.limit and isinstance(event, LIVE_EVENTS):
-            return
         self._queue.append(event)
-        self._wake()
+        self._pushed += 1
+
+    def start_at(self, position: int) -> None:
+        """Begin with the events after a position in the feed."""
+        self._pushed = self.position = position
 
     def leave(self) -> None:
         """Stop reading."""
@@ -99,45 +115,51 @@ class EventReader:
         self._wake()
         self._make_room()
 
+    def nudge(self) -> None:
+        """Make `batch` return without events if it has waited since the previous nudge."""
+        if self._is_nudged:
+            self._wake()
+        self._is_nudged = self._is_idle
+
     async def room(self) -> None:
         """Wait until the reader has caught up by half."""
         while len(self._queue) > self.limit // 2 and not self._is_closed:
             self._room = asyncio.get_running_loop().create_future()
             await self._room
 
-    async def batch(self, patience_s: float) -> list[StreamItem] | None:
-        """Wait for events and return all of them; empty after `patience_s`, None at the end.
+    async def batch(self) -> list[StreamItem] | None:
+        """Wait for events and return all of them; empty after two nudges, None at the end.
 
         Raises:
             ReaderDropped: The reader fell too far behind.
         """
         if not self._queue and not self._is_closed:
-            loop = asyncio.get_running_loop()
-            self._waiter = waiter = loop.create_future()
-            timer = loop.call_later(patience_s, _settle, waiter)
-            self._is_idle = True
+            self._waiter = asyncio.get_running_loop().create_future()
+            self._is_idle, self._is_nudged = True, False
             try:
-                await waiter
+                await self._waiter
             finally:
-                self._is_idle = False
-                timer.cancel()
+                self._waiter, self._is_idle = None, False
+        self.position = self._pushed
         if self._queue:
-            found = list(self._queue)
-            self._queue.clear()
-            self._bytes = 0
+            found, self._queue = list(self._queue), []
+            self._bytes = self._counted = 0
             return found
         if self._is_dropped:
             raise ReaderDropped(limit=f"{READER_BYTES} bytes or {self.limit} events")
         return None if self._is_closed else []
 
     async def __aiter__(self) -> AsyncIterator[AgentEvent]:
-        queue = self._queue
+        queue = self._queue = deque(self._queue)
         while True:
             while queue:
-                yield unwrap_event(queue.popleft())
+                item = queue.popleft()
+                if self._counted:
+                    self._counted -= 1
+                    self._bytes -= _size(item)
+                yield unwrap_event(item)
                 if self._room is not None and len(queue) <= self.limit // 2:
                     self._make_room()
-            self._bytes = 0
             if self._is_dropped:
                 raise ReaderDropped(limit=f"{READER_BYTES} bytes or {self.limit} events")
             if self._is_closed:
@@ -147,6 +169,17 @@ class EventReader:
             await self._waiter
             self._is_idle = False
 
+    def _is_far_behind(self) -> bool:
+        """Whether there are too many unread events, or too many bytes.
+
+        Events are measured here: a reader that keeps up has nothing unread when the next comes.
+        The new event does not count, since one event may be larger than the limit.
+        """
+        for item in islice(self._queue, self._counted, None):
+            self._bytes += _size(item)
+        self._counted = len(self._queue)
+        return self._counted >= self.limit or self._bytes > READER_BYTES
+
     def _drop(self) -> None:
         self._is_dropped = True
         self._queue.clear()
@@ -155,26 +188,22 @@ class EventReader:
             self.on_drop()
 
     def _wake(self) -> None:
-        if self._waiter is not None:
-            _settle(self._waiter)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def _make_room(self) -> None:
         room, self._room = self._room, None
-        if room is not None:
-            _settle(room)
-
-
-def _settle(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)
+        if room is not None and not room.done():
+            room.set_result(None)
 
 
 def _size(item: StreamItem) -> int:
     """Estimate the size of an event; the frequent small ones are not encoded for it."""
     event = item.event if type(item) is LoggedEvent else item
-    if isinstance(event, TextDelta | ReasoningDelta | ToolCallStreamDelta):
-        return 64 + len(event.delta)
-    if isinstance(event, ToolCallDelta):
+    if type(event) in (TextDelta, ReasoningDelta, ToolCallStreamDelta):
+        return 64 + len(event.delta)  # type: ignore[union-attr]
+    if type(event) is ToolCallDelta:
         return 64 + len(event.args_delta)
     return len(encode_event(event))
 
@@ -182,35 +211,43 @@ def _size(item: StreamItem) -> int:
 class EventFeed:
     """Fans a run's events out to its readers; without readers it costs nothing."""
 
-    __slots__ = ("is_closed", "is_full", "readers")
+    __slots__ = ("count", "is_closed", "is_full", "readers", "shared")
 
     def __init__(self) -> None:
         self.readers: tuple[EventReader, ...] = ()
         self.is_full = False
         self.is_closed = False
+        self.count = 0
+        """How many events it has emitted: the position of its latest event."""
+        self.shared: dict[Hashable, Any] | None = None
+        """What its readers share, by key; None while it has a single reader."""
 
     def attach(self, reader: EventReader) -> EventReader:
         """Add a reader; it gets every event from now on. On a closed feed it ends at once."""
+        if self.readers and self.shared is None:
+            self.shared = {}
         self.readers = (*self.readers, reader)
         reader.feed = self
+        reader.start_at(self.count)
         if self.is_closed:
             reader.close()
         return reader
 
     def detach(self, reader: EventReader) -> None:
         """Remove a reader."""
-        self.readers = tuple(known for known in self.readers if known is not reader)
+        if self.readers == (reader,):
+            self.readers, self.is_full = (), False
+        else:
+            self.readers = tuple(known for known in self.readers if known is not reader)
+            self.is_full = any(known.is_attached and known.is_full for known in self.readers)
         reader.feed = None
         reader.close()
-        self.is_full = any(known.is_attached and known.is_full for known in self.readers)
 
     def emit(self, event: StreamItem) -> None:
         """Queue an event for every reader."""
-        size = 0
+        self.count += 1
         for reader in self.readers:
-            if not reader.is_attached:
-                size = size or _size(event)
-            reader.push(event, size)
+            reader.push(event)
             if reader.is_attached and reader.is_full:
                 self.is_full = True
 
@@ -224,7 +261,8 @@ class EventFeed:
     def close(self) -> None:
         """End the feed for every reader."""
         self.is_closed = True
-        for reader in self.readers:
+        readers, self.readers = self.readers, ()
+        for reader in readers:
             reader.close()
 
 
