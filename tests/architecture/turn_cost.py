@@ -1,6 +1,7 @@
 """Measures what a turn costs in units that do not depend on the machine, and records the figures.
 
     python -m tests.architecture.turn_cost                what is measured beside what is recorded
+    python -m tests.architecture.turn_cost --json         what is measured, in one line
     python -m tests.architecture.turn_cost --record       write lower figures into turn_cost.toml
     python -m tests.architecture.turn_cost --record --raise 24    also higher ones; ADR 24 says why
 
@@ -12,6 +13,7 @@ not make the same calls. Statements, commits and bytes are those that SQLite is 
 import argparse
 import asyncio
 import gc
+import json
 import re
 import sqlite3
 import sys
@@ -427,12 +429,25 @@ def judge(section: str, name: str, figure: int, value: int) -> str | None:
     return None
 
 
+def flatten(figures: Figures) -> dict[str, int]:
+    """The figures by names without a version, for the benchmark page."""
+    return {
+        f"{section.partition('.')[0]} {name}": value
+        for section, values in figures.items()
+        for name, value in values.items()
+    }
+
+
 def main() -> None:
     """Print the figures, and record them when asked."""
     parser = argparse.ArgumentParser(prog="turn_cost", description=__doc__)
     parser.add_argument("--record", action="store_true", help="lower the recorded figures")
     parser.add_argument("--raise", dest="adr", type=int, help="the ADR that allows higher ones")
+    parser.add_argument("--json", action="store_true", help="only print what is measured")
     args = parser.parse_args()
+    if args.json:
+        print(json.dumps(flatten(measure_all())))
+        return
     if args.adr is not None and not list(ADRS.glob(f"{args.adr:04}-*.md")):
         parser.error(f"there is no ADR {args.adr} in {ADRS}")
     budget, measured = Budget.read(), measure_all()
