@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[2] / "bench"))
+BENCH = str(Path(__file__).parents[2] / "bench")
+sys.path.append(BENCH)
 
 import page
 import page_goals
@@ -17,6 +18,9 @@ import trees
 from page_goals import GOALS, KEPT, Goal
 from results import MixedVersions, Run, Section
 from sections import SECTIONS, share_of_plain
+
+# In this folder `bench` is a module; for other tests it is the folder.
+sys.path.remove(BENCH)
 
 VERSION = {"awaken": "1.0", "commit": "abc1234", "is_dirty": False, "source": "one"}
 
