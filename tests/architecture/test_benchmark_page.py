@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-BENCH = str(Path(__file__).parents[2] / "bench")
-sys.path.append(BENCH)
+sys.path.append(str(Path(__file__).parents[2] / "bench"))
 
 import page
 import page_goals
@@ -20,7 +19,7 @@ from results import MixedVersions, Run, Section
 from sections import SECTIONS, share_of_plain
 
 # In this folder `bench` is a module; for other tests it is the folder.
-sys.path.remove(BENCH)
+sys.path.pop()
 
 VERSION = {"awaken": "1.0", "commit": "abc1234", "is_dirty": False, "source": "one"}
 
