@@ -11,7 +11,6 @@ from server_rows import STORED
 from stats import digits, markdown
 
 US = "awaken"
-OURS = (US, "awaken_once", BEFORE, STORED, f"{BEFORE}+sqlite")
 BARE = (*BASELINES, "python", "plain_aiohttp", "plain_openai", "plain(h11)")
 
 
@@ -93,7 +92,12 @@ def best_peer(section: Section | None, goal: Goal) -> str:
     """The best figure of another framework in the same run, and its name."""
     if section is None or goal.figure == "of plain":
         return "-"
-    theirs = peers(section, goal.figure)
+    is_stored = goal.row == STORED
+    theirs = {
+        row: value
+        for row, value in peers(section, goal.figure).items()
+        if row.endswith("+sqlite") == is_stored
+    }
     if not theirs:
         return "-"
     best = (max if goal.is_least else min)(theirs, key=theirs.__getitem__)
@@ -105,7 +109,7 @@ def peers(section: Section, figure: str) -> dict[str, float]:
     return {
         row: middle(values[figure])
         for row, values in section.rows.items()
-        if row not in (*OURS, *BARE) and values.get(figure)
+        if not row.startswith(US) and row not in BARE and values.get(figure)
     }
 
 

@@ -145,7 +145,7 @@ def servers(run: Run) -> str:
         ("runs/s, 100 clients", "runs/s"), ("of `plain`", "of plain"), ("CPU ms a run", "CPU ms"),
         ("first event, alone, ms", "alone ms"), ("paced, p50 ms", "first p50 ms"),
         ("p99 ms", "first p99 ms"), ("paced and spread, p50 ms", "spread p50 ms"),
-        ("p99 ms", "spread p99 ms"), ("held of 1,000", "held"), ("KB each", "KB a stream"),
+        ("p99 ms", "spread p99 ms"), ("streams held", "held"), ("KB each", "KB a stream"),
     )  # fmt: skip
     return table(run.sections.get("server"), columns, "CPU ms", "server")
 
@@ -170,8 +170,8 @@ def own_server(run: Run) -> str:
     """What is done to our server only."""
     head = ("what", "measured")
     lines = (
-        ("5,000 readers of one run, KB each", ["KB a reader"]),
-        ("part of them that is told of its end", ["told"]),
+        ("readers of one run, KB each", ["KB a reader"]),
+        ("part of the readers that is told of its end", ["told"]),
         ("seconds until all are told", ["told s"]),
         ("runs/s beside readers that never read, as a part of those without", ["beside stuck"]),
         ("MB more beside readers that never read", ["MB beside stuck"]),
