@@ -17,6 +17,7 @@ import time
 
 import page
 import results
+import trees
 from sections import SECTIONS, Settings, measure
 from workers import log
 
@@ -36,11 +37,12 @@ def main() -> None:
         parser.error(f"unknown section {', '.join(unknown)}; known: {', '.join(SECTIONS)}")
     settings = Settings(is_quick=args.quick, only=args.only)
     start = time.monotonic()
-    for name in () if args.render else wanted:
-        section = measure(name, settings)
-        log("wrote", results.save(section, is_quick=args.quick))
-    log(f"took {(time.monotonic() - start) / 60:.1f} minutes")
+    log(f"measuring {trees.this().name}")
     try:
+        for name in () if args.render else wanted:
+            section = measure(name, settings)
+            log("wrote", results.save(section, is_quick=args.quick))
+        log(f"took {(time.monotonic() - start) / 60:.1f} minutes")
         run = results.load(SECTIONS, is_quick=args.quick)
         written = page.write(run, results.folder(is_quick=True) if args.quick else None)
     except (results.MixedVersions, page.UnknownPart) as error:

@@ -223,7 +223,7 @@ def walk(run: Run) -> str:
     titles = ("functions", "files", "changes of file", "stack depth")
     ways = ("runtime.run", "POST /v1/runs")
     lines = [(f"`{way}`", [f"{way}: {title}" for title in titles]) for way in ways]
-    return picked(run, "calls", ("", *titles), lines).replace(".0 ", " ")
+    return picked(run, "calls", ("", *titles), lines)
 
 
 AGENTS = {

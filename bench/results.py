@@ -44,6 +44,7 @@ def shown(values: Values | None, form: str = "") -> str:
     """The median and the spread, or a dash; a figure of one round has no spread."""
     if not values:
         return "-"
+    form = form or (",.0f" if all(value == int(value) for value in values) else "")
     text = format(middle(values), form) if form else digits(middle(values))
     if len(values) < 2 or max(values) == min(values):
         return text
@@ -99,7 +100,13 @@ def folder(*, is_quick: bool) -> Path:
 
 
 def save(section: Section, *, is_quick: bool) -> Path:
-    """Write the file of a section, with the version that it is of."""
+    """Write the file of a section, with the version that it is of.
+
+    Raises:
+        MixedVersions: The tree has changed since the measurement began.
+    """
+    if trees.Version.of(trees.ROOT).source != trees.this().source:
+        raise MixedVersions(f"the tree has changed while {section.name} was measured")
     other = trees.before()
     document = {
         "section": {name: getattr(section, name) for name in Section.__dataclass_fields__},

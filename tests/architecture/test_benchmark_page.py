@@ -85,6 +85,27 @@ def test_an_uncommitted_change_makes_another_version(tmp_path: Path) -> None:
     assert first.awaken == "1.2"
 
 
+def test_a_tree_that_changes_while_it_is_measured_leaves_no_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    before = replace(trees.this(), source="another")
+    monkeypatch.setattr(trees, "this", lambda: before)
+    with pytest.raises(MixedVersions, match="changed while micro was measured"):
+        results.save(Section("micro"), is_quick=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_saved_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "RESULTS", tmp_path)
+    saved = Section("micro", {"awaken": {"W1": [0.1, 0.2, 0.3]}}, took=1.5)
+    results.save(saved, is_quick=True)
+    run = results.load(SECTIONS, is_quick=True)
+    assert run.sections == {"micro": saved}
+    assert run.version == trees.this()
+    assert results.shown(run.values("micro", "awaken", "W1")) == "0.200 ±50%"
+
+
 def test_the_page_names_the_version_and_that_it_has_uncommitted_changes() -> None:
     run = measured(micro={})
     assert "awaken 1.0, commit abc1234 measured 2026-11-17" in page.version(run)
