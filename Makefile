@@ -15,7 +15,7 @@ COMPILE_LIST := uv pip compile --quiet --universal --generate-hashes --no-header
 # keep it.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: serve test check lint types pytest interop torture bench bench-durable bench-http bench-server bench-extensions bench-stalls bench-peers constraints clean
+.PHONY: serve test check lint types pytest interop torture bench bench-stalls bench-peers constraints clean
 
 serve: $(VENV)/serving
 	$(BIN)/awaken serve $(ARGS)
@@ -47,28 +47,10 @@ interop: $(VENV)/ready $(CLIENTS)/ready
 torture: $(VENV)/ready
 	$(BIN)/python -m tests.torture $(if $(FULL),--full)
 
+# Every table of docs/benchmarks.md, which it writes: about 25 minutes with all peers. BEFORE=checkout measures another
+# version in the same rounds; SECTIONS=micro,persist only a part; QUICK=1 our own rows, shortly, into copies of the pages.
 bench: $(VENV)/ready
-	$(BIN)/python bench/all.py
-
-bench-durable: $(VENV)/ready
-	$(BIN)/python bench/durable.py
-
-# Models over HTTP: the whole way against a server on the loopback, and the codecs alone.
-bench-http: $(VENV)/ready
-	$(BIN)/python bench/bench.py micro --mode http --workloads W1,W2,W4h1000,W6
-	$(BIN)/python bench/bench.py conc --mode http --n 1000 --rounds 1
-	$(BIN)/python bench/codecs.py
-
-# Our server and the peers' under a hundred clients, open streams, overload and clients that never read.
-bench-server: $(VENV)/ready
-	$(BIN)/python bench/server_bench.py
-
-# A thousand MCP tools, five hundred skills, a thousand rules; patterns, policies and telemetry alone.
-bench-extensions: $(VENV)/ready
-	$(BIN)/python bench/extensions.py
-	$(BIN)/python bench/patterns.py
-	$(BIN)/python bench/policy.py
-	$(BIN)/python bench/telemetry.py
+	BEFORE="$(BEFORE)" $(BIN)/python bench/all.py $(if $(SECTIONS),--sections $(SECTIONS)) $(if $(QUICK),--quick)
 
 # Hostile bodies up to the limit against every route that takes one: the worst stalls and swellings.
 bench-stalls: $(VENV)/ready

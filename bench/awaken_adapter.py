@@ -44,7 +44,7 @@ class Awaken(Adapter):
     name = "awaken"
     packages = ("awaken",)
     modes = ("inproc", "http")
-    store = "SQLite, WAL, synchronous=FULL, every commit of the run (3 a turn)"
+    store = "SQLite, WAL, synchronous=FULL, every commit of the run"
     effect = "none"
 
     async def setup(self) -> None:

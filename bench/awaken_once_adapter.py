@@ -7,7 +7,7 @@ class AwakenOnce(Awaken):
     """Only its stored turns differ."""
 
     name = "awaken(once)"
-    store = "SQLite, WAL, synchronous=FULL, every commit and every tool intent (4 a turn)"
+    store = "SQLite, WAL, synchronous=FULL, every commit and every tool intent"
     effect = "once"
 
 

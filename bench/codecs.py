@@ -8,6 +8,7 @@ request the first time and again. Process CPU time, best of the rounds.
 
 import argparse
 import importlib
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +38,9 @@ def main() -> None:
     parser.add_argument("--deltas", type=int, default=20_000)
     parser.add_argument("--messages", type=int, default=1_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", action="store_true", help="the figures in one line as well")
     args = parser.parse_args()
+    figures: dict[str, float] = {}
     print(f"{'format':<18}{'MB/s':>8}{'us/delta':>10}{'encode ms':>11}{'again ms':>10}")
     for wire, name in CODECS.items():
         made = getattr(importlib.import_module(f"awaken.providers.{wire}.codec"), name)
@@ -45,6 +48,10 @@ def main() -> None:
         first, again = encoding(made, args.messages, args.rounds)
         rate, per_delta = size / seconds / 1e6, seconds / args.deltas * 1e6
         print(f"{wire:<18}{rate:>8.0f}{per_delta:>10.2f}{first * 1e3:>11.2f}{again * 1e3:>10.2f}")
+        figures |= {f"{wire} MB/s": rate, f"{wire} us": per_delta}
+        figures |= {f"{wire} encode ms": first * 1e3, f"{wire} again ms": again * 1e3}
+    if args.json:
+        print(json.dumps(figures))
 
 
 def decoding(wire: str, codec: Callable[..., Any], deltas: int, rounds: int) -> tuple[int, float]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import json
 import resource
 import shutil
 import sqlite3
@@ -27,6 +28,7 @@ from awaken.contracts.storage.store import Commit
 from awaken.contracts.suspension.tickets import SuspendTicket
 
 LONG = 2000
+FLAT = "flat cost"
 
 
 class Model:
@@ -70,7 +72,11 @@ def rss_mb() -> float:
         return int(file.read().split()[1]) * resource.getpagesize() / 1e6
 
 
-async def throughput(url: str, runs: int, concurrent: int) -> str:
+Found = tuple[str, dict[str, float]]
+"""What a line of the table says, and its figures."""
+
+
+async def throughput(url: str, runs: int, concurrent: int) -> Found:
     """Durable runs with one tool call each, so many at once."""
     async with runtime(url) as on:
         await on.run("agent", "warm up", thread_id="warm")
@@ -83,10 +89,11 @@ async def throughput(url: str, runs: int, concurrent: int) -> str:
         await asyncio.gather(*(one(number) for number in range(concurrent)))
         wall, cpu = time.perf_counter() - began, time.process_time() - cpu
     done = runs // concurrent * concurrent
-    return f"{done / wall:,.0f} runs/s, {cpu / done * 1e3:.2f} ms CPU a run"
+    figures = {"runs/s": done / wall, "CPU ms": cpu / done * 1e3}
+    return f"{done / wall:,.0f} runs/s, {cpu / done * 1e3:.2f} ms CPU a run", figures
 
 
-async def submitted(url: str, runs: int) -> str:
+async def submitted(url: str, runs: int) -> Found:
     """Runs that go through the mailbox and the worker."""
     async with runtime(url) as on:
         began = time.perf_counter()
@@ -96,10 +103,10 @@ async def submitted(url: str, runs: int) -> str:
         for receipt in receipts:
             await on.wait(receipt.run_id, timeout_ms=120_000)
         wall = time.perf_counter() - began
-    return f"{runs / wall:,.0f} runs/s"
+    return f"{runs / wall:,.0f} runs/s", {"queued runs/s": runs / wall}
 
 
-async def cold_load(url: str) -> str:
+async def cold_load(url: str) -> Found:
     """The first checkout of a long thread in a fresh process's store object."""
     async with runtime(url) as on:
         messages = tuple(
@@ -123,10 +130,10 @@ async def cold_load(url: str) -> str:
             best = min(best, time.perf_counter() - began)
             assert found is not None
             assert len(found.messages) == LONG
-    return f"{best * 1e3:.1f} ms for {LONG:,} messages"
+    return f"{best * 1e3:.1f} ms for {LONG:,} messages", {"cold load ms": best * 1e3}
 
 
-async def flatness(url: str) -> str:
+async def flatness(url: str) -> Found:
     """Bytes written and statements run per turn, early and late in a thread."""
     early, late = [], []
     async with runtime(url) as on:
@@ -143,10 +150,11 @@ async def flatness(url: str) -> str:
         for index in range(2)
     ]
     what = f"message {LONG:,} against message 20"
-    return f"{what}: {ratios[0]:.2f} x statements, {ratios[1]:.2f} x bytes"
+    figures = {"flat statements": ratios[0], "flat bytes": ratios[1]}
+    return f"{what}: {ratios[0]:.2f} x statements, {ratios[1]:.2f} x bytes", figures
 
 
-async def suspended(url: str, count: int) -> str:
+async def suspended(url: str, count: int) -> Found:
     """Runs that wait for a decision: what they cost this process, and a restart."""
     async with runtime(url) as on:
         await on.run("agent", "ask", thread_id="warm-asking")
@@ -167,7 +175,8 @@ async def suspended(url: str, count: int) -> str:
         assert result.text
         first = time.perf_counter() - began
     after = f"after a restart one went on in {first * 1e3:.0f} ms"
-    return f"{count:,} runs grew the process by {grown:.1f} MB; {after}"
+    figures = {"suspended": float(count), "suspended MB": grown, "resumed ms": first * 1e3}
+    return f"{count:,} runs grew the process by {grown:.1f} MB; {after}", figures
 
 
 def _written() -> int:
@@ -191,6 +200,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--concurrent", type=int, default=100)
     parser.add_argument("--suspended", type=int, default=10_000)
+    parser.add_argument("--json", action="store_true", help="the figures in one line")
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(dir=Path.cwd()))
     plain_connect = sqlite3.connect
@@ -203,12 +213,18 @@ def main() -> None:
             ("queued runs through the worker", submitted(_url(folder, "b"), args.runs)),
             ("cold load", cold_load(_url(folder, "c"))),
             ("suspended runs", suspended(_url(folder, "d"), args.suspended)),
+            (FLAT, flatness(_url(folder, "e"))),
         ]
+        figures: dict[str, float] = {}
         print("| what | measured |\n|---|---|")
         for name, work in rows:
-            print(f"| {name} | {asyncio.run(work)} |", flush=True)
-        sqlite3.connect = lambda *a, **k: plain_connect(*a, factory=_Counted, **k)
-        print(f"| flat cost | {asyncio.run(flatness(_url(folder, 'e')))} |")
+            if name == FLAT:
+                sqlite3.connect = lambda *a, **k: plain_connect(*a, factory=_Counted, **k)
+            text, found = asyncio.run(work)
+            figures |= found
+            print(f"| {name} | {text} |", flush=True)
+        if args.json:
+            print(json.dumps(figures))
     finally:
         sqlite3.connect = plain_connect
         shutil.rmtree(folder)

@@ -40,6 +40,7 @@ from awaken.contracts.tools.tool import Tool, ToolDescriptor
 from stats import median, quantile
 
 TOOLS, SKILLS, RULES = 1_000, 500, 1_000
+PARTS = 5  # of the turns, to show how far they differ
 PAGE = 100  # tools of one page of the MCP server
 TARGET_MS, TARGET_MB = 5.0, 50.0
 VARIANTS: dict[str, tuple[str, ...]] = {
@@ -366,6 +367,21 @@ def listed(number: int) -> dict[str, Any]:
 # Reports
 
 
+def figures_of(taken: dict[str, list[Turn]]) -> dict[str, dict[str, Any]]:
+    """Of each variant: in each fifth of the turns, how much later the first word is; memory."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, turns in taken.items():
+        later = []
+        for part in range(PARTS):
+            mine = median(it.wall for it in turns[part::PARTS])
+            plain = median(it.wall for it in taken["plain"][part::PARTS])
+            later.append((mine - plain) * 1e3)
+        found[name] = {"later ms": later}
+        if (rss := asked("memory", name)) is not None:
+            found[name]["RSS MB"] = rss
+    return found
+
+
 def table(taken: dict[str, list[Turn]], missing: dict[str, str], *, is_lean: bool) -> None:
     """One row for each variant: the first word, what it is later by, and memory."""
     base = {kind: median(getattr(it, kind) for it in taken["plain"]) for kind in Turn._fields}
@@ -431,6 +447,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=200)
     parser.add_argument("--only", help="variants, with commas between them")
     parser.add_argument("--lean", action="store_true", help="no memory")
+    parser.add_argument("--json", action="store_true", help="the figures in one line instead")
     parser.add_argument("--sqlite", action="store_true", help="on a file instead of in memory")
     given = parser.parse_args()
     match given.mode:
@@ -448,7 +465,10 @@ def main() -> None:
         case _:
             chosen = ["plain", *given.only.split(",")] if given.only else list(VARIANTS)
             taken, missing = asyncio.run(times(chosen, given.turns))
-            table(taken, missing, is_lean=given.lean)
+            if given.json:
+                print(json.dumps(figures_of(taken)))
+            else:
+                table(taken, missing, is_lean=given.lean)
 
 
 if __name__ == "__main__":

@@ -82,13 +82,16 @@ def ask(url: str) -> None:
 
 
 def main() -> None:
-    if sys.argv[1:]:
-        found = measure(Path(sys.argv[1]))
+    given = [it for it in sys.argv[1:] if it != "--json"]
+    if given:
+        found = measure(Path(given[0]))
     else:
         with tempfile.TemporaryDirectory() as temporary:
             found = measure(Path(temporary) / "clone")
     for name, value in found.items():
         print(f"{name}: {value}")
+    if "--json" in sys.argv:
+        print(json.dumps(found))
 
 
 if __name__ == "__main__":

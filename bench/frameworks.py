@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
+
+import trees
 
 HERE = Path(__file__).resolve().parent
 ROOT = Path(os.environ.get("BENCH_ROOT") or Path.home() / ".cache" / "awaken-bench")
@@ -33,6 +35,7 @@ class Framework:
     import_line: str | None = None  # what a user imports first
     needs: tuple[str, ...] = ()  # modules to check when OWN runs it
     env: Mapping[str, str] = field(default_factory=dict)
+    tree: Path | None = None  # of our own rows: the checkout that awaken is imported from
 
     @property
     def python(self) -> Path:
@@ -63,11 +66,15 @@ class Framework:
     def environment(self) -> dict[str, str]:
         """Variables for its processes.
 
-        PYTHONPATH of the caller reaches only OWN and outsiders. Byte code is cached for everybody,
-        outside of the repository, or import times would be those of the compiler.
+        Our own rows import awaken from their tree; PYTHONPATH of the caller reaches only outsiders.
+        Byte code is cached for everybody, outside of the repository, or import times would be
+        those of the compiler.
         """
-        inherited = os.environ.get("PYTHONPATH") if self.venv == OWN or "/" in self.venv else None
-        path = os.pathsep.join(filter(None, (str(HERE), inherited)))
+        path = str(HERE)
+        if self.venv == OWN:
+            path = os.pathsep.join((str((self.tree or trees.ROOT) / "src"), path))
+        elif "/" in self.venv:
+            path = os.pathsep.join(filter(None, (path, os.environ.get("PYTHONPATH"))))
         pycache = str(ROOT / "pycache")
         variables = {**os.environ, **self.env, "PYTHONPATH": path, "PYTHONPYCACHEPREFIX": pycache}
         variables.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -155,6 +162,16 @@ _KNOWN = (
 )
 
 
+BEFORE = "awaken_before"
+
+
+def _before() -> Iterable[Framework]:
+    """The version before, with the adapter of this one, where `BEFORE` names its checkout."""
+    if tree := trees.before():
+        awaken = next(framework for framework in _KNOWN if framework.name == "awaken")
+        yield replace(awaken, name=BEFORE, tree=tree)
+
+
 def _outsiders() -> Iterable[Framework]:
     """BENCH_PEERS="name=/path/to/python,name2=...": adapters found through PYTHONPATH."""
     for entry in filter(None, os.environ.get("BENCH_PEERS", "").split(",")):
@@ -162,7 +179,7 @@ def _outsiders() -> Iterable[Framework]:
         yield Framework(name, name, str(Path(python).absolute()), SUITES)
 
 
-FRAMEWORKS = {framework.name: framework for framework in (*_KNOWN, *_outsiders())}
+FRAMEWORKS = {framework.name: framework for framework in (*_KNOWN, *_before(), *_outsiders())}
 
 
 def lookup(name: str) -> Framework:

@@ -125,8 +125,9 @@ async def post(app: Any, path: str, body: bytes) -> bytes:
     return bytes(said)
 
 
-async def measure(once: Once, runs: int, every: int) -> None:
-    """Print a row after every so many runs."""
+async def measure(once: Once, runs: int, every: int) -> dict[str, float]:
+    """Print a row after every so many runs, and return the figures."""
+    figures: dict[str, float] = {}
     print(f"{'runs':>8}  {'RSS MiB':>8}  {'objects':>8}  {'runs/s':>7}")
     for start in range(0, runs, every):
         began, numbers = time.perf_counter(), iter(range(start, start + every))
@@ -140,6 +141,8 @@ async def measure(once: Once, runs: int, every: int) -> None:
         gc.collect()
         size, count = resident_mib(), len(gc.get_objects())
         print(f"{start + every:>8,}  {size:>8.1f}  {count:>8,}  {rate:>7,.0f}", flush=True)
+        figures |= {f"MiB@{start + every}": size, f"objects@{start + every}": count}
+    return figures
 
 
 async def main() -> None:
@@ -149,6 +152,7 @@ async def main() -> None:
     parser.add_argument("--every", type=int, default=10_000)
     parser.add_argument("--mode", choices=("runtime", "worker", "server"), default="runtime")
     parser.add_argument("--store", help="a new file; absent: one in a temporary folder")
+    parser.add_argument("--json", action="store_true", help="the figures in one line as well")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(asked.store) if asked.store else Path(folder) / "store.db"
@@ -163,7 +167,9 @@ async def main() -> None:
                     once = in_worker(runtime)
                 case _:
                     once = in_server(runtime.asgi())
-            await measure(once, asked.runs, asked.every)
+            figures = await measure(once, asked.runs, asked.every)
+        if asked.json:
+            print(json.dumps(figures))
 
 
 if __name__ == "__main__":

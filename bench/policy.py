@@ -7,6 +7,8 @@ Prints one line per figure, with its bound.
 
 import asyncio
 import itertools
+import json
+import sys
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -137,6 +139,8 @@ def main() -> None:
     print(f"prepare, {RULES} rules x {TOOLS} tools:   {figures.prepare:8.1f} ms, once per publish")
     print(f"hide tools, per step:               {figures.step:8.3f} ms (bound 5)")
     print(f"decide, per call, {RULES} rules:       {figures.gate:8.4f} ms")
+    if "--json" in sys.argv:
+        print(json.dumps({f"policy {name} ms": value for name, value in vars(figures).items()}))
 
 
 if __name__ == "__main__":

@@ -37,6 +37,16 @@ MODES = ("throughput", "paced", "hold", "overload", "readers", "stuck", "start")
 QUICK = f"plain,{US},awaken+sqlite"
 
 
+def run(args: argparse.Namespace, only: str | None) -> Outcome:
+    """Measure the servers that are named, or all, in the modes of the arguments."""
+    rows, skipped = select(only)
+    log_skipped(skipped)
+    outcome = Outcome(skipped=skipped)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(measure(args, rows, outcome))
+    return outcome
+
+
 async def measure(args: argparse.Namespace, rows: list[Row], outcome: Outcome) -> None:
     """Every mode that was asked for."""
     modes, seconds = args.modes or MODES, args.seconds
@@ -100,11 +110,7 @@ def main() -> None:
     args.rounds = args.rounds or (1 if args.quick else 3)
     args.seconds = args.seconds or (3 if args.quick else 6)
     args.counts = args.counts or ([1000] if args.quick else [1000, 5000])
-    rows, skipped = select(args.only or (QUICK if args.quick else None))
-    log_skipped(skipped)
-    outcome = Outcome(skipped=skipped)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(measure(args, rows, outcome))
+    outcome = run(args, args.only or (QUICK if args.quick else None))
     outcome.save("server", "http")
     text = page(outcome)
     (RESULTS / "server.md").write_text(text)

@@ -159,7 +159,7 @@ async def _started() -> float:
     framework, port = ROWS[US].framework, free_port()
     folder = SCRATCH / f"start-{os.getpid()}-{port}"
     folder.mkdir(parents=True)
-    environment: dict[str, Any] = {**framework.environment(), "PYTHONPATH": ""}
+    environment: dict[str, Any] = framework.environment()
     began = time.perf_counter()
     process = subprocess.Popen(
         [framework.python, "-m", "awaken", "serve", "--port", str(port)],

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
-from server_rows import US
+from server_rows import STORED, US
 from stats import digits, markdown, millis, ratio
 from suites import Outcome
 
-STORED = f"{US}+sqlite"
 NONE = "-"
 SERVERS = (
     "server", "runs/s", "CPU ms a run", "first event, alone, ms", "of 100, p50 / p99",

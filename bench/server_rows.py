@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import urllib.request
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
-from frameworks import BASE, HERE, OWN, Framework
+import trees
+from frameworks import BASE, BEFORE, HERE, OWN, Framework
 
 Ask = tuple[str, dict[str, object] | str]  # (path, JSON body or form)
 
@@ -75,8 +77,8 @@ def _app(name: str, module: str, venv: str, ask: Callable[[int], Ask], **env: st
     return Row(name, framework, ("-m", f"servers.{module}", "{port}"), ask)
 
 
-def _awaken(name: str, **env: str) -> Row:
-    framework = Framework(name, "awaken_", OWN, (), env=env)
+def _awaken(name: str, tree: Path | None = None, **env: str) -> Row:
+    framework = Framework(name, "awaken_", OWN, (), env=env, tree=tree)
     place = str(HERE / "servers" / "awaken_.py")
     command = ("-m", "awaken", "serve", place, "--port", "{port}")
     return Row(name, framework, command, awaken, "/health/live")
@@ -89,15 +91,25 @@ def _langgraph(name: str, *options: str) -> Row:
     return Row(name, framework, command, langgraph)
 
 
+def _before() -> Iterator[Row]:
+    """The version before, where `BEFORE` names its checkout."""
+    if tree := trees.before():
+        yield _awaken(BEFORE, tree)
+        yield _awaken(f"{BEFORE}+sqlite", tree, DB="1")
+
+
 US = "awaken"
+STORED = f"{US}+sqlite"
+BASELINE = "plain"
 ROWS = {
     row.name: row
     for row in (
+        *_before(),
         _app("plain(h11)", "plain", BASE, plain),
         _app("plain", "plain", BASE, plain, FAST="1"),
         _awaken(US),
         _app("awaken(h11)", "awaken_", OWN, awaken),
-        _awaken("awaken+sqlite", DB="1"),
+        _awaken(STORED, DB="1"),
         _app("agno AgentOS", "agno_", "agno", agno, AGNO_TELEMETRY="false"),
         _app("agno AgentOS+sqlite", "agno_", "agno", agno, AGNO_TELEMETRY="false", DB="1"),
         _app("agent-framework AG-UI", "maf", "maf", ag_ui),

@@ -83,6 +83,7 @@ def micro(
     workloads: Sequence[str] = ALL_MICRO,
     rounds: int = 5,
     seconds: float = 0.5,
+    min_runs: int = 3,
     mode: str = "inproc",
     base_url: str = "",
 ) -> Outcome:
@@ -92,7 +93,8 @@ def micro(
         for workload in workloads:
             for index in range(rounds):
                 for worker in shuffled(team.workers):
-                    _micro_round(worker, workload, numbers[worker.name], seconds, first=not index)
+                    budget = {"seconds": seconds, "min_runs": min_runs}
+                    _micro_round(worker, workload, numbers[worker.name], budget, first=not index)
             shown = [
                 f"{name} {millis(median(by_workload[workload]['cpu']))}"
                 for name, by_workload in numbers.items()
@@ -106,19 +108,20 @@ def _micro_round(
     worker: WorkerProcess,
     workload: str,
     by_workload: dict[str, Any],
-    seconds: float,
+    budget: dict[str, float],
     *,
     first: bool,
 ) -> None:
-    total = by_workload.setdefault(workload, {"cpu": [], "wall": [], "peak": 0})
+    total = by_workload.setdefault(workload, {"cpu": [], "rounds": [], "wall": [], "peak": 0})
     if "error" in total:
         return
-    answer = worker.ask("bench", workload=workload, seconds=seconds, warmup=5 if first else 2)
+    answer = worker.ask("bench", workload=workload, warmup=5 if first else 2, **budget)
     if "error" in answer:
         total["error"] = answer["error"]
         log(f"{workload} {worker.name}: {answer['error']}")
         return
     total["cpu"] += answer["cpu"]
+    total["rounds"].append(median(answer["cpu"]))
     total["wall"] += answer["wall"]
     total["peak"] = max(total["peak"], answer["peak"])
 

@@ -9,6 +9,7 @@ W2 has ten tool rounds. The bound is 5 % for a plugin without a listener.
 """
 
 import asyncio
+import json
 import random
 import statistics
 import sys
@@ -102,12 +103,17 @@ async def main(seconds: float) -> None:
                 await measure(row, workload)
     for row in rows:
         await row.runtime.__aexit__(None, None, None)
+    figures = {}
     for workload in SLICE:
         base = rows[0].cpu[workload]
         for row in rows:
             cpu = row.cpu[workload]
             more = statistics.median(it / own for it, own in zip(cpu, base, strict=True)) - 1
             print(f"{workload}  {row.name:24} {statistics.median(cpu):8.3f} ms/turn  {more:+7.1%}")
+            figures[f"{workload} {row.name}: ms"] = statistics.median(cpu)
+            figures[f"{workload} {row.name}: more"] = more
+    if "--json" in sys.argv:
+        print(json.dumps(figures))
 
 
 if __name__ == "__main__":

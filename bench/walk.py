@@ -9,6 +9,7 @@ frames. The first run of a process imports and compiles; the second one is count
 
 import argparse
 import asyncio
+import json
 import sys
 from collections import Counter
 from pathlib import Path
@@ -24,6 +25,7 @@ from awaken.testing import ScriptedModel, ToolCalls  # noqa: E402
 
 PACKAGE = str(Path(awaken.__file__).parent) + "/"
 TEST_KIT = PACKAGE + "testing/"
+TITLES = ("functions", "files", "changes of file", "stack depth")
 GOALS = {"runtime.run": (220, 50, 330, 20), "POST /v1/runs": (320, 70, 500, 22)}
 
 
@@ -106,18 +108,24 @@ def main() -> None:
     """Print the figures beside the goals."""
     parser = argparse.ArgumentParser(prog="walk")
     parser.add_argument("--list", action="store_true", help="print each function that was passed")
+    parser.add_argument("--json", action="store_true", help="the figures in one line as well")
     args = parser.parse_args()
+    figures = {}
     print(f"{'':<16}{'functions':>10}{'files':>8}{'changes':>9}{'depth':>7}")
     for name, walk in (("runtime.run", walk_run), ("POST /v1/runs", walk_request)):
         seen = asyncio.run(walk())
         for title, row in ((name, seen.figures()), ("  goal", GOALS[name])):
             print(f"{title:<16}{row[0]:>10}{row[1]:>8}{row[2]:>9}{row[3]:>7}")
+        for title, value in zip(TITLES, seen.figures(), strict=True):
+            figures[f"{name}: {title}"] = value
         if args.list:
             for code, count in sorted(
                 seen.functions.items(), key=lambda it: (it[0].co_filename, it[0].co_firstlineno)
             ):
                 place = code.co_filename.removeprefix(PACKAGE)
                 print(f"{count:>6}  {place}:{code.co_firstlineno} {code.co_qualname}")
+    if args.json:
+        print(json.dumps(figures))
 
 
 if __name__ == "__main__":
