@@ -1,6 +1,6 @@
 """How one commit is applied: all checks come first, so that no later step can fail."""
 
-from awaken.contracts.lifecycle import TicketStatus
+from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.runs.records import RunRecord, run_id_in_use
 from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.storage.store import Commit, CommitReceipt
@@ -11,6 +11,7 @@ from awaken.stores.rules.transcript import foreign_ids
 
 from .claims import Claims
 from .queues import Queues
+from .retention import forget_ended_runs
 from .tables import AppliedCommit, StoredThread, Tables
 
 
@@ -50,6 +51,8 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
         receipt=receipt, committed_at=commit.committed_at, run_id=run_id
     )
     thread.last_commit = commit
+    if run is not None and thread.open_run is None:
+        forget_ended_runs(tables, run)
     return receipt
 
 
@@ -77,11 +80,17 @@ def _apply_parts(
 
 
 def _apply_run(tables: Tables, thread: StoredThread, run: RunRecord) -> None:
-    if run.run_id not in tables.runs:
+    known, ended = tables.runs.get(run.run_id), tables.ended
+    if known is None:
         thread.run_ids += (run.run_id,)
+        if run.thread_id in ended.latest:
+            # It is due, and no longer the latest run.
+            ended.order.appendleft(ended.latest.pop(run.thread_id))
     tables.runs[run.run_id] = run
     if thread.open_run is None:
         thread.run_state.clear()
+    if run.status is RunStatus.DONE and (known is None or known.status is not RunStatus.DONE):
+        ended.order.append(run.run_id)
 
 
 def apply_ticket(tables: Tables, thread: StoredThread, ticket: Ticket) -> None:
