@@ -103,7 +103,7 @@ def compose_runtime(
     limits = convert_argument("limits", options.get("limits") or Limits(), Limits)
     registry = registry_handle(registries, options.get("resolver"), limits.resolver_ms)
     config = convert_argument("mailbox", options.get("mailbox") or MailboxConfig(), MailboxConfig)
-    opened = resolve_store(store)
+    opened = resolve_store(store, config)
     node = Node(opened, clock, ids, config, options.get("bus"))
     profile = options.get("profile") or profiles_of(opened)
     engine = RunEngine(

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.state.profile import ProfileStore
 from awaken.contracts.storage.store import Store
+from awaken.mailbox.config import MailboxConfig
 from awaken.stores.memory.profiles import MemoryProfileStore
 from awaken.stores.memory.store import MemoryStore
 
@@ -20,14 +21,17 @@ _POSTGRES = ("postgresql://", "postgres://")
 _METHODS = ("open", "close", "checkout", "commit", "load_run", "enqueue")
 
 
-def resolve_store(store: Store | str | None) -> Store:
+def resolve_store(store: Store | str | None, config: MailboxConfig | None = None) -> Store:
     """Return the store itself, or the one that a URL names; None means in memory.
+
+    A store in memory that is made here keeps ended runs as long as the configuration says.
 
     Raises:
         InvalidInput: No store is known under that URL, or the object is no store.
     """
-    if store is None:
-        return MemoryStore()
+    if store is None or store == "memory://":
+        kept = config or MailboxConfig()
+        return MemoryStore(retained_runs=kept.retention_runs, retained_ms=kept.retention_ms)
     if isinstance(store, str):
         return _make_store(store)
     return _check_store(store)
@@ -41,8 +45,6 @@ def profiles_of(store: Store) -> ProfileStore:
 
 
 def _make_store(url: str) -> Store:
-    if url == "memory://":
-        return MemoryStore()
     if url.startswith(_SQLITE) and ":memory:" in url:
         raise InvalidInput(what=f"store '{url}'", problem="for one in memory use memory://")
     if url.startswith(_SQLITE):

@@ -40,6 +40,11 @@ class MailboxConfig(StrictRecord, frozen=True, kw_only=True):
 
     None keeps them for ever.
     """
+    retention_runs: int | None = 10_000
+    """How many ended runs a store in memory keeps, besides the latest of each thread.
+
+    None keeps all of them for `retention_ms`, as the other stores do.
+    """
     purge_ms: int = 60_000
     """How often older records are removed."""
     drain_ms: int = 10_000

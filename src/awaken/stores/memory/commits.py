@@ -1,6 +1,6 @@
 """How one commit is applied: all checks come first, so that no later step can fail."""
 
-from awaken.contracts.lifecycle import TicketStatus
+from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.runs.records import run_id_in_use
 from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.storage.store import Commit, CommitReceipt
@@ -11,6 +11,7 @@ from awaken.stores.rules.transcript import foreign_ids
 
 from .claims import Claims
 from .queues import Queues
+from .retention import forget_ended_runs
 from .tables import AppliedCommit, StoredThread, Tables
 
 
@@ -53,6 +54,8 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
         receipt=receipt, committed_at=commit.committed_at, run_id=run_id
     )
     thread.last_commit = commit
+    if run is not None and thread.open_run is None:
+        forget_ended_runs(tables, run)
     return receipt
 
 
@@ -63,9 +66,17 @@ def _apply_parts(
     if commit.messages:
         thread.messages.extend(commit.messages)
     if run is not None:
-        if run.run_id not in tables.runs:
+        runs, ended = tables.runs, tables.ended
+        if run.run_id not in runs:
             thread.run_ids += (run.run_id,)
-        tables.runs[run.run_id] = run
+            if run.thread_id in ended.latest:
+                # It is due, and no longer the latest run.
+                ended.order.appendleft(ended.latest.pop(run.thread_id))
+        if run.status is RunStatus.DONE and (
+            run.run_id not in runs or runs[run.run_id].status is not RunStatus.DONE
+        ):
+            ended.order.append(run.run_id)
+        runs[run.run_id] = run
         if thread.open_run is None and thread.run_state:
             thread.run_state.clear()
     if commit.state:

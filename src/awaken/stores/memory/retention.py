@@ -1,14 +1,23 @@
-"""Tickets whose deadline has passed, and the purge of old records."""
+"""Tickets whose deadline has passed, and the purge of old records.
 
+`purge` removes what ended before a time, as every store does. Besides, this store forgets ended
+runs by itself when there are too many of them, because it may have no worker that calls `purge`.
+What stays is the same: messages, state, receipts, and the latest run of each thread.
+"""
+
+from collections.abc import Collection, Container, Iterable
 from itertools import islice
 
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.runs.records import RunRecord
-from awaken.contracts.storage.dispatch import Purged
+from awaken.contracts.storage.dispatch import Purged, RunDispatch
 from awaken.contracts.suspension.tickets import Ticket
 
 from .listings import list_events
 from .tables import StoredThread, Tables
+
+BATCH = 64
+"""How many runs end before the oldest ones are forgotten together."""
 
 
 def list_expired_tickets(tables: Tables, now: int, limit: int) -> tuple[Ticket, ...]:
@@ -19,6 +28,86 @@ def list_expired_tickets(tables: Tables, now: int, limit: int) -> tuple[Ticket, 
         if ticket.expires_at is not None and ticket.expires_at <= now
     ]
     return tuple(ticket for _, _, ticket in sorted(found, key=lambda entry: entry[:2])[:limit])
+
+
+def forget_ended_runs(tables: Tables, newest: RunRecord) -> None:
+    """Purge the oldest ended runs beyond the limits of the store, a few at a time.
+
+    Called when a run has ended; acts once for each batch of runs, so that the records of a thread
+    are rewritten once for all of them. The latest run of a thread loses its events and its journal
+    only, and the rest when the thread has another run. A run that a queued dispatch or an
+    unfinished parent run may still ask for is left for a later batch.
+    """
+    ended = tables.ended
+    order, limit = ended.order, ended.limit
+    if len(order) < ended.forget_at:
+        return
+    batch = BATCH if limit is None else max(1, min(BATCH, limit // 8))
+    before_ms = None if ended.age_ms is None else _ended_at(newest) - ended.age_ms
+    due: list[RunRecord] = []
+    # Twice as many as have ended since, so that a backlog gets shorter.
+    for _ in range(min(len(order), 2 * batch)):
+        run = tables.runs.get(order[0])
+        is_old = run is not None and before_ms is not None and _ended_at(run) < before_ms
+        if run is not None and not is_old and (limit is None or len(order) <= limit):
+            break
+        order.popleft()
+        if run is None:
+            continue
+        if _is_asked_for(tables, run):
+            order.append(run.run_id)
+        else:
+            due.append(run)
+    ended.forget_at = len(order) + batch
+    _forget_runs(tables, due)
+
+
+def _forget_runs(tables: Tables, due: Iterable[RunRecord]) -> None:
+    by_thread: dict[str, dict[str, RunRecord]] = {}
+    for run in due:
+        by_thread.setdefault(run.thread_id, {})[run.run_id] = run
+    for thread_id, runs in by_thread.items():
+        thread = tables.threads[thread_id]
+        _forget_events(tables, thread, runs)
+        last_ms = max(map(_ended_at, runs.values()))
+        latest_id = thread.shown.latest_run_id
+        if latest_id in runs:
+            tables.ended.latest[thread_id] = latest_id
+            # Other stores have the journal of tool calls in the log, which is gone as well.
+            tables.tool_records.pop(latest_id, None)
+            del runs[latest_id]
+        if runs:
+            _remove_runs(tables, thread, runs)
+        if thread.dispatch_ids:
+            # A key that a client may repeat is remembered for the whole retention period.
+            ended = [
+                dispatch
+                for dispatch in map(tables.dispatches.__getitem__, thread.dispatch_ids)
+                if dispatch.completed_at is not None
+                and dispatch.completed_at <= last_ms
+                and dispatch.dedupe_key is None
+            ]
+            _remove_dispatches(tables, thread, ended)
+
+
+def _is_asked_for(tables: Tables, run: RunRecord) -> bool:
+    """Whether a dispatch that has not ended names the run, or its parent run has not ended."""
+    parent = None if run.parent_run_id is None else tables.runs.get(run.parent_run_id)
+    if parent is not None and parent.status is not RunStatus.DONE:
+        return True
+    if run.run_id not in tables.run_dispatches:
+        return False
+    named = tables.run_dispatches[run.run_id]
+    return any(tables.dispatches[id_].completed_at is None for id_ in named)
+
+
+def _forget_events(tables: Tables, thread: StoredThread, gone: Container[str]) -> None:
+    """Remove the events before the oldest run that is kept; without one, all of them."""
+    first_kept = next((run_id for run_id in thread.run_ids if run_id not in gone), None)
+    last = thread.event_seq if first_kept is None else tables.runs[first_kept].log_start
+    if last > thread.purged_seq:
+        del thread.events[: last - thread.purged_seq]
+        thread.purged_seq = last
 
 
 def purge(tables: Tables, before_ms: int, limit: int) -> Purged:
@@ -37,36 +126,54 @@ def _purge_dispatches(tables: Tables, before_ms: int, limit: int) -> int:
         for dispatch in tables.dispatches.values()
         if dispatch.completed_at is not None and dispatch.completed_at < before_ms
     ][:limit]
-    gone = {dispatch.dispatch_id for dispatch in old}
-    for thread_id in {dispatch.thread_id for dispatch in old}:
-        thread = tables.threads[thread_id]
-        thread.dispatch_ids = tuple(id_ for id_ in thread.dispatch_ids if id_ not in gone)
+    by_thread: dict[str, list[RunDispatch]] = {}
     for dispatch in old:
-        tables.forget_dispatch(dispatch)
+        by_thread.setdefault(dispatch.thread_id, []).append(dispatch)
+    for thread_id, dispatches in by_thread.items():
+        _remove_dispatches(tables, tables.threads[thread_id], dispatches)
     return len(old)
+
+
+def _remove_dispatches(
+    tables: Tables, thread: StoredThread, dispatches: Iterable[RunDispatch]
+) -> None:
+    gone = {dispatch.dispatch_id: dispatch for dispatch in dispatches}
+    if gone:
+        thread.dispatch_ids = tuple(id_ for id_ in thread.dispatch_ids if id_ not in gone)
+    for dispatch in gone.values():
+        tables.forget_dispatch(dispatch)
 
 
 def _purge_runs(tables: Tables, before_ms: int, limit: int) -> int:
     old = [run for run in tables.runs.values() if _is_old(tables, run, before_ms)][:limit]
-    gone = {run.run_id for run in old}
-    for thread_id in {run.thread_id for run in old}:
-        thread = tables.threads[thread_id]
-        thread.run_ids = tuple(id_ for id_ in thread.run_ids if id_ not in gone)
+    by_thread: dict[str, set[str]] = {}
+    for run in old:
+        by_thread.setdefault(run.thread_id, set()).add(run.run_id)
+    for thread_id, run_ids in by_thread.items():
+        _remove_runs(tables, tables.threads[thread_id], run_ids)
+    return len(old)
+
+
+def _remove_runs(tables: Tables, thread: StoredThread, gone: Collection[str]) -> None:
+    thread.run_ids = tuple(id_ for id_ in thread.run_ids if id_ not in gone)
+    if thread.ticket_ids:
         _purge_tickets(tables, thread, gone)
     for run_id in gone:
         del tables.runs[run_id]
         tables.tool_records.pop(run_id, None)
-    return len(old)
 
 
 def _is_old(tables: Tables, run: RunRecord, before_ms: int) -> bool:
-    ended_at = run.updated_at if run.finished_at is None else run.finished_at
-    if run.status is not RunStatus.DONE or ended_at >= before_ms:
+    if run.status is not RunStatus.DONE or _ended_at(run) >= before_ms:
         return False
     return tables.threads[run.thread_id].shown.latest_run_id != run.run_id
 
 
-def _purge_tickets(tables: Tables, thread: StoredThread, run_ids: set[str]) -> None:
+def _ended_at(run: RunRecord) -> int:
+    return run.updated_at if run.finished_at is None else run.finished_at
+
+
+def _purge_tickets(tables: Tables, thread: StoredThread, run_ids: Container[str]) -> None:
     gone = {id_ for id_ in thread.ticket_ids if tables.tickets[id_].run_id in run_ids}
     thread.ticket_ids = tuple(id_ for id_ in thread.ticket_ids if id_ not in gone)
     for ticket_id in gone:
@@ -79,6 +186,8 @@ def _purge_events(tables: Tables, before_ms: int, limit: int) -> int:
     for thread in tables.threads.values():
         if removed >= limit:
             break
+        if not thread.events:
+            continue
         open_id = None if thread.open_run is None else thread.open_run.run_id
         count = 0
         for logged in list_events(thread, thread.purged_seq, limit - removed):

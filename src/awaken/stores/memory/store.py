@@ -23,6 +23,9 @@ from .mailbox import MemoryMailbox
 from .outbox import MemoryOutbox
 from .ticket_port import MemoryTickets
 
+RETAINED_RUNS = 10_000
+"""How many ended runs are kept unless the caller says otherwise."""
+
 
 class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets):
     """A `Store` in this process's memory; its contents live as long as this object.
@@ -30,14 +33,25 @@ class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets):
     Use it from one event loop. No method suspends, so every call is atomic to every other task
     and a cancelled task never leaves half a write. Values are stored without a copy: they are
     frozen, and the caller must not change the JSON inside them afterwards.
+
+    Runs beyond the latest `retained_runs` that have ended are purged, and those that ended
+    `retained_ms` before another run ends; see `retention.py` for what stays. None keeps them.
     """
 
     def __init__(
-        self, name: str = "memory", *, clock: Clock | None = None, is_shared: bool = False
+        self,
+        name: str = "memory",
+        *,
+        clock: Clock | None = None,
+        is_shared: bool = False,
+        retained_runs: int | None = RETAINED_RUNS,
+        retained_ms: int | None = None,
     ) -> None:
         super().__init__(clock or SystemClock())
         self.name = name
         self.is_shared = is_shared
+        self._tables.ended.limit = retained_runs
+        self._tables.ended.age_ms = retained_ms
 
     async def open(self) -> None:
         """Do nothing: the store is always ready."""

@@ -5,6 +5,7 @@ Data of a commit is appended, never copied: another form of it (a `Thread`, a `L
 containers, so that the garbage collector has little to scan in a store of many threads.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 
 from awaken.contracts.errors import IdempotencyConflict
@@ -118,6 +119,24 @@ class StoredThread(ThreadHead):
         return receipt
 
 
+class EndedRuns:
+    """The ended runs in the order of their ends; see `retention.forget_ended_runs`."""
+
+    __slots__ = ("age_ms", "forget_at", "latest", "limit", "order")
+
+    def __init__(self) -> None:
+        self.limit: int | None = None
+        """How many are kept; None does not count them."""
+        self.age_ms: int | None = None
+        """How long they are kept; None keeps them."""
+        self.order: deque[str] = deque()
+        """Their ids, oldest end first; a run that was deleted with its thread may still be here."""
+        self.forget_at = 1
+        """The length of `order` at which the oldest ones are forgotten."""
+        self.latest: dict[str, str] = {}
+        """By thread, the run that is due but stays, because it is the latest of its thread."""
+
+
 class Tables:
     """All threads, and the records that must be found without knowing the thread."""
 
@@ -126,6 +145,7 @@ class Tables:
         "checkpoints",
         "dedupe_keys",
         "dispatches",
+        "ended",
         "leases",
         "open_tickets",
         "outbox",
@@ -157,6 +177,7 @@ class Tables:
         self.leases: dict[str, StoredLease] = {}
         """The lease of each claim, by its token."""
         self.queued_count = 0
+        self.ended = EndedRuns()
 
     def find_run(self, run_id: str) -> RunRecord | None:
         """Return a run of any thread."""
@@ -189,6 +210,7 @@ class Tables:
     def remove(self, thread_id: str) -> None:
         """Remove a thread and all its records."""
         thread = self.threads.pop(thread_id)
+        self.ended.latest.pop(thread_id, None)
         for run_id in thread.run_ids:
             self.runs.pop(run_id, None)
             self.tool_records.pop(run_id, None)

@@ -4,6 +4,7 @@ from awaken.contracts.errors import CursorExpired
 from awaken.contracts.events import StepEnd, StepStart
 from awaken.contracts.lifecycle import TicketStatus
 from awaken.contracts.storage.dispatch import Purged
+from awaken.contracts.storage.queries import MessageQuery, RunQuery
 from awaken.contracts.storage.store import Store
 
 from .writing import (
@@ -185,6 +186,20 @@ async def a_purged_run_takes_its_tickets_along(store: Store) -> None:
     assert await store.find_ticket("t-1") is None
 
 
+async def a_purged_run_is_in_no_listing(store: Store) -> None:
+    """Its messages stay, and so do its thread and the later runs."""
+    writer = Writer(store)
+    for number in (1, 2):
+        name, message = f"run-{number}", build_user_message(f"m-{number}")
+        await writer.commit(run=run(name, created_at=number), messages=(message,))
+        await writer.commit(run=run(name, DONE, created_at=number, finished_at=50))
+    assert (await store.purge(51)).runs == 1
+    for query in (RunQuery(), RunQuery(thread_id=THREAD), RunQuery(status=DONE)):
+        assert [it.run_id for it in (await store.list_runs(query)).items] == ["run-2"]
+    found = await store.list_messages(THREAD, MessageQuery())
+    assert [it.message.id for it in found.items] == ["m-1", "m-2"]
+
+
 async def _suspend_run(store: Store, deadlines: dict[str, int | None]) -> Writer:
     """A run that waits on one ticket per deadline."""
     writer = Writer(store)
@@ -212,4 +227,5 @@ CHECKS = (
     a_purge_keeps_the_events_of_an_open_run,
     a_purge_removes_at_most_its_limit,
     a_purged_run_takes_its_tickets_along,
+    a_purged_run_is_in_no_listing,
 )
