@@ -178,7 +178,9 @@ class Admission:
             UnknownTicket: A decision names no ticket of the run.
             AlreadySaid: The thread already has every message of the request.
         """
-        checkout = await self._store.checkout(thread_id)
+        # A thread whose id was made for this request is new: there is nothing to read.
+        is_named = request.thread_id is not None
+        checkout = await self._store.checkout(thread_id) if is_named else None
         if checkout is None:
             checkout = Checkout(thread=Thread(id=thread_id))
         elif request.tenant_id is not None:
