@@ -577,7 +577,7 @@ def test_a_request_that_is_too_long_can_be_made_smaller() -> None:
 
 
 async def opened(runtime: AgentRuntime) -> Run:
-    run = await runtime._engine._admission.prepare(RunRequest(agent_id="a"), "t")
+    run = await runtime._engine._admission.prepare(RunRequest(agent_id="a", thread_id="t"), "t")
     run.append_user(user("one more"))
     return run
 
