@@ -1,5 +1,6 @@
 """Messages, their content and the messages that plugins put beside them."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -37,6 +38,7 @@ from awaken.contracts.messages.message import (
     MessageMetadata,
     Role,
     ToolCall,
+    Transcript,
     Visibility,
     assistant,
     record_of,
@@ -239,3 +241,25 @@ def test_context_messages_sort_by_target_then_priority_then_key() -> None:
     ]
     mixed = in_order[4:] + in_order[:4]
     assert sorted(mixed, key=lambda each: each.order) == in_order
+
+
+def test_the_call_ids_of_a_transcript_are_read_once_and_follow_what_is_appended() -> None:
+    class Counted(list[Message]):
+        reads = 0
+
+        def __iter__(self) -> Iterator[Message]:
+            self.reads += 1
+            return super().__iter__()
+
+    def asking(*ids: str) -> Message:
+        calls = tuple(ToolCall(id=call_id, name="look") for call_id in ids)
+        return Message(role=Role.ASSISTANT, tool_calls=calls)
+
+    stored = Counted([user("hello"), asking("a", "b"), assistant("done")])
+    transcript = Transcript(stored)
+    transcript.append(asking("c"))
+    assert transcript.call_ids == {"a", "b", "c"}
+    transcript.append(user("more"))
+    transcript.append(asking("d"))
+    assert transcript.call_ids == {"a", "b", "c", "d"}
+    assert stored.reads == 1

@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from itertools import chain, islice
 from typing import Any, overload
@@ -279,16 +280,26 @@ class Transcript(Sequence[Message]):
     appended to the list later are not visible in it.
     """
 
-    __slots__ = ("_base", "_length", "_own")
+    __slots__ = ("_base", "_call_ids", "_length", "_own")
 
     def __init__(self, base: Sequence[Message] = ()) -> None:
         self._base = base
         self._length = len(base)
         self._own: list[Message] = []
+        self._call_ids: set[str] | None = None
+
+    @property
+    def call_ids(self) -> AbstractSet[str]:
+        """The ids of all tool calls; the first use reads all messages, later ones none."""
+        if self._call_ids is None:
+            self._call_ids = {call.id for it in self if it.tool_calls for call in it.tool_calls}
+        return self._call_ids
 
     def append(self, message: Message) -> None:
         """Add a message at the end; the underlying list does not change."""
         self._own.append(message)
+        if self._call_ids is not None and message.tool_calls:
+            self._call_ids.update(call.id for call in message.tool_calls)
 
     def __len__(self) -> int:
         return self._length + len(self._own)

@@ -65,7 +65,7 @@ class Answer:
 
     __slots__ = (
         "_alive_since", "_before", "_blocks", "_calls", "_client", "_is_held", "_loop", "_refused",
-        "_renamed", "_run", "_shown", "_signatures", "_stop", "_text", "_thinking", "_used",
+        "_renamed", "_run", "_shown", "_signatures", "_stop", "_text", "_thinking",
         "_vendor", "_watchdog", "asked", "has_begun", "is_aside", "on_begun", "spent", "usage",
     )  # fmt: skip
 
@@ -92,8 +92,6 @@ class Answer:
         """Call ids that no further call may use, and why."""
         self._renamed: dict[str, str] = {}
         """New ids of calls whose own id an earlier call of the thread has used."""
-        self._used: set[str] | None = None
-        """The ids of all earlier calls; computed at the first call of the answer."""
         self._signatures: dict[str, str] = {}
         self._stop: StopReason | None = None
         self._vendor: VendorAnswer | None = None
@@ -338,12 +336,7 @@ class Answer:
             self._refused[event.id] = "a call has no id or no name"
             return
         run = self._run
-        if self._used is None:
-            self._used = set()
-            for message in run.messages:
-                for call in message.tool_calls or ():
-                    self._used.add(call.id)
-        if event.id in self._used:
+        if event.id in run.messages.call_ids:
             # Decisions and results of the earlier call must not apply to this one. The new id is
             # deterministic: a process that continues the run asks the model again.
             new = derive_id(run.identity.run_id, str(run.step.number), event.id)
