@@ -199,7 +199,7 @@ class EventStream:
         self.is_over = False
         """Whether the latest batch was the last."""
         self.live: EventReader | None = None
-        """The reader that the latest batch came from; None: it came from elsewhere."""
+        """The reader at whose position the latest batch ends; None: it ends elsewhere."""
         self._is_provisional = False
 
     @property
@@ -326,10 +326,12 @@ class EventStream:
         until, unfinished = run.journal.event_seq, run.list_unfinished_events()
         try:
             async for batch in self._read_log(until):
+                if self._cursor == until and not unfinished:
+                    self.live = reader
                 yield batch
             self._hub.add_reader(reader)
             if unfinished:
-                yield self._note_batch([*unfinished], None)
+                yield self._note_batch([*unfinished], reader)
             while not self.is_over and (later := await reader.batch()) is not None:
                 yield self._note_batch(later, reader)
                 del later

@@ -12,7 +12,7 @@ from copy import deepcopy
 from typing import Protocol
 
 from awaken.contracts.events import AgentEvent, ErrorEvent, LoggedEvent, MessagesSnapshot
-from awaken.runtime.journal.streams import ReaderDropped, StreamItem
+from awaken.runtime.journal.streams import EventFeed, ReaderDropped, StreamItem
 from awaken.services.event_streams import Batch, EventStream
 
 
@@ -62,6 +62,9 @@ class EncodedEvent:
         self.next: EncodedEvent | None = None
 
 
+_NOWHERE = -2
+
+
 class SharedEncoder:
     """The encoder of the readers of a run that are level, and the place that it has reached."""
 
@@ -78,17 +81,19 @@ class SharedEncoder:
 class ReaderEncoder:
     """Encodes the events of one reader, together with the readers that are level with it."""
 
-    __slots__ = ("_branch", "_encoder", "_key", "_latest", "_places", "_shared")
+    __slots__ = ("_branch", "_encoder", "_feed", "_key", "_latest", "_position", "_shared")
 
     def __init__(self, encoder: Encoder, branch: bytes = b"") -> None:
         self._encoder = encoder
         """The reader's own encoder; the shared one while it is level with others."""
         self._branch = branch
+        self._position = -1
+        """The position in the feed that it has reached; negative: none yet."""
         self._shared: SharedEncoder | None = None
         self._latest: EncodedEvent | None = None
         """The latest shared frames that the reader has."""
-        self._places: dict[Hashable, SharedEncoder] | None = None
-        """The shared encoders of the feed, of which this reader's has this key."""
+        self._feed: EventFeed | None = None
+        """The feed that it reads; its shared encoder has this key there."""
         self._key: Hashable = None
 
     async def catch_up(self, before: list[AgentEvent]) -> None:
@@ -107,22 +112,26 @@ class ReaderEncoder:
             ReaderDropped: The reader needs an encoder of its own, and the shared one is ahead.
         """
         reader = source.live
-        if self._shared is not None:
-            if reader is not None:
-                return self._share_frames(self._shared, batch, reader.position)
-            if self._latest is not self._shared.latest:
+        feed = None if reader is None else reader.feed
+        if feed is not self._feed:
+            if self._shared is not None and self._latest is not self._shared.latest:
                 raise ReaderDropped(limit="the other readers")
             self._part()
-        chunk = frames(self._encoder, batch, self._branch)
-        feed = None if reader is None else reader.feed
-        if reader is not None and feed is not None and feed.shared is not None:
-            self._join(feed.shared, reader.position, source.namespace)
-        return chunk
+            self._feed = feed
+        if reader is None or feed is None:
+            return frames(self._encoder, batch, self._branch)
+        places = feed.shared
+        if self._shared is None and (places is None or not self._join(places, source.namespace)):
+            chunk = frames(self._encoder, batch, self._branch)
+            self._position = reader.position
+            if places is not None:
+                self._join(places, source.namespace)
+            return chunk
+        return self._share_frames(batch, reader.position)
 
     def encode_error(self, error: ErrorEvent) -> bytes:
         """Encode the error with which the stream ends."""
-        if self._shared is not None:
-            self._part()
+        self._part()
         return frames(self._encoder, (error,))
 
     def close(self) -> None:
@@ -130,25 +139,29 @@ class ReaderEncoder:
         shared, self._shared, self._latest = self._shared, None, None
         if shared is not None:
             shared.members -= 1
-            if not shared.members and self._places is not None:
-                del self._places[self._key]
+            if not shared.members and self._feed is not None and self._feed.shared is not None:
+                del self._feed.shared[self._key]
 
-    def _join(self, places: dict[Hashable, SharedEncoder], position: int, namespace: str) -> None:
-        """Share the encoder of the readers that are level, if this reader is."""
+    def _join(self, places: dict[Hashable, SharedEncoder], namespace: str) -> bool:
+        """Share the encoder of the readers that are level, if this reader is one of them."""
+        if self._position < 0:
+            return False
         key = (type(self._encoder), self._branch, namespace)
         shared = places.get(key)
         if shared is None:
-            shared = places[key] = SharedEncoder(self._encoder, position)
-        elif shared.position != position or shared.encoder.state() != self._encoder.state():
-            return
+            shared = places[key] = SharedEncoder(self._encoder, self._position)
+        elif shared.position != self._position or shared.encoder.state() != self._encoder.state():
+            return False
         shared.members += 1
         self._encoder, self._shared, self._latest = shared.encoder, shared, shared.latest
-        self._places, self._key = places, key
+        self._key = key
+        return True
 
-    def _share_frames(self, shared: SharedEncoder, batch: Batch, position: int) -> bytes:
+    def _share_frames(self, batch: Batch, position: int) -> bytes:
         """Take the frames of events that are encoded, and encode the others for all readers."""
         parts: list[bytes] = []
-        latest = self._latest
+        shared, latest = self._shared, self._latest
+        assert shared is not None
         assert latest is not None
         for item in batch:
             if type(item) is MessagesSnapshot:
@@ -157,7 +170,7 @@ class ReaderEncoder:
                 continue
             if latest.next is None:
                 # While it encodes, and if it fails, there is no place at which others could join.
-                shared.position = -1
+                shared.position = _NOWHERE
                 latest.next = EncodedEvent(frames(shared.encoder, (item,), self._branch))
                 shared.latest = latest.next
             self._latest = latest = latest.next
@@ -168,7 +181,7 @@ class ReaderEncoder:
 
     def _part(self) -> None:
         """Go on with an encoder of its own."""
-        assert self._shared is not None
-        if self._shared.members > 1:
+        if self._shared is not None and self._shared.members > 1:
             self._encoder = deepcopy(self._encoder)
         self.close()
+        self._position = -1

@@ -87,7 +87,7 @@ class ResponsesEncoder(AnswerEncoder):
         if self.hold_back(event):
             return
         kind = _TEXTS[type(event)]
-        if self._open is None or self._open[0] is not kind:
+        if self._open is None or self._open[0] != kind:
             self._close()
             item = {"id": self._item_id(kind.prefix), "content": [], "status": "in_progress"}
             self._open = (kind, {**item, **kind.item})
