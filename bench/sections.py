@@ -28,6 +28,11 @@ US = "awaken"
 QUICK = (*BASELINES, US, BEFORE, "agno")
 MICRO = ("W1", "W2", "W3", "W4h0", "W4h1000", "W6")
 OVER_HTTP = ("W1", "W2", "W4h1000", "W6")
+STORED_ROWS = (
+    *BASELINES, US, "awaken_once", BEFORE, "agno", "maf", "strands", "langgraph", "openai_agents",
+    "pydantic_ai", "adk",
+)  # fmt: skip
+"""Without the other stores of peers, which `bench.py persist` measures."""
 HTTP_ROWS = (US, BEFORE, "plain_aiohttp", "plain_openai", "agno", "maf", "langgraph", "pydantic_ai")
 HTTP_CROWD = (US, BEFORE, "plain_aiohttp", "agno", "maf")
 PORT = 8398
@@ -139,7 +144,7 @@ def add_conc(section: Section, outcome: Outcome) -> None:
 
 def persist(settings: Settings) -> Section:
     """W4p: stored turns. A row that has taken its time is not repeated."""
-    rows, section = settings.frameworks("persist")
+    rows, section = settings.frameworks("persist", STORED_ROWS)
     turns, patience = (60, 2.0) if settings.is_quick else (POINTS[-1] // 4 + AROUND, 8.0)
     spent: dict[str, float] = {}
     for _ in range(settings.rounds):
