@@ -4,13 +4,14 @@ import asyncio
 import gc
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime
+from awaken import Agent, AgentRuntime, Cancelled, TextDelta
+from awaken.models import InferenceRequest, ModelEvent
 from awaken.testing import ScriptedModel
 
 from .test_memory_plateau import posted
@@ -44,10 +45,36 @@ async def served(_: AgentRuntime, app: Any, thread: str) -> None:
     assert b"run_finish" in await posted(app, json.dumps(body).encode())
 
 
+async def closed_early(runtime: AgentRuntime, _: Any, thread: str) -> None:
+    events = runtime.stream("a", "hi", thread_id=thread)
+    assert await anext(events)
+    await events.aclose()
+
+
+async def cancelled(runtime: AgentRuntime, _: Any, thread: str) -> None:
+    handle = await runtime.start("silent", "hi", thread_id=thread)
+    await asyncio.sleep(0)
+    assert await runtime.cancel(handle.run_id)
+    assert isinstance((await handle.result()).termination, Cancelled)
+
+
+class Silent:
+    """A model that never answers."""
+
+    name = "silent"
+
+    async def stream(self, _: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
+        await asyncio.Event().wait()
+        yield TextDelta(delta="never")
+
+
 async def garbage_of(once: Once, store: str | None) -> Counter[str]:
     """What only the garbage collector can free after some runs, by type."""
-    agent = Agent("a", model=ScriptedModel(["Done."], cycle=True))
-    async with AgentRuntime([agent], store=store) as runtime:
+    agents = [
+        Agent("a", model=ScriptedModel(["Done."], cycle=True)),
+        Agent("silent", model=Silent()),
+    ]
+    async with AgentRuntime(agents, store=store) as runtime:
         app = runtime.asgi() if once is served else None
         await once(runtime, app, "first")
         gc.collect()
@@ -66,7 +93,9 @@ async def garbage_of(once: Once, store: str | None) -> Counter[str]:
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
-@pytest.mark.parametrize("once", [awaited, streamed, started, submitted, served])
+@pytest.mark.parametrize(
+    "once", [awaited, streamed, started, submitted, served, closed_early, cancelled]
+)
 def test_a_finished_run_leaves_nothing_to_the_garbage_collector(
     once: Once, store: str, tmp_path: Path
 ) -> None:
