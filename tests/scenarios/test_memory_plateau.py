@@ -69,7 +69,7 @@ def lengths(runtime: AgentRuntime) -> dict[str, int]:
 
 async def judge(runtime: AgentRuntime, once: Callable[[int], Awaitable[None]]) -> None:
     await repeated(once, range(WARM))
-    before, held = counted(), lengths(runtime)
+    held, before = lengths(runtime), counted()
     await repeated(once, range(WARM, WARM + MORE))
     grown = {name: count for name, count in (counted() - before).items() if count > NOISE}
     assert grown == {}
