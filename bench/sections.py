@@ -275,8 +275,10 @@ def share_of_plain(section: Section) -> None:
     plain = section.rows.get(server_rows.BASELINE, {}).get("runs/s", [])
     for figures in section.rows.values():
         mine = figures.get("runs/s", [])
-        if plain and len(mine) == len(plain):
-            figures["of plain"] = [ours / bare for ours, bare in zip(mine, plain, strict=True)]
+        if plain and mine:
+            # A row that lacks a round is held against the median of the bare server.
+            bare = plain if len(mine) == len(plain) else [median(plain)] * len(mine)
+            figures["of plain"] = [ours / theirs for ours, theirs in zip(mine, bare, strict=True)]
 
 
 # ---- commands of their own ----

@@ -166,6 +166,9 @@ def test_the_part_of_plain_is_computed_of_each_round() -> None:
     section = Section("server", rows)
     share_of_plain(section)
     assert section.rows["awaken"]["of plain"] == [0.85, 0.8]
+    section.rows["agno"] = {"runs/s": [150.0]}
+    share_of_plain(section)
+    assert section.rows["agno"]["of plain"] == [0.1]
 
 
 def test_the_table_of_statements_becomes_rows_of_its_version() -> None:
