@@ -162,11 +162,11 @@ class ScriptedModel:
             self.open_streams -= 1
 
     async def _next_plan(self, request: InferenceRequest) -> "Plan":
-        plans, used = self._plans, self._used
-        if not plans or (used >= len(plans) and not self.is_cycle):
+        plans, used, count = self._plans, self._used, len(self._plans)
+        if not plans or (used >= count and not self.is_cycle):
             raise ScriptExhausted.after(used)
         self._used = used + 1
-        plan = plans[used % len(plans)]
+        plan = plans[used % count]
         if isinstance(plan, Plan):
             return plan
         answer = plan(request)

@@ -293,7 +293,7 @@ class Admission:
         ):
             request = _keep_options(request, state)
             agent = equip_agent(agent, request, services.session_tools)
-        stats = state.get(STOP_STATS)
+        stats = state.get(STOP_STATS) if state.values else STOP_STATS.default
         if not stats.rounds and record.steps:
             stats = msgspec.structs.replace(stats, rounds=record.steps)
         answer: Message | None = None
@@ -304,7 +304,7 @@ class Admission:
         # Two processes may continue one run; the ids of their commits must differ.
         is_named = previous is not None or request.run_id_hint or request.dispatch_id_hint
         writer, feed = services.ids.new_id() if is_named else run_id, EventFeed()
-        ledger = state.get(RUN_LEDGER) if state.has(RUN_LEDGER) else None
+        ledger = state.get(RUN_LEDGER) if RUN_LEDGER.name in state.values else None
         index = record.steps - 1 if record.steps else None
         loop, token = asyncio.get_running_loop(), CancellationToken()
         run = Run(
@@ -431,7 +431,8 @@ def _restore_state(
     named = request.agent_id
     if named is None or (previous is not None and not request.messages):
         return state
-    if named != agent.spec.id or state.get(ACTIVE_AGENT) not in (None, named):
+    is_handed_off = ACTIVE_AGENT.name in state.values
+    if named != agent.spec.id or (is_handed_off and state.get(ACTIVE_AGENT) not in (None, named)):
         # An agent that the request names overrides an earlier handoff.
         state.update(ACTIVE_AGENT, named)
     return state

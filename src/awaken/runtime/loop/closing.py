@@ -67,8 +67,8 @@ def end_step(run: Run) -> None:
     """End a step; the commit that follows makes it durable, and its `step_end` visible."""
     _count_completed(run)
     run.step.is_open = False
-    if _keeps_stats(run):
-        run.state.update(STOP_STATS, run.stats)
+    if run.agent.stop_rules.conditions or run.has_budgets:
+        _keep_stats(run)
     if run.feed.readers:
         _announce_state(run)
     run.journal.announce(StepEnd())
@@ -81,9 +81,10 @@ def _count_completed(run: Run) -> None:
         run.state.update(RUN_LIFECYCLE, CompleteStep())
 
 
-def _keeps_stats(run: Run) -> bool:
-    """Whether a later activation of the run needs its counters or its executing time."""
-    return bool(run.agent.stop_rules.conditions) or (run.has_budgets and counts_time(run))
+def _keep_stats(run: Run) -> None:
+    """Keep the counters that stop conditions check, and the executing time that budgets limit."""
+    if run.agent.stop_rules.conditions or counts_time(run):
+        run.state.update(STOP_STATS, run.stats)
 
 
 async def close_run(run: Run, termination: Termination) -> Termination:
@@ -115,9 +116,9 @@ async def close_run(run: Run, termination: Termination) -> Termination:
         # Charge the time since the last call; a run that waits continues counting from here.
         if run.has_budgets:
             await run.cancels.carry_through(partial(close_accounts, run))
-        if _keeps_stats(run):
+        if run.agent.stop_rules.conditions or run.has_budgets:
             run.stats = msgspec.structs.replace(run.stats, active_ms=run.active_ms)
-            run.state.update(STOP_STATS, run.stats)
+            _keep_stats(run)
         try:
             await _write_outcome(run, termination, waiting)
         except CancelWanted as wanted:
@@ -135,13 +136,9 @@ async def close_run(run: Run, termination: Termination) -> Termination:
 
 def may_have_work(run: Run) -> bool:
     """Whether a run that has answered may have pending tasks or other pending work."""
-    return has_tasks(run) or PENDING_WORK.name in run.state.values
-
-
-def has_tasks(run: Run) -> bool:
-    """Whether the thread has background tasks whose results are not delivered yet."""
     values = run.state.values
-    return BACKGROUND_TASKS.name in values and bool(values[BACKGROUND_TASKS.name])
+    has_tasks = BACKGROUND_TASKS.name in values and bool(values[BACKGROUND_TASKS.name])
+    return has_tasks or PENDING_WORK.name in values
 
 
 async def _find_wait(run: Run, termination: Termination) -> Waiting | None:
@@ -285,7 +282,9 @@ def _follow_ups(run: Run, ended: Termination | None) -> tuple[OutboxEntry, ...]:
     """Return the outbox commands that follow from the end or the suspension of this run."""
     if ended is None:
         return tuple(list_commands_at_rest(run.record, run.tickets.values()))
-    may_have_children = run.has_children or run.recovery is not None or has_tasks(run)
+    values = run.state.values
+    has_tasks = BACKGROUND_TASKS.name in values and bool(values[BACKGROUND_TASKS.name])
+    may_have_children = run.has_children or run.recovery is not None or has_tasks
     if not (may_have_children or run.record.parent_run_id):
         # Most runs: no other run waits for their end.
         return ()

@@ -128,7 +128,8 @@ class TaskCancels(msgspec.Struct, eq=False):
 
     def end(self) -> bool:
         """Undo the run's own cancellations; returns whether the task was cancelled otherwise."""
-        self.token.seal()
+        if not self.token.is_sealed:
+            self.token.seal()
         for _ in range(self._sent):
             self._task.uncancel()
         return self._task.cancelling() > self._before

@@ -86,10 +86,9 @@ class RegistrySnapshot:
             UnknownAgent: It is not registered, or its remote registry has not discovered it yet.
             AwakenError: It cannot be resolved; the error names what is missing.
         """
-        known = self._resolved.get(agent_id)
-        if known is None:
-            known = self._resolved[agent_id] = self._look_up(agent_id)
-        return known
+        if agent_id not in self._resolved:
+            self._resolved[agent_id] = self._look_up(agent_id)
+        return self._resolved[agent_id]
 
     def _look_up(self, agent_id: str) -> ResolvedAgent:
         registries = self.registries

@@ -17,11 +17,12 @@ from .tables import AppliedCommit, StoredThread, Tables
 
 def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit) -> CommitReceipt:
     """Apply a commit whole, or raise and change nothing; see `CommitStore.commit`."""
-    thread = tables.threads.get(commit.thread_id)
-    if thread is None:
+    if commit.thread_id in tables.threads:
+        thread = tables.threads[commit.thread_id]
+        if commit.commit_id in thread.applied:
+            return thread.repeat_receipt(commit)
+    else:
         thread = StoredThread(blank_thread(commit.thread_id, tenant_of(commit)))
-    elif commit.commit_id in thread.applied:
-        return thread.repeat_receipt(commit)
     foreign = foreign_ids(commit.messages)
     change = check_commit(thread, tables, commit, foreign)
     run = commit.run
@@ -54,7 +55,7 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
         receipt=receipt, committed_at=commit.committed_at, run_id=run_id
     )
     thread.last_commit = commit
-    if run is not None and thread.open_run is None:
+    if run is not None and len(tables.ended.order) >= tables.ended.forget_at:
         forget_ended_runs(tables, run)
     return receipt
 

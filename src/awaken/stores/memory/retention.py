@@ -33,15 +33,13 @@ def list_expired_tickets(tables: Tables, now: int, limit: int) -> tuple[Ticket, 
 def forget_ended_runs(tables: Tables, newest: RunRecord) -> None:
     """Purge the oldest ended runs beyond the limits of the store, a few at a time.
 
-    Called when a run has ended; acts once for each batch of runs, so that the records of a thread
+    Called once for each batch of runs that have ended, so that the records of a thread
     are rewritten once for all of them. The latest run of a thread loses its events and its journal
     only, and the rest when the thread has another run. A run that a queued dispatch or an
     unfinished parent run may still ask for is left for a later batch.
     """
     ended = tables.ended
     order, limit = ended.order, ended.limit
-    if len(order) < ended.forget_at:
-        return
     batch = BATCH if limit is None else max(1, min(BATCH, limit // 8))
     before_ms = None if ended.age_ms is None else _ended_at(newest) - ended.age_ms
     due: list[RunRecord] = []
