@@ -87,8 +87,11 @@ class Works:
         self.count[name] += 1
         self.tasks[name] = task
         self.begun.setdefault(name, asyncio.Event()).set()
-        if how == "emit":
+        if how == "emit later":
+            await self.ends.setdefault(f"silence of {name}", asyncio.Event()).wait()
+        if how.startswith("emit"):
             self.told[name] = await task.emit("progress", {"of": name})
+            self.begun.setdefault(f"emit of {name}", asyncio.Event()).set()
         if how != "now":
             await self.ends.setdefault(name, asyncio.Event()).wait()
         match how:
@@ -122,6 +125,9 @@ class Works:
                 return await self._do(task, name, how)
 
             task = await ctx.spawn(work, name=name, fate=TaskFate(fate), timeout_ms=timeout_ms)
+            if how == "emit":
+                # The model reads the update in its next turn.
+                await self.has_begun(f"emit of {name}")
             return task.task_id
 
         return spawn

@@ -60,14 +60,22 @@ def test_a_started_run_is_released_while_its_task_runs_and_woken_by_its_end(
 
 
 @both_stores
+@pytest.mark.parametrize("how", ["emit", "emit later"])
 def test_an_attached_run_waits_in_process_and_hears_what_the_task_says(
-    kind: str, tmp_path: Path
+    kind: str, tmp_path: Path, how: str
 ) -> None:
     async def scenario() -> None:
         async with Town(kind, tmp_path) as town:
-            message = use("spawn", {"name": "a", "how": "emit"})
+            message = use("spawn", {"name": "a", "how": how})
             running = asyncio.create_task(town.runtime.run("boss", message, thread_id="t"))
             await town.works.has_begun("a")
+
+            async def has_answered() -> bool:
+                return any(line.startswith("after ") for line in await town.lines())
+
+            if how == "emit later":
+                await until(has_answered)
+                town.works.end("silence of a")
 
             async def is_heard() -> bool:
                 return any("progress" in line for line in await town.lines())

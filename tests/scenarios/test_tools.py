@@ -375,6 +375,35 @@ def test_a_tool_that_takes_too_long_is_cancelled_and_its_siblings_go_on() -> Non
     assert cleaned == ["up"]
 
 
+def test_tools_side_by_side_each_have_their_own_time() -> None:
+    ended: list[tuple[str, float]] = []
+
+    async def hang(name: str) -> str:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append((name, asyncio.get_running_loop().time()))
+        return "never"
+
+    @tool(timeout=4)
+    async def patient() -> str:
+        return await hang("patient")
+
+    @tool(timeout=1)
+    async def hasty() -> str:
+        return await hang("hasty")
+
+    calls = [("patient", {}), ("wait", {"seconds": 2}), ("hasty", {})]
+    story = play([ToolCalls(calls), "ok"], tools=[patient, wait, hasty])
+
+    assert ended == [("hasty", 1), ("patient", 4)]
+    assert story.answers == [
+        "Timed out: no result within 4000 ms",
+        "2.0",
+        "Timed out: no result within 1000 ms",
+    ]
+
+
 @pytest.mark.parametrize("stubborn_s", [1, 60])
 def test_a_tool_that_ignores_its_time_limit_is_left_behind_and_its_result_dropped(
     stubborn_s: int,

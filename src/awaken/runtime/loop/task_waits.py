@@ -58,6 +58,9 @@ async def wait_for_updates(run: Run) -> bool:
     # Durable before the wait: a process that takes over must not ask the model again.
     await run.flush_record()
     while not await _take_updates(run):
+        if run.journal.messages:
+            # The thread shows an update when it arrives, not when its task ends.
+            await run.flush_record()
         has_tasks = bool(await tasks_to_wait_for(run))
         # A sub-agent also waits for other pending work, which messages report.
         if run.due_end is not None or not (has_tasks or (is_below and has_pending_work(run))):

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -24,28 +25,34 @@ class Siblings(Generic[T]):
     Tasks that finish in the same turn of the event loop are reported together.
     """
 
-    __slots__ = ("_finished", "_loop", "_waiter", "tasks")
+    __slots__ = ("_finished", "_is_new", "_loop", "_waiter", "deadline", "tasks")
 
-    def __init__(self, works: Sequence[Work[T]]) -> None:
+    def __init__(self, works: Sequence[Work[T]], deadline: float = math.inf) -> None:
+        self.deadline = deadline
+        """When the parent is woken at the latest, in the loop's time, if it waits with a watchdog."""
         loop = self._loop = asyncio.get_running_loop()
         self._finished: list[int] = []
+        self._is_new = True
+        """Whether the tasks have not had their first turn yet."""
         self._waiter: asyncio.Future[None] | None = None
         """Present while the parent waits."""
         self.tasks: list[asyncio.Task[T]] = [
             loop.create_task(self._run_work(index, work)) for index, work in enumerate(works)
         ]
 
-    async def next_finished(
-        self, moment: float | None = None, watchdog: Watchdog | None = None
-    ) -> list[int]:
+    async def next_finished(self, watchdog: Watchdog | None = None) -> list[int]:
         """Wait until at least one more task is over; returns the indexes of those that are.
 
-        With a watchdog, the list is empty if the moment, in the loop's time, comes first.
+        With a watchdog, the list is empty if the deadline comes first.
         """
+        if self._is_new:
+            # Tasks that wait for nothing are over after one turn, without a timer and a wake-up.
+            self._is_new = False
+            await asyncio.sleep(0)
         if not self._finished:
             waiter = self._waiter = self._loop.create_future()
-            if watchdog is not None and moment is not None:
-                watchdog.set(self, self._loop, moment, self._wake)
+            if watchdog is not None:
+                watchdog.set(self, self._loop, self.deadline, self._wake)
             try:
                 await waiter
             finally:

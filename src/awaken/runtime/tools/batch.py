@@ -6,6 +6,7 @@ if its tool is repeatable, and otherwise gets a typed conflict as its result.
 """
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -191,20 +192,22 @@ async def _prepare(run: Run, starting: Sequence[ToolExecution]) -> None:
 def _start(run: Run, attempts: Sequence[ToolExecution]) -> Siblings[ToolOutput]:
     """Start attempts side by side on one frozen snapshot."""
     now, limit_ms = run.loop.time(), run.services.limits.tool_timeout_ms
+    first = math.inf
     for attempt in attempts:
         assert attempt.tool is not None
-        attempt.deadline = now + (attempt.tool.descriptor.timeout_ms or limit_ms) / 1000
-        attempt.is_late = False
+        deadline = now + (attempt.tool.descriptor.timeout_ms or limit_ms) / 1000
+        attempt.deadline, attempt.is_late = deadline, False
+        if deadline < first:
+            first = deadline
     snapshot, work = run.state.snapshot(), perform_watched if run.instruments else perform
-    return Siblings([partial(work, attempt, snapshot) for attempt in attempts])
+    return Siblings([partial(work, attempt, snapshot) for attempt in attempts], first)
 
 
 async def _collect(
     run: Run, siblings: Siblings[ToolOutput], running: Sequence[ToolExecution]
 ) -> None:
     """Wait for results and record them in the journal, in the order in which they arrive."""
-    first = min([attempt.deadline for attempt in running if attempt.output is None])
-    finished_now = await siblings.next_finished(first, run.services.watchdog)
+    finished_now = await siblings.next_finished(run.services.watchdog)
     for index in finished_now:
         attempt = running[index]
         if attempt.output is not None:
@@ -237,6 +240,8 @@ def _stop_late_ones(
             attempt.is_late = True
             attempt.deadline = now + run.services.limits.cancel_grace_ms / 1000
             siblings.tasks[index].cancel()
+    waiting = [attempt.deadline for attempt in running if attempt.output is None]
+    siblings.deadline = min(waiting, default=math.inf)
 
 
 def _is_stale(run: Run, state: ToolState) -> bool:
