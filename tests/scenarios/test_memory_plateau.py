@@ -15,6 +15,7 @@ from awaken import Agent, AgentRuntime, tool
 from awaken.messages import Role
 from awaken.models import InferenceRequest
 from awaken.stores.sql import transcripts
+from awaken.stores.sqlite import connection
 from awaken.testing import ScriptedModel, ToolCalls
 
 WARM, MORE, AT_ONCE = 160, 160, 20
@@ -87,8 +88,9 @@ async def repeated(once: Callable[[int], Awaitable[None]], numbers: Iterable[int
 
 
 @pytest.fixture(autouse=True)
-def small_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcripts, "CACHE_THREADS", 50)
+    monkeypatch.setattr(connection, "HEADS_MAX", 50)
 
 
 def test_runs_awaited_in_python_leave_nothing_behind(tmp_path: Path) -> None:
