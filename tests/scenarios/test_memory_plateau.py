@@ -88,7 +88,7 @@ async def repeated(once: Callable[[int], Awaitable[None]], numbers: Iterable[int
 
 
 @pytest.fixture(autouse=True)
-def small_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcripts, "CACHE_THREADS", 50)
     monkeypatch.setattr(connection, "HEADS_MAX", 50)
 

@@ -39,8 +39,8 @@ CHECKED_PAGES = 16 * 1024
 CHECKPOINT_PAGES = 8192
 """How far the log grows (4 MiB) before its pages are moved into the file."""
 
-HEADS_MAX = 1024
-"""How many heads of threads the writer remembers."""
+HEADS_MAX = 512
+"""How many heads of threads the writer remembers: some kilobytes each."""
 
 _ARGUMENT = "$"
 STATEMENTS = {
