@@ -292,14 +292,18 @@ class Transcript(Sequence[Message]):
     def call_ids(self) -> AbstractSet[str]:
         """The ids of all tool calls; the first use reads all messages, later ones none."""
         if self._call_ids is None:
-            self._call_ids = {call.id for it in self if it.tool_calls for call in it.tool_calls}
+            self._call_ids = set()
+            for message in chain(islice(self._base, self._length), self._own):
+                for call in message.tool_calls or ():
+                    self._call_ids.add(call.id)
         return self._call_ids
 
     def append(self, message: Message) -> None:
         """Add a message at the end; the underlying list does not change."""
         self._own.append(message)
         if self._call_ids is not None and message.tool_calls:
-            self._call_ids.update(call.id for call in message.tool_calls)
+            for call in message.tool_calls:
+                self._call_ids.add(call.id)
 
     def __len__(self) -> int:
         return self._length + len(self._own)
