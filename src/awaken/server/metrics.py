@@ -54,6 +54,7 @@ class Level:
     def __init__(self, name: str, about: str) -> None:
         self.name = name
         self.about = about
+        self.labels: Labels = ()
         self.value = 0
 
     def lines(self) -> Iterator[str]:
@@ -101,12 +102,13 @@ class CountOf:
     def __init__(self, name: str, about: str, histogram: Histogram) -> None:
         self.name = name
         self.about = about
+        self.labels = histogram.labels
         self._histogram = histogram
 
     def lines(self) -> Iterator[str]:
         """One sample for each of the histogram's sets of labels."""
         for values, counts in self._histogram.series.items():
-            labels = zip(self._histogram.labels, values, strict=True)
+            labels = zip(self.labels, values, strict=True)
             yield sample(self.name, labels, sum(counts[:-1]))
 
 

@@ -27,9 +27,9 @@ class Observations:
         self._tool_labels = tool_labels
         self._statistics = statistics
         http = ("method", "route", "status")
-        self.durations = Histogram("awaken_http_request_duration_seconds", "Requests.", *http)
-        about = "Requests answered."
-        self.requests = CountOf("awaken_http_requests_total", about, self.durations)
+        answered = Histogram("awaken_http_request_duration_seconds", "Requests.", *http)
+        self.requests = CountOf("awaken_http_requests_total", "Requests answered.", answered)
+        self.durations = answered
         self.in_flight = Level("awaken_http_requests_in_flight", "Requests being served.")
         self.streams = Level("awaken_sse_connections", "Streams being read.")
         self.runs = Counter("awaken_runs_total", "Runs that ended or wait.", "outcome")

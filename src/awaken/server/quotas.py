@@ -174,7 +174,8 @@ class Holding:
                 "try again later, or send less at once."
             )
             raise HttpError(503, "memory_used_up", message, (retry_after(1000),))
-        self.take_anyway(size)
+        self._budget.used += size
+        self.size += size
 
     def take_anyway(self, size: int) -> None:
         """Count more without a limit: the client must learn of what its request changed."""

@@ -122,8 +122,14 @@ class MeasuredModelCall(Measured):
             counts.count_error(code)
         counts.turns.add(1, *names, status)
         counts.turn_durations.observe(ms, *names, status)
-        if self._usage is not None:
-            for name, count in _tokens_by_type(self._usage):
+        if (usage := self._usage) is not None:
+            for name, count in (
+                ("prompt", usage.prompt_tokens),
+                ("completion", usage.completion_tokens),
+                ("cache_read", usage.cache_read_tokens),
+                ("cache_creation", usage.cache_creation_tokens),
+                ("thinking", usage.thinking_tokens),
+            ):
                 if count is not None:
                     counts.tokens.add(count, *names, name)
         self._statistics.record("models", names[0], ms, is_error=kind is not None)
@@ -147,13 +153,3 @@ class MeasuredToolCall(Measured):
         self._counts.tool_durations.observe(ms, self._names[0], status)
         is_error = self._is_error or kind is not None
         self._statistics.record("tools", self._names[0], ms, is_error=is_error)
-
-
-def _tokens_by_type(usage: TokenUsage) -> tuple[tuple[str, int | None], ...]:
-    return (
-        ("prompt", usage.prompt_tokens),
-        ("completion", usage.completion_tokens),
-        ("cache_read", usage.cache_read_tokens),
-        ("cache_creation", usage.cache_creation_tokens),
-        ("thinking", usage.thinking_tokens),
-    )

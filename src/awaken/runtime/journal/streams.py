@@ -42,8 +42,9 @@ class EventReader:
     """One reader's queue. Iterate over it to get the events until the feed is closed."""
 
     __slots__ = (
-        "_bytes", "_counted", "_is_closed", "_is_dropped", "_is_idle", "_is_nudged", "_pushed",
+        "_bytes", "_counted", "_is_closed", "_is_dropped", "_is_idle", "_is_nudged",
         "_queue", "_room", "_waiter", "feed", "is_attached", "limit", "on_drop", "position",
+        "pushed",
     )  # fmt: skip
 
     def __init__(self, *, is_attached: bool, limit: int = READER_LIMIT) -> None:
@@ -55,7 +56,8 @@ class EventReader:
         """Called when a watching reader is dropped; its consumer may be blocked in a write."""
         self.position = 0
         """How many events the feed had emitted up to the end of the latest batch."""
-        self._pushed = 0
+        self.pushed = 0
+        """How many events the feed had emitted up to the latest that this reader was given."""
         self._queue: list[StreamItem] | deque[StreamItem] = []
         self._bytes = self._counted = 0
         """The size of the unread events, and how many of them it includes."""
@@ -88,19 +90,19 @@ class EventReader:
         if self._is_idle:
             if self._waiter is not None:
                 self._wake()
-        elif self._queue:
-            if not self.is_attached:
-                if self._is_far_behind():
-                    self._drop()
-                    return
-            elif len(self._queue) >= 4 * self.limit and isinstance(event, LIVE_EVENTS):
+        elif self._queue and not self.is_attached:
+            # Measured only here: a reader that keeps up has nothing unread when the next comes.
+            # The new event does not count, since one event may be larger than the limit.
+            for item in islice(self._queue, self._counted, None):
+                self._bytes += _size(item)
+            self._counted = len(self._queue)
+            if self._counted >= self.limit or self._bytes > READER_BYTES:
+                self._drop()
                 return
+        elif len(self._queue) >= 4 * self.limit and isinstance(event, LIVE_EVENTS):
+            return
         self._queue.append(event)
-        self._pushed += 1
-
-    def start_at(self, position: int) -> None:
-        """Begin with the events after a position in the feed."""
-        self._pushed = self.position = position
+        self.pushed += 1
 
     def leave(self) -> None:
         """Stop reading."""
@@ -140,7 +142,7 @@ class EventReader:
                 await self._waiter
             finally:
                 self._waiter, self._is_idle = None, False
-        self.position = self._pushed
+        self.position = self.pushed
         if self._queue:
             found, self._queue = list(self._queue), []
             self._bytes = self._counted = 0
@@ -168,17 +170,6 @@ class EventReader:
             self._is_idle = True
             await self._waiter
             self._is_idle = False
-
-    def _is_far_behind(self) -> bool:
-        """Whether there are too many unread events, or too many bytes.
-
-        Events are measured here: a reader that keeps up has nothing unread when the next comes.
-        The new event does not count, since one event may be larger than the limit.
-        """
-        for item in islice(self._queue, self._counted, None):
-            self._bytes += _size(item)
-        self._counted = len(self._queue)
-        return self._counted >= self.limit or self._bytes > READER_BYTES
 
     def _drop(self) -> None:
         self._is_dropped = True
@@ -228,7 +219,7 @@ class EventFeed:
             self.shared = {}
         self.readers = (*self.readers, reader)
         reader.feed = self
-        reader.start_at(self.count)
+        reader.pushed = reader.position = self.count
         if self.is_closed:
             reader.close()
         return reader
