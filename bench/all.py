@@ -37,7 +37,8 @@ def main() -> None:
         parser.error(f"unknown section {', '.join(unknown)}; known: {', '.join(SECTIONS)}")
     settings = Settings(is_quick=args.quick, only=args.only)
     start = time.monotonic()
-    log(f"measuring {trees.this().name}")
+    if not args.render:
+        log(f"measuring {trees.this().name}")
     try:
         for name in () if args.render else wanted:
             section = measure(name, settings)

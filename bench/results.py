@@ -143,6 +143,11 @@ def load(names: Iterable[str], *, is_quick: bool = False, place: Path | None = N
         if len(found) > 1:
             told = "; ".join(f"{what}: {', '.join(those)}" for what, those in found.items())
             raise MixedVersions(f"the sections differ in {key}: {told}. Measure the older again.")
+    sections = {name: Section(**it["section"]) for name, it in documents.items()}
+    # A section that asks no worker for its name takes it from the others.
+    titles = {row: title for it in sections.values() for row, title in it.titles.items()}
+    for section in sections.values():
+        section.titles = titles | section.titles
     newest = max(documents.values(), key=lambda it: it["when"])
     other = newest["before"]
     return Run(
@@ -152,7 +157,7 @@ def load(names: Iterable[str], *, is_quick: bool = False, place: Path | None = N
         when=newest["when"],
         cores=newest["cores"],
         is_quick=newest["is_quick"],
-        sections={name: Section(**it["section"]) for name, it in documents.items()},
+        sections=sections,
     )
 
 

@@ -24,9 +24,9 @@ sys.path.pop()
 VERSION = {"awaken": "1.0", "commit": "abc1234", "is_dirty": False, "source": "one"}
 
 
-def save(folder: Path, name: str, rows: dict[str, Any] | None = None, **fields: Any) -> None:
+def save(folder: Path, name: str, titles: dict[str, str] | None = None, **fields: Any) -> None:
     """A result file as `results.save` writes it."""
-    section = {"name": name, "rows": rows or {}, "titles": {}, "versions": {}, "notes": {}}
+    section = {"name": name, "rows": {}, "titles": titles or {}, "versions": {}, "notes": {}}
     document = {
         "section": section | {"skipped": {}, "took": 60.0},
         "version": VERSION,
@@ -72,6 +72,12 @@ def test_a_commit_that_changes_no_measured_file_is_the_same_version(tmp_path: Pa
     later = {"version": VERSION | {"commit": "def5678"}, "when": "2026-11-17 05:00"}
     save(tmp_path, "persist", **later)
     assert load(tmp_path).version.commit == "def5678"
+
+
+def test_a_row_has_the_same_title_in_every_section(tmp_path: Path) -> None:
+    save(tmp_path, "micro", {"maf": "agent-framework"})
+    save(tmp_path, "coldstart")
+    assert load(tmp_path).sections["coldstart"].title("maf") == "agent-framework"
 
 
 def test_an_uncommitted_change_makes_another_version(tmp_path: Path) -> None:
