@@ -51,7 +51,7 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
         receipt=receipt, committed_at=commit.committed_at, run_id=run_id
     )
     thread.last_commit = commit
-    if run is not None and thread.open_run is None:
+    if run is not None and tables.ended.since >= tables.ended.batch:
         forget_ended_runs(tables, run)
     return receipt
 
@@ -80,17 +80,14 @@ def _apply_parts(
 
 
 def _apply_run(tables: Tables, thread: StoredThread, run: RunRecord) -> None:
-    known, ended = tables.runs.get(run.run_id), tables.ended
-    if known is None:
+    if run.run_id not in tables.runs:
         thread.run_ids += (run.run_id,)
-        if run.thread_id in ended.latest:
-            # It is due, and no longer the latest run.
-            ended.order.appendleft(ended.latest.pop(run.thread_id))
     tables.runs[run.run_id] = run
     if thread.open_run is None:
         thread.run_state.clear()
-    if run.status is RunStatus.DONE and (known is None or known.status is not RunStatus.DONE):
-        ended.order.append(run.run_id)
+    if run.status is RunStatus.DONE:
+        tables.ended.order[run.run_id] = None
+        tables.ended.since += 1
 
 
 def apply_ticket(tables: Tables, thread: StoredThread, ticket: Ticket) -> None:
