@@ -55,7 +55,7 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
         receipt=receipt, committed_at=commit.committed_at, run_id=run_id
     )
     thread.last_commit = commit
-    if run is not None and len(tables.ended.order) >= tables.ended.forget_at:
+    if run is not None and tables.ended.since >= tables.ended.batch:
         forget_ended_runs(tables, run)
     return receipt
 
@@ -67,19 +67,14 @@ def _apply_parts(
     if commit.messages:
         thread.messages.extend(commit.messages)
     if run is not None:
-        runs, ended = tables.runs, tables.ended
-        if run.run_id not in runs:
+        if run.run_id not in tables.runs:
             thread.run_ids += (run.run_id,)
-            if run.thread_id in ended.latest:
-                # It is due, and no longer the latest run.
-                ended.order.appendleft(ended.latest.pop(run.thread_id))
-        if run.status is RunStatus.DONE and (
-            run.run_id not in runs or runs[run.run_id].status is not RunStatus.DONE
-        ):
-            ended.order.append(run.run_id)
-        runs[run.run_id] = run
+        tables.runs[run.run_id] = run
         if thread.open_run is None and thread.run_state:
             thread.run_state.clear()
+        if run.status is RunStatus.DONE:
+            tables.ended.order[run.run_id] = None
+            tables.ended.since += 1
     if commit.state:
         _apply_state(thread.state, commit.state)
     if commit.run_state and thread.open_run is commit.run:

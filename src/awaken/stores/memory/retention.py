@@ -16,9 +16,6 @@ from awaken.contracts.suspension.tickets import Ticket
 from .listings import list_events
 from .tables import StoredThread, Tables
 
-BATCH = 64
-"""How many runs end before the oldest ones are forgotten together."""
-
 
 def list_expired_tickets(tables: Tables, now: int, limit: int) -> tuple[Ticket, ...]:
     """List open tickets whose deadline has passed, oldest deadline first, ties by id."""
@@ -33,30 +30,29 @@ def list_expired_tickets(tables: Tables, now: int, limit: int) -> tuple[Ticket, 
 def forget_ended_runs(tables: Tables, newest: RunRecord) -> None:
     """Purge the oldest ended runs beyond the limits of the store, a few at a time.
 
-    Called once for each batch of runs that have ended, so that the records of a thread
-    are rewritten once for all of them. The latest run of a thread loses its events and its journal
-    only, and the rest when the thread has another run. A run that a queued dispatch or an
-    unfinished parent run may still ask for is left for a later batch.
+    Called once for each batch of runs that have ended, so that the records of a thread are
+    rewritten once for all of them. The latest run of a thread loses its events and its journal
+    only, and the rest when a later run of the thread is due as well. A run that a queued dispatch
+    or an unfinished parent run may still ask for is left for a later batch.
     """
     ended = tables.ended
-    order, limit = ended.order, ended.limit
-    batch = BATCH if limit is None else max(1, min(BATCH, limit // 8))
+    ended.since = 0
+    excess = 0 if ended.limit is None else len(ended.order) - ended.limit
     before_ms = None if ended.age_ms is None else _ended_at(newest) - ended.age_ms
     due: list[RunRecord] = []
     # Twice as many as have ended since, so that a backlog gets shorter.
-    for _ in range(min(len(order), 2 * batch)):
-        run = tables.runs.get(order[0])
+    for place, run_id in enumerate([*islice(ended.order, 2 * ended.batch)]):
+        run = tables.runs.get(run_id)
         is_old = run is not None and before_ms is not None and _ended_at(run) < before_ms
-        if run is not None and not is_old and (limit is None or len(order) <= limit):
+        if run is not None and not is_old and place >= excess:
             break
-        order.popleft()
+        del ended.order[run_id]
         if run is None:
             continue
         if _is_asked_for(tables, run):
-            order.append(run.run_id)
+            ended.order[run_id] = None
         else:
             due.append(run)
-    ended.forget_at = len(order) + batch
     _forget_runs(tables, due)
 
 
@@ -66,6 +62,10 @@ def _forget_runs(tables: Tables, due: Iterable[RunRecord]) -> None:
         by_thread.setdefault(run.thread_id, {})[run.run_id] = run
     for thread_id, runs in by_thread.items():
         thread = tables.threads[thread_id]
+        # It was the latest run of the thread when it was due.
+        earlier = tables.runs.get(tables.ended.latest.pop(thread_id, ""))
+        if earlier is not None:
+            runs[earlier.run_id] = earlier
         _forget_events(tables, thread, runs)
         last_ms = max(map(_ended_at, runs.values()))
         latest_id = thread.shown.latest_run_id

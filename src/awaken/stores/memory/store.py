@@ -21,6 +21,7 @@ from .lineage import delete_thread, save_thread
 from .listings import list_events, list_messages, list_runs, list_threads
 from .mailbox import MemoryMailbox
 from .outbox import MemoryOutbox
+from .tables import EndedRuns
 from .ticket_port import MemoryTickets
 
 RETAINED_RUNS = 10_000
@@ -50,8 +51,7 @@ class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets):
         super().__init__(clock or SystemClock())
         self.name = name
         self.is_shared = is_shared
-        self._tables.ended.limit = retained_runs
-        self._tables.ended.age_ms = retained_ms
+        self._tables.ended = EndedRuns(retained_runs, retained_ms)
 
     async def open(self) -> None:
         """Do nothing: the store is always ready."""

@@ -5,7 +5,6 @@ Data of a commit is appended, never copied: another form of it (a `Thread`, a `L
 containers, so that the garbage collector has little to scan in a store of many threads.
 """
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 
 from awaken.contracts.errors import IdempotencyConflict
@@ -25,6 +24,8 @@ from awaken.contracts.storage.store import (
 )
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.stores.rules.head import ThreadHead
+
+FORGOTTEN_AT_ONCE = 64
 
 
 class AppliedCommit(Record, frozen=True, kw_only=True):
@@ -122,17 +123,19 @@ class StoredThread(ThreadHead):
 class EndedRuns:
     """The ended runs in the order of their ends; see `retention.forget_ended_runs`."""
 
-    __slots__ = ("age_ms", "forget_at", "latest", "limit", "order")
+    __slots__ = ("age_ms", "batch", "latest", "limit", "order", "since")
 
-    def __init__(self) -> None:
-        self.limit: int | None = None
+    def __init__(self, limit: int | None = None, age_ms: int | None = None) -> None:
+        self.limit = limit
         """How many are kept; None does not count them."""
-        self.age_ms: int | None = None
+        self.age_ms = age_ms
         """How long they are kept; None keeps them."""
-        self.order: deque[str] = deque()
+        self.batch = FORGOTTEN_AT_ONCE if limit is None else min(FORGOTTEN_AT_ONCE, limit // 8 + 1)
+        """How many runs end before the oldest ones are forgotten together."""
+        self.since = 0
+        """How many have ended since then."""
+        self.order: dict[str, None] = {}
         """Their ids, oldest end first; a run that was deleted with its thread may still be here."""
-        self.forget_at = 1
-        """The length of `order` at which the oldest ones are forgotten."""
         self.latest: dict[str, str] = {}
         """By thread, the run that is due but stays, because it is the latest of its thread."""
 
