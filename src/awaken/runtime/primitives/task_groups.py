@@ -29,7 +29,7 @@ class Siblings(Generic[T]):
 
     def __init__(self, works: Sequence[Work[T]], deadline: float = math.inf) -> None:
         self.deadline = deadline
-        """When the parent is woken at the latest, in the loop's time, if it waits with a watchdog."""
+        """When the parent is woken at the latest, in the loop's time, if it has a watchdog."""
         loop = self._loop = asyncio.get_running_loop()
         self._finished: list[int] = []
         self._is_new = True
