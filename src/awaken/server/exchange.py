@@ -1,6 +1,6 @@
 """One request and its reply, with the headers that every reply has."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 
 from awaken.transport.asgi import Header, Message, Scope, Send
 from awaken.transport.problems import HttpError
@@ -30,7 +30,7 @@ class HttpExchange:
         self._send = send
         self._extra: tuple[Header, ...] = (_NOSNIFF, (b"x-request-id", request_id.encode()))
 
-    async def send(self, message: Message) -> None:
+    def send(self, message: Message) -> Awaitable[None]:
         """Send a part of the reply."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
@@ -40,7 +40,7 @@ class HttpExchange:
             message["headers"] = headers
             self._extra = ()
             self.headers = {}
-        await self._send(message)
+        return self._send(message)
 
     def allow_origin(self, origin: str) -> None:
         """Allow pages of an origin to read the reply."""

@@ -417,10 +417,11 @@ class TenantView(ServiceView):
         self, stream: EventStream, begun: RunHandle | SubmitReceipt | AlreadySaid
     ) -> StartedRun:
         """The started run with the ids that the tenant knows."""
+        run_id, thread_id = begun.run_id, begun.thread_id
         if not self._namespace:
-            return StartedRun(run_id=begun.run_id, thread_id=begun.thread_id, stream=stream)
-        run_id = remove_namespace(self._namespace, begun.run_id)
-        thread_id = remove_namespace(self._namespace, begun.thread_id)
+            return StartedRun(run_id=run_id, thread_id=thread_id, stream=stream)
+        run_id = remove_namespace(self._namespace, run_id)
+        thread_id = remove_namespace(self._namespace, thread_id)
         return StartedRun(run_id=run_id, thread_id=thread_id, stream=self._adapt_stream(stream))
 
     async def _find_same(self, request: RunRequest) -> StartedRun | None:
