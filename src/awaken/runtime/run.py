@@ -61,6 +61,7 @@ from .limits import Limits, ToolSlots
 from .model_health.health import ModelHealth
 from .plugins.input_screens import look_at_messages
 from .primitives.cancellation import CancellationToken, TaskCancels
+from .primitives.loop_turns import LoopTurns
 from .primitives.timers import Watchdog
 from .progress import Recovery, Step
 from .resolution.registry import RegistrySnapshot
@@ -91,6 +92,8 @@ class Services:
     instruments: list[InstrumentMaker] = field(default_factory=list)
     """Instruments that observe every run that starts or resumes from now on."""
     watchers: CommitWatchers = field(default_factory=CommitWatchers)
+    turns: LoopTurns = field(default_factory=LoopTurns)
+    """Shares the event loop among many runs."""
     session_tools: dict[str, Callable[[], Sequence[Tool]]] = field(default_factory=dict)
     """Returns the current tools of each client session that is open in this process."""
 
@@ -309,7 +312,7 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
     def order(self, entry: OutboxEntry) -> None:
         """Queue a command for outside of the thread; it is sent once the next commit is durable."""
         if all(entry.entry_id != known.entry_id for known in self.journal.outbox):
-            self.journal.outbox.append(entry)
+            self.journal.outbox += (entry,)
 
     def drain_inbox(self) -> bool:
         """Append the inbox to the transcript; return whether the model has to answer it."""

@@ -10,6 +10,7 @@ from awaken.contracts.identity import RunIdentity
 from awaken.contracts.runs.records import AmbiguousId, RunResult
 from awaken.contracts.tracing import CURRENT_RUN
 from awaken.runtime.journal.leases import Lease
+from awaken.runtime.primitives.loop_turns import LoopTurns
 from awaken.runtime.primitives.signals import Latch
 from awaken.runtime.run import Run
 
@@ -132,9 +133,10 @@ class ActiveRun(msgspec.Struct, kw_only=True, eq=False):
 class ActiveRuns:
     """Slots by thread and by run. A slot is taken before anything is loaded."""
 
-    __slots__ = ("_by_run", "_by_thread", "watchers")
+    __slots__ = ("_by_run", "_by_thread", "_turns", "watchers")
 
-    def __init__(self) -> None:
+    def __init__(self, turns: LoopTurns) -> None:
+        self._turns = turns
         self._by_thread: dict[str, ActiveRun] = {}
         self._by_run: dict[str, ActiveRun] = {}
         self.watchers: dict[str, set[Callable[[], None]]] = {}
@@ -154,6 +156,7 @@ class ActiveRuns:
         active = self._by_thread[thread_id] = ActiveRun(
             thread_id=thread_id, is_brief=is_brief, started_by=CURRENT_RUN.get()
         )
+        self._turns.runs += 1
         return active
 
     def admit(self, active: ActiveRun, run: Run, lease: Lease | None = None) -> None:
@@ -176,6 +179,7 @@ class ActiveRuns:
         thread_id, run_id = active.thread_id, active.run_id
         if thread_id in self._by_thread and self._by_thread[thread_id] is active:
             del self._by_thread[thread_id]
+            self._turns.runs -= 1
         if run_id in self._by_run and self._by_run[run_id] is active:
             del self._by_run[run_id]
         active.released.set()

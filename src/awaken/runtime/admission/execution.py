@@ -16,6 +16,7 @@ from awaken.redaction import describe_error
 from awaken.runtime.journal.leases import Lease, LeaseBook, RunHandedOver, RuntimeClosing
 from awaken.runtime.journal.run_log import log_takeover
 from awaken.runtime.loop.loop import drive_here
+from awaken.runtime.primitives.loop_turns import RUNS_PER_TURN
 from awaken.runtime.remote.backend_calls import call_backend
 from awaken.runtime.run import ChildStarter, Run, Services
 from awaken.runtime.suspension.unattended_ends import SUPERSEDED, Endings
@@ -43,7 +44,7 @@ class Execution:
         leases: LeaseBook | None,
         children: ChildStarter,
     ) -> None:
-        self.active = ActiveRuns()
+        self.active = ActiveRuns(services.turns)
         self.admission = admission
         self._store = store
         self._services = services
@@ -111,6 +112,8 @@ class Execution:
         configure: Callable[[Run], None],
         lease: Lease | None = None,
     ) -> tuple[ActiveRun, Run]:
+        if self._services.turns.runs > RUNS_PER_TURN:
+            await self._services.turns.wait(asyncio.get_running_loop())
         request = self.admission.check(request).with_stored_ids()
         thread_id = request.thread_id or self._services.ids.new_id()
         if request.tenant_id is not None and request.thread_id is None:

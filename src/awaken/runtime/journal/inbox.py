@@ -12,7 +12,7 @@ class Inbox(msgspec.Struct, eq=False):
     """A bounded queue that refuses messages rather than losing them."""
 
     limit: int
-    messages: list[Message] = []
+    messages: tuple[Message, ...] = ()
     _signal: WakeSignal | None = None
     _is_closed: bool = False
 
@@ -20,7 +20,7 @@ class Inbox(msgspec.Struct, eq=False):
         """Accept the messages, all or none; False when closed, full, or without messages."""
         if self._is_closed or not messages or len(self.messages) + len(messages) > self.limit:
             return False
-        self.messages.extend(messages)
+        self.messages += tuple(messages)
         self.signal.ring()
         return True
 
@@ -31,13 +31,13 @@ class Inbox(msgspec.Struct, eq=False):
             self._signal = WakeSignal()
         return self._signal
 
-    def drain(self) -> list[Message]:
+    def drain(self) -> tuple[Message, ...]:
         """Remove and return all waiting messages, in order."""
-        taken, self.messages = self.messages, []
+        taken, self.messages = self.messages, ()
         return taken
 
-    def close(self) -> list[Message]:
+    def close(self) -> tuple[Message, ...]:
         """Accept no more messages; return those that the run did not take in."""
         self._is_closed = True
-        taken, self.messages = self.messages, []
+        taken, self.messages = self.messages, ()
         return taken

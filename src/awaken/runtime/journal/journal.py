@@ -82,12 +82,12 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
     messages: list[Message] = []
     events: list[AgentEvent] = []
     """Kept for the log; readers have seen them, unless they are announced."""
-    tool_records: list[ToolRecord] = []
+    tool_records: tuple[ToolRecord, ...] = ()
     tickets: dict[str, Ticket] = {}
     """The latest form of each ticket that changed, by its id."""
-    absorbed: list[str] = []
+    absorbed: tuple[str, ...] = ()
     """Queued dispatches whose input is part of the pending changes."""
-    outbox: list[OutboxEntry] = []
+    outbox: tuple[OutboxEntry, ...] = ()
     """Commands for outside of the thread."""
     lease: Lease | None = None
     on_claimed: Callable[[], None] | None = None
@@ -226,11 +226,11 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
             expected_version=self.version,
             committed_at=self.clock.now_ms(),
             fencing_token=self.lease.token if self.lease is not None else None,
-            tool_records=tuple(self.tool_records),
+            tool_records=self.tool_records,
         )
 
     def _commit(self, now: int, run: RunRecord | None, last: LastWrite | None) -> Commit:
-        events, outbox, lease = tuple(self.events), tuple(self.outbox), self.lease
+        events, outbox, lease = tuple(self.events), self.outbox, self.lease
         token = claim = release = None
         if last is not None:
             events, outbox, release = (*events, last.event), (*outbox, *last.outbox), last.release
@@ -248,10 +248,10 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
             run=run,
             state=self._state,
             run_state=self._run_state,
-            tool_records=tuple(self.tool_records),
+            tool_records=self.tool_records,
             tickets=tuple(self.tickets.values()) if self.tickets else (),
             events=events,
-            absorbed=tuple(self.absorbed),
+            absorbed=self.absorbed,
             outbox=outbox,
             fencing_token=token,
             claim=claim,
@@ -268,12 +268,12 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
         if commit.messages:
             del self.messages[: len(commit.messages)]
         if commit.tool_records:
-            del self.tool_records[: len(commit.tool_records)]
+            self.tool_records = self.tool_records[len(commit.tool_records) :]
         if commit.absorbed:
-            del self.absorbed[: len(commit.absorbed)]
+            self.absorbed = self.absorbed[len(commit.absorbed) :]
         if self.outbox:
             sent = len(commit.outbox)
-            del self.outbox[: sent if last is None else sent - len(last.outbox)]
+            self.outbox = self.outbox[sent if last is None else sent - len(last.outbox) :]
         for ticket in commit.tickets:
             if self.tickets[ticket.ticket_id] is ticket:
                 del self.tickets[ticket.ticket_id]

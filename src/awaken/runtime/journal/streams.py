@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from itertools import islice
 from typing import Any
 
+import msgspec
+
 from awaken.contracts.errors import UsageError
 from awaken.contracts.events import (
     LIVE_EVENTS,
@@ -199,19 +201,16 @@ def _size(item: StreamItem) -> int:
     return len(encode_event(event))
 
 
-class EventFeed:
+class EventFeed(msgspec.Struct, eq=False):
     """Fans a run's events out to its readers; without readers it costs nothing."""
 
-    __slots__ = ("count", "is_closed", "is_full", "readers", "shared")
-
-    def __init__(self) -> None:
-        self.readers: tuple[EventReader, ...] = ()
-        self.is_full = False
-        self.is_closed = False
-        self.count = 0
-        """How many events it has emitted: the position of its latest event."""
-        self.shared: dict[Hashable, Any] | None = None
-        """What its readers share, by key; None while it has a single reader."""
+    readers: tuple[EventReader, ...] = ()
+    is_full: bool = False
+    is_closed: bool = False
+    count: int = 0
+    """How many events it has emitted: the position of its latest event."""
+    shared: dict[Hashable, Any] | None = None
+    """What its readers share, by key; None while it has a single reader."""
 
     def attach(self, reader: EventReader) -> EventReader:
         """Add a reader; it gets every event from now on. On a closed feed it ends at once."""

@@ -25,7 +25,7 @@ async def absorb_messages(run: Run) -> bool:
         fresh = list_new_messages(run, dispatch.request.messages)
         for message in with_free_ids(fresh, run.messages):
             run.append_user(message)
-        run.journal.absorbed.append(dispatch.dispatch_id)
+        run.journal.absorbed += (dispatch.dispatch_id,)
     return any(wakes_model(dispatch.request.messages) for dispatch in taken)
 
 
@@ -48,7 +48,7 @@ async def absorb_decisions(run: Run) -> None:
             continue
         if dispatch.request.messages:
             run.hold(dispatch.request.messages)
-        run.journal.absorbed.append(dispatch.dispatch_id)
+        run.journal.absorbed += (dispatch.dispatch_id,)
 
 
 def _is_decision(run: Run, dispatch: RunDispatch) -> bool:

@@ -20,6 +20,7 @@ from awaken.runtime.journal.outcomes import CONTINUE, SUSPEND, Finish, StepOutco
 from awaken.runtime.phases.commands import commit_command
 from awaken.runtime.phases.contexts import phase_context
 from awaken.runtime.phases.runner import run_phase
+from awaken.runtime.primitives.loop_turns import RUNS_PER_TURN
 from awaken.runtime.run import Run
 from awaken.runtime.stop_conditions import RunProgress
 from awaken.runtime.tools.batch import run_calls
@@ -62,6 +63,9 @@ async def take_step(run: Run) -> StepOutcome:
             await run_phase(run, Phase.AFTER_INFERENCE, failed)
         raise
     _write_answer(run, response)
+    if run.services.turns.runs > RUNS_PER_TURN:
+        # The answers of many runs may arrive at once.
+        await run.services.turns.wait(run.loop)
     return await _act_on_answer(run, response)
 
 

@@ -59,7 +59,7 @@ class StateStore(msgspec.Struct, eq=False):
     """Persistent keys written since the last `take_changes`, encoded for storage."""
     _stored: Mapping[str, StoredValue] = {}
     _plugins: dict[str, dict[str, bool]] = {}
-    _hooks: list[CommitHook] = []
+    _hooks: tuple[CommitHook, ...] = ()
 
     @classmethod
     def of(cls, keys: Iterable[StateKey[Any, Any]]) -> "StateStore":
@@ -173,7 +173,7 @@ class StateStore(msgspec.Struct, eq=False):
 
     def on_commit(self, hook: CommitHook) -> None:
         """Call a hook after every commit, in the order hooks were added."""
-        self._hooks.append(hook)
+        self._hooks += (hook,)
 
     def restore(self, stored: Mapping[str, StoredValue]) -> None:
         """Restore stored values; values of keys that are declared later are decoded then.

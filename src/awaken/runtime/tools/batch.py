@@ -182,7 +182,7 @@ async def _prepare(run: Run, starting: Sequence[ToolExecution]) -> None:
             )
             await run_phase(run, Phase.BEFORE_TOOL_EXECUTE, context)
         if attempt.is_journalled:
-            run.journal.tool_records.append(intent(attempt))
+            run.journal.tool_records += (intent(attempt),)
     if run.agent.env.has_behaviour:
         put_states(run, [attempt.call for attempt in starting], ToolCallStatus.RUNNING)
     if run.journal.tool_records:
@@ -218,7 +218,7 @@ async def _collect(
             problem = ToolError("the tool cancelled itself")
             attempt.output = build_error_output(attempt.call.name, problem)
         if attempt.is_journalled:
-            run.journal.tool_records.append(build_finish_record(attempt))
+            run.journal.tool_records += (build_finish_record(attempt),)
     if not finished_now:
         _stop_late_ones(run, siblings, running)
 
@@ -235,7 +235,7 @@ def _stop_late_ones(
             siblings.abandon(index)
             attempt.output = build_timeout_output(attempt)
             if attempt.is_journalled:
-                run.journal.tool_records.append(build_finish_record(attempt))
+                run.journal.tool_records += (build_finish_record(attempt),)
         else:
             attempt.is_late = True
             attempt.deadline = now + run.services.limits.cancel_grace_ms / 1000
@@ -271,7 +271,7 @@ async def _again(run: Run, attempt: ToolExecution) -> ToolOutput:
     attempt.number += 1
     attempt.is_again = True
     if attempt.is_journalled:
-        run.journal.tool_records.append(intent(attempt))
+        run.journal.tool_records += (intent(attempt),)
         await run.flush()
     siblings = _start(run, [attempt])
     try:
@@ -312,7 +312,7 @@ def _note_finished(
             attempt.output = task.result()
             if run.journal.closed_by is not None and attempt.is_journalled:
                 # The process that continues the run must not repeat the call.
-                run.journal.tool_records.append(build_finish_record(attempt))
+                run.journal.tool_records += (build_finish_record(attempt),)
 
 
 def _answer_rest(run: Run, unsettled: Sequence[ToolExecution], text: str) -> None:

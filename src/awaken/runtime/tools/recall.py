@@ -189,5 +189,5 @@ async def _reconcile(
         return None
     attempt.output = output
     if attempt.is_journalled:
-        run.journal.tool_records.append(build_finish_record(attempt))
+        run.journal.tool_records += (build_finish_record(attempt),)
     return attempt
