@@ -158,7 +158,7 @@ def test_a_closed_inbox_gives_back_what_nobody_took() -> None:
     assert inbox.put([user("a")])
     assert [message.text for message in inbox.close()] == ["a"]
     assert not inbox.put([user("b")])
-    assert (inbox.drain(), inbox.close()) == ([], [])
+    assert (inbox.drain(), inbox.close()) == ((), ())
 
 
 @pytest.mark.parametrize(

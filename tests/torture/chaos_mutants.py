@@ -128,10 +128,10 @@ MUTANTS = (
         edits=(
             (
                 "runtime/journal/journal.py",
-                "        await self._lock.acquire()\n        try:\n",
+                "        try:\n            if self.closed_by is not None:\n",
                 "        if last is not None:\n"
                 "            self.events.append(last.event)\n"
-                "        await self._lock.acquire()\n        try:\n",
+                "        try:\n            if self.closed_by is not None:\n",
             ),
             (
                 "runtime/journal/journal.py",
@@ -140,8 +140,8 @@ MUTANTS = (
             ),
             (
                 "runtime/journal/journal.py",
-                "            events, sent = events - 1, sent - len(last.outbox)\n",
-                "            sent -= len(last.outbox)\n",
+                "        del self.events[: events if last is None else events - 1]\n",
+                "        del self.events[:events]\n",
             ),
         ),
     ),

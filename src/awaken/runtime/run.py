@@ -61,7 +61,7 @@ from .limits import Limits, ToolSlots
 from .model_health.health import ModelHealth
 from .plugins.input_screens import look_at_messages
 from .primitives.cancellation import CancellationToken, TaskCancels
-from .primitives.loop_turns import LoopTurns
+from .primitives.signals import LoopTurns
 from .primitives.timers import Watchdog
 from .progress import Recovery, Step
 from .resolution.registry import RegistrySnapshot

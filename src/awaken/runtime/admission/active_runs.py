@@ -10,8 +10,7 @@ from awaken.contracts.identity import RunIdentity
 from awaken.contracts.runs.records import AmbiguousId, RunResult
 from awaken.contracts.tracing import CURRENT_RUN
 from awaken.runtime.journal.leases import Lease
-from awaken.runtime.primitives.loop_turns import LoopTurns
-from awaken.runtime.primitives.signals import Latch
+from awaken.runtime.primitives.signals import Latch, LoopTurns
 from awaken.runtime.run import Run
 
 

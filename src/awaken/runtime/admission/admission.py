@@ -21,7 +21,7 @@ from awaken.contracts.plugins.loop_state import (
     REQUEST_OPTIONS,
     STOP_STATS,
     TOOL_CALL_STATES,
-    RequestOptions,
+    StopStats,
 )
 from awaken.contracts.runs.records import (
     RunInput,
@@ -40,7 +40,7 @@ from awaken.runtime.journal.journal import Journal
 from awaken.runtime.journal.known_messages import make_already_said, without_repeats
 from awaken.runtime.journal.request_checks import check_id, check_message
 from awaken.runtime.journal.streams import EventFeed
-from awaken.runtime.loop.session_tools import equip_agent
+from awaken.runtime.loop.session_tools import equip_agent, keep_options
 from awaken.runtime.plugins.input_screens import (
     Seen,
     look_at_decision,
@@ -291,11 +291,11 @@ class Admission:
             or request.session_tools
             or brings
         ):
-            request = _keep_options(request, state)
+            request = keep_options(request, state)
             agent = equip_agent(agent, request, services.session_tools)
-        stats = state.get(STOP_STATS) if state.values else STOP_STATS.default
-        if not stats.rounds and record.steps:
-            stats = msgspec.structs.replace(stats, rounds=record.steps)
+        stats, active_ms = STOP_STATS.default, 0
+        if state.values or record.steps:
+            stats, active_ms = _restore_counters(state, record)
         answer: Message | None = None
         open_calls: dict[str, ToolCall] = {}
         messages = Transcript(checkout.messages)
@@ -304,7 +304,6 @@ class Admission:
         # Two processes may continue one run; the ids of their commits must differ.
         is_named = previous is not None or request.run_id_hint or request.dispatch_id_hint
         writer, feed = services.ids.new_id() if is_named else run_id, EventFeed()
-        ledger = state.get(RUN_LEDGER) if RUN_LEDGER.name in state.values else None
         index = record.steps - 1 if record.steps else None
         loop, token = asyncio.get_running_loop(), CancellationToken()
         run = Run(
@@ -316,16 +315,7 @@ class Admission:
             services=services,
             store=self._store,
             state=state,
-            journal=Journal(
-                thread_id=checkout.thread.id,
-                writer=writer,
-                version=checkout.thread.version,
-                event_seq=checkout.thread.event_seq,
-                store=self._store,
-                clock=services.clock,
-                feed=feed,
-                watchers=services.watchers,
-            ),
+            journal=self._open_journal(checkout.thread, writer, feed),
             feed=feed,
             inbox=Inbox(services.limits.inbox_messages),
             messages=messages,
@@ -340,15 +330,24 @@ class Admission:
             loop=loop,
             token=token,
             cancels=TaskCancels(token, services.watchdog, services.limits.run_end_ms, loop),
-            # After a crash in a step the ledger has counted time that the statistics have not.
-            active_before_ms=stats.active_ms
-            if ledger is None
-            else max(stats.active_ms, ledger.spent.ms),
+            active_before_ms=active_ms,
             has_budgets=bool(agent.spec.budgets or request.budgets or services.budgets)
-            or ledger is not None
+            or RUN_LEDGER.name in state.values
             or THREAD_LEDGER.name in state.values,
         )
         return run if previous is None else _carry_over(run, previous, answer)
+
+    def _open_journal(self, thread: Thread, writer: str, feed: EventFeed) -> Journal:
+        return Journal(
+            thread_id=thread.id,
+            writer=writer,
+            version=thread.version,
+            event_seq=thread.event_seq,
+            store=self._store,
+            clock=self._services.clock,
+            feed=feed,
+            watchers=self._services.watchers,
+        )
 
     def _new_record(
         self,
@@ -438,6 +437,17 @@ def _restore_state(
     return state
 
 
+def _restore_counters(state: StateStore, record: RunRecord) -> tuple[StopStats, int]:
+    """Return the run's counters, and how long it has executed before."""
+    stats: StopStats = state.get(STOP_STATS)
+    if not stats.rounds and record.steps:
+        stats = msgspec.structs.replace(stats, rounds=record.steps)
+    if RUN_LEDGER.name not in state.values:
+        return stats, stats.active_ms
+    # After a crash in a step the ledger has counted time that the statistics have not.
+    return stats, max(stats.active_ms, state.get(RUN_LEDGER).spent.ms)
+
+
 def _own_tickets(
     checkout: Checkout, agent: ResolvedAgent, open_calls: Mapping[str, ToolCall], state: StateStore
 ) -> dict[str, Ticket]:
@@ -459,41 +469,6 @@ def _carry_over(run: Run, previous: RunRecord, answer: Message | None) -> Run:
         # It is still in the step of its latest answer, which the stop rules check.
         run.response, run.step.calls = answer.text, answer.tool_calls or ()
     return run
-
-
-def _keep_options(request: RunRequest, state: StateStore) -> RunRequest:
-    """Keep the request's options in the run's state, so that they still hold after a resume."""
-    kept = state.get(REQUEST_OPTIONS)
-    asked = RequestOptions(
-        overrides=request.overrides,
-        frontend_tools=request.frontend_tools,
-        output_schema=request.output_schema,
-        budgets=request.budgets,
-        session_tools=request.session_tools,
-    )
-    if asked == kept:
-        return request
-    overrides = asked.overrides or kept.overrides
-    tools = asked.frontend_tools or kept.frontend_tools
-    schema = asked.output_schema or kept.output_schema
-    # A request that resumes a run cannot remove the run's budgets.
-    budgets = kept.budgets or asked.budgets
-    options = RequestOptions(
-        overrides=overrides,
-        frontend_tools=tools,
-        output_schema=schema,
-        budgets=budgets,
-        session_tools=asked.session_tools or kept.session_tools,
-    )
-    state.update(REQUEST_OPTIONS, options)
-    return msgspec.structs.replace(
-        request,
-        overrides=overrides,
-        frontend_tools=tools,
-        output_schema=schema,
-        budgets=budgets,
-        session_tools=options.session_tools,
-    )
 
 
 def identity_of(request: RunRequest, record: RunRecord, agent_id: str) -> RunIdentity:

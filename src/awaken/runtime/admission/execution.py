@@ -16,7 +16,7 @@ from awaken.redaction import describe_error
 from awaken.runtime.journal.leases import Lease, LeaseBook, RunHandedOver, RuntimeClosing
 from awaken.runtime.journal.run_log import log_takeover
 from awaken.runtime.loop.loop import drive_here
-from awaken.runtime.primitives.loop_turns import RUNS_PER_TURN
+from awaken.runtime.primitives.signals import RUNS_PER_TURN
 from awaken.runtime.remote.backend_calls import call_backend
 from awaken.runtime.run import ChildStarter, Run, Services
 from awaken.runtime.suspension.unattended_ends import SUPERSEDED, Endings

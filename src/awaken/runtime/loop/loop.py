@@ -45,7 +45,8 @@ Body = Callable[[Run], Awaitable[Termination]]
 async def drive_here(run: Run) -> BackendRunResult:
     """Drive a run through the loop of this process and return its backend result."""
     termination = await drive_run(run)
-    status, message = backend_status(termination)
+    is_natural = type(termination) is NaturalEnd
+    status, message = _COMPLETED if is_natural else backend_status(termination)
     identity = run.identity
     return BackendRunResult(
         agent_id=identity.active_agent_id or identity.agent_id,
@@ -60,6 +61,9 @@ async def drive_here(run: Run) -> BackendRunResult:
         usage=run.usage,
         tickets=tuple(run.tickets.values()) if type(termination) is Suspended else (),
     )
+
+
+_COMPLETED = backend_status(NaturalEnd())
 
 
 async def drive_run(run: Run, body: Body | None = None) -> Termination:

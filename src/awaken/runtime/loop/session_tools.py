@@ -1,14 +1,19 @@
-"""Tools of a client's session in its runs: usable while the session is open in this process."""
+"""What a request brings for its run: its options, and the tools of a client's session.
+
+The tools are usable while the session is open in this process.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
+from awaken.contracts.plugins.loop_state import REQUEST_OPTIONS, RequestOptions
 from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolEffect, ToolError, ToolOutput
 from awaken.runtime.resolution.resolver import ResolvedAgent
+from awaken.runtime.state.store import StateStore
 
 OpenSessions = dict[str, Callable[[], Sequence[Tool]]]
 """Returns the current tools of each session of this process, by session id."""
@@ -60,3 +65,38 @@ def equip_agent(agent: ResolvedAgent, request: RunRequest, sessions: OpenSession
 
 def _choose_tools(descriptors: Iterable[ToolDescriptor], live: dict[str, Tool]) -> list[Tool]:
     return [live.get(it.id) or EndedSessionTool(it) for it in descriptors]
+
+
+def keep_options(request: RunRequest, state: StateStore) -> RunRequest:
+    """Keep the request's options in the run's state, so that they still hold after a resume."""
+    kept = state.get(REQUEST_OPTIONS)
+    asked = RequestOptions(
+        overrides=request.overrides,
+        frontend_tools=request.frontend_tools,
+        output_schema=request.output_schema,
+        budgets=request.budgets,
+        session_tools=request.session_tools,
+    )
+    if asked == kept:
+        return request
+    overrides = asked.overrides or kept.overrides
+    tools = asked.frontend_tools or kept.frontend_tools
+    schema = asked.output_schema or kept.output_schema
+    # A request that resumes a run cannot remove the run's budgets.
+    budgets = kept.budgets or asked.budgets
+    options = RequestOptions(
+        overrides=overrides,
+        frontend_tools=tools,
+        output_schema=schema,
+        budgets=budgets,
+        session_tools=asked.session_tools or kept.session_tools,
+    )
+    state.update(REQUEST_OPTIONS, options)
+    return msgspec.structs.replace(
+        request,
+        overrides=overrides,
+        frontend_tools=tools,
+        output_schema=schema,
+        budgets=budgets,
+        session_tools=options.session_tools,
+    )

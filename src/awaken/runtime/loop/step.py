@@ -20,7 +20,7 @@ from awaken.runtime.journal.outcomes import CONTINUE, SUSPEND, Finish, StepOutco
 from awaken.runtime.phases.commands import commit_command
 from awaken.runtime.phases.contexts import phase_context
 from awaken.runtime.phases.runner import run_phase
-from awaken.runtime.primitives.loop_turns import RUNS_PER_TURN
+from awaken.runtime.primitives.signals import RUNS_PER_TURN
 from awaken.runtime.run import Run
 from awaken.runtime.stop_conditions import RunProgress
 from awaken.runtime.tools.batch import run_calls
