@@ -177,6 +177,8 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
     """The cancellations of the task that executes the run."""
     active_before_ms: int = 0
     """Executing time of earlier activations."""
+    has_phases: bool = True
+    """Whether a phase may have work: the agent has hooks, or an action was queued."""
     has_budgets: bool = False
     """Whether anything limits or counts what the run spends."""
     recovery: Recovery | None = None

@@ -46,7 +46,7 @@ def test_waiting_can_race_with_other_work_and_leaves_nothing_behind() -> None:
         loser.cancel()
         with pytest.raises(asyncio.CancelledError):
             await loser
-        assert other._callbacks == ()
+        assert other.callbacks == ()
 
     asyncio.run(main())
 

@@ -175,7 +175,8 @@ class ActiveRuns:
 
     def release(self, active: ActiveRun) -> None:
         """Free the slot and wake the tasks that wait for it."""
-        thread_id, run_id = active.thread_id, active.run_id
+        thread_id, run = active.thread_id, active.run
+        run_id = "" if run is None else run.identity.run_id
         if thread_id in self._by_thread and self._by_thread[thread_id] is active:
             del self._by_thread[thread_id]
             self._turns.runs -= 1

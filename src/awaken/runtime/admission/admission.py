@@ -18,6 +18,7 @@ from awaken.contracts.messages.message import Message, MessageMetadata, ToolCall
 from awaken.contracts.models.budgets import RUN_LEDGER, THREAD_LEDGER
 from awaken.contracts.plugins.loop_state import (
     ACTIVE_AGENT,
+    PENDING_ACTIONS,
     REQUEST_OPTIONS,
     STOP_STATS,
     TOOL_CALL_STATES,
@@ -331,6 +332,7 @@ class Admission:
             token=token,
             cancels=TaskCancels(token, services.watchdog, services.limits.run_end_ms, loop),
             active_before_ms=active_ms,
+            has_phases=bool(agent.env.phases) or PENDING_ACTIONS.name in state.values,
             has_budgets=bool(agent.spec.budgets or request.budgets or services.budgets)
             or RUN_LEDGER.name in state.values
             or THREAD_LEDGER.name in state.values,

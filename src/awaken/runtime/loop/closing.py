@@ -111,7 +111,7 @@ async def close_run(run: Run, termination: Termination) -> Termination:
             run.state.update(RUN_LIFECYCLE, Wait(reason=waiting.reason))
         else:
             run.end(termination)
-            if run.has_work(Phase.RUN_END):
+            if run.has_phases and run.has_work(Phase.RUN_END):
                 await _run_last_phase(run, termination)
         # Charge the time since the last call; a run that waits continues counting from here.
         if run.has_budgets:

@@ -177,7 +177,7 @@ async def _resume_calls(run: Run) -> StepOutcome:
 async def _take_next_step(run: Run) -> StepOutcome:
     if (reason := find_stop_reason(run)) is not None:
         return Finish(termination=Stopped(reason=reason))
-    if run.state.has(ACTIVE_AGENT) and (problem := await switch_agent(run)) is not None:
+    if ACTIVE_AGENT.name in run.state.values and (problem := await switch_agent(run)) is not None:
         return Finish(termination=problem)
     run.drain_inbox()
     if run.has_input:
@@ -205,7 +205,7 @@ async def _end_step(run: Run, outcome: StepOutcome) -> StepOutcome:
         is_failed=bool(step.calls) and step.failures >= len(step.calls),
         active_ms=run.active_ms if has_rules else stats.active_ms,
     )
-    if run.has_work(Phase.STEP_END):
+    if run.has_phases and run.has_work(Phase.STEP_END):
         await run_step_end(run)
     end_step(run)
     match outcome:

@@ -65,7 +65,7 @@ async def open_run(run: Run) -> None:
         log_recovery(run.record)
     if run.on_open is not None:
         run.on_open()
-    if run.has_work(Phase.RUN_START):
+    if run.has_phases and run.has_work(Phase.RUN_START):
         await run_phase(run, Phase.RUN_START, phase_context(run, RunStartContext))
 
 
@@ -89,6 +89,7 @@ async def switch_agent(run: Run) -> Blocked | None:
         # It was meant for the next request of the agent that spoke until now.
         commit_command(run, StateCommand().clear(TOOL_FILTER))
     run.agent = agent
+    run.has_phases = run.has_phases or bool(agent.env.phases)
     run.has_budgets = run.has_budgets or bool(agent.spec.budgets)
     run.identity = run.identity.with_active_agent(wanted)
     CURRENT_RUN.set(run.identity)

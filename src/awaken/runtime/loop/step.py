@@ -43,11 +43,11 @@ def find_stop_reason(run: Run) -> StoppedReason | None:
 
 async def take_step(run: Run) -> StepOutcome:
     """Prepare, infer, and run the tools that the model asked for."""
-    if run.state.has(TOOL_CALL_STATES):
+    if TOOL_CALL_STATES.name in run.state.values:
         commit_command(run, StateCommand().clear(TOOL_CALL_STATES))
-    if run.has_work(Phase.STEP_START):
+    if run.has_phases and run.has_work(Phase.STEP_START):
         await run_phase(run, Phase.STEP_START, phase_context(run, StepStartContext))
-    if run.has_work(Phase.BEFORE_INFERENCE) and run.due_end is None:
+    if run.has_phases and run.has_work(Phase.BEFORE_INFERENCE) and run.due_end is None:
         context = phase_context(run, BeforeInferenceContext, tool_ids=run.agent.tool_ids)
         await run_phase(run, Phase.BEFORE_INFERENCE, context)
     if (ending := run.due_end) is not None:
@@ -55,7 +55,7 @@ async def take_step(run: Run) -> StepOutcome:
     try:
         response = await infer(run)
     except ModelError as error:
-        if run.has_work(Phase.AFTER_INFERENCE):
+        if run.has_phases and run.has_work(Phase.AFTER_INFERENCE):
             failure = InferenceFailure(
                 type=type(error).__name__, message=str(error), error_class=error.code
             )
@@ -100,7 +100,7 @@ def _recall_outcome(run: Run) -> StepOutcome:
 async def _act_on_answer(run: Run, response: StreamResult) -> StepOutcome:
     """Do what the answer asks for."""
     calls = response.tool_calls
-    if run.has_work(Phase.AFTER_INFERENCE):
+    if run.has_phases and run.has_work(Phase.AFTER_INFERENCE):
         # Hooks are foreign code: the answer is durable before they run.
         await run.flush()
         context = phase_context(run, AfterInferenceContext, response=response)

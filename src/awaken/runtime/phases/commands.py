@@ -62,6 +62,7 @@ def commit_command(run: Run, command: StateCommand) -> None:
     queued = tuple(Update(key=PENDING_ACTIONS, update=("push", entry)) for entry in entries)
     patch = command.patch
     run.state.commit(MutationBatch(ops=patch.ops + queued, base_revision=patch.base_revision))
+    run.has_phases = run.has_phases or PENDING_ACTIONS.name in run.state.values
 
 
 async def dispatch_effects(run: Run, command: StateCommand) -> EffectReport:

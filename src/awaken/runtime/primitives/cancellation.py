@@ -15,7 +15,7 @@ class CancellationToken(msgspec.Struct, eq=False):
 
     cause: str | None = None
     is_sealed: bool = False
-    _callbacks: tuple[Callable[[], object], ...] = ()
+    callbacks: tuple[Callable[[], object], ...] = ()
 
     @property
     def is_cancelled(self) -> bool:
@@ -27,7 +27,7 @@ class CancellationToken(msgspec.Struct, eq=False):
         if self.cause is not None or self.is_sealed:
             return False
         self.cause = cause
-        callbacks, self._callbacks = self._callbacks, ()
+        callbacks, self.callbacks = self.callbacks, ()
         for callback in callbacks:
             callback()
         return True
@@ -35,14 +35,14 @@ class CancellationToken(msgspec.Struct, eq=False):
     def seal(self) -> None:
         """Refuse cancellation from now on: the outcome is decided."""
         self.is_sealed = True
-        self._callbacks = ()
+        self.callbacks = ()
 
     def on_cancel(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call back on cancellation, at once if it has happened; returns the way to undo it."""
         if self.cause is not None:
             callback()
         else:
-            self._callbacks += (callback,)
+            self.callbacks += (callback,)
         return lambda: self._forget(callback)
 
     def child(self) -> "CancellationToken":
@@ -61,7 +61,7 @@ class CancellationToken(msgspec.Struct, eq=False):
             forget()
 
     def _forget(self, callback: Callable[[], object]) -> None:
-        self._callbacks = tuple(known for known in self._callbacks if known is not callback)
+        self.callbacks = tuple(known for known in self.callbacks if known is not callback)
 
 
 class TaskCancels(msgspec.Struct, eq=False):
@@ -88,7 +88,7 @@ class TaskCancels(msgspec.Struct, eq=False):
         self._task = task
         self._before = self._known = task.cancelling()
         if self.token.cause is None:
-            self.token.on_cancel(self._send)
+            self.token.callbacks += (self._send,)
 
     def absorb(self) -> bool:
         """Count a cancellation that was raised; False if the task was not cancelled since."""

@@ -149,7 +149,8 @@ async def _execute(run: Run, attempts: Sequence[ToolExecution]) -> None:
                 attempt = attempts[settled]
                 if attempt.state is not None and _is_stale(run, attempt.state):
                     output = await _again(run, attempt)
-                if output.command is EMPTY_COMMAND and not run.has_work(Phase.AFTER_TOOL_EXECUTE):
+                is_hooked = run.has_phases and run.has_work(Phase.AFTER_TOOL_EXECUTE)
+                if output.command is EMPTY_COMMAND and not is_hooked:
                     write_result(run, attempt.call, output.result, attempt.resume)
                 else:
                     await settle(run, attempt.call, output, attempt.resume)
@@ -174,7 +175,7 @@ async def _execute(run: Run, attempts: Sequence[ToolExecution]) -> None:
 
 async def _prepare(run: Run, starting: Sequence[ToolExecution]) -> None:
     """Run the hooks before execution, then make the intents durable."""
-    is_hooked = run.has_work(Phase.BEFORE_TOOL_EXECUTE)
+    is_hooked = run.has_phases and run.has_work(Phase.BEFORE_TOOL_EXECUTE)
     for attempt in starting:
         if is_hooked and attempt.call.id not in run.step.hooked:
             context = tool_phase_context(
