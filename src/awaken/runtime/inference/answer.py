@@ -56,57 +56,45 @@ _ALIVE_S = 1800
 """How long a model may send nothing but keep-alive events."""
 
 
-class Answer:
+class Answer(msgspec.Struct, eq=False):
     """Collects a model's answer, over several streams if it has to be continued.
 
     A held answer is not shown to readers while it streams, except for what `shown` lets through.
     The answer to a side call is outside of the transcript, and may be awaited in another loop.
     """
 
-    __slots__ = (
-        "_alive_since", "_before", "_blocks", "_calls", "_client", "_is_held", "_loop", "_refused",
-        "_renamed", "_run", "_shown", "_signatures", "_stop", "_text", "_thinking",
-        "_vendor", "_watchdog", "asked", "has_begun", "is_aside", "on_begun", "spent", "usage",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        run: Run,
-        *,
-        is_held: bool = False,
-        shown: ShownAnswer | None = None,
-        is_aside: bool = False,
-    ) -> None:
-        self._run = run
-        self._is_held = is_held
-        self._shown = shown
-        self.is_aside = is_aside
-        self._loop = asyncio.get_running_loop() if is_aside else run.loop
-        self._watchdog = run.services.watchdog if self._loop is run.loop else Watchdog()
-        self._client = run.agent.models[0].client
-        self._blocks: list[ContentBlock] = []
-        self._text: list[str] = []
-        self._thinking: list[str] = []
-        self._calls: dict[str, tuple[str, list[str]]] = {}
-        self._refused: dict[str, str] = {}
-        """Call ids that no further call may use, and why."""
-        self._renamed: dict[str, str] = {}
-        """New ids of calls whose own id an earlier call of the thread has used."""
-        self._signatures: dict[str, str] = {}
-        self._stop: StopReason | None = None
-        self._vendor: VendorAnswer | None = None
-        self._before = 0
-        self._alive_since: float | None = None
-        self.usage: TokenUsage | None = None
-        """The usage of the newest stream, as far as it was reported."""
-        self.asked: ModelRoute | None = None
-        """The model of the newest stream."""
-        self.spent: TokenUsage | None = None
-        """The usage of all streams that are accounted for, with its cost."""
-        self.has_begun = False
-        """Whether the newest stream has produced anything."""
-        self.on_begun: Callable[[], None] | None = None
-        """Called when it produces its first event."""
+    run: Run
+    client: ModelClient
+    """The model of the newest stream, as its provider calls it."""
+    loop: asyncio.AbstractEventLoop
+    """The loop in which the answer is awaited."""
+    watchdog: Watchdog
+    is_held: bool = False
+    shown: ShownAnswer | None = None
+    is_aside: bool = False
+    usage: TokenUsage | None = None
+    """The usage of the newest stream, as far as it was reported."""
+    asked: ModelRoute | None = None
+    """The model of the newest stream."""
+    spent: TokenUsage | None = None
+    """The usage of all streams that are accounted for, with its cost."""
+    has_begun: bool = False
+    """Whether the newest stream has produced anything."""
+    on_begun: Callable[[], None] | None = None
+    """Called when it produces its first event."""
+    _blocks: list[ContentBlock] = []
+    _text: list[str] = []
+    _thinking: list[str] = []
+    _calls: dict[str, tuple[str, list[str]]] = {}
+    _refused: dict[str, str] = {}
+    """Call ids that no further call may use, and why."""
+    _renamed: dict[str, str] = {}
+    """New ids of calls whose own id an earlier call of the thread has used."""
+    _signatures: dict[str, str] = {}
+    _stop: StopReason | None = None
+    _vendor: VendorAnswer | None = None
+    _before: int = 0
+    _alive_since: float | None = None
 
     async def stream(self, client: ModelClient, request: InferenceRequest, idle_ms: int) -> None:
         """Add the output of one more stream, until the stream ends.
@@ -114,11 +102,11 @@ class Answer:
         Raises:
             ModelError: The stream broke off; its output so far is kept.
         """
-        self._client = client
+        self.client = client
         self._stop = self.usage = self._vendor = None
         self.has_begun = False
         self._before = self._size() if self._blocks or self._text else 0
-        timer = IdleTimer(self._watchdog, self._loop, idle_ms)
+        timer = IdleTimer(self.watchdog, self.loop, idle_ms)
         try:
             with timer:
                 await self._consume(request, timer)
@@ -174,8 +162,8 @@ class Answer:
         self._stop = None
         if self._content():
             self._emit(StreamReset(reason=reason))
-        if self._shown is not None:
-            self._shown.start_over(reason)
+        if self.shown is not None:
+            self.shown.start_over(reason)
         self._blocks.clear()
         self._text.clear()
         self._thinking.clear()
@@ -219,8 +207,8 @@ class Answer:
         return self._content(), found.completed_tool_calls, open_tool
 
     async def _consume(self, request: InferenceRequest, timer: IdleTimer) -> None:
-        feed, run, text, client = self._run.feed, self._run, self._text, self._client
-        is_held = self._is_held
+        feed, run, text, client = self.run.feed, self.run, self._text, self.client
+        is_held = self.is_held
         events = client.stream(request)
         is_generator = type(events) is AsyncGeneratorType
         if not (is_generator or hasattr(events, "aclose")):
@@ -266,30 +254,30 @@ class Answer:
         if isinstance(opened, Coroutine):
             # It is never awaited; Python would warn of that whenever it is collected.
             opened.close()
-        name, kind = self._client.name, type(opened).__name__
+        name, kind = self.client.name, type(opened).__name__
         message = f"stream() of provider '{name}' gave a {kind}, not an async generator"
         raise ProviderBroken(message)
 
     def _emit(self, event: AgentEvent) -> None:
-        if not self._is_held and self._run.feed.readers:
-            self._run.emit(event)
+        if not self.is_held and self.run.feed.readers:
+            self.run.emit(event)
 
     def _let_through(self, part: AgentEvent | ContentBlock) -> None:
         """Show a delta, or the end of a thought, as far as its screens allow.
 
         What follows the first text is not shown: it is screened together with that text.
         """
-        if self._shown is None or any(type(it) is Text for it in self._blocks):
+        if self.shown is None or any(type(it) is Text for it in self._blocks):
             return
         match part:
             case TextDelta() | ReasoningDelta():
-                self._shown.feed(part)
+                self.shown.feed(part)
             case Thinking():
-                self._shown.close(part)
+                self.shown.close(part)
 
     def _is_patient(self) -> bool:
         """Whether keep-alive events still extend the wait: not forever without other events."""
-        now = self._loop.time()
+        now = self.loop.time()
         if self._alive_since is None:
             self._alive_since = now
         return now - self._alive_since < _ALIVE_S
@@ -303,8 +291,8 @@ class Answer:
                     self._take_renamed(event)
                 elif event.id in self._calls and event.id not in self._refused:
                     self._calls[event.id][1].append(event.args_delta)
-                    if self._run.feed.readers and not self._is_held:
-                        self._run.emit(event)
+                    if self.run.feed.readers and not self.is_held:
+                        self.run.emit(event)
             case ReasoningDelta():
                 if self._text:
                     self._close_block()
@@ -323,7 +311,7 @@ class Answer:
                 self._refuse(event)
 
     def _refuse(self, event: object) -> NoReturn:
-        name, kind = self._client.name, type(event).__name__
+        name, kind = self.client.name, type(event).__name__
         message = f"provider '{name}' yielded a {kind}; yield TextDelta, ToolCallStart, …, Stop"
         raise ProviderBroken(message)
 
@@ -335,7 +323,7 @@ class Answer:
         if not (event.id and event.name):
             self._refused[event.id] = "a call has no id or no name"
             return
-        run = self._run
+        run = self.run
         if event.id in run.messages.call_ids:
             # Decisions and results of the earlier call must not apply to this one. The new id is
             # deterministic: a process that continues the run asks the model again.
@@ -343,7 +331,7 @@ class Answer:
             self._renamed[event.id] = new
             event = msgspec.structs.replace(event, id=new)
         self._calls[event.id] = (event.name, [])
-        if run.feed.readers and not self._is_held:
+        if run.feed.readers and not self.is_held:
             run.emit(event)
 
     def _take_renamed(self, event: ToolCallDelta) -> None:

@@ -23,6 +23,7 @@ from awaken.contracts.models.stream_recovery import (
 from awaken.contracts.plugins.loop_state import STEP_ANSWER
 from awaken.contracts.storage.store import StreamCheckpoint
 from awaken.runtime.journal.streams import block_events
+from awaken.runtime.resolution.models import ModelRoute
 from awaken.runtime.run import Run
 
 from .answer import Answer
@@ -58,11 +59,15 @@ async def infer(run: Run) -> StreamResult:
     is_held, shown = bool(env.answer_screens), None
     if is_held and answer_streams(run) is not None:
         shown = ShownAnswer(run, partial(answer_streams, run))
-    answer = Answer(run, is_held=is_held, shown=shown)
+    client, watchdog = run.agent.models[0].client, run.services.watchdog
+    answer = Answer(run, client, run.loop, watchdog, is_held=is_held, shown=shown)
     run.streaming = shown if is_held else answer
     has_checkpoints = run.journal.lease is not None and run.streaming is not None
     checkpoints = StreamCheckpoints(run) if has_checkpoints else None
-    session = InferenceSession(run, request, answer, checkpoints, began)
+    agent = run.agent
+    is_plain = agent.pool is None and request.upstream_model == agent.upstream_model
+    routes = agent.models if is_plain else routes_for(run, request)
+    session = InferenceSession(run, request, answer, checkpoints, routes, began)
     if checkpoints is None:
         result = await session.complete_answer(streamed)
     else:
@@ -107,30 +112,17 @@ def _log_answer(run: Run, result: StreamResult) -> None:
         run.show(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
 
 
-class InferenceSession:
+class InferenceSession(msgspec.Struct, eq=False):
     """One inference, over as many model calls as it needs and the policy allows."""
 
-    __slots__ = (
-        "_answer", "_began", "_checkpoints", "_made_retry_planner", "_request", "_routes", "_run",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        run: Run,
-        request: InferenceRequest,
-        answer: Answer,
-        checkpoints: StreamCheckpoints | None,
-        began: int,
-    ) -> None:
-        self._run = run
-        self._request = request
-        self._answer = answer
-        self._checkpoints = checkpoints
-        agent = run.agent
-        is_plain = agent.pool is None and request.upstream_model == agent.upstream_model
-        self._routes = agent.models if is_plain else routes_for(run, request)
-        self._began = began
-        self._made_retry_planner: RetryPlanner | None = None
+    run: Run
+    request: InferenceRequest
+    answer: Answer
+    checkpoints: StreamCheckpoints | None
+    routes: tuple[ModelRoute, ...]
+    """The models that may be asked, in this order."""
+    began: int
+    _made_retry_planner: RetryPlanner | None = None
 
     async def complete_answer(self, streamed: StreamCheckpoint | None) -> StreamResult:
         """Call the model until nothing is missing, or until the continuations are used up.
@@ -141,27 +133,27 @@ class InferenceSession:
             ModelError: The answer could not be completed; its output so far is kept.
             BudgetExceeded: The budget does not allow the call.
         """
-        asked: InferenceRequest | None = self._request
+        asked: InferenceRequest | None = self.request
         if streamed is not None:
-            self._answer.take_up(streamed)
+            self.answer.take_up(streamed)
             self._keep()
             asked = self._rest()
-        continuations = self._run.agent.spec.max_continuation_retries
+        continuations = self.run.agent.spec.max_continuation_retries
         while True:
             try:
                 if asked is None:
-                    result = self._answer.end_with_calls()
+                    result = self.answer.end_with_calls()
                 else:
                     patience = self._made_retry_planner
-                    routes = self._routes if patience is None else patience.usable_routes
-                    await make_call(self._run, self._answer, asked, routes)
-                    result = self._answer.result()
+                    routes = self.routes if patience is None else patience.usable_routes
+                    await make_call(self.run, self.answer, asked, routes)
+                    result = self.answer.result()
             except ModelError as error:
-                if not (self._answer.has_stopped and error.retryable):
+                if not (self.answer.has_stopped and error.retryable):
                     asked = await self._recover(error)
                     continue
                 # The answer is complete; only the connection broke.
-                result = self._answer.result()
+                result = self.answer.result()
             is_cut = result.stop_reason is StopReason.MAX_TOKENS
             if not (is_cut and continuations and result.needs_truncation_recovery):
                 return result
@@ -176,7 +168,7 @@ class InferenceSession:
         """
         self._keep()
         if not (self._fits_now(error) or await self._outlasts(error)):
-            if self._retry_planner.has_root_cause(error, has_begun=self._answer.has_begun):
+            if self._retry_planner.has_root_cause(error, has_begun=self.answer.has_begun):
                 raise self._retry_planner.root_cause(error) from error
             raise error
         return self._rest()
@@ -185,40 +177,40 @@ class InferenceSession:
     def _retry_planner(self) -> RetryPlanner:
         """Created by the first failure: most answers need no retry."""
         if self._made_retry_planner is None:
-            self._made_retry_planner = RetryPlanner(self._run, self._routes, self._began)
+            self._made_retry_planner = RetryPlanner(self.run, self.routes, self.began)
         return self._made_retry_planner
 
     def _keep(self) -> None:
-        if self._checkpoints is not None:
-            self._checkpoints.save_soon()
+        if self.checkpoints is not None:
+            self.checkpoints.save_soon()
 
     async def _outlasts(self, error: ModelError) -> bool:
-        has_begun = self._answer.has_begun
-        return await self._retry_planner.outlasts(error, self._answer.asked, has_begun=has_begun)
+        has_begun = self.answer.has_begun
+        return await self._retry_planner.outlasts(error, self.answer.asked, has_begun=has_begun)
 
     def _fits_now(self, error: ModelError) -> bool:
         """Whether the request was too long and could be shortened."""
         smaller = None
         if isinstance(error, ContextOverflow):
-            smaller = smaller_request(self._run, self._request)
+            smaller = smaller_request(self.run, self.request)
         if smaller is None:
             return False
-        self._request = smaller
+        self.request = smaller
         return True
 
     def _rest(self) -> InferenceRequest | None:
         """Return the request for the rest of a broken answer; None when no rest is needed."""
-        snapshot = self._answer.snapshot()
+        snapshot = self.answer.snapshot()
         if recovery_plan(snapshot) is RecoveryPlan.SYNTHESIZE_TOOL_USE:
             return None
         return self._rest_of_text(snapshot.text or "", INTERRUPTED_PROMPT)
 
     def _rest_of_text(self, text: str, prompt: str) -> InferenceRequest:
-        request = self._request
+        request = self.request
         if not text.strip() or request.output_schema is not None:
             # Models do not continue half of a structured answer: they begin a new one.
-            self._answer.start_over("the answer broke off; the model is asked again")
+            self.answer.start_over("the answer broke off; the model is asked again")
             return request
-        self._answer.reopen()
+        self.answer.reopen()
         asked = (assistant(text), user(prompt, visibility=Visibility.INTERNAL))
         return msgspec.structs.replace(request, messages=[*request.messages, *asked])

@@ -9,6 +9,9 @@ import math
 from collections.abc import Callable
 from operator import itemgetter
 from types import TracebackType
+from typing import Any
+
+import msgspec
 
 _SPACING_S = 50e-6
 """The least time between two looks, for each entry: looking takes a thousandth of the time."""
@@ -78,35 +81,27 @@ class Watchdog:
             callback()
 
 
-class IdleTimer:
+class IdleTimer(msgspec.Struct, eq=False):
     """Raises `TimeoutError` in the block when nothing set `is_fresh` for the whole interval.
 
     Two ticks make an interval, so the block is given up after one to one and a half intervals.
     """
 
-    __slots__ = (
-        "_before", "_has_fired", "_is_paused", "_loop", "_silent_ticks", "_task", "_tick_s",
-        "_watchdog", "is_fresh",
-    )  # fmt: skip
-
-    def __init__(
-        self, watchdog: Watchdog, loop: asyncio.AbstractEventLoop, interval_ms: int
-    ) -> None:
-        self.is_fresh = False
-        self._watchdog = watchdog
-        self._loop = loop
-        self._tick_s = interval_ms / 2000
-        self._silent_ticks = 0
-        self._is_paused = False
-        self._has_fired = False
-        self._before = 0
-        self._task: asyncio.Task[object] | None = None
+    watchdog: Watchdog
+    loop: asyncio.AbstractEventLoop
+    interval_ms: int
+    is_fresh: bool = False
+    _silent_ticks: int = 0
+    _is_paused: bool = False
+    _has_fired: bool = False
+    _before: int = 0
+    _task: asyncio.Task[Any] | None = None
 
     def __enter__(self) -> "IdleTimer":
-        loop = self._loop
+        loop = self.loop
         self._task = asyncio.current_task(loop)
         self._before = self._task.cancelling() if self._task is not None else 0
-        self._watchdog.set(self, loop, loop.time() + self._tick_s, self._tick)
+        self.watchdog.set(self, loop, loop.time() + self.interval_ms / 2000, self._tick)
         return self
 
     def __exit__(
@@ -115,7 +110,7 @@ class IdleTimer:
         error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        self._watchdog.clear(self)
+        self.watchdog.clear(self)
         if not self._has_fired or self._task is None:
             return
         # The cancellation was ours only if no other one is pending on the task.
@@ -136,8 +131,8 @@ class IdleTimer:
         self._silent_ticks = self._silent_ticks + 1 if is_silent else 0
         self.is_fresh = False
         if self._silent_ticks < 2:
-            moment = self._loop.time() + self._tick_s
-            self._watchdog.set(self, self._loop, moment, self._tick)
+            moment = self.loop.time() + self.interval_ms / 2000
+            self.watchdog.set(self, self.loop, moment, self._tick)
         elif self._task is not None:
             self._has_fired = True
             self._task.cancel()
