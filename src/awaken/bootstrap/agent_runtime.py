@@ -274,11 +274,17 @@ class AgentRuntime(ThreadCalls, RunQueries):
             UsageError: The request cannot be served; nothing was written.
         """
         request = run_request(agent_id, input, thread_id, options)
+        refusal: ThreadBusy | None = None
         try:
-            return _check_result(await self._engine.run(request))
+            result = await self._engine.run(request)
         except ThreadBusy as error:
             refusal = error
-        return _check_result(await self._busy.run(request, refusal))
+        if refusal is not None:
+            result = await self._busy.run(request, refusal)
+        match result.termination:
+            case Failed(message=cause, code=code):
+                raise RunFailed(run_id=result.run_id, cause=cause, cause_code=code, result=result)
+        return result
 
     def stream(
         self,
@@ -440,10 +446,3 @@ class AgentRuntime(ThreadCalls, RunQueries):
     def remotes(self) -> tuple[RemoteStatus, ...]:
         """Return the status of each remote registry: its agents, and the latest failure."""
         return self._parts.discovery.status()
-
-
-def _check_result(result: RunResult) -> RunResult:
-    match result.termination:
-        case Failed(message=cause, code=code):
-            raise RunFailed(run_id=result.run_id, cause=cause, cause_code=code, result=result)
-    return result

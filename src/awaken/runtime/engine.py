@@ -92,7 +92,7 @@ class RunEngine:
 
     def run(self, request: RunRequest) -> Coroutine[Any, Any, RunResult]:
         """Execute a request until it ends or suspends; cancelling the caller cancels the run."""
-        return self._execution.run_here(request, _attach)
+        return self._execution.run_here(request)
 
     async def stream(
         self, request: RunRequest, when_busy: StreamWhenBusy | None = None
@@ -104,7 +104,7 @@ class RunEngine:
         reader = EventReader(is_attached=True)
 
         def attach(run: Run) -> None:
-            _attach(run)
+            run.is_attached = True
             run.feed.attach(reader)
 
         refusal: ThreadBusy | None = None
@@ -254,7 +254,7 @@ class RunEngine:
             return False
         try:
             await self._execution.run_here(
-                continuation(record), lambda run: _mark_cancelled(run, cause)
+                continuation(record), lambda run: run.token.cancel(cause)
             )
         except ThreadBusy:
             # It was resumed meanwhile, or superseded by a new run, which must not be cancelled.
@@ -482,12 +482,3 @@ class RunEngine:
         if ticket is None:
             raise UnknownTicket(ticket_id=ticket_id)
         return ticket
-
-
-def _attach(run: Run) -> None:
-    run.is_attached = True
-
-
-def _mark_cancelled(run: Run, cause: str) -> None:
-    run.is_attached = True
-    run.token.cancel(cause)

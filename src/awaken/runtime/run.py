@@ -433,6 +433,9 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
             steps=step.number - 1 if step.is_open else step.number,
             usage=self.usage,
             bookmark=encode_bookmark(self._bookmark()) if is_kept else None,
+            # A run begins with its first commit.
+            created_at=self.record.created_at or now,
+            started_at=self.record.started_at or now,
             finished_at=now if status is RunStatus.DONE else None,
             updated_at=now,
         )

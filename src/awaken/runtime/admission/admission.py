@@ -332,6 +332,7 @@ class Admission:
             token=token,
             cancels=TaskCancels(token, services.watchdog, services.limits.run_end_ms, loop),
             active_before_ms=active_ms,
+            profile=agent.env.profile,
             has_phases=bool(agent.env.phases) or PENDING_ACTIONS.name in state.values,
             has_budgets=bool(agent.spec.budgets or request.budgets or services.budgets)
             or RUN_LEDGER.name in state.values
@@ -359,7 +360,7 @@ class Admission:
         pinned: RegistrySnapshot,
         run_id: str,
     ) -> tuple[RunRecord, RunIdentity]:
-        now, thread, agent_id = self._services.clock.now_ms(), checkout.thread, agent.spec.id
+        thread, agent_id = checkout.thread, agent.spec.id
         first, count = thread.message_count + 1, len(request.messages)
         provenance = dict(zip(PROVENANCE, read_provenance(request), strict=True))
         identity = RunIdentity(thread_id=thread.id, run_id=run_id, agent_id=agent_id, **provenance)
@@ -373,9 +374,6 @@ class Admission:
             trace=request.trace,
             registry_version=pinned.version,
             input=RunInput(from_seq=first, to_seq=first + count - 1) if count else RunInput(),
-            created_at=now,
-            started_at=now,
-            updated_at=now,
             **provenance,
         )
         return record, identity

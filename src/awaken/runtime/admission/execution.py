@@ -5,7 +5,6 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from awaken.contracts.backend_results import BackendRunResult
 from awaken.contracts.errors import LeaseLost, ThreadBusy, ThreadClaimed
 from awaken.contracts.runs.records import RunRequest, RunResult
 from awaken.contracts.storage.dispatch import DispatchStatus
@@ -54,7 +53,9 @@ class Execution:
         self._children = children
         """Starts the child runs of tool calls."""
 
-    async def run_here(self, request: RunRequest, configure: Callable[[Run], None]) -> RunResult:
+    async def run_here(
+        self, request: RunRequest, configure: Callable[[Run], object] | None = None
+    ) -> RunResult:
         """Execute a request in the caller's task; its cancellation is raised again afterwards."""
         try:
             active, run = await self._admit(request, configure)
@@ -62,6 +63,7 @@ class Execution:
             if not await self.claim_was_transient(error):
                 raise
             active, run = await self._admit(request, configure)
+        run.is_attached = True
         run.cancels.begin()
         is_cancelled = False
         try:
@@ -96,7 +98,7 @@ class Execution:
     async def launch(
         self,
         request: RunRequest,
-        configure: Callable[[Run], None],
+        configure: Callable[[Run], object] | None,
         lease: Lease | None = None,
     ) -> tuple[ActiveRun, Run]:
         """Execute a request in a task of its own."""
@@ -109,12 +111,14 @@ class Execution:
     async def _admit(
         self,
         request: RunRequest,
-        configure: Callable[[Run], None],
+        configure: Callable[[Run], object] | None,
         lease: Lease | None = None,
     ) -> tuple[ActiveRun, Run]:
         if self._services.turns.runs > RUNS_PER_TURN:
             await self._services.turns.wait(asyncio.get_running_loop())
-        request = self.admission.check(request).with_stored_ids()
+        request = self.admission.check(request)
+        if request.thread_id is not None or request.tenant_id is not None:
+            request = request.with_stored_ids()
         thread_id = request.thread_id or self._services.ids.new_id()
         if request.tenant_id is not None and request.thread_id is None:
             thread_id = namespace_of(request.tenant_id) + thread_id
@@ -131,7 +135,8 @@ class Execution:
             if lease is None and book is not None:
                 lease = book.open(thread_id)
             self.active.admit(active, run, lease)
-            configure(run)
+            if configure is not None:
+                configure(run)
             # The lease is renewed from the moment it is taken.
             if book is not None and lease is not None:
                 if lease.claim is None:
@@ -166,7 +171,18 @@ class Execution:
                 )
 
                 ended = await execute_remote_root_lifecycle(run)
-            return _result_of(run, ended)
+            return RunResult(
+                run_id=ended.run_id,
+                thread_id=ended.thread_id,
+                agent_id=ended.agent_id,
+                status=run.record.status,
+                text=ended.response,
+                termination=ended.termination,
+                steps=ended.steps,
+                usage=ended.usage,
+                tickets=ended.tickets,
+                output=run.output,
+            )
         except ThreadClaimed as error:
             thread_id = run.identity.thread_id
             raise ThreadBusy(thread_id=thread_id, run_id=error.worker_id) from error
@@ -210,19 +226,3 @@ class Execution:
         # The callback refers back to the run, which would wait for the garbage collector.
         run.journal.on_claimed = None
         run.feed.close()
-
-
-def _result_of(run: Run, ended: BackendRunResult) -> RunResult:
-    """Return the result of a run that has just been executed."""
-    return RunResult(
-        run_id=ended.run_id,
-        thread_id=ended.thread_id,
-        agent_id=ended.agent_id,
-        status=run.record.status,
-        text=ended.response,
-        termination=ended.termination,
-        steps=ended.steps,
-        usage=ended.usage,
-        tickets=ended.tickets,
-        output=run.output,
-    )

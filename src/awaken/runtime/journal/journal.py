@@ -156,7 +156,9 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
                 self._run_state = {**self._run_state, **run_changes}
             await self._write(self._commit(now, run, last), last)
         finally:
-            self._writing.release()
+            self._writing.is_held = False
+            if self._writing.is_awaited:
+                self._writing.release()
 
     async def write_tool_records(self) -> None:
         """Write the pending entries of the tool journal and nothing else.

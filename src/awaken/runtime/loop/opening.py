@@ -50,8 +50,8 @@ async def open_run(run: Run) -> None:
             )
         )
         _take_in_request(run)
-        _equip(run, run.agent)
-        if run.agent.env.activated:
+        if run.profile is None or run.agent.env.activated:
+            _equip(run, run.agent)
             # Plugins are foreign code: the run's start and input are recorded before they act.
             await _activate(run, run.agent)
     else:

@@ -45,21 +45,19 @@ class Mutex(msgspec.Struct, eq=False):
     """Held by one task at a time: wait while `is_held`, set it, and `release` it at the end."""
 
     is_held: bool = False
-    _released: Latch | None = None
-    """Present while a task waits."""
+    is_awaited: bool = False
+    _released: Latch = msgspec.field(default_factory=Latch)
 
     async def wait(self) -> None:
         """Wait until the holder releases it; another task may be faster to take it."""
-        if self._released is None:
-            self._released = Latch()
+        self.is_awaited = True
         await self._released.wait()
 
     def release(self) -> None:
-        """Let another task take it."""
-        self.is_held = False
-        if self._released is not None:
-            released, self._released = self._released, None
-            released.set()
+        """Let another task take it; while none waits, clearing `is_held` is enough."""
+        released, self._released = self._released, Latch()
+        self.is_held = self.is_awaited = False
+        released.set()
 
 
 class WakeSignal:

@@ -184,7 +184,7 @@ class Tables:
 
     def find_run(self, run_id: str) -> RunRecord | None:
         """Return a run of any thread."""
-        return self.runs.get(run_id)
+        return self.runs[run_id] if run_id in self.runs else None
 
     def find_ticket(self, ticket_id: str) -> Ticket | None:
         """Return a ticket of any thread."""

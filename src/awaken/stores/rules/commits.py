@@ -233,7 +233,7 @@ def _check_run(thread: ThreadHead, run: RunRecord, known: RunRecord | None) -> R
             raise InvalidRecord(what="Run", problem="its id is blank")
         if TENANT_MARK in (run.run_id[0], thread.shown.id[0]):
             check_same_tenant(thread.shown.id, run.run_id)
-    elif known.status is not run.status:
+    elif run.status not in RUN_TRANSITIONS[known.status]:
         check_transition(RUN_TRANSITIONS, f"Run '{run.run_id}'", known.status, run.status)
     if (run.waiting is None) is (run.status is WAITING):
         problem = f"its status is '{run.status}' and its waiting state does not match"
