@@ -166,24 +166,28 @@ async def open_durable(agents: Iterable[Agent], **options: Any) -> AsyncIterator
             yield runtime
 
 
-def count_calls(agent: str) -> Calls:
+def count_calls(agent: str, thread_id: str | None = None) -> Calls:
     """Calls of a turn on the memory store."""
 
     async def measure() -> Calls:
         with count_in_all_threads() as counter:
             async with AgentRuntime(build_agents()) as runtime:
-                return await count_turns(counter, partial(runtime.run, agent, "hello"))
+                return await count_turns(
+                    counter, partial(runtime.run, agent, "hello", thread_id=thread_id)
+                )
 
     return asyncio.run(measure())
 
 
-def count_durable_calls(agent: str) -> Calls:
+def count_durable_calls(agent: str, thread_id: str | None = None) -> Calls:
     """Calls of a turn on SQLite."""
 
     async def measure() -> Calls:
         with count_in_all_threads() as counter:
             async with open_durable(build_agents()) as runtime:
-                return await count_turns(counter, partial(runtime.run, agent, "hello"))
+                return await count_turns(
+                    counter, partial(runtime.run, agent, "hello", thread_id=thread_id)
+                )
 
     return asyncio.run(measure())
 
@@ -297,6 +301,9 @@ CALLS: dict[str, Callable[[], Calls]] = {
     "durable_plain": partial(count_durable_calls, "plain"),
     "durable_looks": partial(count_durable_calls, "looks"),
     "durable_pays": partial(count_durable_calls, "pays"),
+    # On one thread that grows, as in W4 and W4p; the others begin a thread with each turn.
+    "again": partial(count_calls, "plain", "t"),
+    "durable_again": partial(count_durable_calls, "looks", "t"),
     "served": partial(count_served_calls, "plain"),
     "streamed": partial(count_served_calls, "streamed"),
 }

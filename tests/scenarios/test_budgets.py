@@ -25,6 +25,7 @@ from awaken import (
 )
 from awaken.cli.main import app
 from awaken.contracts.models.budgets import TENANT_LEDGER, decode_ledger, tenant_scope
+from awaken.contracts.plugins.loop_state import STOP_STATS
 from awaken.errors import RateLimited
 from awaken.events import InferenceComplete, StoppedReason
 from awaken.models import BudgetScope, InferenceRequest, ModelPrices, TokenUsage
@@ -183,6 +184,25 @@ def test_time_that_tools_take_counts_and_the_wait_for_a_person_does_not() -> Non
                 await finished(other)
             assert (await finished(world)).termination == exceeded("run: 5,000 ms")
             assert len(adding.ran) == 3
+
+    simulated(scenario)
+
+
+def test_the_time_of_tools_is_durable_with_their_step_so_that_a_crash_gives_none_back() -> None:
+    async def scenario() -> None:
+        adding = Adding(takes_s=2)
+        world = World(
+            [spends(30), spends(30), "done"], tools=adding.tools, budgets=[Budget(time_ms=60_000)]
+        )
+        async with world:
+            await world.tell()
+            await finished(world)
+            kept = [
+                STOP_STATS.decode(stats).active_ms
+                for commit in world.store.commits
+                if (stats := commit.run_state.get(STOP_STATS.name)) is not None
+            ]
+        assert kept[:2] == [2_000, 4_000]
 
     simulated(scenario)
 

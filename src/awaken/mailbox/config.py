@@ -41,7 +41,7 @@ class MailboxConfig(StrictRecord, frozen=True, kw_only=True):
     None keeps them for ever.
     """
     retention_runs: int | None = 10_000
-    """How many ended runs a store in memory keeps, besides the latest of each thread.
+    """How many ended runs the runtime's own store in memory keeps, besides the latest of a thread.
 
     None keeps all of them for `retention_ms`, as the other stores do.
     """

@@ -62,7 +62,7 @@ from .model_health.health import ModelHealth
 from .plugins.input_screens import look_at_messages
 from .primitives.cancellation import CancellationToken, TaskCancels
 from .primitives.signals import LoopTurns
-from .primitives.timers import Watchdog
+from .primitives.timers import Watchdog, Watchdogs
 from .progress import Recovery, Step
 from .resolution.registry import RegistrySnapshot
 from .resolution.resolver import ResolvedAgent
@@ -79,7 +79,7 @@ class Services:
     tool_slots: ToolSlots
     profile: ProfileStore
     health: ModelHealth
-    watchdog: Watchdog = field(default_factory=Watchdog)
+    watchdogs: Watchdogs = field(default_factory=Watchdogs)
     """Calls back when an operation that a run awaits takes too long."""
     compactor: Compactor = field(default_factory=Compactor)
     prices: PriceList = field(default_factory=OwnPrices)
@@ -172,6 +172,8 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
     """Monotonic time at which this activation began."""
     loop: asyncio.AbstractEventLoop
     """The loop that executes the run; a tool may run in another thread."""
+    watchdog: Watchdog
+    """Calls back when an operation that the run awaits takes too long."""
     token: CancellationToken
     cancels: TaskCancels
     """The cancellations of the task that executes the run."""

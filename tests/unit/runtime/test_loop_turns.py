@@ -51,23 +51,29 @@ def test_a_run_that_is_cancelled_while_it_waits_takes_no_place() -> None:
     asyncio.run(scenario())
 
 
-def test_another_event_loop_does_not_wait_for_runs_of_one_that_is_gone() -> None:
+def test_runs_of_another_event_loop_neither_wait_for_these_nor_drop_them() -> None:
     turns = LoopTurns()
 
-    async def leave_some() -> None:
+    async def ask(count: int) -> None:
         loop = asyncio.get_running_loop()
-        for _ in range(RUNS_PER_TURN):
-            await turns.wait(loop)
-
-    async def wait_again() -> None:
         async with asyncio.timeout(5):
-            for _ in range(3 * RUNS_PER_TURN):
-                await turns.wait(asyncio.get_running_loop())
+            await asyncio.gather(*(turns.wait(loop) for _ in range(count)))
 
-    first = asyncio.new_event_loop()
-    first.run_until_complete(leave_some())
+    async def leave_some() -> asyncio.Task[None]:
+        asked = asyncio.create_task(ask(3 * RUNS_PER_TURN))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert not asked.done()
+        return asked
+
+    first, gone = asyncio.new_event_loop(), asyncio.new_event_loop()
+    asked = first.run_until_complete(leave_some())
+    gone.run_until_complete(ask(1))
+    gone.close()
+    asyncio.run(ask(3 * RUNS_PER_TURN))
+    first.run_until_complete(asked)
+    first.run_until_complete(asyncio.sleep(0))
     first.close()
-    asyncio.run(wait_again())
 
 
 def test_other_work_has_its_turn_between_many_runs_that_start_and_hear_at_once() -> None:

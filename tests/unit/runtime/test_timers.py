@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from awaken import Agent, AgentRuntime
-from awaken.runtime.primitives.timers import IdleTimer, Watchdog
+from awaken.runtime.primitives.timers import IdleTimer, Watchdog, Watchdogs
 from awaken.testing import ScriptedModel, Turn
 from awaken.testing.simulation import Fifo, SimulatedLoop, run
 
@@ -43,9 +43,9 @@ def test_each_owner_is_called_at_its_own_moment() -> None:
     rung: list[tuple[str, float]] = []
 
     async def main(loop: CountingLoop) -> None:
-        watchdog = Watchdog()
+        watchdog = Watchdog(loop)
         for name, moment in (("late", 7.0), ("early", 2.0), ("middle", 5.0)):
-            watchdog.set(name, loop, moment, lambda name=name: rung.append((name, loop.time())))
+            watchdog.set(name, moment, lambda name=name: rung.append((name, loop.time())))
         await asyncio.sleep(10)
 
     play(main)
@@ -56,10 +56,10 @@ def test_a_moment_that_is_moved_or_cleared_does_not_ring() -> None:
     rung: list[tuple[str, float]] = []
 
     async def main(loop: CountingLoop) -> None:
-        watchdog = Watchdog()
-        watchdog.set("moved", loop, 1.0, lambda: rung.append(("first", loop.time())))
-        watchdog.set("moved", loop, 4.0, lambda: rung.append(("second", loop.time())))
-        watchdog.set("cleared", loop, 2.0, lambda: rung.append(("cleared", loop.time())))
+        watchdog = Watchdog(loop)
+        watchdog.set("moved", 1.0, lambda: rung.append(("first", loop.time())))
+        watchdog.set("moved", 4.0, lambda: rung.append(("second", loop.time())))
+        watchdog.set("cleared", 2.0, lambda: rung.append(("cleared", loop.time())))
         watchdog.clear("cleared")
         watchdog.clear("never set")
         await asyncio.sleep(10)
@@ -70,10 +70,10 @@ def test_a_moment_that_is_moved_or_cleared_does_not_ring() -> None:
 
 def test_waits_that_end_in_time_share_one_timer() -> None:
     async def main(loop: CountingLoop) -> None:
-        watchdog = Watchdog()
+        watchdog = Watchdog(loop)
         for _ in range(1_000):
             owner = object()
-            watchdog.set(owner, loop, loop.time() + 60, pytest.fail)
+            watchdog.set(owner, loop.time() + 60, pytest.fail)
             watchdog.clear(owner)
         await asyncio.sleep(1_000)
 
@@ -85,9 +85,9 @@ def test_a_later_moment_is_met_although_the_timer_fires_for_one_that_was_cleared
     rung: list[float] = []
 
     async def main(loop: CountingLoop) -> None:
-        watchdog = Watchdog()
-        watchdog.set("cleared", loop, 1.0, pytest.fail)
-        watchdog.set("kept", loop, 3.0, lambda: rung.append(loop.time()))
+        watchdog = Watchdog(loop)
+        watchdog.set("cleared", 1.0, pytest.fail)
+        watchdog.set("kept", 3.0, lambda: rung.append(loop.time()))
         watchdog.clear("cleared")
         await asyncio.sleep(10)
 
@@ -99,14 +99,14 @@ def test_a_callback_may_set_the_next_moment() -> None:
     rung: list[float] = []
 
     async def main(loop: CountingLoop) -> None:
-        watchdog = Watchdog()
+        watchdog = Watchdog(loop)
 
         def ring() -> None:
             rung.append(loop.time())
-            watchdog.set("again", loop, loop.time() + 2, ring)
+            watchdog.set("again", loop.time() + 2, ring)
 
-        watchdog.set("other", loop, 5.0, lambda: None)
-        watchdog.set("again", loop, 1.0, ring)
+        watchdog.set("other", 5.0, lambda: None)
+        watchdog.set("again", 1.0, ring)
         await asyncio.sleep(6)
         watchdog.clear("again")
 
@@ -114,17 +114,21 @@ def test_a_callback_may_set_the_next_moment() -> None:
     assert rung == [1.0, 3.0, 5.0]
 
 
-def test_another_loop_begins_with_an_empty_table_and_its_own_timer() -> None:
-    watchdog, rung = Watchdog(), []
-
-    async def leave_one_behind(loop: CountingLoop) -> None:
-        watchdog.set("old", loop, 1.0, pytest.fail)
+def test_each_loop_has_a_watchdog_of_its_own_that_others_do_not_disturb() -> None:
+    watchdogs, rung = Watchdogs(), []
 
     async def main(loop: CountingLoop) -> None:
-        watchdog.set("new", loop, 9.0, lambda: rung.append(loop.time()))
+        mine = watchdogs.find(loop)
+        mine.set("mine", 9.0, lambda: rung.append(loop.time()))
+        other = asyncio.new_event_loop()
+        # A thread with a loop of its own uses the same runtime meanwhile.
+        assert watchdogs.find(other) is not mine
+        assert watchdogs.latest is watchdogs.find(other)
+        watchdogs.find(other).set("other", 1.0, pytest.fail)
+        other.close()
+        assert watchdogs.find(loop) is mine is watchdogs.latest
         await asyncio.sleep(10)
 
-    play(leave_one_behind)
     play(main)
     assert rung == [9.0]
 
@@ -133,14 +137,14 @@ def test_many_moments_close_together_need_few_looks_and_are_hardly_late() -> Non
     late: list[float] = []
 
     async def main(loop: CountingLoop) -> None:
-        watchdog = Watchdog()
+        watchdog = Watchdog(loop)
         for index in range(10_000):
             moment = 1 + index / 10_000
 
             def ring(moment: float = moment) -> None:
                 late.append(loop.time() - moment)
 
-            watchdog.set(index, loop, moment, ring)
+            watchdog.set(index, moment, ring)
         await asyncio.sleep(10)
 
     timers = play(main).timers
@@ -162,11 +166,11 @@ def test_whatever_is_set_and_cleared_what_remains_is_met(
     rung: list[tuple[float, int]] = []
 
     async def main(loop: CountingLoop) -> None:
-        watchdog = Watchdog()
+        watchdog = Watchdog(loop)
         for owner, what, seconds in steps:
             if what == "set":
                 expected[owner] = seconds
-                watchdog.set(owner, loop, seconds, lambda it=owner: rung.append((loop.time(), it)))
+                watchdog.set(owner, seconds, lambda it=owner: rung.append((loop.time(), it)))
             else:
                 expected.pop(owner, None)
                 watchdog.clear(owner)
@@ -180,7 +184,7 @@ def test_silence_ends_the_block_after_one_interval_and_a_sign_of_life_extends_it
     ended: list[float] = []
 
     async def be_silent_after_a_while(loop: CountingLoop) -> None:
-        with IdleTimer(Watchdog(), loop, 2_000) as timer:
+        with IdleTimer(Watchdog(loop), 2_000) as timer:
             await asyncio.sleep(1.5)
             timer.is_fresh = True
             await asyncio.sleep(100)
@@ -201,12 +205,12 @@ def test_two_silent_blocks_at_once_end_each_at_their_own_time() -> None:
     ended: list[tuple[str, float]] = []
 
     async def be_silent(loop: CountingLoop, watchdog: Watchdog, name: str, idle_ms: int) -> None:
-        with pytest.raises(TimeoutError), IdleTimer(watchdog, loop, idle_ms):
+        with pytest.raises(TimeoutError), IdleTimer(watchdog, idle_ms):
             await asyncio.sleep(1_000)
         ended.append((name, loop.time()))
 
     async def main(loop: CountingLoop) -> None:
-        watchdog = Watchdog()
+        watchdog = Watchdog(loop)
         await asyncio.gather(
             be_silent(loop, watchdog, "long", 6_000), be_silent(loop, watchdog, "short", 2_000)
         )

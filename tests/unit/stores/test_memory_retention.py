@@ -10,6 +10,7 @@ import pytest
 from awaken import Agent, AgentRuntime, MailboxConfig
 from awaken.contracts.errors import CursorExpired
 from awaken.contracts.events import StepEnd, StepStart
+from awaken.contracts.lifecycle import NaturalEnd
 from awaken.contracts.storage.queries import RunQuery
 from awaken.contracts.storage.store import Store
 from awaken.errors import UnknownRun
@@ -19,6 +20,7 @@ from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock, ScriptedModel
 from awaken.testing.store_conformance.writing import (
     DONE,
+    RUNNING,
     WAITING,
     Writer,
     build_user_message,
@@ -263,3 +265,24 @@ def test_a_runtime_in_memory_forgets_runs_by_its_configuration() -> None:
             assert len(await runtime.messages("t")) == 20
 
     check(scenario)
+
+
+def test_a_run_with_the_id_of_a_deleted_one_keeps_its_journal_while_it_executes() -> None:
+    async def scenario() -> None:
+        store = MemoryStore(retained_runs=4)
+
+        async def end(run_id: str) -> None:
+            ended = run(run_id, DONE, thread_id=run_id, termination=NaturalEnd(), finished_at=1)
+            await Writer(store, run_id).commit(run=ended)
+
+        await end("same")
+        await store.delete_thread("same")
+        records = (tool_record("c-1", run_id="same"),)
+        await Writer(store, "b").commit(
+            run=run("same", RUNNING, thread_id="b"), tool_records=records
+        )
+        for number in range(30):
+            await end(f"x{number}")
+        assert await store.list_tool_records("same") == records
+
+    asyncio.run(scenario())

@@ -202,3 +202,17 @@ def test_the_end_of_a_run_removes_run_state_that_an_earlier_version_wrote(tmp_pa
         assert await store.database.read(count_state) == 0
 
     on_a_file(tmp_path, scenario)
+
+
+def test_what_a_caller_changes_after_a_commit_is_in_no_later_one(tmp_path: Path) -> None:
+    async def scenario(store: SqliteStore) -> None:
+        writer, custom = Writer(store), {"a": 1}
+        named = Thread(id=writer.thread_id, metadata=ThreadMetadata(custom=custom))
+        await writer.commit(thread=named)
+        custom["a"] = 2
+        await writer.commit(messages=(build_user_message("m-1"),))
+        thread = await store.load_thread(writer.thread_id)
+        assert thread is not None
+        assert thread.metadata.custom == {"a": 1}
+
+    on_a_file(tmp_path, scenario)

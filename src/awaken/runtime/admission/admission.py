@@ -307,6 +307,9 @@ class Admission:
         writer, feed = services.ids.new_id() if is_named else run_id, EventFeed()
         index = record.steps - 1 if record.steps else None
         loop, token = asyncio.get_running_loop(), CancellationToken()
+        watchdog = services.watchdogs.latest
+        if watchdog is None or watchdog.loop is not loop:
+            watchdog = services.watchdogs.find(loop)
         run = Run(
             identity=identity,
             record=record,
@@ -330,7 +333,8 @@ class Admission:
             started_ms=services.clock.monotonic_ms(),
             loop=loop,
             token=token,
-            cancels=TaskCancels(token, services.watchdog, services.limits.run_end_ms, loop),
+            watchdog=watchdog,
+            cancels=TaskCancels(token, watchdog, services.limits.run_end_ms, loop),
             active_before_ms=active_ms,
             profile=agent.env.profile,
             has_phases=bool(agent.env.phases) or PENDING_ACTIONS.name in state.values,

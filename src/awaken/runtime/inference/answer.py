@@ -1,6 +1,5 @@
 """Collecting a model's answer while it is streamed, over several streams if one breaks off."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from types import AsyncGeneratorType
@@ -66,9 +65,8 @@ class Answer(msgspec.Struct, eq=False):
     run: Run
     client: ModelClient
     """The model of the newest stream, as its provider calls it."""
-    loop: asyncio.AbstractEventLoop
-    """The loop in which the answer is awaited."""
     watchdog: Watchdog
+    """The one of the loop in which the answer is awaited."""
     is_held: bool = False
     shown: ShownAnswer | None = None
     is_aside: bool = False
@@ -106,7 +104,7 @@ class Answer(msgspec.Struct, eq=False):
         self._stop = self.usage = self._vendor = None
         self.has_begun = False
         self._before = self._size() if self._blocks or self._text else 0
-        timer = IdleTimer(self.watchdog, self.loop, idle_ms)
+        timer = IdleTimer(self.watchdog, idle_ms)
         try:
             with timer:
                 await self._consume(request, timer)
@@ -277,7 +275,7 @@ class Answer(msgspec.Struct, eq=False):
 
     def _is_patient(self) -> bool:
         """Whether keep-alive events still extend the wait: not forever without other events."""
-        now = self.loop.time()
+        now = self.watchdog.loop.time()
         if self._alive_since is None:
             self._alive_since = now
         return now - self._alive_since < _ALIVE_S

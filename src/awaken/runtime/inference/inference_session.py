@@ -59,8 +59,8 @@ async def infer(run: Run) -> StreamResult:
     is_held, shown = bool(env.answer_screens), None
     if is_held and answer_streams(run) is not None:
         shown = ShownAnswer(run, partial(answer_streams, run))
-    client, watchdog = run.agent.models[0].client, run.services.watchdog
-    answer = Answer(run, client, run.loop, watchdog, is_held=is_held, shown=shown)
+    client = run.agent.models[0].client
+    answer = Answer(run, client, run.watchdog, is_held=is_held, shown=shown)
     run.streaming = shown if is_held else answer
     has_checkpoints = run.journal.lease is not None and run.streaming is not None
     checkpoints = StreamCheckpoints(run) if has_checkpoints else None

@@ -7,7 +7,6 @@ import msgspec
 
 from awaken.contracts.messages.message import Message
 from awaken.contracts.models.inference import InferenceOverride, InferenceRequest, StreamResult
-from awaken.runtime.primitives.timers import Watchdog
 from awaken.runtime.run import Run
 
 from .answer import Answer
@@ -34,10 +33,9 @@ async def side_answer(
         system=system,
         overrides=wanted,
     )
-    loop = asyncio.get_running_loop()
-    watchdog = run.services.watchdog if loop is run.loop else Watchdog()
+    watchdog = run.services.watchdogs.find(asyncio.get_running_loop())
     client = run.agent.models[0].client
-    answer = Answer(run, client, loop, watchdog, is_held=True, is_aside=True)
+    answer = Answer(run, client, watchdog, is_held=True, is_aside=True)
     # One at a time: the rest of a budget is known only after the previous call is settled.
     run.side_call_lock = run.side_call_lock or asyncio.Lock()
     async with run.side_call_lock:

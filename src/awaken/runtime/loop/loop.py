@@ -203,7 +203,7 @@ async def _end_step(run: Run, outcome: StepOutcome) -> StepOutcome:
         stats,
         step.calls if has_rules else (),
         is_failed=bool(step.calls) and step.failures >= len(step.calls),
-        active_ms=run.active_ms if has_rules else stats.active_ms,
+        active_ms=run.active_ms if has_rules or run.has_budgets else stats.active_ms,
     )
     if run.has_phases and run.has_work(Phase.STEP_END):
         await run_step_end(run)

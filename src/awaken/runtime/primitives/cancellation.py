@@ -115,7 +115,7 @@ class TaskCancels(msgspec.Struct, eq=False):
             TimeoutError: The work took longer than twice the limit.
         """
         moment = self.loop.time() + self.limit_ms / 1000
-        self.watchdog.set(self, self.loop, moment, self._send)
+        self.watchdog.set(self, moment, self._send)
         try:
             return await work()
         except asyncio.CancelledError:

@@ -112,38 +112,41 @@ class LoopTurns(msgspec.Struct, eq=False):
 
     runs: int = 0
     """How many runs the process executes."""
-    _left: int = 0
-    """How many more runs may continue in this turn."""
-    _loop: asyncio.AbstractEventLoop | None = None
-    """The loop whose next turn is awaited; None while no run waits."""
-    _waiting: deque[asyncio.Future[None]] = msgspec.field(default_factory=deque)
+    _queues: dict[asyncio.AbstractEventLoop, "TurnQueue"] = {}
+    """By event loop; a loop in which no run asks has none."""
 
     async def wait(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wait until the run may continue."""
-        if self._loop is not loop:
-            # Nothing waits, or what waited belonged to a loop that is gone.
-            self._loop, self._left = loop, RUNS_PER_TURN
-            self._waiting.clear()
-            loop.call_soon(self._begin_turn, loop)
-        if self._left > 0:
-            self._left -= 1
+        queue = self._queues.get(loop)
+        if queue is None:
+            for gone in [known for known in self._queues if known.is_closed()]:
+                del self._queues[gone]
+            queue = self._queues[loop] = TurnQueue()
+            loop.call_soon(self._begin_turn, loop, queue)
+        if queue.left > 0:
+            queue.left -= 1
             return
         waiter: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(waiter)
+        queue.waiting.append(waiter)
         await waiter
 
-    def _begin_turn(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._loop is not loop:
-            return
-        left, waiting = RUNS_PER_TURN, self._waiting
-        while waiting and left:
+    def _begin_turn(self, loop: asyncio.AbstractEventLoop, queue: "TurnQueue") -> None:
+        queue.left, waiting = RUNS_PER_TURN, queue.waiting
+        while waiting and queue.left:
             waiter = waiting.popleft()
             # A run that was cancelled meanwhile has left.
             if not waiter.done():
                 waiter.set_result(None)
-                left -= 1
-        self._left = left
-        if left == RUNS_PER_TURN:
-            self._loop = None
+                queue.left -= 1
+        if queue.left == RUNS_PER_TURN:
+            del self._queues[loop]
         else:
-            loop.call_soon(self._begin_turn, loop)
+            loop.call_soon(self._begin_turn, loop, queue)
+
+
+class TurnQueue(msgspec.Struct, eq=False):
+    """The runs of one event loop that wait for their turn."""
+
+    left: int = RUNS_PER_TURN
+    """How many more runs may continue in this turn."""
+    waiting: deque[asyncio.Future[None]] = msgspec.field(default_factory=deque)

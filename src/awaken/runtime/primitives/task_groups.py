@@ -52,7 +52,7 @@ class Siblings(Generic[T]):
         if not self._finished:
             waiter = self._waiter = self._loop.create_future()
             if watchdog is not None:
-                watchdog.set(self, self._loop, self.deadline, self._wake)
+                watchdog.set(self, self.deadline, self._wake)
             try:
                 await waiter
             finally:

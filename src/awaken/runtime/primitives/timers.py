@@ -6,10 +6,12 @@ wait removes the entry. The one timer stays in the event loop; it looks at the t
 
 import asyncio
 import math
+import threading
 from collections.abc import Callable
 from operator import itemgetter
 from types import TracebackType
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -20,28 +22,20 @@ _SPACING_S = 50e-6
 class Watchdog:
     """Calls back at the moments that were set and not cleared, at most one for each owner.
 
-    It serves one event loop at a time; a new loop begins with an empty table. While many moments
-    are set, a call may come late, by 50 microseconds for each of them.
+    It serves one event loop. While many moments are set, a call may come late, by 50 microseconds
+    for each of them.
     """
 
-    __slots__ = ("_loop", "_moments", "_timer", "_wakes_at")
+    __slots__ = ("__weakref__", "_moments", "_timer", "_wakes_at", "loop")
 
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
         self._moments: dict[object, tuple[float, Callable[[], None]]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._wakes_at = math.inf
 
-    def set(
-        self,
-        owner: object,
-        loop: asyncio.AbstractEventLoop,
-        moment: float,
-        callback: Callable[[], None],
-    ) -> None:
+    def set(self, owner: object, moment: float, callback: Callable[[], None]) -> None:
         """Call back at a moment in the loop's time; replaces what the owner has set before."""
-        if loop is not self._loop:
-            self._move_to(loop)
         self._moments[owner] = (moment, callback)
         if moment < self._wakes_at:
             self._arm(moment)
@@ -51,24 +45,15 @@ class Watchdog:
         if owner in self._moments:
             del self._moments[owner]
 
-    def _move_to(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Forget what belongs to the previous loop, whose tasks are gone."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._loop, self._timer, self._wakes_at = loop, None, math.inf
-        self._moments = {}
-
     def _arm(self, moment: float) -> None:
-        assert self._loop is not None
         if self._timer is not None:
             self._timer.cancel()
         self._wakes_at = moment
-        self._timer = self._loop.call_at(moment, self._look)
+        self._timer = self.loop.call_at(moment, self._look)
 
     def _look(self) -> None:
-        assert self._loop is not None
         # A loop may fire slightly early; the requested time is what counts.
-        now = max(self._loop.time(), self._wakes_at)
+        now = max(self.loop.time(), self._wakes_at)
         self._timer, self._wakes_at = None, math.inf
         due = [(owner, *entry) for owner, entry in self._moments.items() if entry[0] <= now]
         spacing = len(self._moments) * _SPACING_S
@@ -81,6 +66,28 @@ class Watchdog:
             callback()
 
 
+class Watchdogs:
+    """The watchdogs of a runtime: one for each event loop that uses it."""
+
+    __slots__ = ("_by_loop", "_lock", "latest")
+
+    def __init__(self) -> None:
+        self.latest: Watchdog | None = None
+        """The one that was asked for last; nearly always the only one."""
+        self._by_loop: WeakValueDictionary[int, Watchdog] = WeakValueDictionary()
+        self._lock = threading.Lock()
+
+    def find(self, loop: asyncio.AbstractEventLoop) -> Watchdog:
+        """Return the watchdog of an event loop; loops of several threads may ask at once."""
+        with self._lock:
+            known = self._by_loop.get(id(loop))
+            if known is None or known.loop is not loop:
+                # A loop that is gone may have had the same id.
+                known = self._by_loop[id(loop)] = Watchdog(loop)
+            self.latest = known
+        return known
+
+
 class IdleTimer(msgspec.Struct, eq=False):
     """Raises `TimeoutError` in the block when nothing set `is_fresh` for the whole interval.
 
@@ -88,7 +95,6 @@ class IdleTimer(msgspec.Struct, eq=False):
     """
 
     watchdog: Watchdog
-    loop: asyncio.AbstractEventLoop
     interval_ms: int
     is_fresh: bool = False
     _silent_ticks: int = 0
@@ -98,10 +104,10 @@ class IdleTimer(msgspec.Struct, eq=False):
     _task: asyncio.Task[Any] | None = None
 
     def __enter__(self) -> "IdleTimer":
-        loop = self.loop
+        loop = self.watchdog.loop
         self._task = asyncio.current_task(loop)
         self._before = self._task.cancelling() if self._task is not None else 0
-        self.watchdog.set(self, loop, loop.time() + self.interval_ms / 2000, self._tick)
+        self.watchdog.set(self, loop.time() + self.interval_ms / 2000, self._tick)
         return self
 
     def __exit__(
@@ -131,8 +137,8 @@ class IdleTimer(msgspec.Struct, eq=False):
         self._silent_ticks = self._silent_ticks + 1 if is_silent else 0
         self.is_fresh = False
         if self._silent_ticks < 2:
-            moment = self.loop.time() + self.interval_ms / 2000
-            self.watchdog.set(self, self.loop, moment, self._tick)
+            moment = self.watchdog.loop.time() + self.interval_ms / 2000
+            self.watchdog.set(self, moment, self._tick)
         elif self._task is not None:
             self._has_fired = True
             self._task.cancel()

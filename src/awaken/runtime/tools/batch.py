@@ -208,7 +208,7 @@ async def _collect(
     run: Run, siblings: Siblings[ToolOutput], running: Sequence[ToolExecution]
 ) -> None:
     """Wait for results and record them in the journal, in the order in which they arrive."""
-    finished_now = await siblings.next_finished(run.services.watchdog)
+    finished_now = await siblings.next_finished(run.watchdog)
     for index in finished_now:
         attempt = running[index]
         if attempt.output is not None:

@@ -43,6 +43,9 @@ def forget_ended_runs(tables: Tables, newest: RunRecord) -> None:
     # Twice as many as have ended since, so that a backlog gets shorter.
     for place, run_id in enumerate([*islice(ended.order, 2 * ended.batch)]):
         run = tables.runs.get(run_id)
+        if run is not None and run.status is not RunStatus.DONE:
+            # A new run with the id of one that was deleted with its thread.
+            run = None
         is_old = run is not None and before_ms is not None and _ended_at(run) < before_ms
         if run is not None and not is_old and place >= excess:
             break

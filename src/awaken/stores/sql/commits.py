@@ -79,8 +79,9 @@ async def apply_commit(
         await absorb(session, head, commit.absorbed, run_of(head, commit))
     if commit.enqueued:
         await enqueue_all(session, head, commit.enqueued)
-    elif not _is_waiting(head.open_run):
-        # A run may wait for days: meanwhile its thread uses no memory.
+    elif commit.thread is None and not _is_waiting(head.open_run):
+        # A run may wait for days: meanwhile its thread uses no memory. Metadata that a caller gives
+        # may have parts that the caller changes later.
         session.remember_head(commit.thread_id, head)
     return head.no, receipt
 
