@@ -286,12 +286,8 @@ class Admission:
             request = look_at_options(agent.env, request)
         state = _restore_state(request, checkout, agent, previous)
         brings = request.overrides or request.output_schema or request.budgets
-        if (
-            REQUEST_OPTIONS.name in state.values
-            or request.frontend_tools
-            or request.session_tools
-            or brings
-        ):
+        brings_tools = request.frontend_tools or request.session_tools
+        if brings or brings_tools or REQUEST_OPTIONS.name in state.values:
             request = keep_options(request, state)
             agent = equip_agent(agent, request, services.session_tools)
         stats, active_ms = STOP_STATS.default, 0
@@ -306,6 +302,7 @@ class Admission:
         is_named = previous is not None or request.run_id_hint or request.dispatch_id_hint
         writer, feed = services.ids.new_id() if is_named else run_id, EventFeed()
         index = record.steps - 1 if record.steps else None
+        mark = MessageMetadata(run_id=run_id, step_index=index)
         loop, token = asyncio.get_running_loop(), CancellationToken()
         watchdog = services.watchdogs.latest
         if watchdog is None or watchdog.loop is not loop:
@@ -325,9 +322,7 @@ class Admission:
             messages=messages,
             tickets=_own_tickets(checkout, agent, open_calls, state) if checkout.tickets else {},
             open_calls=open_calls,
-            step=Step(
-                number=record.steps, metadata=MessageMetadata(run_id=run_id, step_index=index)
-            ),
+            step=Step(number=record.steps, metadata=mark),
             usage=record.usage,
             stats=stats,
             started_ms=services.clock.monotonic_ms(),
