@@ -52,7 +52,10 @@ GOALS = (
     Goal("W8 stream with its run", "server", "KB a stream", 25, "KB"),
     Goal("W8 first event p99, 100 clients at once", "server", "first p99 ms", 40, "ms"),
     Goal("function calls of a plain turn", "calls", "calls plain", 250),
-    Goal("function calls of a durable turn with a tool", "calls", "calls durable_looks", 900),
+    Goal("function calls of a durable turn, new thread", "calls", "calls durable_looks", 900),
+    Goal(
+        "function calls of a durable turn, thread that grows", "calls", "calls durable_again", 900
+    ),
     Goal("import, CPU", "coldstart", "import", 0.10, "s"),
 )
 KEPT = (

@@ -189,8 +189,10 @@ TURNS = {
     "rounds": "ten tool rounds (W2)",
     "parallel": "20 parallel tools (W3)",
     "durable_plain": "SQLite, no tools",
-    "durable_looks": "SQLite, one pure tool call (W4p)",
+    "durable_looks": "SQLite, one pure tool call, a new thread",
     "durable_pays": "SQLite, one tool call with an effect",
+    "again": "no tools, on one thread that grows (W4)",
+    "durable_again": "SQLite, one pure tool call, on one thread that grows (W4p)",
     "served": "`POST /v1/runs`, one piece",
     "streamed": "`POST /v1/runs`, 20 pieces",
 }
