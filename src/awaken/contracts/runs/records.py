@@ -69,6 +69,17 @@ class Waiting(Record, frozen=True, kw_only=True):
         return self.reason is WaitingReason.BACKGROUND_TASKS and self.message is None
 
 
+class RunKind(StrEnum):
+    """What a run is for; lists show chats and tasks unless another kind is asked for."""
+
+    CHAT = "chat"
+    TASK = "task"
+    PREVIEW = "preview"
+    EVAL = "eval"
+    REPLAY = "replay"
+    DEMO = "demo"
+
+
 class RunInput(Record, frozen=True, kw_only=True):
     """The messages of the thread that are the run's input."""
 
@@ -91,7 +102,10 @@ class RunRecord(RunProvenance, frozen=True, kw_only=True):
     """Present when the run is a background task of its parent's thread."""
     trace: TraceContext | None = None
     """The trace it belongs to: its caller's, or that of the parent's tool call."""
-    registry_version: int | None = None
+    publication: int | None = None
+    """The publication of the configuration that it runs on; None without managed configuration."""
+    purpose: RunKind = RunKind.CHAT
+    """What it was started for; `kind` also tells tasks apart."""
     input: RunInput = RunInput()
     waiting: Waiting | None = None
     termination: Termination | None = None
@@ -120,6 +134,12 @@ class RunRecord(RunProvenance, frozen=True, kw_only=True):
             active_agent_id=self.active_agent_id,
             **dict(zip(PROVENANCE, read_provenance(self), strict=True)),
         )
+
+    @property
+    def kind(self) -> RunKind:
+        """What the run is for."""
+        is_task = self.task is not None and self.purpose is RunKind.CHAT
+        return RunKind.TASK if is_task else self.purpose
 
     @property
     def is_resumable_waiting(self) -> bool:
@@ -190,6 +210,10 @@ class RunRequest(RunProvenance, frozen=True, kw_only=True):
     """Tools, as ids or globs, whose full descriptions the run needs from its start."""
     on_busy: OnBusy = OnBusy.QUEUE
     """What happens to it while another run of the thread executes."""
+    publication: int | None = None
+    """The publication that a new run takes; absent: the one that is live when it begins."""
+    purpose: RunKind = RunKind.CHAT
+    """What a new run is for; clients cannot set it."""
     session_tools: tuple[ToolDescriptor, ...] = ()
     """Tools of the client's session; only the process that has the session open can run them."""
 

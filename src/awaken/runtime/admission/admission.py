@@ -371,7 +371,8 @@ class Admission:
             lineage=request.lineage,
             task=request.task,
             trace=request.trace,
-            registry_version=pinned.version,
+            publication=pinned.publication,
+            purpose=request.purpose,
             input=RunInput(from_seq=first, to_seq=first + count - 1) if count else RunInput(),
             **provenance,
         )

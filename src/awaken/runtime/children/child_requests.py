@@ -84,6 +84,8 @@ def child_request(
         tenant_id=identity.tenant_id,
         user_id=identity.user_id,
         trace=CURRENT_TRACE.get(),
+        publication=run.record.publication,
+        purpose=run.record.purpose,
     )
 
 

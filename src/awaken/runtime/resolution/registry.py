@@ -65,19 +65,25 @@ class AgentHost(Protocol):
 class RegistrySnapshot:
     """One version of the registry. Agents are resolved once and kept."""
 
-    __slots__ = ("_resolved", "host", "registries", "version")
+    __slots__ = ("_resolved", "host", "publication", "registries", "version")
 
     def __init__(
-        self, version: int, registries: RegistrySet, host: AgentHost | None = None
+        self,
+        version: int,
+        registries: RegistrySet,
+        host: AgentHost | None = None,
+        publication: int | None = None,
     ) -> None:
         self.version = version
         self.registries = registries
         self.host = host
+        self.publication = publication
+        """The publication of the managed configuration in it; None without one."""
         self._resolved: dict[str, ResolvedAgent] = {}
 
     def with_registries(self, registries: RegistrySet) -> "RegistrySnapshot":
         """The same version with agents of the host, which are checked when they are needed."""
-        return RegistrySnapshot(self.version, registries, self.host)
+        return RegistrySnapshot(self.version, registries, self.host, self.publication)
 
     def resolve(self, agent_id: str) -> ResolvedAgent:
         """Return the runnable agent, by its registered id or by an equivalent id.

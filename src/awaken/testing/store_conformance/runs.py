@@ -178,7 +178,7 @@ async def a_run_record_comes_back_as_it_was(store: Store) -> None:
         "run_mode": RunMode.SCHEDULED,
         "adapter": Adapter.AG_UI,
         "dispatch_id": "dispatch-1",
-        "registry_version": 4,
+        "publication": 4,
         "input": RunInput(message_ids=("m-1",), from_seq=1, to_seq=1),
         "termination": Stopped(reason=StoppedReason(code="max_rounds", detail="16")),
         "final_output": "done",
