@@ -56,6 +56,8 @@ def sample(type_: Any) -> str:
     """The source of a value of a field's type."""
     if get_origin(type_) is Literal:
         return repr(get_args(type_)[0])
+    if get_origin(type_) is tuple:
+        return "()"
     return {str: "'x'", int: "1", bool: "True", Any: "None", int | None: "None"}[type_]
 
 

@@ -1,0 +1,88 @@
+"""The audit: who changed what, written with the change, in a chain that shows tampering."""
+
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.record import Record
+
+CHAIN_START = bytes(16)
+"""What the first event of the chain follows."""
+
+
+class AuditAction(StrEnum):
+    """What an actor did."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+    RESTART = "restart"
+    PUBLISH = "publish"
+    RESTORE = "restore"
+    SEED_APPLY = "seed_apply"
+    APPLY_FAILED = "apply_failed"
+    ROLLBACK = "rollback"
+    CANARY = "canary"
+    PROMOTE = "promote"
+    SWITCH = "switch"
+    SECRET_SET = "secret_set"
+    SECRET_UNSET = "secret_unset"
+    REPIN = "repin"
+    REPLAY_DEAD = "replay_dead"
+    BREAKER = "breaker"
+    PURGE = "purge"
+    BATCH = "batch"
+
+
+class AuditEvent(Record, frozen=True, kw_only=True):
+    """One act. Bodies are objects of the configuration and are named by their hashes."""
+
+    id: str
+    at: int
+    actor: str
+    action: AuditAction
+    resource: str
+    """`namespace/id`, or what else was acted upon."""
+    before: str | None = None
+    after: str | None = None
+    ip: str | None = None
+    request_id: str | None = None
+    restored_from: str | None = None
+    error: str | None = None
+    publication: int | None = None
+    message: str | None = None
+    details: dict[str, Any] | None = None
+
+
+class AuditRow(Record, frozen=True, kw_only=True):
+    """A stored event with its place in the chain."""
+
+    no: int
+    event: AuditEvent
+    chain: bytes
+
+
+class AuditQuery(Record, frozen=True, kw_only=True):
+    """Events by what they name, newest first; `before_no` is where the last page ended."""
+
+    resource: str | None = None
+    action: AuditAction | None = None
+    actor: str | None = None
+    since: int | None = None
+    until: int | None = None
+    before_no: int | None = None
+    limit: int = 50
+
+
+class AuditAnchor(Record, frozen=True, kw_only=True):
+    """Where the chain begins after older events were pruned: the last pruned event's link."""
+
+    no: int = 0
+    chain: bytes = CHAIN_START
+
+
+def next_link(previous: bytes, event: AuditEvent) -> bytes:
+    """Return the link of an event that follows another: it changes if any event before does."""
+    return blake2b(previous + msgspec.json.encode(event, order="sorted"), digest_size=16).digest()
