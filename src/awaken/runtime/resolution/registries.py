@@ -6,6 +6,7 @@ from typing import Any
 
 from awaken.authoring.output import OutputType
 from awaken.contracts.backends.backend import ExecutionBackend, ExecutionBackendFactory
+from awaken.contracts.models.budgets import Budget
 from awaken.contracts.models.inference import ModelClient
 from awaken.contracts.models.model_specs import ModelPool, ModelSpec
 from awaken.contracts.plugins.plugin import Plugin
@@ -48,6 +49,12 @@ class RegistrySet:
     """The registry name of the agents of this process."""
     remotes: Mapping[str, str] = field(default_factory=dict)
     """The origins of the remote registries by name, in the lookup order of plain ids."""
+    hidden: frozenset[str] = frozenset()
+    """Agents that no new run may take; runs that began before continue."""
+    disabled_tools: frozenset[str] = frozenset()
+    """Tools that no agent has, whatever offers them."""
+    budgets: tuple[Budget, ...] = ()
+    """Limits of spending for every run, besides those that the runtime was given."""
     is_open: bool = False
     """Whether unknown agents may be named: the host's resolver is asked when they are needed."""
 
