@@ -5,14 +5,22 @@ from typing import Any
 
 import msgspec
 
+from awaken.contracts.config.secret_fields import bind_references
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.models.model_specs import ModelPool, ModelSpec, ProviderSpec
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.secrets import decode_secret, encode_secret
+from awaken.contracts.secrets import SECRET_KEY, decode_secret, encode_reference
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.specs.remote_registries import RemoteRegistry
+from awaken.managed.secrets import SecretResolver
 
 FILE_BYTES_MAX = 4 * 1024 * 1024
+_SECRETS = {
+    "agents": ("endpoint/auth/!type", "endpoint/options/env/*"),
+    "providers": ("api_key",),
+    "remotes": ("auth/!type",),
+}
+"""Where a document may have a reference: `{"$secret": "env:NAME"}`."""
 
 
 class AgentFile(StrictRecord, frozen=True, kw_only=True):
@@ -46,8 +54,8 @@ class AgentFile(StrictRecord, frozen=True, kw_only=True):
         return {name: value for name, value in everything.items() if value}
 
     def as_json(self) -> bytes:
-        """The document as JSON, with its secrets in plain text."""
-        return msgspec.json.encode(self, enc_hook=encode_secret)
+        """The document as JSON; a secret is its reference, or a marker if its text is in code."""
+        return msgspec.json.encode(self, enc_hook=encode_reference)
 
 
 def read_agent_file(path: str | Path) -> AgentFile:
@@ -76,9 +84,26 @@ def parse_agent_file(data: bytes, name: str) -> AgentFile:
         raise _invalid(name, f"it is larger than {FILE_BYTES_MAX} bytes")
     decode = msgspec.json.decode if name.lower().endswith(".json") else msgspec.yaml.decode
     try:
+        if SECRET_KEY.encode() in data:
+            return msgspec.convert(_bind(decode(data)), AgentFile, dec_hook=decode_secret)
         return decode(data, type=AgentFile, dec_hook=decode_secret)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise _invalid(name, _reason(error)) from error
+
+
+def _bind(document: Any) -> Any:
+    """Return a document in which each reference is a secret that is read when it is used."""
+    if not isinstance(document, dict):
+        return document
+    resolver, bound = SecretResolver(), dict(document)
+    for field, paths in _SECRETS.items():
+        records = document.get(field)
+        if isinstance(records, list):
+            bound[field] = [
+                bind_references(it, paths, resolver.bind) if isinstance(it, dict) else it
+                for it in records
+            ]
+    return bound
 
 
 def _reason(error: Exception) -> str:

@@ -15,6 +15,7 @@ from awaken.contracts.models.addresses import ServerAddress
 from awaken.contracts.models.errors import ModelError, ProviderUnusable, Unauthorized
 from awaken.contracts.models.inference import InferenceRequest, ModelClient, ModelEvent
 from awaken.contracts.models.model_specs import ProviderSpec
+from awaken.contracts.models.provider_keys import read_key
 from awaken.contracts.secrets import RedactedString
 from awaken.runtime.resolution.registry import RegistrySnapshot
 
@@ -118,8 +119,8 @@ def find_key(spec: ProviderSpec) -> RedactedString | None:
     Raises:
         Unauthorized: There is none, or it is malformed; names the variable to set.
     """
-    if spec.key is not None:
-        return spec.key
+    if (key := read_key(spec)) is not None:
+        return key
     names = key_names(spec)
     for name in names:
         text = os.environ.get(name, "").strip()

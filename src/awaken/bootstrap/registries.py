@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import msgspec
-
 from awaken.authoring.agents import Agent
 from awaken.authoring.functions import as_tool
 from awaken.authoring.plugin_names import plugin_problem
@@ -15,7 +13,7 @@ from awaken.contracts.errors import DuplicateRegistration, InvalidInput, Invalid
 from awaken.contracts.models.inference import ModelClient
 from awaken.contracts.models.model_specs import ModelPool, ModelSpec, ProviderSpec
 from awaken.contracts.plugins.plugin import Plugin
-from awaken.contracts.secrets import encode_secret
+from awaken.contracts.secrets import to_builtins_with_secrets
 from awaken.contracts.specs.agents import AgentSpec, decode_spec
 from awaken.contracts.specs.remote_registries import RemoteRegistry
 from awaken.contracts.tools.tool import Tool
@@ -116,7 +114,7 @@ def check_spec(what: str, spec: S) -> S:
         InvalidSpec: A field does not fit.
     """
     try:
-        data = msgspec.to_builtins(spec, enc_hook=encode_secret)
+        data = to_builtins_with_secrets(spec)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidSpec(what=f"{what} {spec.id!r}", problem=str(error)) from error
     return decode_spec(data, type(spec))
@@ -174,7 +172,7 @@ def check_remotes(remotes: Any) -> tuple[RemoteRegistry, ...]:
     """
     found = check_list("remotes", remotes, "RemoteRegistry(…)")
     check_members("remotes", found, RemoteRegistry, "write RemoteRegistry(name=…, base_url=…)")
-    written = (msgspec.to_builtins(it, enc_hook=encode_secret) for it in found)
+    written = map(to_builtins_with_secrets, found)
     return tuple(decode_spec(it, RemoteRegistry) for it in written)
 
 

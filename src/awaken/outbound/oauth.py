@@ -21,6 +21,7 @@ from mcp.shared import auth
 from pydantic import AnyUrl, BaseModel
 
 from awaken.contracts.record import StrictRecord
+from awaken.contracts.secrets import RedactedString, SecretUnresolved
 
 from . import private_files
 from .credentials import (
@@ -63,10 +64,9 @@ class Authorized:
     ) -> None:
         """Without a person no login is started; `way_out` says what the operator has to do then."""
         self._send, self._way_out = send, way_out
+        self._url, self._oauth, self._person = url, oauth, person
+        self._secrets = _read_secrets(oauth)
         self._provider = _build_provider(url, oauth, person)
-        # In every protocol version: a token is valid for this server only.
-        context: Any = self._provider.context
-        context.should_include_resource_param = lambda *_: True
 
     async def send(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request and return the response; it is sent again if its token was refused.
@@ -94,6 +94,9 @@ class Authorized:
         self, request: httpx2.Request, reply: httpx2.Response | None, used: str | None
     ) -> httpx2.Response | None:
         """Obtain another token; returns the server's response if no token can change it."""
+        if (secrets := _read_secrets(self._oauth)) != self._secrets:
+            self._provider = _build_provider(self._url, self._oauth, self._person)
+            self._secrets = secrets
         provider = self._provider
         if reply is not None and reply.status_code == 403 and not provider.may_begin:
             return reply
@@ -301,7 +304,24 @@ def _build_provider(url: str, oauth: OAuth, person: Person | None) -> _Provider:
             sign = signing.create_assertion_provider()
             provider = _SignedProvider(url, _Nowhere(), id_, sign, issuer=oauth.issuer)
     provider.scopes = oauth.scopes
+    # In every protocol version: a token is valid for this server only.
+    context: Any = provider.context
+    context.should_include_resource_param = lambda *_: True
     return provider
+
+
+def _read_secrets(oauth: OAuth) -> tuple[RedactedString, ...]:
+    """Return the client's secrets as they are now: those that are references may change.
+
+    Raises:
+        AuthorizationFailed: One cannot be read; names the reference.
+    """
+    key = oauth.private_key if isinstance(oauth, ClientCredentials) else None
+    try:
+        return tuple(RedactedString(it.reveal()) for it in (oauth.secret, key) if it is not None)
+    except SecretUnresolved as error:
+        problem = str(error)
+    raise AuthorizationFailed(problem)
 
 
 def _to_json(model: BaseModel | None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from awaken import AgentRuntime
@@ -13,10 +14,12 @@ from awaken.bootstrap.agent_files import (
     parse_agent_file,
     read_agent_file,
 )
+from awaken.bootstrap.providers import find_key
 from awaken.bootstrap.registries import check_remotes
 from awaken.contracts.errors import InvalidInput, InvalidSpec
+from awaken.contracts.models.errors import Unauthorized
 from awaken.contracts.models.model_specs import ModelPool, ModelSpec, PoolMember, ProviderSpec
-from awaken.contracts.secrets import RedactedString
+from awaken.contracts.secrets import RedactedString, SecretReference
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.specs.remote_registries import RemoteRegistry
 
@@ -87,15 +90,54 @@ def test_a_file_is_the_same_after_it_was_written() -> None:
         agents=(AgentSpec(id="a", model_id="m", max_rounds=10, plugin_ids=("log",)),),
         models=(ModelSpec(id="m", provider_id="p", upstream_model="u"),),
         pools=(ModelPool(id="q", members=(PoolMember(model_id="m"),)),),
-        providers=(ProviderSpec(id="p", adapter="openai_chat", api_key=RedactedString(KEY)),),
+        providers=(ProviderSpec(id="p", adapter="openai_chat", api_key=refer("env:A_KEY")),),
         remotes=(
-            RemoteRegistry(name="r", base_url="https://r", auth={"type": "bearer", "token": KEY}),
+            RemoteRegistry(
+                name="r",
+                base_url="https://r",
+                auth={"type": "bearer", "token": refer("file:/run/secrets/r")},
+            ),
         ),
     )
     assert parse_agent_file(found.as_json(), "x.json") == found
     assert parse_agent_file(found.as_json(), "x.yaml") == found
-    assert KEY not in repr(found)
-    assert parse_agent_file(parsed(EVERYTHING).as_json(), "x.json") == parsed(EVERYTHING)
+
+
+def refer(ref: str) -> SecretReference:
+    return SecretReference(ref, lambda _: KEY)
+
+
+def test_a_file_is_written_without_the_text_of_any_secret() -> None:
+    found = AgentFile(
+        providers=(
+            ProviderSpec(id="p", adapter="openai_chat", api_key=RedactedString(KEY)),
+            ProviderSpec(id="q", adapter="openai_chat", api_key=refer("env:Q_KEY")),
+        ),
+        remotes=(
+            RemoteRegistry(name="r", base_url="https://r", auth={"type": "bearer", "token": KEY}),
+        ),
+    )
+    written = found.as_json()
+    assert KEY not in repr(found) + written.decode()
+    assert msgspec.json.decode(written)["providers"][0]["api_key"] == {"$secret": "code"}
+    assert msgspec.json.decode(written)["providers"][1]["api_key"] == {"$secret": "env:Q_KEY"}
+    with pytest.raises(InvalidSpec, match="the secret is given in code"):
+        parse_agent_file(written, "x.json")
+
+
+def test_a_file_may_name_its_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "providers: [{id: p, adapter: openai_chat, api_key: {$secret: env:SOME_KEY}}]"
+    (provider,) = parse_agent_file(text.encode(), "x.yaml").providers
+    for value in (KEY, "another-key"):
+        monkeypatch.setenv("SOME_KEY", value)
+        assert find_key(provider) == RedactedString(value)
+    monkeypatch.delenv("SOME_KEY")
+    with pytest.raises(Unauthorized, match="provider 'p' has no key: The secret 'env:SOME_KEY'"):
+        find_key(provider)
+    with pytest.raises(InvalidSpec, match=r"api_key: env: cannot name a variable of the server"):
+        parse_agent_file(text.replace("SOME_KEY", "AWAKEN_SECRET_KEYS").encode(), "x.yaml")
+    with pytest.raises(InvalidSpec, match=r"Expected `str`, got `object`"):
+        parse_agent_file(b'{"providers": [{"id": {"$secret": "env:A"}, "adapter": "x"}]}', "x.json")
 
 
 def test_yaml_and_json_are_read_from_the_disk(tmp_path: Path) -> None:

@@ -20,12 +20,12 @@ from awaken.contracts.backends.errors import (
     RemoteUnsupported,
 )
 from awaken.contracts.errors import InvalidInput
-from awaken.contracts.secrets import RedactedString
+from awaken.contracts.secrets import RedactedString, SecretUnresolved
 from awaken.contracts.tracing import CURRENT_TRACE
 from awaken.outbound.guard import Outbound
 from awaken.outbound.sse import SseDecoder
 
-from .config import A2AConfig, origin_of
+from .config import A2AConfig, is_header_text, origin_of
 from .failures import RemoteNotReached, failure_of_status, shorten_text
 from .outgoing import Payload
 
@@ -54,7 +54,9 @@ class Channel:
         # The operator configured this host, so its address may be private. Every other host has
         # to be public, and no other host is called.
         self._guard = guard.with_trusted_host(host)
-        self._echo = _echo_of(config.token)
+        self._token: str | None = None
+        """The token as it was last sent; a reference to a secret may change."""
+        self._echo: re.Pattern[bytes] | None = None
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -162,11 +164,27 @@ class Channel:
 
     def _headers(self, accept: str, *, is_public: bool) -> Mapping[str, str]:
         headers = {"A2A-Version": VERSION, "Accept": accept, "Accept-Encoding": "identity"}
-        token = self.config.token
-        if token is not None and not is_public:
-            headers["Authorization"] = f"Bearer {token.reveal()}"
+        if self.config.token is not None and not is_public:
+            headers["Authorization"] = f"Bearer {self._read_token(self.config.token)}"
         trace = CURRENT_TRACE.get()
         return headers if trace is None else {**headers, **trace.headers}
+
+    def _read_token(self, token: RedactedString) -> str:
+        """Return the token as it is now.
+
+        Raises:
+            RemoteRefused: It refers to a secret that cannot be read or sent; names the reference.
+        """
+        try:
+            text = token.reveal().strip()
+        except SecretUnresolved as error:
+            raise RemoteRefused(problem=str(error)) from None
+        if not is_header_text(text):
+            problem = f"the token for {self.config.origin} has characters no header can contain"
+            raise RemoteRefused(problem=problem)
+        if text != self._token:
+            self._token, self._echo = text, _echo_of(text)
+        return text
 
     def _check_origin(self, url: str) -> None:
         if origin_of(url) != self.config.origin:
@@ -203,15 +221,14 @@ class Channel:
         return data if self._echo is None else self._echo.sub(b"***", data)
 
     def _scrub(self, text: str) -> str:
-        token = self.config.token
-        return text if token is None else text.replace(token.reveal(), "***")
+        return text.replace(self._token, "***") if self._token else text
 
 
-def _echo_of(token: RedactedString | None) -> re.Pattern[bytes] | None:
+def _echo_of(token: str) -> re.Pattern[bytes] | None:
     """A pattern that finds the token in JSON, however its characters are escaped."""
-    if token is None or len(token.reveal()) < SECRET_LENGTH_MIN:
+    if len(token) < SECRET_LENGTH_MIN:
         return None
-    forms = (rf"(?:\\?{re.escape(it)}|\\u(?i:{ord(it):04x}))" for it in token.reveal())
+    forms = (rf"(?:\\?{re.escape(it)}|\\u(?i:{ord(it):04x}))" for it in token)
     return re.compile("".join(forms).encode())
 
 

@@ -9,7 +9,7 @@ from yarl import URL
 from awaken.contracts.backends.errors import InvalidBackendConfig
 from awaken.contracts.identity import normalize_id
 from awaken.contracts.record import Record, StrictRecord
-from awaken.contracts.secrets import RedactedString
+from awaken.contracts.secrets import RedactedString, SecretReference
 from awaken.contracts.specs.agents import RemoteEndpoint
 
 NAME = "a2a"
@@ -106,16 +106,24 @@ def _token(auth: dict[str, Any] | None) -> RedactedString | None:
     if auth.get("type") != "bearer":
         raise _invalid("auth must be of type 'bearer'")
     token = auth.get("token")
+    if unknown := set(auth) - {"type", "token"}:
+        raise _invalid(f"auth has unknown fields: {', '.join(sorted(unknown))}")
+    if isinstance(token, SecretReference):
+        # It is resolved for each call, so that it may change.
+        return token
     if isinstance(token, RedactedString):
         token = token.reveal()
     if not isinstance(token, str) or not token.strip():
         raise _invalid("auth needs a token that is not empty")
-    if unknown := set(auth) - {"type", "token"}:
-        raise _invalid(f"auth has unknown fields: {', '.join(sorted(unknown))}")
     token = token.strip()
-    if not (token.isascii() and token.isprintable()):
+    if not is_header_text(token):
         raise _invalid("the token of auth has characters that a header cannot contain")
     return RedactedString(token)
+
+
+def is_header_text(token: str) -> bool:
+    """Whether a header can contain a token."""
+    return token.isascii() and token.isprintable()
 
 
 def _options(given: dict[str, Any]) -> A2aOptions:

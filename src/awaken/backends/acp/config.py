@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeGuard
 
 import msgspec
 
@@ -12,7 +12,13 @@ from awaken.contracts.backends import errors as errors
 from awaken.contracts.clock import Clock
 from awaken.contracts.identity import derive_id
 from awaken.contracts.record import Record
-from awaken.contracts.secrets import RedactedString, decode_secret, encode_secret
+from awaken.contracts.secrets import (
+    RedactedString,
+    SecretReference,
+    SecretUnresolved,
+    decode_secret,
+    to_builtins_with_secrets,
+)
 from awaken.contracts.specs.agents import RemoteEndpoint
 
 NAME = "acp"
@@ -65,14 +71,21 @@ class Program(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The environment variables of the process.
 
         Raises:
-            BackendExecutionFailed: A variable that it inherits is not set.
+            BackendExecutionFailed: A variable that it inherits is not set, or a secret cannot be
+                read.
         """
         seen = {name: own[name] for name in _INHERITED if name in own}
         for name, value in self.env.items():
             if value is None and name not in own:
                 problem = f"the variable {name} of '{self.name}' is not set; set it for the server"
                 raise errors.BackendExecutionFailed(problem=problem)
-            seen[name] = own[name] if value is None else value.reveal()
+            try:
+                seen[name] = own[name] if value is None else value.reveal()
+            except SecretUnresolved as error:
+                raise errors.BackendExecutionFailed(problem=str(error)) from None
+            if "\0" in seen[name]:
+                problem = f"the variable {name} of '{self.name}' has a NUL character"
+                raise errors.BackendExecutionFailed(problem=problem)
         return seen
 
 
@@ -109,7 +122,7 @@ def program_of(endpoint: RemoteEndpoint) -> Program:
         if name not in Program.__struct_fields__:
             _refuse(f"option '{name}' is unknown; use {', '.join(Program.__struct_fields__)}")
     try:
-        options = msgspec.to_builtins(endpoint.options, enc_hook=encode_secret)
+        options = to_builtins_with_secrets(endpoint.options)
         program = msgspec.convert(options, Program, dec_hook=decode_secret)
     except (msgspec.ValidationError, TypeError) as error:
         raise errors.InvalidBackendConfig(backend=NAME, problem=f"{error}; {_FORMS}") from error
@@ -122,7 +135,7 @@ def _check(program: Program) -> None:
         *program.command,
         program.cwd,
         *program.env,
-        *(it.reveal() for it in program.env.values() if it is not None),
+        *(it.reveal() for it in program.env.values() if _is_given(it)),
     )
     if not program.command or not program.command[0].strip():
         _refuse("option 'command' is empty; name the program and its arguments")
@@ -132,6 +145,11 @@ def _check(program: Program) -> None:
         _refuse("an option holds a NUL character; leave it out")
     if any(not name or "=" in name for name in program.env):
         _refuse("option 'env' has a blank name or one with '='; use plain names")
+
+
+def _is_given(value: RedactedString | None) -> TypeGuard[RedactedString]:
+    """Whether a value is known now: a reference is only resolved when the program starts."""
+    return value is not None and not isinstance(value, SecretReference)
 
 
 def _refuse(problem: str) -> NoReturn:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from awaken.contracts.record import Record
+from awaken.contracts.secrets import SECRET_KEY as SECRET_KEY
 
 RESERVED_NAMESPACES = frozenset(
     {
@@ -13,8 +14,6 @@ RESERVED_NAMESPACES = frozenset(
     }
 )  # fmt: skip
 """Words of the API that can be no namespace."""
-SECRET_KEY = "$secret"
-"""Marks a reference to a secret in a stored body: `{"$secret": "env:OPENAI_API_KEY"}`."""
 
 
 class RecordMeta(Record, frozen=True, kw_only=True):

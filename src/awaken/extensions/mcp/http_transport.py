@@ -11,6 +11,7 @@ from mcp.client.auth.utils import extract_scope_from_www_auth
 from yarl import URL
 
 from awaken.contracts.errors import InvalidInput
+from awaken.contracts.secrets import SecretUnresolved
 from awaken.contracts.tracing import CURRENT_TRACE
 from awaken.outbound.credentials import is_confidential
 from awaken.outbound.guard import WEB_PORTS, Outbound
@@ -68,7 +69,7 @@ class _Guarded(httpx2.AsyncBaseTransport):
     ) -> None:
         self._server, self._outbound, self._session = server, outbound, session
         self._origin, self._is_private = URL(target.url).origin(), target.allow_private
-        self._secrets = {name: value.reveal() for name, value in target.headers.items()}
+        self._headers = target.headers
         self._authorized = None
         if target.oauth is not None:
             way_out = _LOGIN.format(server.name)
@@ -98,7 +99,10 @@ class _Guarded(httpx2.AsyncBaseTransport):
         try:
             url = self._outbound.check(str(request.url))
             if url.origin() == self._origin:
-                headers |= {**(trace.headers if trace is not None else {}), **self._secrets}
+                headers |= {
+                    **(trace.headers if trace is not None else {}),
+                    **self._reveal_headers(),
+                }
             elif not (is_aside and is_confidential(str(url))):
                 raise httpx2.ConnectError("the server redirects to another origin")
             reply = await self._session.request(
@@ -120,6 +124,14 @@ class _Guarded(httpx2.AsyncBaseTransport):
         many = _STREAM_MESSAGES if reply.content_type == "text/event-stream" else 1
         limit = _ASIDE_BYTES if is_aside else many * server.limits.message_bytes
         return httpx2.Response(reply.status, headers=passed, stream=_Body(reply, limit))
+
+    def _reveal_headers(self) -> dict[str, str]:
+        """Read the secrets for one request: those that are references may have changed."""
+        try:
+            return {name: value.reveal() for name, value in self._headers.items()}
+        except SecretUnresolved as error:
+            problem = str(error)
+        raise httpx2.ConnectError(problem)
 
 
 def _refusal(status: int, headers: list[tuple[str, str]]) -> httpx2.Response:

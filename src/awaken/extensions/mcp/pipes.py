@@ -12,6 +12,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from awaken.contracts.secrets import SecretUnresolved
+
 from .config import McpLimits, Stdio
 from .errors import ServerUnavailable
 
@@ -160,5 +162,8 @@ def _environment(program: Stdio) -> dict[str, str]:
     for name, value in program.env.items():
         if value is None and name not in os.environ:
             raise ServerUnavailable(f"the variable {name} of '{program.command}' is not set")
-        seen[name] = os.environ[name] if value is None else value.reveal()
+        try:
+            seen[name] = os.environ[name] if value is None else value.reveal()
+        except SecretUnresolved as error:
+            raise ServerUnavailable(str(error)) from None
     return seen

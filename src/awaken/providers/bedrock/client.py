@@ -17,6 +17,7 @@ from awaken.contracts.models.addresses import server_of
 from awaken.contracts.models.errors import ModelError, ModelTimeout, Unauthorized
 from awaken.contracts.models.inference import InferenceRequest, ModelEvent
 from awaken.contracts.models.model_specs import ProviderSpec
+from awaken.contracts.models.provider_keys import read_key
 from awaken.contracts.secrets import RedactedString
 from awaken.contracts.tracing import CURRENT_TRACE
 from awaken.outbound.pool import CONNECT_S, HttpPool
@@ -91,7 +92,7 @@ class BedrockClient:
             raise scrub_secrets(error, secrets) from error.__cause__
 
     async def _access(self, url: str, body: bytes) -> _Access:
-        key = self._spec.key or RedactedString(os.environ.get("AWS_BEARER_TOKEN_BEDROCK", ""))
+        key = read_key(self._spec) or RedactedString(os.environ.get("AWS_BEARER_TOKEN_BEDROCK", ""))
         if key:
             return {**_SIGNED_HEADERS, "authorization": f"Bearer {key.reveal()}"}, (key,)
         try:

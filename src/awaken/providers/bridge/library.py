@@ -14,6 +14,7 @@ from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 from awaken.contracts.models.errors import ModelError, ModelNotFound, ModelTimeout, Unauthorized
 from awaken.contracts.models.inference import InferenceRequest, ModelEvent
 from awaken.contracts.models.model_specs import ProviderSpec
+from awaken.contracts.models.provider_keys import read_key
 from awaken.contracts.secrets import RedactedString
 
 from .answer import AnswerReader
@@ -26,12 +27,13 @@ _MODELS = 64
 class Library:
     """The library for one provider; models are built once, and the newest ones are cached."""
 
-    __slots__ = ("_make_model", "_models", "_spec")
+    __slots__ = ("_key", "_make_model", "_models", "_spec")
 
     def __init__(self, spec: ProviderSpec, make_model: Callable[[str], Model] | None) -> None:
         self._spec = spec
         self._make_model = make_model or self._infer
         self._models: dict[str, Model] = {}
+        self._key: RedactedString | None = None
 
     async def ask(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
         """Ask the model and yield its answer as it comes.
@@ -53,7 +55,7 @@ class Library:
         except Exception as error:  # noqa: BLE001 - it wraps a dozen SDKs with their own errors
             # Not chained: the text of the cause may contain the key.
             made_of = failure_of(error, has_begun=reader.has_begun)
-            raise _scrub_key(made_of, self._spec.key) from None
+            raise _scrub_key(made_of, self._key) from None
 
     async def _open_stream(
         self, stack: AsyncExitStack, model: Model, request: InferenceRequest
@@ -83,6 +85,11 @@ class Library:
         return ModelTimeout(f"nothing came for {self._spec.timeout_ms} ms")
 
     async def _model(self, name: str) -> Model:
+        key = read_key(self._spec)
+        if key != self._key:
+            # The models keep the key that they were built with.
+            self._key = key
+            self._models.clear()
         known = self._models.get(name)
         if known is None:
             # In a thread: it imports the vendor's SDK, which takes a while.
@@ -102,8 +109,8 @@ class Library:
 
     def _provider(self, name: str) -> Provider[Any]:
         options = dict(self._spec.adapter_options)
-        if self._spec.key is not None:
-            options["api_key"] = self._spec.key.reveal()
+        if self._key is not None:
+            options["api_key"] = self._key.reveal()
         if self._spec.base_url is not None:
             options["base_url"] = self._spec.base_url
         return infer_provider_class(name)(**options) if options else infer_provider(name)
