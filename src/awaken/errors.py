@@ -36,19 +36,28 @@ if TYPE_CHECKING:
         ConfigError,
         ConfigNotEnabled,
         DraftConflict,
+        DraftHasConflicts,
         DraftNotFound,
+        DraftTooLarge,
         HeadMoved,
         InvalidConfig,
         MissingSecrets,
+        NoCanary,
         OwnedByCode,
         PublishRefused,
         RecordConflict,
         RecordExists,
         RecordInUse,
+        RefusedByWorkers,
+        SecretInUse,
         SecretsUnavailable,
         UnknownConfigRecord,
         UnknownNamespace,
         UnknownPublication,
+        UnknownSecret,
+        UnknownSwitch,
+        VersionNotFound,
+        VersionUnusable,
     )
     from awaken.contracts.errors import (
         AlreadyDecided,
@@ -141,6 +150,9 @@ if TYPE_CHECKING:
     )
     from awaken.contracts.runs.records import (
         AmbiguousId,
+    )
+    from awaken.contracts.secrets import (
+        SecretUnresolved,
     )
     from awaken.contracts.specs.remote_registries import (
         AgentNotDiscovered,
@@ -256,7 +268,9 @@ __all__ = [
     "DedupeConflict",
     "DiscoveryError",
     "DraftConflict",
+    "DraftHasConflicts",
     "DraftNotFound",
+    "DraftTooLarge",
     "DuplicateRegistration",
     "DuplicateTaskName",
     "ExecutionBackendError",
@@ -292,6 +306,7 @@ __all__ = [
     "ModelError",
     "ModelNotFound",
     "ModelTimeout",
+    "NoCanary",
     "NothingToResume",
     "OutputInvalid",
     "Overloaded",
@@ -317,6 +332,7 @@ __all__ = [
     "RecordExists",
     "RecordInUse",
     "RecordNotFound",
+    "RefusedByWorkers",
     "RefusedInput",
     "RemoteError",
     "RemoteMalformed",
@@ -335,6 +351,8 @@ __all__ = [
     "RunFailed",
     "RunHandedOver",
     "RuntimeClosing",
+    "SecretInUse",
+    "SecretUnresolved",
     "SecretsUnavailable",
     "SessionEnded",
     "SkillUnavailable",
@@ -374,6 +392,8 @@ __all__ = [
     "UnknownPublication",
     "UnknownReference",
     "UnknownRun",
+    "UnknownSecret",
+    "UnknownSwitch",
     "UnknownThread",
     "UnknownTicket",
     "UnsafeExposure",
@@ -382,6 +402,8 @@ __all__ = [
     "UnusableFile",
     "UsageError",
     "VersionConflict",
+    "VersionNotFound",
+    "VersionUnusable",
 ]
 
 _NAMES_OF = {
@@ -396,9 +418,11 @@ _NAMES_OF = {
     ),
     "awaken.contracts.config.errors": (
         "AgentPaused AgentUnusable ConfigError ConfigNotEnabled DraftConflict "
-        "DraftNotFound HeadMoved InvalidConfig MissingSecrets OwnedByCode PublishRefused "
-        "RecordConflict RecordExists RecordInUse SecretsUnavailable UnknownConfigRecord "
-        "UnknownNamespace UnknownPublication"
+        "DraftHasConflicts DraftNotFound DraftTooLarge HeadMoved InvalidConfig "
+        "MissingSecrets NoCanary OwnedByCode PublishRefused RecordConflict RecordExists "
+        "RecordInUse RefusedByWorkers SecretInUse SecretsUnavailable UnknownConfigRecord "
+        "UnknownNamespace UnknownPublication UnknownSecret UnknownSwitch VersionNotFound "
+        "VersionUnusable"
     ),
     "awaken.contracts.errors": (
         "AlreadyDecided AlreadyExists AwakenError BaseRevisionMismatch CommitUnknown "
@@ -423,6 +447,7 @@ _NAMES_OF = {
     ),
     "awaken.contracts.resolver_errors": "AgentResolverFailed",
     "awaken.contracts.runs.records": "AmbiguousId",
+    "awaken.contracts.secrets": "SecretUnresolved",
     "awaken.contracts.specs.remote_registries": (
         "AgentNotDiscovered AgentRefused CardUnavailable DiscoveryError InvalidCard "
         "UnsupportedInterface"

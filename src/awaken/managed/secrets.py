@@ -104,6 +104,10 @@ class SecretResolver:
         """Read the stored secrets again, still encrypted; calls use them from now on."""
         self._stored = {it.ref: it for it in await store.list_secrets()}
 
+    def has_stored(self, name: str) -> bool:
+        """Whether the store has a secret of this name."""
+        return name in self._stored
+
     def bind(self, ref: str) -> SecretReference:
         """Return a reference that this process resolves whenever it is used."""
         return SecretReference(ref, self.resolve)

@@ -67,6 +67,7 @@ class AuditRow(Record, frozen=True, kw_only=True):
 class AuditQuery(Record, frozen=True, kw_only=True):
     """Events by what they name, newest first; `before_no` is where the last page ended."""
 
+    id: str | None = None
     resource: str | None = None
     action: AuditAction | None = None
     actor: str | None = None

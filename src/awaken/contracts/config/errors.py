@@ -91,6 +91,23 @@ class RecordInUse(ConfigError):
     users: str
 
 
+class VersionNotFound(ConfigError):
+    """There is no such version of a record."""
+
+    code = "version_not_found"
+    template = "version not found"
+    version: str
+
+
+class VersionUnusable(ConfigError):
+    """A version cannot be restored: it is of another record, or has no body."""
+
+    code = "version_unusable"
+    template = "Version '{version}' cannot be restored: {problem}."
+    version: str
+    problem: str
+
+
 class PublishRefused(ConfigError):
     """The rules for publishing are not met."""
 
@@ -126,6 +143,26 @@ class DraftConflict(ConfigError):
     actual: int
 
 
+class DraftHasConflicts(ConfigError):
+    """A draft and what is live changed the same fields differently."""
+
+    code = "draft_has_conflicts"
+    template = (
+        "Draft '{draft_id}' and what is live both changed {names}: rebase with a preference."
+    )
+    draft_id: str
+    paths: tuple[str, ...]
+    names: str
+
+
+class DraftTooLarge(ConfigError):
+    """A draft changes too many records."""
+
+    code = "draft_too_large"
+    template = "A draft changes at most {limit} records; publish a part of it first."
+    limit: int
+
+
 class MissingSecrets(ConfigError):
     """A configuration names secrets that do not exist."""
 
@@ -148,6 +185,49 @@ class ConfigNotEnabled(ConfigError):
 
     code = "config_not_enabled"
     template = "config management API not enabled"
+
+
+class UnknownSwitch(ConfigError):
+    """There is no such switch, or it does not fit what it stops."""
+
+    code = "invalid_switch"
+    template = "Switch {kind}/{target}: {problem}."
+    kind: str
+    target: str
+    problem: str
+
+
+class NoCanary(ConfigError):
+    """No publication is being tried."""
+
+    code = "no_canary"
+    template = "No publication is being tried."
+
+
+class UnknownSecret(ConfigError):
+    """There is no stored secret of this name."""
+
+    code = "unknown_secret"
+    template = "There is no stored secret '{ref}'."
+    ref: str
+
+
+class SecretInUse(ConfigError):
+    """Records of the live publication name a secret that is to be removed."""
+
+    code = "secret_in_use"
+    template = "Secret '{ref}' is used by {users}; change these first, or force it."
+    ref: str
+    users: str
+
+
+class RefusedByWorkers(ConfigError):
+    """Another process cannot use a publication that all were asked to compile."""
+
+    code = "refused_by"
+    template = "Not every process can use the publication: {workers}."
+    workers: str
+    problems: tuple[ConfigProblem, ...]
 
 
 class AgentUnusable(ConfigError):

@@ -102,5 +102,7 @@ class ConfigHead(Record, frozen=True, kw_only=True):
     revision: int = 0
     canary: Canary | None = None
     switches: tuple[Switch, ...] = ()
+    trial: int | None = None
+    """An ephemeral publication that every process compiles before it may become live."""
     secrets_at: int = 0
     """The revision at which a stored secret last changed: processes read them again."""

@@ -22,9 +22,12 @@ class RecordMeta(Record, frozen=True, kw_only=True):
     namespace: str
     id: str
     source: str
+    owner: str = "code"
+    """`code`, `user`, `override`, or `file:` and the name of the files."""
     revision: int = 0
     hash: str = ""
     is_hidden: bool = False
+    has_drift: bool = False
     created_at: int | None = None
     updated_at: int | None = None
     updated_by: str = ""
@@ -55,6 +58,8 @@ class ConfigKind:
     """The paths of secret fields; `*` stands for every key: `adapter_options/headers/*`."""
     patchable: frozenset[str] | None = None
     """The fields that a patch on a record of the code may have; None: none at all."""
+    patch_from_wire: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
+    """The stored form of some fields in HTTP form; None: both forms are the same."""
     is_patch_only: bool = False
     """Whether records exist in code only, and are only patched: tools."""
     version: int = 1

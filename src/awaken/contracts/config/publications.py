@@ -14,11 +14,9 @@ from awaken.contracts.record import Record
 
 HASH_BYTES = 16
 USER = "user"
-"""The source of records that were made over the API."""
+"""The source of whole records."""
 OVERRIDE = "override"
 """The source of patches on records of the code."""
-FILE_PREFIX = "file:"
-"""Begins the source of records that were applied from files; the origin's name follows."""
 
 
 class ManifestEntry(Record, frozen=True, kw_only=True):
@@ -35,6 +33,20 @@ class ManifestEntry(Record, frozen=True, kw_only=True):
     """Whether a record of the code is hidden: it cannot be started, and still resumes."""
     base_hash: str | None = None
     """Of an override: the hash of the code's record that it was written for."""
+    origin: str | None = None
+    """The name of the files that own it; None if it was made over the API."""
+    applied_hash: str | None = None
+    """The object that the files had when they were applied last: another one is drift."""
+
+    @property
+    def owner(self) -> str:
+        """Who owns the record: `file:` and the origin's name, else its source."""
+        return self.source if self.origin is None else f"file:{self.origin}"
+
+    @property
+    def has_drift(self) -> bool:
+        """Whether a record of files was changed elsewhere since they were applied."""
+        return self.origin is not None and self.hash != self.applied_hash
 
 
 Manifest = dict[str, dict[str, ManifestEntry]]

@@ -1,0 +1,66 @@
+"""The managed configuration of a runtime: every use case in one place."""
+
+import msgspec
+
+from .auditing import ConfigAudit
+from .canaries import CanaryWatch, RunSample
+from .drafts import ConfigDrafts
+from .files import ConfigFiles
+from .followers import ListFollowers
+from .heads import ConfigHeads
+from .live import LiveConfig
+from .parts import ConfigParts
+from .publish_rules import PublishRules
+from .publishing import Publisher
+from .records import ConfigRecords
+
+
+class ManagedConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What routes, commands and the runtime itself use of the managed configuration."""
+
+    parts: ConfigParts
+    live: LiveConfig
+    publisher: Publisher
+    records: ConfigRecords
+    drafts: ConfigDrafts
+    heads: ConfigHeads
+    audit: ConfigAudit
+    files: ConfigFiles
+    canary: CanaryWatch
+    list_followers: ListFollowers
+    """Reads what every live process says of its configuration."""
+
+    async def open(self) -> None:
+        """Apply the head, and follow it and its canary from now on."""
+        await self.live.open()
+        self.canary.open()
+
+    async def close(self) -> None:
+        """Stop following; what is installed stays installed."""
+        await self.canary.close()
+        await self.live.close()
+
+
+def manage_config(
+    parts: ConfigParts,
+    live: LiveConfig,
+    rules: PublishRules,
+    list_followers: ListFollowers,
+    sample: RunSample,
+) -> ManagedConfig:
+    """Build the use cases over their ports."""
+    publisher = Publisher(parts, live, rules, list_followers)
+    heads = ConfigHeads(parts, live, publisher)
+    records = ConfigRecords(parts, publisher, heads.write_secrets)
+    return ManagedConfig(
+        parts=parts,
+        live=live,
+        publisher=publisher,
+        records=records,
+        drafts=ConfigDrafts(parts, records, publisher),
+        heads=heads,
+        audit=ConfigAudit(parts),
+        files=ConfigFiles(parts, publisher),
+        canary=CanaryWatch(live, heads, sample, parts.clock),
+        list_followers=list_followers,
+    )

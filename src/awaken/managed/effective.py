@@ -1,0 +1,202 @@
+"""From stored records to specs: reads publications and applies patches to the code's records."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.config.compiler import ConfigProblem, EffectiveConfig, EffectiveRecord
+from awaken.contracts.config.errors import UnknownPublication
+from awaken.contracts.config.kinds import ConfigKind
+from awaken.contracts.config.publications import (
+    OVERRIDE,
+    Manifest,
+    ManifestEntry,
+    Publication,
+    encode_canonical,
+    hash_object,
+)
+from awaken.contracts.config.secret_fields import decode_stored_spec
+from awaken.contracts.config.store import ConfigStore
+from awaken.contracts.errors import AwakenError, InvalidSpec
+from awaken.contracts.secrets import RedactedString
+
+from .change_sets import CodeLayer
+
+PUBLICATIONS_KEPT = 16
+OBJECTS_KEPT = 20_000
+"""How many bodies and specs are kept; both never change, so they are only dropped for room."""
+
+NO_PUBLICATION = Publication()
+"""What is live before the first publication: nothing is managed."""
+
+
+class PublicationReader:
+    """Reads publications and their records; keeps what it has read, because none of it changes."""
+
+    def __init__(
+        self,
+        store: ConfigStore,
+        kinds: Mapping[str, ConfigKind],
+        bind: Callable[[str], RedactedString],
+    ) -> None:
+        self._store = store
+        self._kinds = kinds
+        self.bind = bind
+        """Makes the secret that a reference names."""
+        self._publications: OrderedDict[int, Publication] = OrderedDict()
+        self._bodies: OrderedDict[str, bytes] = OrderedDict()
+        self._records: OrderedDict[tuple[Any, ...], EffectiveRecord] = OrderedDict()
+
+    async def load_publication(self, no: int | None) -> Publication:
+        """Return a publication; of None, the empty one.
+
+        Raises:
+            UnknownPublication: It does not exist, or was purged.
+        """
+        if no is None:
+            return NO_PUBLICATION
+        found = self._publications.get(no)
+        if found is None:
+            found = await self._store.load_publication(no)
+            if found is None:
+                raise UnknownPublication(no=no)
+            _keep(self._publications, no, found, PUBLICATIONS_KEPT)
+        return found
+
+    def add_objects(self, objects: Mapping[str, bytes]) -> None:
+        """Keep bodies that are about to be written, so that a candidate can be read."""
+        for name, body in objects.items():
+            _keep(self._bodies, name, body, OBJECTS_KEPT)
+
+    async def load_bodies(self, hashes: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Return the bodies of objects as builtins, by hash; those that are gone are left out."""
+        wanted = set(hashes)
+        missing = [name for name in wanted if name not in self._bodies]
+        if missing:
+            self.add_objects(await self._store.load_objects(missing))
+        return {
+            name: msgspec.json.decode(self._bodies[name]) for name in wanted if name in self._bodies
+        }
+
+    async def read_effective(
+        self, manifest: Manifest, code: CodeLayer, publication: int | None = None
+    ) -> EffectiveConfig:
+        """Return the records of a manifest as specs; what cannot be read becomes a problem.
+
+        A record that has not changed since the last call is the same object.
+        """
+        keys = {
+            (namespace, record_id): _record_key(namespace, record_id, entry, code)
+            for namespace, entries in manifest.items()
+            for record_id, entry in entries.items()
+        }
+        missing = [name for name, key in keys.items() if key not in self._records]
+        bodies = await self.load_bodies(manifest[ns][record_id].hash for ns, record_id in missing)
+        problems: list[ConfigProblem] = []
+        records: dict[str, dict[str, EffectiveRecord]] = {}
+        for (namespace, record_id), key in keys.items():
+            found = self._records.get(key)
+            if found is None:
+                entry = manifest[namespace][record_id]
+                made = self._make_record(namespace, record_id, entry, bodies, code)
+                if isinstance(made, ConfigProblem):
+                    problems.append(made)
+                    continue
+                if made is None:
+                    continue
+                found = made
+                _keep(self._records, key, found, OBJECTS_KEPT)
+            records.setdefault(namespace, {})[record_id] = found
+        return EffectiveConfig(publication=publication, records=records, problems=tuple(problems))
+
+    def _make_record(
+        self,
+        namespace: str,
+        record_id: str,
+        entry: ManifestEntry,
+        bodies: Mapping[str, dict[str, Any]],
+        code: CodeLayer,
+    ) -> EffectiveRecord | ConfigProblem | None:
+        """Decode one record; None for a patch whose record the code no longer has."""
+        path, kind, body = (
+            f"{namespace}/{record_id}",
+            self._kinds.get(namespace),
+            bodies.get(entry.hash),
+        )
+        if kind is None:
+            message = "This version of awaken does not know the namespace."
+            return ConfigProblem(path=path, code="unknown_namespace", message=message)
+        if body is None:
+            return ConfigProblem(path=path, code="object_lost", message="Its body is gone.")
+        try:
+            if entry.source != OVERRIDE:
+                spec: Any = decode_stored_spec(body, kind.spec, kind.secrets, self.bind)
+                return EffectiveRecord(
+                    spec=spec, hash=entry.hash, source=entry.source, is_hidden=entry.is_hidden
+                )
+            base = code.records.get(namespace, {}).get(record_id)
+            if base is None:
+                return None
+            spec = apply_patch(base, body, kind, self.bind)
+        except AwakenError as error:
+            problem = error.problem if isinstance(error, InvalidSpec) else str(error)
+            return ConfigProblem(path=path, code="invalid_record", message=problem)
+        # The code's record is part of what the spec is made of.
+        made_of = [entry.hash, code.hashes.get(path, "")]
+        return EffectiveRecord(
+            spec=spec,
+            hash=hash_object(encode_canonical(made_of)),
+            source=entry.source,
+            is_hidden=entry.is_hidden,
+        )
+
+
+def apply_patch(
+    base: Any, patch: Mapping[str, Any], kind: ConfigKind, bind: Callable[[str], RedactedString]
+) -> Any:
+    """Return the code's record with a patch: a value replaces, None clears, `sections` merge.
+
+    Raises:
+        InvalidSpec: A value does not fit its field.
+    """
+    fields = {it.name: it for it in msgspec.structs.fields(kind.spec)}
+    partial = {name: value for name, value in patch.items() if value is not None}
+    if "sections" in partial:
+        merged = {**base.sections, **partial["sections"]}
+        partial["sections"] = {name: it for name, it in merged.items() if it is not None}
+    required = {name: getattr(base, name) for name, it in fields.items() if it.required}
+    decoded: Any = decode_stored_spec({**required, **partial}, kind.spec, kind.secrets, bind)
+    changes = {name: getattr(decoded, name) for name in partial}
+    for name, value in patch.items():
+        if value is None:
+            if fields[name].required:
+                raise InvalidSpec(what=kind.name, problem=f"'{name}' cannot be cleared")
+            changes[name] = (
+                fields[name].default_factory()
+                if _has_factory(fields[name])
+                else fields[name].default
+            )
+    try:
+        return msgspec.structs.replace(base, **changes)
+    except ValueError as error:
+        raise InvalidSpec(what=kind.name, problem=str(error)) from error
+
+
+def _has_factory(field: msgspec.structs.FieldInfo) -> bool:
+    return field.default_factory is not msgspec.NODEFAULT
+
+
+def _record_key(
+    namespace: str, record_id: str, entry: ManifestEntry, code: CodeLayer
+) -> tuple[Any, ...]:
+    base = code.hashes.get(f"{namespace}/{record_id}") if entry.source == OVERRIDE else None
+    return namespace, record_id, entry.hash, entry.source, entry.is_hidden, base
+
+
+def _keep(cache: OrderedDict[Any, Any], key: Any, value: Any, limit: int) -> None:
+    cache[key] = value
+    cache.move_to_end(key)
+    while len(cache) > limit:
+        cache.popitem(last=False)

@@ -1,0 +1,262 @@
+"""Changes of the head that publish no new record: switches, canaries, rollback, secrets."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from awaken.contracts.config.audit import AuditAction, AuditEvent
+from awaken.contracts.config.errors import (
+    HeadMoved,
+    NoCanary,
+    SecretInUse,
+    UnknownPublication,
+    UnknownSecret,
+    UnknownSwitch,
+)
+from awaken.contracts.config.heads import ConfigHead, Switch, SwitchKind, SwitchState
+from awaken.contracts.config.publications import Publication, PublicationOrigin
+from awaken.contracts.config.secret_fields import list_references
+from awaken.contracts.config.store import ConfigWrite, SealedSecret
+
+from .change_sets import ChangeSet, EarlierRecord
+from .live import LiveConfig
+from .parts import Author, ConfigParts
+from .publishing import Published, Publisher, PublishRequest
+
+TRIES = 5
+"""How often a change of the head is applied to a newer one."""
+ALL = "*"
+"""The id of the switch that stops everything."""
+REASON_CHARS_MAX = 500
+
+
+class ConfigHeads:
+    """The head of the configuration: everything that moves it without a new record."""
+
+    def __init__(self, parts: ConfigParts, live: LiveConfig, publisher: Publisher) -> None:
+        self._parts = parts
+        self._live = live
+        self._publisher = publisher
+
+    async def read_head(self) -> ConfigHead:
+        """Return the head as it is in the store."""
+        return await self._parts.read_head()
+
+    async def set_switch(
+        self, kind: SwitchKind, target: str, state: SwitchState, reason: str, author: Author
+    ) -> Switch:
+        """Stop an agent, a tool, a model, a provider, an MCP server, or everything, now.
+
+        Raises:
+            UnknownSwitch: The state does not fit the kind, or there is no reason.
+        """
+        pauses = kind in (SwitchKind.AGENT, SwitchKind.ALL)
+        if pauses != (state is SwitchState.PAUSED):
+            problem = f"it can be {'paused' if pauses else 'disabled'} only"
+            raise UnknownSwitch(kind=kind.value, target=target, problem=problem)
+        if (kind is SwitchKind.ALL) != (target == ALL):
+            problem = f"the switch 'all' has the id '{ALL}', and no other has"
+            raise UnknownSwitch(kind=kind.value, target=target, problem=problem)
+        if not reason.strip() or len(reason) > REASON_CHARS_MAX:
+            problem = f"it needs a reason of at most {REASON_CHARS_MAX} characters"
+            raise UnknownSwitch(kind=kind.value, target=target, problem=problem)
+        now = self._parts.clock.now_ms()
+        switch = Switch(kind=kind, id=target, state=state, reason=reason, by=author.id, at=now)
+        event = self._parts.make_event(
+            author,
+            AuditAction.SWITCH,
+            f"switches/{kind.value}/{target}",
+            details={"state": state.value},
+            message=reason,
+        )
+
+        def set_it(head: ConfigHead) -> ConfigHead:
+            others = (it for it in head.switches if (it.kind, it.id) != (kind, target))
+            return msgspec.structs.replace(head, switches=(*others, switch))
+
+        await self._change(set_it, (event,))
+        return switch
+
+    async def release_switch(self, kind: SwitchKind, target: str, author: Author) -> None:
+        """Let it go on; runs that were paused continue.
+
+        Raises:
+            UnknownSwitch: It is not switched.
+        """
+        event = self._parts.make_event(
+            author,
+            AuditAction.SWITCH,
+            f"switches/{kind.value}/{target}",
+            details={"state": "released"},
+        )
+
+        def release(head: ConfigHead) -> ConfigHead:
+            rest = tuple(it for it in head.switches if (it.kind, it.id) != (kind, target))
+            if len(rest) == len(head.switches):
+                raise UnknownSwitch(kind=kind.value, target=target, problem="it is not switched")
+            return msgspec.structs.replace(head, switches=rest)
+
+        await self._change(release, (event,))
+
+    async def promote_canary(self, author: Author, message: str = "") -> ConfigHead:
+        """Make the publication live that is being tried.
+
+        Raises:
+            NoCanary: There is none.
+        """
+
+        def promote(head: ConfigHead) -> ConfigHead:
+            if head.canary is None:
+                raise NoCanary
+            return msgspec.structs.replace(head, publication=head.canary.publication, canary=None)
+
+        event = self._parts.make_event(
+            author, AuditAction.PROMOTE, "config/canary", message=message or None
+        )
+        return await self._change(promote, (event,))
+
+    async def end_canary(
+        self, author: Author, message: str, tried: int | None = None
+    ) -> ConfigHead:
+        """Stop trying a publication; runs that began on it go on.
+
+        `tried` is the publication that is meant; another one is left alone.
+
+        Raises:
+            NoCanary: There is none, or another one.
+        """
+
+        def end(head: ConfigHead) -> ConfigHead:
+            if head.canary is None or tried not in (None, head.canary.publication):
+                raise NoCanary
+            return msgspec.structs.replace(head, canary=None)
+
+        event = self._parts.make_event(
+            author, AuditAction.CANARY, "config/canary", message=message, details={"state": "ended"}
+        )
+        return await self._change(end, (event,))
+
+    async def roll_back(
+        self, no: int, author: Author, message: str = "", *, is_over_canary: bool = False
+    ) -> Published:
+        """Publish the manifest of an earlier publication again; secrets stay as they are.
+
+        Raises:
+            UnknownPublication: It does not exist, or was purged.
+            ConfigError: It does not compile with the code of today.
+        """
+        earlier = await self._parts.store.load_publication(no)
+        if earlier is None:
+            raise UnknownPublication(no=no)
+        head = await self._parts.read_head()
+        live = await self._parts.reader.load_publication(head.publication)
+        return await self._publisher.publish(
+            PublishRequest(
+                change_set=ChangeSet(changes=_list_reversals(live, earlier)),
+                author=author,
+                message=message or f"rollback to {no}",
+                origin=PublicationOrigin.ROLLBACK,
+                action=AuditAction.ROLLBACK,
+                restored_from=str(no),
+                is_over_canary=is_over_canary,
+                expected_head=head.publication,
+            )
+        )
+
+    async def list_secrets(self) -> tuple[SealedSecret, ...]:
+        """Return the stored secrets; their values stay encrypted."""
+        return await self._parts.store.list_secrets()
+
+    async def set_secret(self, ref: str, text: str, author: Author) -> SealedSecret:
+        """Store a secret, over one of the same name; every process uses it at its next call.
+
+        Raises:
+            SecretsUnavailable: This process cannot encrypt.
+        """
+        sealed = self._parts.box.seal(ref, text, author.id)
+        event = self._parts.make_event(author, AuditAction.SECRET_SET, f"secrets/{ref}")
+        await self.write_secrets((sealed,), (), (event,))
+        return sealed
+
+    async def unset_secret(self, ref: str, author: Author, *, is_forced: bool = False) -> None:
+        """Remove a stored secret.
+
+        Raises:
+            UnknownSecret: There is none.
+            SecretInUse: A record of the live publication names it, and it is not forced.
+        """
+        if ref not in {it.ref for it in await self.list_secrets()}:
+            raise UnknownSecret(ref=ref)
+        users = await self._find_secret_users(ref)
+        if users and not is_forced:
+            raise SecretInUse(ref=ref, users=", ".join(users))
+        event = self._parts.make_event(author, AuditAction.SECRET_UNSET, f"secrets/{ref}")
+        await self.write_secrets((), (ref,), (event,))
+
+    async def write_secrets(
+        self,
+        secrets: tuple[SealedSecret, ...],
+        removed: tuple[str, ...],
+        events: tuple[AuditEvent, ...],
+    ) -> None:
+        """Write stored secrets; every process reads them again."""
+
+        def mark(head: ConfigHead) -> ConfigHead:
+            return msgspec.structs.replace(head, secrets_at=head.revision + 1)
+
+        await self._change(mark, events, secrets, removed)
+
+    async def _find_secret_users(self, ref: str) -> list[str]:
+        head = await self._parts.read_head()
+        live = await self._parts.reader.load_publication(head.publication)
+        hashes = (it.hash for entries in live.manifest.values() for it in entries.values())
+        bodies = await self._parts.reader.load_bodies(hashes)
+        return [
+            f"{namespace}/{record_id}"
+            for namespace, entries in live.manifest.items()
+            for record_id, entry in entries.items()
+            if f"store:{ref}"
+            in list_references(
+                bodies.get(entry.hash, {}), self._parts.kinds[namespace].secrets
+            ).values()
+        ]
+
+    async def _change(
+        self,
+        change: Callable[[ConfigHead], ConfigHead],
+        events: tuple[AuditEvent, ...],
+        secrets: tuple[SealedSecret, ...] = (),
+        removed: tuple[str, ...] = (),
+    ) -> ConfigHead:
+        """Replace the head by what `change` makes of it; again if it moves meanwhile."""
+        for attempt in range(TRIES):
+            head = await self._parts.read_head()
+            write = ConfigWrite(
+                head=change(head),
+                expected_revision=head.revision,
+                audit=events,
+                secrets=secrets,
+                removed_secrets=removed,
+            )
+            try:
+                receipt = await self._parts.store.write_config(write)
+            except HeadMoved:
+                if attempt + 1 == TRIES:
+                    raise
+                continue
+            assert receipt.head is not None
+            await self._live.refresh()
+            await self._parts.notify_changed()
+            return receipt.head
+        raise AssertionError
+
+
+def _list_reversals(live: Publication, earlier: Publication) -> dict[str, dict[str, EarlierRecord]]:
+    """Return the changes that make the live manifest an earlier one."""
+    changes: dict[str, dict[str, EarlierRecord]] = {}
+    for namespace in {*live.manifest, *earlier.manifest}:
+        ids = {*live.manifest.get(namespace, {}), *earlier.manifest.get(namespace, {})}
+        for record_id in ids:
+            entry = earlier.find_entry(namespace, record_id)
+            changes.setdefault(namespace, {})[record_id] = EarlierRecord(entry=entry)
+    return changes

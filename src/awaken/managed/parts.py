@@ -1,0 +1,65 @@
+"""The ports that every use case of the configuration shares, and who asks for a change."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+
+from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.config.audit import AuditAction, AuditEvent
+from awaken.contracts.config.compiler import ConfigCompiler
+from awaken.contracts.config.heads import ConfigHead
+from awaken.contracts.config.kinds import ConfigKind
+from awaken.contracts.config.store import ConfigStore
+
+from .change_sets import CodeLayer
+from .effective import PublicationReader
+from .secrets import SecretBox, SecretResolver
+
+
+class Author(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks for a change, as the audit shows it."""
+
+    id: str
+    ip: str | None = None
+    request_id: str | None = None
+
+
+class ConfigParts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the use cases work with; `bootstrap` makes it once per runtime."""
+
+    store: ConfigStore
+    kinds: Mapping[str, ConfigKind]
+    compiler: ConfigCompiler
+    reader: PublicationReader
+    box: SecretBox
+    """Encrypts secrets for the store."""
+    resolver: SecretResolver
+    """Reads secrets where they are used."""
+    clock: Clock
+    ids: IdSource
+    notify_changed: Callable[[], Awaitable[None]]
+    """Tells the other processes to read the head."""
+
+    @property
+    def code(self) -> CodeLayer:
+        """The records of the code of this process."""
+        return CodeLayer(records=self.compiler.code_records(), hashes=self.compiler.code_hashes())
+
+    async def read_head(self) -> ConfigHead:
+        """Return the head; before the first change, the empty one."""
+        return await self.store.find_config_head() or ConfigHead()
+
+    def make_event(
+        self, author: Author, action: AuditAction, resource: str, **facts: object
+    ) -> AuditEvent:
+        """Make an audit event of now."""
+        return AuditEvent(
+            id=self.ids.new_id(),
+            at=self.clock.now_ms(),
+            actor=author.id,
+            action=action,
+            resource=resource,
+            ip=author.ip,
+            request_id=author.request_id,
+            **facts,  # type: ignore[arg-type]
+        )
