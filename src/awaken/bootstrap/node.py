@@ -82,7 +82,9 @@ class Node:
 
             from .process_marks import is_gone  # noqa: PLC0415
 
-            self._sweeper = self._sweeper or Sweeper(self.mailbox, is_gone)
+            self._sweeper = self._sweeper or Sweeper(
+                self.mailbox, is_gone, engine.services.switches
+            )
             self._worker = Worker(engine, self.mailbox, self._heartbeat, worker_id=self.worker_id)
             self._worker.start()
             self._sweeper.start()

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 
+from awaken.contracts.config.errors import AgentPaused
 from awaken.contracts.errors import (
     AlreadyDecided,
     AwakenError,
@@ -29,6 +30,9 @@ from .outages import backoff_ms
 from .services import MailboxServices
 
 logger = logging.getLogger(__name__)
+
+PAUSED_MS = 2_000
+"""How long a dispatch whose agent turned out to be paused is left alone."""
 
 REFUSED_INPUT = (AlreadyDecided, InvalidInput, InvalidResume, UnknownTicket)
 """Errors of the input, not of the run that it was meant for."""
@@ -57,6 +61,9 @@ class Failures:
     async def settle(self, dispatch: RunDispatch, error: Exception, *, is_stopping: bool) -> None:
         """Requeue a dispatch or end it as a dead letter; if that fails too, its lease runs out."""
         try:
+            if isinstance(error, AgentPaused):
+                await self.give_back(dispatch, PAUSED_MS)
+                return
             if isinstance(error, UnknownAgent) and await self._is_others_turn(dispatch):
                 logger.info("Dispatch '%s' is left to others: %s", dispatch.dispatch_id, error)
                 await self.give_back(dispatch, self._others_ms(), error=describe_error(error))

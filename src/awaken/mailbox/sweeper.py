@@ -12,10 +12,12 @@ from awaken.contracts.errors import AlreadyDecided
 from awaken.contracts.storage.bus import SignalKind
 from awaken.contracts.suspension.tickets import DEADLINE, Ticket, ToolCallResume
 from awaken.runtime.suspension.resume import expiry_id
+from awaken.runtime.switches import SwitchBoard
 
 from .decisions import Decider
 from .mailbox import Mailbox
 from .outages import Outage
+from .released_runs import ReleasedRuns
 
 logger = logging.getLogger(__name__)
 runs_logger = logging.getLogger("awaken.runs")
@@ -25,11 +27,21 @@ PURGE_PAGE = 1000
 
 
 class Sweeper:
-    """Takes back claims of dead workers, decides expired tickets, and removes old records."""
+    """Takes back claims, decides expired tickets, continues released runs, removes old records."""
 
-    def __init__(self, mailbox: Mailbox, is_gone: Callable[[str], bool] | None = None) -> None:
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        is_gone: Callable[[str], bool] | None = None,
+        board: SwitchBoard | None = None,
+    ) -> None:
         self._is_gone = is_gone
         """Returns True if a worker has certainly ended; without it only leases decide."""
+        self._board = board or SwitchBoard()
+        """Tells of agents that are released."""
+        self._unwatch: Callable[[], None] | None = None
+        self._released = ReleasedRuns(mailbox.services, self._board)
+        self._wake = asyncio.Event()
         services = mailbox.services
         config = services.config
         self._services = services
@@ -44,6 +56,7 @@ class Sweeper:
             for stage, what in (
                 (self.reclaim, "Taking back claims"),
                 (self.expire_tickets, "Deciding at deadlines"),
+                (self._released.continue_if_released, "Continuing released runs"),
                 (self._purge_if_due, "Removing old records"),
             )
         }
@@ -52,6 +65,7 @@ class Sweeper:
         """Sweep now and then every `sweep_ms`; calling it twice is harmless."""
         if self._sweeping is None:
             self._stopped.clear()
+            self._unwatch = self._board.watch(self._wake.set)
             self._sweeping = asyncio.create_task(self._sweep_until_stopped(), name="sweeper")
 
     async def stop(self) -> None:
@@ -59,6 +73,8 @@ class Sweeper:
         if self._sweeping is None:
             return
         self._stopped.set()
+        if self._unwatch is not None:
+            self._unwatch()
         sweeping, self._sweeping = self._sweeping, None
         sweeping.cancel()
         await asyncio.wait([sweeping])
@@ -111,10 +127,12 @@ class Sweeper:
 
     async def _sweep_until_stopped(self) -> None:
         while not self._stopped.is_set():
+            self._wake.clear()
             await self.sweep()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._config.sweep_ms / 1000):
-                    await self._stopped.wait()
+                    # A released agent's runs go on at once; `stop` cancels this task.
+                    await self._wake.wait()
 
     async def _expire(self, ticket: Ticket) -> bool:
         decision = _decision_at_deadline(ticket, self._services.clock.now_ms())

@@ -20,6 +20,7 @@ from awaken.runtime.admission.active_runs import ActiveRun
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.journal.leases import Lease, RunHandedOver
 from awaken.runtime.suspension.dispatch_plan import is_own
+from awaken.runtime.switches import NO_SWITCHES, CompiledSwitches
 
 from .failures import Failures
 from .heartbeat import Heartbeat
@@ -61,6 +62,7 @@ class Worker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._claiming: asyncio.Task[None] | None = None
         self._unsubscribe: Unsubscribe | None = None
+        self._unwatch: Callable[[], None] | None = None
         self._is_stopping = False
         self._all_agents_at: int | None = None
         """When the worker last claimed for all agents, not only for its own."""
@@ -85,6 +87,7 @@ class Worker:
         if self._claiming is None:
             self._is_stopping = False
             self._unsubscribe = self._services.bus.subscribe(self._handle_signal)
+            self._unwatch = self._engine.services.switches.watch(self._wake.set)
             # A run belongs to the trace of its request, not to the trace that started the worker.
             self._claiming = asyncio.create_task(
                 self._claim_until_stopped(), name="claim loop", context=Context()
@@ -109,6 +112,8 @@ class Worker:
     async def _drain(self, claiming: asyncio.Task[None]) -> None:
         if self._unsubscribe is not None:
             self._unsubscribe()
+        if self._unwatch is not None:
+            self._unwatch()
         # Wait for a claim in progress: otherwise its dispatches would not be given back.
         await _wait_for({claiming}, max(self._config.drain_ms, _SETTLE_MS))
         claiming.cancel()
@@ -148,7 +153,7 @@ class Worker:
         # Cleared before the store is asked: a signal that comes meanwhile must not be lost.
         self._wake.clear()
         room = self._config.concurrency - len(self._tasks)
-        if room <= 0:
+        if room <= 0 or self._switched.is_all_paused:
             return False
         token = self._services.ids.new_id()
         store, engine = self._services.store, self._engine
@@ -181,6 +186,7 @@ class Worker:
 
         Every `sweep_ms` it is all agents, so that a dispatch whose agent no worker serves does not
         wait for ever. With a resolver it is always all: only the resolver knows its agents.
+        Dispatches of paused agents stay where they are.
         """
         if self._engine.registry.host is not None:
             return None
@@ -188,7 +194,14 @@ class Worker:
         if self._all_agents_at is None or now - self._all_agents_at >= self._config.sweep_ms:
             self._all_agents_at = now
             return None
-        return tuple(self._engine.registry.snapshot().registries.agents)
+        known, switched = self._engine.registry.snapshot().registries.agents, self._switched
+        if switched is NO_SWITCHES:
+            return tuple(known)
+        return tuple(it for it in known if not switched.is_paused(it))
+
+    @property
+    def _switched(self) -> CompiledSwitches:
+        return self._engine.services.switches.current
 
     async def _sleep(self, pause_ms: int) -> None:
         if self._is_stopping:

@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from awaken.contracts.config.errors import AgentPaused
 from awaken.contracts.errors import (
     InvalidResume,
     ThreadBusy,
@@ -335,7 +336,11 @@ class RunEngine:
             if sent is None or sent.status is not DispatchStatus.QUEUED or record is None:
                 # Another worker has already taken the dispatch: nothing is left to do.
                 return True
-            await self._start(continuation(record), None, has_input=True)
+            try:
+                await self._start(continuation(record), None, has_input=True)
+            except AgentPaused:
+                # The dispatch stays queued until the agent is released.
+                return False
             return True
 
     async def screen_request(self, request: RunRequest) -> RunRequest:

@@ -67,6 +67,7 @@ from .progress import Recovery, Step
 from .resolution.registry import RegistrySnapshot
 from .resolution.resolver import ResolvedAgent
 from .state.store import StateStore
+from .switches import SwitchBoard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +95,8 @@ class Services:
     watchers: CommitWatchers = field(default_factory=CommitWatchers)
     turns: LoopTurns = field(default_factory=LoopTurns)
     """Shares the event loop among many runs."""
+    switches: SwitchBoard = field(default_factory=SwitchBoard)
+    """What an operator has paused or disabled."""
     session_tools: dict[str, Callable[[], Sequence[Tool]]] = field(default_factory=dict)
     """Returns the current tools of each client session that is open in this process."""
 
@@ -187,6 +190,8 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
     """Present when another process started the run or the step that executes here."""
     is_continued: bool = False
     """Whether the run waited before and resumes now."""
+    is_paused: bool = False
+    """Whether it stops before its next step, because an operator paused its agent."""
     is_attached: bool = False
     """Whether a caller awaits the run, so that it ends with its caller."""
     has_input: bool = False

@@ -1,5 +1,6 @@
 """HTTP errors: one table maps the errors of the runtime to statuses."""
 
+from awaken.contracts.config.errors import AgentPaused
 from awaken.contracts.errors import (
     AlreadyDecided,
     AlreadyExists,
@@ -29,6 +30,7 @@ from awaken.contracts.errors import (
     UsageError,
     VersionConflict,
 )
+from awaken.contracts.models.errors import ModelDisabled
 from awaken.contracts.resolver_errors import AgentResolverFailed
 from awaken.contracts.suspension.errors import AmbiguousTicket, ArgumentsChanged
 from awaken.contracts.tenancy import namespace_of
@@ -45,6 +47,8 @@ _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
     (CursorExpired, 410),
     (LimitExceeded, 413),
     (QueueFull, 503),
+    (AgentPaused, 503),
+    (ModelDisabled, 503),
     (StoreUnavailable, 503),
     (AgentResolverFailed, 503),
     (UnsupportedFeature, 501),
@@ -83,6 +87,10 @@ class HttpError(Exception):
         """Set by the server; every error format should include it."""
 
 
+_OPEN_503 = (QueueFull, AgentPaused, ModelDisabled, AgentResolverFailed)
+"""Errors with status 503 whose message a client may read."""
+
+
 def to_http_error(error: AwakenError) -> HttpError:
     """Convert an error of the runtime into the error that a client gets."""
     status = next((status for class_, status in _STATUSES if isinstance(error, class_)), 500)
@@ -92,7 +100,7 @@ def to_http_error(error: AwakenError) -> HttpError:
         headers = ((b"retry-after", str(max(1, -(-(wait_ms or 1000) // 1000))).encode()),)
     if status == 500:
         return HttpError(500, "internal_error", "Something went wrong here; the log has more.")
-    if status == 503 and not isinstance(error, QueueFull | AgentResolverFailed):
+    if status == 503 and not isinstance(error, _OPEN_503):
         # The message of a store may name files, servers and SQL statements.
         return HttpError(503, error.code, "The store could not answer; try again later.", headers)
     return HttpError(status, error.code, str(error), headers)

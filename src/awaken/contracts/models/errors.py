@@ -132,6 +132,13 @@ class AllModelsUnavailable(ModelError):
     blames_request = True
 
 
+class ModelDisabled(ModelError):
+    """An operator has disabled every model that could answer."""
+
+    code = "model_disabled"
+    blames_request = True
+
+
 class ProviderUnusable(ModelError):
     """The provider cannot be used on this machine: an extra is missing, or a setting is wrong."""
 

@@ -17,6 +17,10 @@ RECOVERY = "recovered:"
 """Id prefix of the dispatches that a store creates to continue an abandoned run."""
 
 
+RELEASED = "released:"
+"""Id prefix of the dispatches that continue a run whose agent was paused."""
+
+
 class DeliveryOptions(TypedDict, total=False):
     """How queued input is delivered."""
 
@@ -151,6 +155,11 @@ class RunDispatch(Record, frozen=True, kw_only=True):
     def is_recovery(self) -> bool:
         """Whether a store created it; then the executing worker decides how often it is tried."""
         return self.dispatch_id.startswith(RECOVERY)
+
+    @property
+    def is_release(self) -> bool:
+        """Whether it continues a run that an operator paused, and nothing else."""
+        return self.dispatch_id.startswith(RELEASED)
 
     @property
     def is_exhausted(self) -> bool:

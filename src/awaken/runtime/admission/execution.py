@@ -19,10 +19,12 @@ from awaken.runtime.primitives.signals import RUNS_PER_TURN
 from awaken.runtime.remote.backend_calls import call_backend
 from awaken.runtime.run import ChildStarter, Run, Services
 from awaken.runtime.suspension.unattended_ends import SUPERSEDED, Endings
+from awaken.runtime.switches import NO_SWITCHES
 
 from .active_runs import ActiveRun, ActiveRuns
 from .admission import Admission
 from .continuation import CannotGoOn
+from .switch_checks import check_switches
 
 _LOOK_S = 0.02
 _LOOKS = 100
@@ -137,6 +139,8 @@ class Execution:
             self.active.admit(active, run, lease)
             if configure is not None:
                 configure(run)
+            if self._services.switches.current is not NO_SWITCHES:
+                check_switches(run)
             # The lease is renewed from the moment it is taken.
             if book is not None and lease is not None:
                 if lease.claim is None:

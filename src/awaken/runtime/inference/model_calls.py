@@ -21,9 +21,11 @@ from awaken.runtime.spending.calls import (
     reserve,
     settle,
 )
+from awaken.runtime.switches import NO_SWITCHES
 
 from .answer import Answer
 from .routing import candidates, order_routes, within
+from .switched_routes import enabled_routes
 
 
 def routes_for(run: Run, request: InferenceRequest) -> tuple[ModelRoute, ...]:
@@ -50,8 +52,11 @@ async def make_call(
     Raises:
         ModelError: The call failed; the output so far is kept.
         AllModelsUnavailable: No model is available; says when the first one will be.
+        ModelDisabled: An operator has disabled all of them.
         BudgetExceeded: The budget allows none of them.
     """
+    if (switched := run.services.switches.current) is not NO_SWITCHES:
+        routes = enabled_routes(run, routes, switched)
     health, route, held = run.services.health, routes[0], None
     is_plain = run.agent.pool is None and not (run.has_budgets or health.breakers)
     if health.is_shared and is_plain:

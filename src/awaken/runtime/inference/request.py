@@ -22,6 +22,7 @@ from awaken.runtime.context.window import ContextWindow, Frame, clamp_policy
 from awaken.runtime.phases.commands import commit_command
 from awaken.runtime.resolution.resolver import ResolvedAgent
 from awaken.runtime.run import Run
+from awaken.runtime.switches import NO_SWITCHES
 
 from .compaction import ask_for_summary, take_summary
 
@@ -42,6 +43,8 @@ def build_request(run: Run) -> InferenceRequest:
         texts, before, after = _place_contexts(contexts)
         system = (*system, *texts)
     has_filter, has_override = TOOL_FILTER.name in values, STEP_OVERRIDE.name in values
+    if run.services.switches.current is not NO_SWITCHES:
+        tools = _hide_disabled(run, tools)
     if has_filter:
         tools = _filter_tools(tools, values[TOOL_FILTER.name])
     if override is not None or has_override or run.request.overrides is not None:
@@ -173,6 +176,19 @@ def _filter_tools(tools: tuple[ModelTool, ...], filtered: ToolFilter) -> tuple[M
         behind = frozenset(filtered.last)
         tools = tuple(sorted(tools, key=lambda tool: tool.id in behind))
     return tools
+
+
+def _hide_disabled(run: Run, tools: tuple[ModelTool, ...]) -> tuple[ModelTool, ...]:
+    """Return the tools that an operator has not disabled."""
+    switched, own = run.services.switches.current, run.agent.tools
+    if not (switched.tools or switched.servers):
+        return tools
+
+    def is_disabled(tool_id: str) -> bool:
+        descriptor = own[tool_id].descriptor if tool_id in own else None
+        return switched.why_tool_disabled(tool_id, descriptor) is not None
+
+    return tuple(tool for tool in tools if not is_disabled(tool.id))
 
 
 def _place_contexts(

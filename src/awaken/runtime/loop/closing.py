@@ -146,6 +146,10 @@ async def _find_wait(run: Run, termination: Termination) -> Waiting | None:
     if type(termination) is Suspended:
         if run.remote_end is not None and run.remote_end.waiting is not None:
             return run.remote_end.waiting
+        if run.is_paused:
+            reason = WaitingReason.MANUAL_PAUSE
+            since = run.identity.dispatch_id
+            return Waiting(reason=reason, message=reason.value, since_dispatch_id=since)
         tickets = tuple(ticket.ticket_id for ticket in run.tickets.values())
         return Waiting(
             reason=WaitingReason.TOOL_PERMISSION,

@@ -30,10 +30,12 @@ from awaken.runtime.phases.instruments import Watches
 from awaken.runtime.run import Run
 from awaken.runtime.stop_conditions import count_step
 from awaken.runtime.suspension.resume import has_decided, replay
+from awaken.runtime.switches import NO_SWITCHES
 from awaken.runtime.tools.settle import run_hooks_after
 
 from .closing import close_run, end_step, may_have_work, run_step_end
 from .opening import open_run, switch_agent
+from .pauses import stop_if_paused
 from .queued_input import absorb_decisions, absorb_messages
 from .step import find_stop_reason, finish_step, take_step
 from .task_waits import first_outcome, wait_for_updates, waits_in_process
@@ -179,6 +181,9 @@ async def _take_next_step(run: Run) -> StepOutcome:
         return Finish(termination=Stopped(reason=reason))
     if ACTIVE_AGENT.name in run.state.values and (problem := await switch_agent(run)) is not None:
         return Finish(termination=problem)
+    is_switched = run.services.switches.current is not NO_SWITCHES
+    if is_switched and (paused := await stop_if_paused(run)) is not None:
+        return paused
     run.drain_inbox()
     if run.has_input:
         await absorb_messages(run)

@@ -10,7 +10,7 @@ from awaken.contracts.identity import normalize_id
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination, TicketStatus
 from awaken.contracts.messages.message import Message
 from awaken.contracts.plugins.loop_state import PENDING_MESSAGES
-from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.runs.records import RunRecord, RunRequest, WaitingReason
 from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, Release, RunDispatch
 from awaken.contracts.storage.store import Checkout
 from awaken.contracts.suspension.tickets import ToolCallResume
@@ -119,6 +119,9 @@ def _is_over(dispatch: RunDispatch, open_run: RunRecord, checkout: Checkout | No
         return False
     if dispatch.taken_by == open_run.run_id:
         return True
+    if dispatch.is_release:
+        reason = None if open_run.waiting is None else open_run.waiting.reason
+        return reason is not WaitingReason.MANUAL_PAUSE
     tickets = () if checkout is None else checkout.tickets
     if request.decisions or any(it.status is TicketStatus.DECIDED for it in tickets):
         # Even if its messages are known, the dispatch continues the decided calls.

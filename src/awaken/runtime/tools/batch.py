@@ -31,7 +31,9 @@ from awaken.runtime.phases.runner import run_phase
 from awaken.runtime.primitives.task_groups import Siblings
 from awaken.runtime.run import Run
 from awaken.runtime.spending.questions import question
+from awaken.runtime.switches import NO_SWITCHES
 
+from .disabled import refuse_disabled
 from .execution import (
     ToolExecution,
     build_error_output,
@@ -71,6 +73,11 @@ async def run_calls(
     for index, call in enumerate(calls):
         resume = resumes.get(call.id) if resumes else None
         attempt = await recall(run, recovery, call, resume) if recovery is not None else None
+        if run.services.switches.current is not NO_SWITCHES and (
+            refused := refuse_disabled(run, call, resume, attempt)
+        ):
+            await settle(run, call, refused, resume, is_gated=True)
+            continue
         if attempt is None:
             decision = await _ask_gates(run, call, resume, passed) if run.agent.env.gates else None
             if decision is not None and isinstance(decision, Block):
@@ -263,6 +270,10 @@ async def _again(run: Run, attempt: ToolExecution) -> ToolOutput:
         return ToolOutput(result=attempt.output.result)
     if attempt.tool is None or not attempt.tool.descriptor.is_repeatable:
         return _conflict(attempt)
+    if run.services.switches.current is not NO_SWITCHES and (
+        refused := refuse_disabled(run, attempt.call, attempt.resume)
+    ):
+        return refused
     decision = None
     if run.agent.env.gates:
         decision = await ask_gates(run, attempt.call, attempt.resume)
