@@ -14,7 +14,8 @@ from awaken import Access, Agent, AgentRuntime, RedactedString, ToolContext, too
 from awaken.server import JwtConfig, RateLimit, ServerApp, ServerConfig, ServerLimits
 from awaken.stores import MemoryStore
 from awaken.testing import FakeClock, ScriptedModel, ToolCalls
-from awaken.transport.routes import ApiRoute
+from awaken.transport.asgi import Bytes
+from awaken.transport.routes import ApiRoute, RouteCall, WireProtocol
 
 from .in_process import EVERYTHING, Answer, Request, ask, bearer, config, token
 from .test_auth import AUDIENCE, ISSUER, SECRET, none_signed, signed
@@ -22,12 +23,20 @@ from .test_auth import AUDIENCE, ISSUER, SECRET, none_signed, signed
 OWNERS_WORDS = "only-the-owner-may-read-this"
 CANNOT_BE_KNOWN = 401
 ENOUGH = {
-    Access.KNOWN: {"read", "invoke", "decide", "admin"},
+    Access.KNOWN: {
+        "read", "invoke", "decide", "config", "publish", "operate", "eval", "admin",
+    },
     Access.READ: {"read", "admin"},
     Access.INVOKE: {"invoke"},
     Access.DECIDE: {"decide"},
+    Access.CONFIG: {"config", "admin"},
+    Access.PUBLISH: {"publish", "admin"},
+    Access.OPERATE: {"operate", "admin"},
+    Access.EVAL: {"eval", "admin"},
     Access.ADMIN: {"admin"},
-}
+}  # fmt: skip
+OF_THE_DEPLOYMENT = {"config", "publish", "operate", "eval", "admin"}
+ALL_SCOPES = "read invoke decide config publish operate eval admin"
 CALLS = ("GetTask", "CancelTask", "SubscribeToTask", "tasks/get", "tasks/cancel", "resources/read")
 PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
 
@@ -75,10 +84,10 @@ def unknown_callers(clock: FakeClock) -> dict[str, dict[str, Any]]:
         },
         "in the query": {"query": "?access_token=owner-token&token=owner-token"},
         "in a cookie": {"headers": {"cookie": "authorization=Bearer owner-token"}},
-        "expired": {"headers": signed(clock, scope="read invoke decide admin", exp=5)},
-        "issuer": {"headers": signed(clock, scope="read invoke decide admin", iss="x")},
-        "audience": {"headers": signed(clock, scope="read invoke decide admin", aud="x")},
-        "key": {"headers": signed(clock, scope="read invoke decide admin", key="k" * 40)},
+        "expired": {"headers": signed(clock, scope=ALL_SCOPES, exp=5)},
+        "issuer": {"headers": signed(clock, scope=ALL_SCOPES, iss="x")},
+        "audience": {"headers": signed(clock, scope=ALL_SCOPES, aud="x")},
+        "key": {"headers": signed(clock, scope=ALL_SCOPES, key="k" * 40)},
         "none signed": {"headers": none_signed(clock)},
     }
 
@@ -133,7 +142,7 @@ def test_who_may_not_is_refused_before_anything_is_read() -> None:
                         wrong.append((route.method, route.path, name, answer.status))
                 for access in EVERYTHING:
                     for headers in (bearer(access.value), signed(clock, scope=access.value)):
-                        if access.value in ENOUGH[route.access]:
+                        if access.value in enough(route):
                             continue
                         answer = await ask(app, route.method, path, body={}, headers=headers)
                         cells += 1
@@ -153,7 +162,7 @@ def test_who_may_is_let_in_by_the_one_scope_that_it_needs() -> None:
             app = opened.asgi(server_config())
             wrong = []
             for route in guarded(app):
-                for scope in ENOUGH[route.access]:
+                for scope in enough(route):
                     for headers in (bearer(scope), signed(clock, scope=scope)):
                         path = filled(route.path, "absent")
                         answer = await ask(app, route.method, path, body={}, headers=headers)
@@ -162,6 +171,59 @@ def test_who_may_is_let_in_by_the_one_scope_that_it_needs() -> None:
             assert wrong == []
 
     asyncio.run(scenario())
+
+
+def test_a_caller_with_a_tenant_is_refused_what_all_tenants_share() -> None:
+    async def scenario() -> int:
+        clock = FakeClock()
+        async with runtime(clock, Watched) as opened:
+            app = opened.asgi(server_config())
+            await app.open()
+            shared = [it for it in guarded(app) if needs_deployment(it)]
+            Watched.calls = 0
+            for route in shared:
+                path = filled(route.path, "some-id")
+                answer = await ask(app, route.method, path, body={}, headers=bearer("owner"))
+                assert answer.status == 403, (route.method, route.path)
+                assert b"tenant" in answer.body
+                assert not answer.has_read_body
+            assert Watched.calls == 0
+            return len(shared)
+
+    assert asyncio.run(scenario()) >= 1
+
+
+def test_a_route_that_needs_two_scopes_accepts_neither_alone() -> None:
+    async def handle(_: RouteCall) -> Bytes:
+        return Bytes(200)
+
+    route = ApiRoute(
+        method="POST", path="/v1/both", handle=handle, access=Access.CONFIG,
+        also=(Access.INVOKE,), summary="Both.",
+    )  # fmt: skip
+
+    async def scenario() -> dict[str, int]:
+        clock = FakeClock()
+        async with runtime(clock) as opened:
+            context = opened.asgi(server_config()).context
+            protocol = WireProtocol(name="both", routes=(route,))
+            app = ServerApp(context, [protocol], opened._ensure_open)
+            callers = {
+                name: signed(clock, scope=name)
+                for name in ("config", "invoke", "admin", "config invoke", "admin invoke")
+            }
+            callers["tenant"] = bearer("owner")
+            described = (await ask(app, "GET", "/openapi.json")).json["paths"]["/v1/both"]
+            assert described["post"]["security"] == [{"bearer": ["config", "invoke"]}]
+            return {
+                name: (await ask(app, "POST", "/v1/both", headers=headers)).status
+                for name, headers in callers.items()
+            }
+
+    assert asyncio.run(scenario()) == {
+        "config": 403, "invoke": 403, "admin": 403, "config invoke": 200, "admin invoke": 200,
+        "tenant": 403,
+    }  # fmt: skip
 
 
 def test_what_belongs_to_others_is_answered_like_what_does_not_exist() -> None:
@@ -205,7 +267,7 @@ def test_a_scope_allows_no_more_when_the_method_is_in_the_body() -> None:
                 for route in guarded(app):
                     if route.body is not bytes:
                         continue
-                    for who in ("read", "decide", "admin"):
+                    for who in ALL_SCOPES.replace("invoke", "").split():
                         headers = {**bearer(who), "a2a-version": "1.0"}
                         path = filled(route.path, "a")
                         await ask(app, "POST", path, headers=headers, body=body)
@@ -243,6 +305,15 @@ def test_the_owner_finds_everything_of_its_own() -> None:
 
 def guarded(app: ServerApp) -> Iterator[ApiRoute]:
     return (route for route in app.routes if route.access is not Access.OPEN)
+
+
+def enough(route: ApiRoute) -> set[str]:
+    """The scopes of which any single one lets a caller in."""
+    return set.intersection(*(ENOUGH[it] for it in (route.access, *route.also)))
+
+
+def needs_deployment(route: ApiRoute) -> bool:
+    return any(it.value in OF_THE_DEPLOYMENT for it in (route.access, *route.also))
 
 
 def filled(path: str, id_: str) -> str:

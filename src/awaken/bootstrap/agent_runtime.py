@@ -151,6 +151,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
             busy=self._busy,
             clock=self._clock,
             ids=self._parts.ids,
+            report=self._parts.report,
         )
 
     async def __aenter__(self) -> AgentRuntime:
@@ -167,6 +168,8 @@ class AgentRuntime(ThreadCalls, RunQueries):
         if self.store.is_shared:
             # Send what a process that died has left in the outbox.
             self._outbox.open()
+        if self._parts.report is not None:
+            self._parts.report.open()
         if self._has_worker:
             self._node.start_worker(self._engine)
         return self
@@ -186,6 +189,8 @@ class AgentRuntime(ThreadCalls, RunQueries):
 
     async def _close(self) -> None:
         try:
+            if self._parts.report is not None:
+                await self._parts.report.close()
             await self._parts.discovery.close()
             await self._node.close(self._stop_runs)
         finally:

@@ -4,8 +4,9 @@
 mailbox and the store: a module that only declares agents and tools does not load them.
 """
 
+import importlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -42,6 +43,9 @@ from .run_services import build_services
 from .runtime_options import RuntimeOptions
 from .stores import profiles_of, resolve_store
 
+if TYPE_CHECKING:
+    from awaken.services.workers import WorkerReport
+
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """What a developer passes to a runtime: what agents are, and what they may name."""
@@ -70,6 +74,8 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     busy: BusyThreads
     remembered: RememberedAnswers
     outbox: OutboxWiring
+    report: "WorkerReport | None"
+    """Shows this process to the others of a shared store."""
 
 
 def compose_runtime(
@@ -116,6 +122,7 @@ def compose_runtime(
     control = RunControl(engine, node.mailbox, start_worker, has_claiming_worker)
     streams = StreamHub(engine, control, node.bus, config.poll_ms)
     outbox = OutboxWiring(engine, control, node.mailbox, start_worker)
+    node.make_chores = lambda: _reports().build_chores(opened, profile)
     return RuntimeParts(
         clock=clock,
         ids=ids,
@@ -131,4 +138,10 @@ def compose_runtime(
         busy=BusyThreads(engine, control, streams),
         remembered=RememberedAnswers(opened, profile, clock),
         outbox=outbox,
+        report=_reports().build_report(node, engine, profile) if opened.is_shared else None,
     )
+
+
+def _reports() -> Any:
+    """The module that is imported on demand: a runtime in memory may need none of it."""
+    return importlib.import_module("awaken.bootstrap.worker_reports")

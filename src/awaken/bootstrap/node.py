@@ -20,7 +20,7 @@ from awaken.runtime.engine import RunEngine
 from awaken.runtime.journal.leases import LeaseBook
 
 if TYPE_CHECKING:
-    from awaken.mailbox.sweeper import Sweeper
+    from awaken.mailbox.sweeper import Sweeper, SweeperChores
     from awaken.mailbox.worker import Worker
 
 HEARD_MS = 1_000
@@ -52,6 +52,8 @@ class Node:
 
             self.worker_id = mark_worker(name)
         self._heartbeat = Heartbeat(store, clock, ids, config, self.worker_id)
+        self.make_chores: Callable[[], SweeperChores] | None = None
+        """Makes what the sweeper does besides; set before a worker starts."""
         self._sweeper: Sweeper | None = None
         self._worker: Worker | None = None
 
@@ -82,8 +84,9 @@ class Node:
 
             from .process_marks import is_gone  # noqa: PLC0415
 
+            chores = None if self.make_chores is None else self.make_chores()
             self._sweeper = self._sweeper or Sweeper(
-                self.mailbox, is_gone, engine.services.switches
+                self.mailbox, is_gone, engine.services.switches, chores
             )
             self._worker = Worker(engine, self.mailbox, self._heartbeat, worker_id=self.worker_id)
             self._worker.start()

@@ -49,4 +49,6 @@ def build_server_context(services: AppServices, config: ServerConfig) -> ServerC
         build_authenticator(config, services.clock),
         RuntimeStatistics(services.clock),
     )
+    if services.report is not None:
+        services.report.statistics = statistics
     return ServerContext(services, authenticator, config, statistics)

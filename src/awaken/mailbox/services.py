@@ -57,7 +57,7 @@ class MailboxServices(msgspec.Struct, frozen=True, kw_only=True):
         await self.send_signal(SignalKind.DISPATCH_QUEUED, dispatch.thread_id, dispatch.run_id)
 
     async def send_signal(
-        self, kind: SignalKind, thread_id: str, run_id: str | None = None
+        self, kind: SignalKind, thread_id: str = "", run_id: str | None = None
     ) -> None:
         """Tell other processes where to look; the store is authoritative if the signal is lost."""
         try:

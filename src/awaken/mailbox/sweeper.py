@@ -6,7 +6,9 @@ Several nodes may sweep at the same time. A failing item is logged and never blo
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
 
 from awaken.contracts.errors import AlreadyDecided
 from awaken.contracts.storage.bus import SignalKind
@@ -26,6 +28,15 @@ PAGE = 100
 PURGE_PAGE = 1000
 
 
+class SweeperChores(msgspec.Struct, kw_only=True):
+    """What a sweeper does for services above the mailbox."""
+
+    stages: list[tuple[Callable[[], Awaitable[object]], str]] = []
+    """Further work of every sweep, each with what it does, for the log."""
+    find_kept: Callable[[], Awaitable[Mapping[str, str]]] | None = None
+    """Returns the runs that a purge must leave, with their threads."""
+
+
 class Sweeper:
     """Takes back claims, decides expired tickets, continues released runs, removes old records."""
 
@@ -34,9 +45,11 @@ class Sweeper:
         mailbox: Mailbox,
         is_gone: Callable[[str], bool] | None = None,
         board: SwitchBoard | None = None,
+        chores: SweeperChores | None = None,
     ) -> None:
         self._is_gone = is_gone
         """Returns True if a worker has certainly ended; without it only leases decide."""
+        self._chores = chores or SweeperChores()
         self._board = board or SwitchBoard()
         """Tells of agents that are released."""
         self._unwatch: Callable[[], None] | None = None
@@ -58,6 +71,7 @@ class Sweeper:
                 (self.expire_tickets, "Deciding at deadlines"),
                 (self._released.continue_if_released, "Continuing released runs"),
                 (self._purge_if_due, "Removing old records"),
+                *self._chores.stages,
             )
         }
 
@@ -122,7 +136,10 @@ class Sweeper:
         if self._config.retention_ms is None:
             return
         before = await self._store.now_ms() - self._config.retention_ms
-        while not (await self._store.purge(before, PURGE_PAGE)).is_empty:
+        kept = {} if self._chores.find_kept is None else await self._chores.find_kept()
+        # A store that knows nothing of kept runs is asked as before.
+        options = {"kept": kept} if kept else {}
+        while not (await self._store.purge(before, PURGE_PAGE, **options)).is_empty:
             pass
 
     async def _sweep_until_stopped(self) -> None:

@@ -132,7 +132,7 @@ class Worker:
             case SignalKind.CONTROL:
                 if self._engine.active.of_thread(signal.thread_id) is not None:
                     self._heartbeat.beat_soon()
-            case SignalKind.RUN_CHANGED:
+            case SignalKind.RUN_CHANGED | SignalKind.CONFIG_CHANGED:
                 pass
 
     async def _claim_until_stopped(self) -> None:

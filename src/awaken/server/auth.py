@@ -28,8 +28,8 @@ class Authenticator(Protocol):
         """Return the caller, if it has the scope; `client` is the address that it calls from.
 
         Raises:
-            HttpError: 401 when it is unknown, 403 when it lacks the scope, 429 after too many
-                failed attempts.
+            HttpError: 401 when it is unknown, 403 when it lacks the scope or has a tenant where
+                none is allowed, 429 after too many failed attempts.
         """
         ...
 
@@ -79,10 +79,7 @@ class TokenAuthenticator:
         if access is Access.OPEN:
             return ANONYMOUS
         principal = self._caller(_bearer(headers.get("authorization")), client)
-        if not principal.may(access):
-            challenge = (b"www-authenticate", b'Bearer error="insufficient_scope"')
-            message = f"This needs the scope '{access.value}'."
-            raise HttpError(403, "forbidden", message, (challenge,))
+        principal.check(access)
         return principal
 
     def _caller(self, token: str, client: str) -> Principal:

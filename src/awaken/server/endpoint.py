@@ -94,6 +94,8 @@ class Endpoint:
             principal = context.authenticator.admit(
                 exchange.headers, self.route.access, exchange.client
             )
+            for access in self.route.also:
+                principal.check(access)
             caller = None if principal is LOCAL else (principal.tenant_id, principal.id)
             if self._is_limited:
                 self._admit(caller)
@@ -164,6 +166,7 @@ class Endpoint:
                 body=body,
                 scope=scope,
                 run_wait_ms=context.config.limits.run_wait_ms,
+                request_id=exchange.request_id,
             )
             return await route.handle(call)
         except HttpError as problem:

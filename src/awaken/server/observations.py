@@ -78,6 +78,8 @@ class Observations:
         for ticket in commit.tickets:
             if ticket.status is TicketStatus.OPEN:
                 self._count_suspension(ticket)
+                if commit.run is not None:
+                    self._statistics.count_event("suspensions", commit.run.agent_id)
 
     def count_error(self, code: str) -> None:
         """Count an error by its code."""
@@ -98,6 +100,7 @@ class Observations:
             self.run_durations.observe(took, outcome)
         if run.parent_run_id is not None:
             self.delegations.add(1, outcome)
+            self._statistics.count_event("delegations", run.agent_id)
             if took is not None:
                 self.delegation_durations.observe(took)
         if isinstance(event.termination, Failed):

@@ -76,7 +76,7 @@ def document(routes: Sequence[ApiRoute], version: str) -> dict[str, Any]:
 def _operation(route: ApiRoute, schemas: dict[Any, Any]) -> dict[str, Any]:
     name = "Refusal" if route.refuse is native_refusal else "OtherRefusal"
     refusal = {"$ref": f"#/components/responses/{name}"}
-    scopes = [] if route.access is Access.KNOWN else [str(route.access)]
+    scopes = [str(it) for it in (route.access, *route.also) if it is not Access.KNOWN]
     operation: dict[str, Any] = {
         "operationId": "_".join([route.method.lower(), *_WORD.findall(route.path)]),
         "summary": route.summary,

@@ -48,27 +48,36 @@ class RunMeter:
 
     def watch_model_call(self, call: ModelCall) -> "MeasuredModelCall":
         """Measure a model call."""
-        return MeasuredModelCall(self._counts, self._statistics, (call.model_id, call.provider))
+        names = (call.model_id, call.provider)
+        return MeasuredModelCall(self._counts, self._statistics, names, self._agent_id)
 
     def watch_tool_call(
         self, call: ToolCall, tool: ToolDescriptor, attempt: int
     ) -> "MeasuredToolCall":
         """Measure a tool call."""
-        return MeasuredToolCall(self._counts, self._statistics, (tool.id,))
+        return MeasuredToolCall(self._counts, self._statistics, (tool.id,), self._agent_id)
 
     def on_handoff(self, agent: AgentSpec) -> None:
         """Count a handoff."""
         self._counts.handoffs.add(1)
+        self._statistics.count_event("handoffs", self._agent_id)
 
 
 class Measured:
     """Something that takes time; a subclass says what it counts as."""
 
-    __slots__ = ("_counts", "_is_error", "_names", "_started", "_statistics", "_usage")
+    __slots__ = (
+        "_agent_id", "_counts", "_is_error", "_names", "_started", "_statistics", "_usage",
+    )  # fmt: skip
 
     def __init__(
-        self, counts: Counts, statistics: StatisticsKeeper, names: tuple[str, ...]
+        self,
+        counts: Counts,
+        statistics: StatisticsKeeper,
+        names: tuple[str, ...],
+        agent_id: str = "",
     ) -> None:
+        self._agent_id = agent_id
         self._counts = counts
         self._statistics = statistics
         self._names = names
@@ -132,7 +141,14 @@ class MeasuredModelCall(Measured):
             ):
                 if count is not None:
                     counts.tokens.add(count, *names, name)
-        self._statistics.record("models", names[0], ms, is_error=kind is not None)
+        self._statistics.record(
+            "models",
+            names[0],
+            ms,
+            is_error=kind is not None,
+            agent_id=self._agent_id,
+            usage=self._usage,
+        )
 
 
 class MeasuredToolCall(Measured):
@@ -152,4 +168,6 @@ class MeasuredToolCall(Measured):
         status = getattr(self, "_status", "error")
         self._counts.tool_durations.observe(ms, self._names[0], status)
         is_error = self._is_error or kind is not None
-        self._statistics.record("tools", self._names[0], ms, is_error=is_error)
+        self._statistics.record(
+            "tools", self._names[0], ms, is_error=is_error, agent_id=self._agent_id
+        )

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.config.audit import AuditTrail
 from awaken.contracts.errors import (
     InvalidResume,
     ThreadBusy,
@@ -46,6 +47,7 @@ from .outputs import AgentOutputs
 from .remembered_answers import RememberedAnswers
 from .request_limits import check_request
 from .threads import ThreadView, check_cursor
+from .workers import WorkerReport
 
 
 class AppServices(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +59,10 @@ class AppServices(msgspec.Struct, frozen=True, kw_only=True):
     busy: BusyThreads
     clock: Clock
     ids: IdSource
+    report: WorkerReport | None = None
+    """Shows this process to the others; None if the store is this process's own."""
+    audit: AuditTrail | None = None
+    """Records what operators do; None without managed configuration."""
 
     @property
     def store(self) -> Store:

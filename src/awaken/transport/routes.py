@@ -29,11 +29,26 @@ class Access(StrEnum):
     READ = "read"
     INVOKE = "invoke"
     DECIDE = "decide"
+    CONFIG = "config"
+    PUBLISH = "publish"
+    OPERATE = "operate"
+    EVAL = "eval"
     ADMIN = "admin"
 
 
-SCOPES = frozenset({Access.READ, Access.INVOKE, Access.DECIDE, Access.ADMIN})
+SCOPES = frozenset(Access) - {Access.OPEN, Access.KNOWN}
 """The scopes that a token can have."""
+ADMIN_CONTAINS = frozenset(
+    {Access.READ, Access.CONFIG, Access.PUBLISH, Access.OPERATE, Access.EVAL}
+)
+"""The scopes that `admin` contains; it neither starts runs nor decides."""
+DEPLOYMENT_SCOPES = frozenset(
+    {Access.CONFIG, Access.PUBLISH, Access.OPERATE, Access.EVAL, Access.ADMIN}
+)
+"""The scopes for what all tenants share; a caller with a tenant may not use them."""
+
+ACTOR_CHARS = 64
+"""How long the name in the header `X-Awaken-Actor` may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +60,29 @@ class Principal:
     tenant_id: str | None = None
 
     def may(self, access: Access) -> bool:
-        """Whether the caller has the scope for that; `admin` includes `read`."""
+        """Whether the caller has the scope for that; see `ADMIN_CONTAINS`."""
         match access:
             case Access.OPEN:
                 return True
             case Access.KNOWN:
                 return bool(self.access)
-            case Access.READ:
-                return bool(self.access & {Access.READ, Access.ADMIN})
             case _:
-                return access in self.access
+                is_contained = access in ADMIN_CONTAINS and Access.ADMIN in self.access
+                return is_contained or access in self.access
+
+    def check(self, access: Access) -> None:
+        """Refuse the caller unless it has the scope, and no tenant if the scope allows none.
+
+        Raises:
+            HttpError: 403, with the scope that it lacks.
+        """
+        if not self.may(access):
+            challenge = (b"www-authenticate", b'Bearer error="insufficient_scope"')
+            message = f"This needs the scope '{access.value}'."
+            raise HttpError(403, "forbidden", message, (challenge,))
+        if self.tenant_id is not None and access in DEPLOYMENT_SCOPES:
+            message = "Configuration is the deployment's: use a token without a tenant."
+            raise HttpError(403, "forbidden", message)
 
 
 @dataclass(slots=True)
@@ -73,12 +101,29 @@ class RouteCall:
     scope: Scope = field(default_factory=dict)
     run_wait_ms: int = 0
     """How long a reply may wait for a run to end."""
+    request_id: str = ""
 
     @property
     def base_url(self) -> str:
         """The server's URL as the client sees it, without a trailing slash."""
         scope, host = self.scope, self.headers.get("host", "localhost")
         return f"{scope.get('scheme', 'http')}://{host}{scope.get('root_path', '')}"
+
+    @property
+    def client(self) -> str | None:
+        """The address that the caller calls from, if it has one."""
+        client = self.scope.get("client")
+        return client[0] if client else None
+
+    @property
+    def actor(self) -> str:
+        """The caller for the audit: its id, and behind a slash the person that it acts for.
+
+        The person is what the header `X-Awaken-Actor` says. It is not verified.
+        """
+        label = self.headers.get("x-awaken-actor", "").strip()
+        is_usable = len(label) <= ACTOR_CHARS and label.isascii() and label.isprintable()
+        return f"{self.principal.id}/{label}" if label and is_usable else self.principal.id
 
     def require(self, access: Access) -> None:
         """Refuse a caller without the scope; for routes that know the scope only from the body.
@@ -136,6 +181,8 @@ class ApiRoute:
     handle: Callable[[RouteCall], Awaitable[Reply]]
     access: Access
     summary: str
+    also: tuple[Access, ...] = ()
+    """Further scopes that the caller needs besides `access`."""
     query: type | None = None
     body: Any = None
     """The type of the JSON body; None: no body, `bytes`: the body as it came."""

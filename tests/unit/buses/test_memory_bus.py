@@ -67,3 +67,16 @@ def test_a_closed_bus_carries_nothing_and_can_be_opened_again() -> None:
         return heard
 
     assert asyncio.run(scenario()) == [QUEUED]
+
+
+def test_a_signal_about_the_configuration_has_no_thread() -> None:
+    async def scenario() -> list[Signal]:
+        bus, heard = MemoryBus(), list[Signal]()
+        await bus.open()
+        bus.subscribe(heard.append)
+        await bus.publish(Signal(kind=SignalKind.CONFIG_CHANGED))
+        return heard
+
+    assert [(it.kind, it.thread_id) for it in asyncio.run(scenario())] == [
+        (SignalKind.CONFIG_CHANGED, "")
+    ]

@@ -61,11 +61,12 @@ def test_every_process_hears_a_signal_its_sender_too() -> None:
             ears = [Ear(here), Ear(there)]
             deaf = Ear(elsewhere)
             sent = [signal("thread-1", run_id="run-1"), signal("ä\0\ud7ff"), signal("thread-3")]
+            sent.append(Signal(kind=SignalKind.CONFIG_CHANGED))
             await asyncio.gather(*map(here.publish, sent))
             for ear in ears:
                 for one in sent:
                     await ear.hears(one)
-                assert len(ear.heard) == 3
+                assert len(ear.heard) == 4
             assert deaf.heard == []
         await server().until_alone()
 

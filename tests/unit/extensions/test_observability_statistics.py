@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime, RunFailed, tool
+from awaken.contracts.messages.message import TokenUsage
 from awaken.contracts.models.errors import Unauthorized
 from awaken.extensions.observability import ObservabilityPlugin, RuntimeStatistics
 from awaken.extensions.observability.statistics import (
@@ -72,7 +73,7 @@ def test_very_many_durations_take_no_more_room_than_there_are_bins() -> None:
     world = World()
     for number in range(20_000):
         world.took(1.001**number)
-    (bucket,) = world.statistics._series["tools"]["t"]._buckets
+    (bucket,) = world.statistics._series["tools"]["", "t"]._buckets
     assert bucket.count == 20_000
     assert len(bucket.bins) < 800
 
@@ -148,3 +149,26 @@ def test_agents_models_and_tools_are_told_apart_and_failures_counted() -> None:
         "tools": {"add": (1, 0), "fail": (1, 1)},
     }
     assert ObservabilityPlugin().statistics().agents == {}
+
+
+def test_figures_of_agents_can_be_added_up_and_narrowed_to_a_window() -> None:
+    world = World()
+    usage = TokenUsage(prompt_tokens=10, completion_tokens=2, cost_nanos=5)
+    for agent, ms in (("a", 10.0), ("a", 30.0), ("b", 1000.0)):
+        world.statistics.record("models", "m", ms, is_error=ms > 500, agent_id=agent, usage=usage)
+    world.statistics.count_event("handoffs", "a")
+    world.clock.advance(2 * BUCKET_MS)
+    world.statistics.record("tools", "t", 5.0, is_error=False, agent_id="a")
+    day = world.statistics.summarize()
+    a, b = day.agents["a"], day.agents["b"]
+    assert (a.inferences.count, a.inferences.min_ms, a.inferences.max_ms) == (2, 10.0, 30.0)
+    assert (a.handoffs, a.tools["t"].count, b.inferences.errors) == (1, 1, 1)
+    assert (day.models["m"].input_tokens, day.models["m"].cost_nanos) == (30, 15)
+    assert day.models["m"].percentile_ms(0.95) == pytest.approx(1000, rel=0.02)
+    twice = day.plus(day)
+    assert twice.agents["a"].inferences.count == 4
+    assert twice.models["m"].percentile_ms(0.5) == day.models["m"].percentile_ms(0.5)
+    recent = world.statistics.summarize(BUCKET_MS)
+    assert (recent.agents["a"].inferences.count, recent.agents["a"].handoffs) == (0, 0)
+    assert recent.agents["a"].tools["t"].count == 1
+    assert "b" not in recent.agents

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -34,6 +34,9 @@ class AuditAction(StrEnum):
     BREAKER = "breaker"
     PURGE = "purge"
     BATCH = "batch"
+    CANCEL = "cancel"
+    RETRY_OUTBOX = "retry_outbox"
+    PIN = "pin"
 
 
 class AuditEvent(Record, frozen=True, kw_only=True):
@@ -82,6 +85,27 @@ class AuditAnchor(Record, frozen=True, kw_only=True):
 
     no: int = 0
     chain: bytes = CHAIN_START
+
+
+class AuditTrail(Protocol):
+    """Records acts that have no transaction of their own, before they are done."""
+
+    async def record(
+        self,
+        action: AuditAction,
+        resource: str,
+        *,
+        actor: str,
+        details: dict[str, Any] | None = None,
+        ip: str | None = None,
+        request_id: str | None = None,
+    ) -> None:
+        """Write that an actor is about to do something; it is durable when this returns.
+
+        Raises:
+            StorageError: It could not be written; the caller must not act.
+        """
+        ...
 
 
 def next_link(previous: bytes, event: AuditEvent) -> bytes:

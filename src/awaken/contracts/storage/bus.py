@@ -20,13 +20,16 @@ class SignalKind(StrEnum):
     """The worker that executes a run of the thread should check for a cancellation or input."""
     RUN_CHANGED = "run_changed"
     """A run began, continued, waits or ended."""
+    CONFIG_CHANGED = "config_changed"
+    """The head of the configuration moved, or a switch or a secret changed. It has no thread."""
 
 
 class Signal(Record, frozen=True, kw_only=True):
     """A hint where something has changed."""
 
     kind: SignalKind
-    thread_id: str
+    thread_id: str = ""
+    """Blank if the signal is about no thread."""
     run_id: str | None = None
 
 

@@ -4,7 +4,7 @@ Leases are set and checked by the store's own clock, never by a caller's. Every 
 with respect to all processes that use the same store.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from awaken.contracts.suspension.tickets import Ticket
@@ -215,12 +215,16 @@ class MailboxStore(Protocol):
         """Return open tickets whose deadline has passed, oldest deadline first."""
         ...
 
-    async def purge(self, before_ms: int, limit: int = 1000) -> Purged:
+    async def purge(
+        self, before_ms: int, limit: int = 1000, kept: Mapping[str, str] | None = None
+    ) -> Purged:
         """Remove what ended before a time: dispatches, runs with their journal, events.
 
         Outbox commands that were given up before it are removed as well.
         A thread keeps its messages, its state, its latest run and every event of a run that has
-        not ended. Removes at most `limit` of each kind; call it until nothing is removed.
+        not ended. Runs in `kept`, which has their threads by run id, stay with their journal, and
+        so do the events of their threads from their first one on. Removes at most `limit` of each
+        kind; call it until nothing is removed.
         """
         ...
 

@@ -2,12 +2,13 @@
 
 Time is divided into buckets; each keeps exact counts, and durations in bins that are 4 % wide.
 Memory is bounded by the number of distinct names; all further names are counted as `other`.
+Model and tool calls are kept by the agent that made them, so that they can be added up both ways.
 """
 
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable
-from math import exp, log
+from math import log
 from types import TracebackType
 
 from awaken.contracts.clock import Clock
@@ -16,29 +17,58 @@ from awaken.contracts.lifecycle import Failed, Termination
 from awaken.contracts.messages.message import TokenUsage, ToolCall
 from awaken.contracts.models.inference import StreamResult
 from awaken.contracts.plugins.instruments import Instrument, ModelCall
-from awaken.contracts.plugins.statistics import Kind, Statistics, Timing
+from awaken.contracts.plugins.statistics import (
+    BIN,
+    AgentFigures,
+    CallFigures,
+    Event,
+    Kind,
+    Statistics,
+    StatisticsSummary,
+    Timing,
+    add_figures,
+)
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.tool import ToolDescriptor
 
 BUCKET_MS = 600_000
 BUCKETS = 144
+WINDOW_MS = BUCKETS * BUCKET_MS
 NAMES_MAX = 200
 OTHER = "other"
-_BIN = log(1.04)
 _LEAST_MS, _MOST_MS = 0.001, BUCKETS * BUCKET_MS
 """Shorter and longer durations share a bin, so that there are few bins."""
 
+Name = tuple[str, str]
+"""An agent, and its model or tool; without an agent the first is blank."""
+
 
 class _Bucket:
-    __slots__ = ("bins", "count", "errors", "index", "total")
+    __slots__ = (
+        "bins", "cost", "count", "errors", "index", "inputs", "least", "most", "outputs", "total",
+    )  # fmt: skip
 
     def __init__(self, index: int) -> None:
         self.index = index
-        self.count = 0
-        self.errors = 0
-        self.total = 0.0
+        self.count = self.errors = self.inputs = self.outputs = self.cost = 0
+        self.total = self.most = 0.0
+        self.least = float(_MOST_MS)
         self.bins: dict[int, int] = {}
+
+    def figures(self) -> CallFigures:
+        """The counts in the form that can be added up."""
+        return CallFigures(
+            count=self.count,
+            errors=self.errors,
+            total_ms=self.total,
+            min_ms=self.least,
+            max_ms=self.most,
+            input_tokens=self.inputs,
+            output_tokens=self.outputs,
+            cost_nanos=self.cost,
+            bins=tuple(sorted(self.bins.items())),
+        )
 
 
 class Series:
@@ -49,7 +79,7 @@ class Series:
     def __init__(self) -> None:
         self._buckets: deque[_Bucket] = deque(maxlen=BUCKETS)
 
-    def add(self, index: int, ms: float, *, is_error: bool) -> None:
+    def add(self, index: int, ms: float, *, is_error: bool, usage: TokenUsage | None) -> None:
         """Add one duration."""
         if not self._buckets or self._buckets[-1].index < index:
             self._buckets.append(_Bucket(index))
@@ -57,28 +87,28 @@ class Series:
         bucket.count += 1
         bucket.errors += is_error
         bucket.total += ms
+        if ms < bucket.least:
+            bucket.least = ms
+        if ms > bucket.most:
+            bucket.most = ms
+        if usage is not None:
+            bucket.inputs += usage.prompt_tokens or 0
+            bucket.outputs += usage.completion_tokens or 0
+            bucket.cost += usage.cost_nanos or 0
         if ms < _LEAST_MS:
             ms = _LEAST_MS
         elif ms > _MOST_MS:
             ms = _MOST_MS
-        place, bins = int(log(ms) // _BIN), bucket.bins
+        place, bins = int(log(ms) // BIN), bucket.bins
         bins[place] = bins[place] + 1 if place in bins else 1
 
-    def summarize(self, first: int) -> Timing | None:
-        """The timing since a bucket began; None without durations."""
-        recent = [it for it in self._buckets if it.index >= first]
-        count = sum(it.count for it in recent)
-        if not count:
-            return None
-        p50, p95, p99 = _percentiles(recent, count)
-        return Timing(
-            count=count,
-            errors=sum(it.errors for it in recent),
-            mean_ms=round(sum(it.total for it in recent) / count, 3),
-            p50_ms=p50,
-            p95_ms=p95,
-            p99_ms=p99,
-        )
+    def summarize(self, first: int) -> CallFigures:
+        """The figures since a bucket began."""
+        figures = CallFigures()
+        for bucket in self._buckets:
+            if bucket.index >= first:
+                figures = figures.plus(bucket.figures())
+        return figures
 
 
 class RuntimeStatistics:
@@ -87,29 +117,115 @@ class RuntimeStatistics:
     def __init__(self, clock: Clock, seconds: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self.seconds = seconds
-        self._series: dict[Kind, dict[str, Series]] = {"agents": {}, "models": {}, "tools": {}}
+        self._series: dict[Kind, dict[Name, Series]] = {"agents": {}, "models": {}, "tools": {}}
+        self._events: dict[str, dict[Event, deque[list[int]]]] = {}
+        """By agent and event: the counts of the buckets, as index and count."""
 
     def instrument(self, run: RunIdentity, agent: AgentSpec) -> Instrument:
         """Make the instrument of one run."""
         return RunCounter(self, agent)
 
-    def record(self, kind: Kind, name: str, ms: float, *, is_error: bool) -> None:
-        """Count something that is over."""
+    def record(
+        self,
+        kind: Kind,
+        name: str,
+        ms: float,
+        *,
+        is_error: bool,
+        agent_id: str = "",
+        usage: TokenUsage | None = None,
+    ) -> None:
+        """Count something that is over, for the agent that did it."""
         known = self._series[kind]
-        if name not in known:
-            name = name if len(known) < NAMES_MAX else OTHER
-            known.setdefault(name, Series())
-        known[name].add(self._clock.now_ms() // BUCKET_MS, ms, is_error=is_error)
+        place = (agent_id, name)
+        if place not in known:
+            place = _bounded(known, place)
+            known.setdefault(place, Series())
+        index = self._clock.now_ms() // BUCKET_MS
+        known[place].add(index, ms, is_error=is_error, usage=usage)
+
+    def count_event(self, event: Event, agent_id: str) -> None:
+        """Count something that has no duration."""
+        if agent_id not in self._events and len(self._events) >= NAMES_MAX:
+            agent_id = OTHER
+        counts = self._events.setdefault(agent_id, {}).setdefault(event, deque(maxlen=BUCKETS))
+        index = self._clock.now_ms() // BUCKET_MS
+        if not counts or counts[-1][0] < index:
+            counts.append([index, 0])
+        counts[-1][1] += 1
 
     def snapshot(self) -> Statistics:
         """The statistics of the last day."""
-        first = self._clock.now_ms() // BUCKET_MS - BUCKETS + 1
+        first = self._first_bucket(None)
         return Statistics(
-            window_ms=BUCKETS * BUCKET_MS,
-            agents=_timings(self._series["agents"], first),
-            models=_timings(self._series["models"], first),
-            tools=_timings(self._series["tools"], first),
+            window_ms=WINDOW_MS,
+            agents=_timings(self._by_name("agents", first)),
+            models=_timings(self._by_name("models", first)),
+            tools=_timings(self._by_name("tools", first)),
         )
+
+    def summarize(self, window_ms: int | None = None) -> StatisticsSummary:
+        """The figures of the last `window_ms`, at most of the last day, by agent and by model."""
+        first = self._first_bucket(window_ms)
+        agents: dict[str, AgentFigures] = {}
+
+        def add(agent_id: str, figures: AgentFigures) -> None:
+            agents[agent_id] = agents.get(agent_id, AgentFigures()).plus(figures)
+
+        for (_, name), calls in self._figures("agents", first):
+            add(name, AgentFigures(runs=calls))
+        for (agent_id, _), calls in self._figures("models", first):
+            add(agent_id, AgentFigures(inferences=calls))
+        for (agent_id, name), calls in self._figures("tools", first):
+            add(agent_id, AgentFigures(tools={name: calls}))
+        for agent_id, events in self._events.items():
+            counts = {
+                name: sum(count for index, count in counted if index >= first)
+                for name, counted in events.items()
+            }
+            if any(counts.values()):
+                figures = AgentFigures(
+                    suspensions=counts.get("suspensions", 0),
+                    handoffs=counts.get("handoffs", 0),
+                    delegations=counts.get("delegations", 0),
+                )
+                add(agent_id, figures)
+        agents.pop("", None)
+        return StatisticsSummary(
+            window_ms=min(window_ms or WINDOW_MS, WINDOW_MS),
+            agents=agents,
+            models=self._by_name("models", first),
+        )
+
+    def _first_bucket(self, window_ms: int | None) -> int:
+        """The first bucket of a window; a bucket that began before it is included."""
+        now = self._clock.now_ms()
+        oldest = now // BUCKET_MS - BUCKETS + 1
+        return oldest if window_ms is None else max(oldest, (now - window_ms) // BUCKET_MS)
+
+    def _figures(self, kind: Kind, first: int) -> Iterable[tuple[Name, CallFigures]]:
+        for place, series in self._series[kind].items():
+            figures = series.summarize(first)
+            if figures.count:
+                yield place, figures
+
+    def _by_name(self, kind: Kind, first: int) -> dict[str, CallFigures]:
+        """The figures by model or tool, of all agents together."""
+        found: dict[str, CallFigures] = {}
+        for (_, name), figures in self._figures(kind, first):
+            found = add_figures(found, {name: figures})
+        return found
+
+
+def _bounded(known: dict[Name, Series], place: Name) -> Name:
+    """The name under which something is counted: itself, or `other` if there are too many.
+
+    Too many agents leave the name of the model or tool, until there are too many of these as well.
+    """
+    if len(known) < NAMES_MAX:
+        return place
+    shared = (OTHER, place[1]) if place[0] else (OTHER, OTHER)
+    return shared if shared in known or len(known) < 2 * NAMES_MAX else (OTHER, OTHER)
 
 
 class RunCounter:
@@ -128,25 +244,32 @@ class RunCounter:
 
     def watch_model_call(self, call: ModelCall) -> "CountedModelCall":
         """Measure a model call."""
-        return CountedModelCall(self._statistics, "models", call.model_id)
+        return CountedModelCall(self._statistics, "models", call.model_id, self._agent_id)
 
     def watch_tool_call(
         self, call: ToolCall, tool: ToolDescriptor, attempt: int
     ) -> "CountedToolCall":
         """Measure a tool call."""
-        return CountedToolCall(self._statistics, "tools", tool.id)
+        return CountedToolCall(self._statistics, "tools", tool.id, self._agent_id)
 
     def on_handoff(self, agent: AgentSpec) -> None:
-        """Do nothing: the run counts for the agent that it began with."""
+        """Count it; the run counts for the agent that it began with."""
+        self._statistics.count_event("handoffs", self._agent_id)
 
 
 class Counted:
     """Measures something while it runs."""
 
-    __slots__ = ("_is_error", "_kind", "_name", "_started", "_statistics")
+    __slots__ = (
+        "_agent_id", "_is_error", "_kind", "_name", "_started", "_statistics", "_usage",
+    )  # fmt: skip
 
-    def __init__(self, statistics: RuntimeStatistics, kind: Kind, name: str) -> None:
+    def __init__(
+        self, statistics: RuntimeStatistics, kind: Kind, name: str, agent_id: str = ""
+    ) -> None:
         self._statistics = statistics
+        self._agent_id = agent_id
+        self._usage: TokenUsage | None = None
         self._kind = kind
         self._name = name
         self._is_error = False
@@ -160,7 +283,14 @@ class Counted:
     ) -> None:
         is_error = self._is_error or kind is not None
         ms = (self._statistics.seconds() - self._started) * 1000
-        self._statistics.record(self._kind, self._name, ms, is_error=is_error)
+        self._statistics.record(
+            self._kind,
+            self._name,
+            ms,
+            is_error=is_error,
+            agent_id=self._agent_id,
+            usage=self._usage,
+        )
 
 
 class CountedRun(Counted):
@@ -188,7 +318,8 @@ class CountedModelCall(Counted):
         """Do nothing: the whole answer is measured."""
 
     def on_end(self, answer: StreamResult, usage: TokenUsage | None) -> None:
-        """Do nothing: a failed call exits with its error."""
+        """Keep what was used; a failed call exits with its error."""
+        self._usage = usage
 
 
 class CountedToolCall(Counted):
@@ -204,21 +335,5 @@ class CountedToolCall(Counted):
         self._is_error = result.status is ToolStatus.ERROR
 
 
-def _timings(kind: dict[str, Series], first: int) -> dict[str, Timing]:
-    found = ((name, series.summarize(first)) for name, series in sorted(kind.items()))
-    return {name: timing for name, timing in found if timing is not None}
-
-
-def _percentiles(buckets: Iterable[_Bucket], count: int) -> tuple[float, float, float]:
-    """The percentiles over the buckets; each is at most 2 % off."""
-    bins = Counter[int]()
-    for bucket in buckets:
-        for place, times in bucket.bins.items():
-            bins[place] += times
-    found, passed = list[float](), 0
-    wanted = [count * share for share in (0.5, 0.95, 0.99)]
-    for place in sorted(bins):
-        passed += bins[place]
-        while len(found) < len(wanted) and passed >= wanted[len(found)]:
-            found.append(round(exp((place + 0.5) * _BIN), 3))
-    return found[0], found[1], found[2]
+def _timings(figures: dict[str, CallFigures]) -> dict[str, Timing]:
+    return {name: figures[name].timing() for name in sorted(figures)}

@@ -1,6 +1,6 @@
 """The mailbox of the memory store: one method for each method of the port."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.errors import AlreadyExists, InvalidRecord, RecordNotFound
@@ -211,9 +211,11 @@ class MemoryMailbox:
         """Return open tickets whose deadline has passed, oldest deadline first."""
         return list_expired_tickets(self._tables, self.clock.now_ms(), limit)
 
-    async def purge(self, before_ms: int, limit: int = 1000) -> Purged:
+    async def purge(
+        self, before_ms: int, limit: int = 1000, kept: Mapping[str, str] | None = None
+    ) -> Purged:
         """Remove records that ended before a time; see `MailboxStore.purge`."""
-        return purge(self._tables, before_ms, limit)
+        return purge(self._tables, before_ms, limit, kept or {})
 
     def lease_keeper(self) -> LeaseKeeper:
         """Return a lease keeper that another operating-system thread may use."""

@@ -111,12 +111,12 @@ def _forget_events(tables: Tables, thread: StoredThread, gone: Container[str]) -
         thread.purged_seq = last
 
 
-def purge(tables: Tables, before_ms: int, limit: int) -> Purged:
+def purge(tables: Tables, before_ms: int, limit: int, kept: Container[str] = ()) -> Purged:
     """Remove records that ended before a time; see `MailboxStore.purge`."""
     return Purged(
         dispatches=_purge_dispatches(tables, before_ms, limit),
-        runs=_purge_runs(tables, before_ms, limit),
-        events=_purge_events(tables, before_ms, limit),
+        runs=_purge_runs(tables, before_ms, limit, kept),
+        events=_purge_events(tables, before_ms, limit, kept),
         orders=_purge_orders(tables, before_ms, limit),
     )
 
@@ -145,8 +145,12 @@ def _remove_dispatches(
         tables.forget_dispatch(dispatch)
 
 
-def _purge_runs(tables: Tables, before_ms: int, limit: int) -> int:
-    old = [run for run in tables.runs.values() if _is_old(tables, run, before_ms)][:limit]
+def _purge_runs(tables: Tables, before_ms: int, limit: int, kept: Container[str]) -> int:
+    old = [
+        run
+        for run in tables.runs.values()
+        if _is_old(tables, run, before_ms) and run.run_id not in kept
+    ][:limit]
     by_thread: dict[str, set[str]] = {}
     for run in old:
         by_thread.setdefault(run.thread_id, set()).add(run.run_id)
@@ -181,7 +185,7 @@ def _purge_tickets(tables: Tables, thread: StoredThread, run_ids: Container[str]
         del tables.tickets[ticket_id]
 
 
-def _purge_events(tables: Tables, before_ms: int, limit: int) -> int:
+def _purge_events(tables: Tables, before_ms: int, limit: int, kept: Container[str]) -> int:
     """Remove the oldest events first, so that the rest has no gap."""
     removed = 0
     for thread in tables.threads.values():
@@ -193,6 +197,8 @@ def _purge_events(tables: Tables, before_ms: int, limit: int) -> int:
         count = 0
         for logged in list_events(thread, thread.purged_seq, limit - removed):
             if logged.created_at >= before_ms or (open_id and logged.run_id == open_id):
+                break
+            if logged.run_id in kept:
                 break
             count += 1
         del thread.events[:count]

@@ -1,6 +1,6 @@
 """The mailbox of a SQL store: one method for each method of the port."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from awaken.contracts.storage.dispatch import Interruption, Purged, Release, RunDispatch
@@ -177,10 +177,12 @@ class SqlMailbox:
 
         return await self._database.read(work)
 
-    async def purge(self, before_ms: int, limit: int = 1000) -> Purged:
+    async def purge(
+        self, before_ms: int, limit: int = 1000, kept: Mapping[str, str] | None = None
+    ) -> Purged:
         """Remove records that ended before a time: dispatches, runs with their journal, events."""
         return await self._database.write(
-            partial(retention.purge, before_ms=before_ms, limit=limit)
+            partial(retention.purge, before_ms=before_ms, limit=limit, kept=kept or {})
         )
 
     def lease_keeper(self) -> LeaseKeeper:

@@ -1,6 +1,7 @@
 """Deletion of threads, and the purge of old records."""
 
 import logging
+from collections.abc import Iterable, Mapping
 
 from awaken.contracts.errors import CorruptRecord, InvalidRecord, RecordNotFound
 from awaken.contracts.storage.dispatch import Purged
@@ -56,40 +57,50 @@ async def _delete_all_of(session: SqlSession, head: StoredHead) -> None:
         await session.run(statement, head.no)
 
 
-async def purge(session: SqlSession, before_ms: int, limit: int) -> Purged:
+async def purge(session: SqlSession, before_ms: int, limit: int, kept: Mapping[str, str]) -> Purged:
     """Remove records that ended before a time; see `MailboxStore.purge`."""
     dispatches = [row[0] for row in await session.all("list_old_dispatches", before_ms, limit)]
     for dispatch_id in dispatches:
         await session.run("delete_dispatch", dispatch_id)
     runs = 0
-    for run_id, thread_id in map(tuple, await session.all("list_old_runs", before_ms, limit)):
+    # Runs that are kept are found again each time: they must not fill the page.
+    old = await session.all("list_old_runs", before_ms, limit + len(kept))
+    for run_id, thread_id in [(row[0], row[1]) for row in old if row[0] not in kept][:limit]:
         head = await lock_head(session, thread_id)
         if head is not None and run_id != head.shown.latest_run_id:
             await session.run("delete_run", run_id)
             await session.run("delete_run_tickets", head.no, run_id)
             runs += 1
-    events = await _purge_logs(session, before_ms, limit)
+    events = await _purge_logs(session, before_ms, limit, kept)
     orders = await session.run("purge_outbox", before_ms, limit)
     return Purged(dispatches=len(dispatches), runs=runs, events=events, orders=orders)
 
 
-async def _purge_logs(session: SqlSession, before_ms: int, limit: int) -> int:
+async def _purge_logs(
+    session: SqlSession, before_ms: int, limit: int, kept: Mapping[str, str]
+) -> int:
     """Purge the logs of threads until the limit is reached."""
     events = after = 0
+    kept_on: dict[str, list[str]] = {}
+    for run_id, thread_id in kept.items():
+        kept_on.setdefault(thread_id, []).append(run_id)
     while found := await session.all("list_old_logs", before_ms, after, THREADS_AT_ONCE):
         for thread_id, number in map(tuple, found):
             if events >= limit:
                 return events
             after = number
             try:
-                events += await _purge_log(session, thread_id, before_ms, limit - events)
+                runs = kept_on.get(thread_id, ())
+                events += await _purge_log(session, thread_id, before_ms, limit - events, runs)
             except CorruptRecord:
                 logger.exception("Thread '%s' is damaged; its log is left alone.", thread_id)
     return events
 
 
-async def _purge_log(session: SqlSession, thread_id: str, before_ms: int, limit: int) -> int:
-    """Remove a thread's oldest commits with their events, except those of an open run.
+async def _purge_log(
+    session: SqlSession, thread_id: str, before_ms: int, limit: int, kept: Iterable[str]
+) -> int:
+    """Remove a thread's oldest commits with their events, up to an open run or one that is kept.
 
     A commit is removed as a whole, so that the first one may exceed the limit of events.
     """
@@ -97,10 +108,11 @@ async def _purge_log(session: SqlSession, thread_id: str, before_ms: int, limit:
     if head is None:
         return 0
     end = rows.place(head.no, head.version)
-    if head.open_run is not None:
-        row = await session.one("find_run", head.open_run.run_id)
-        assert row is not None
-        end = rows.place(head.no, row[2] - 1)
+    staying = [*kept] if head.open_run is None else [head.open_run.run_id, *kept]
+    for run_id in staying:
+        row = await session.one("find_run", run_id)
+        if row is not None:
+            end = min(end, rows.place(head.no, row[2] - 1))
     first, _ = rows.all_places(head.no)
     last, seq = None, head.purged_seq
     for row in await session.all("list_old_commits", first, end, COMMITS_AT_ONCE):

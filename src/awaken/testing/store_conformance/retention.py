@@ -153,6 +153,25 @@ async def a_purge_keeps_the_events_of_an_open_run(store: Store) -> None:
     assert await store.list_events(THREAD) == ()
 
 
+async def a_purge_leaves_runs_that_are_kept(store: Store) -> None:
+    """With their journal and events; older ones go, however many are kept."""
+    writer = Writer(store)
+    for name in ("run-0", "run-1", "run-2", "run-3"):
+        record = tool_record("c-1", run_id=name)
+        await writer.commit(run=run(name), events=(StepStart(),), tool_records=(record,))
+        await writer.commit(run=run(name, DONE, finished_at=50), events=(StepEnd(),))
+    kept = {"run-1": THREAD, "gone": THREAD, "elsewhere": "thread-9"}
+    purged = await store.purge(99_000, 1, kept)
+    assert (purged.runs, purged.events) == (1, 1)
+    assert (await store.purge(99_000, 1, kept)).events == 1
+    while not (await store.purge(99_000, 1, kept)).is_empty:
+        pass
+    assert [it.run_id for it in (await store.list_runs(RunQuery())).items] == ["run-1", "run-3"]
+    assert await store.list_tool_records("run-1") != ()
+    assert [entry.seq for entry in await store.list_events(THREAD)] == [3, 4, 5, 6, 7, 8]
+    assert (await store.purge(99_000)).events == 6
+
+
 async def a_purge_removes_at_most_its_limit(store: Store) -> None:
     """Of each kind; it is called until nothing is removed."""
     for number in range(3):
@@ -225,6 +244,7 @@ CHECKS = (
     a_purge_removes_old_events,
     a_cursor_into_purged_events_has_expired,
     a_purge_keeps_the_events_of_an_open_run,
+    a_purge_leaves_runs_that_are_kept,
     a_purge_removes_at_most_its_limit,
     a_purged_run_takes_its_tickets_along,
     a_purged_run_is_in_no_listing,

@@ -1,0 +1,63 @@
+"""Makes the report by which a process of a shared store shows itself to the others."""
+
+import os
+import socket
+from functools import partial
+
+from awaken import __version__
+from awaken.contracts.clock import Clock
+from awaken.contracts.state.profile import ProfileStore
+from awaken.contracts.storage.store import Store
+from awaken.mailbox.sweeper import SweeperChores
+from awaken.runtime.engine import RunEngine
+from awaken.services.pinned_runs import list_pinned
+from awaken.services.workers import (
+    NAMES_MAX,
+    WorkerIdentity,
+    WorkerLoad,
+    WorkerReport,
+    remove_silent_workers,
+)
+
+from .node import Node
+
+
+def build_report(node: Node, engine: RunEngine, profile: ProfileStore) -> WorkerReport:
+    """Make the report of a process."""
+    identity = WorkerIdentity(
+        id=node.worker_id, version=__version__, host=socket.gethostname(), pid=os.getpid()
+    )
+
+    def measure_load() -> WorkerLoad:
+        agents = engine.registry.snapshot().registries.agents
+        is_working = node.worker is not None
+        return WorkerLoad(
+            agents=tuple(sorted(agents)[:NAMES_MAX]),
+            agent_count=len(agents),
+            running=sum(1 for _ in engine.active),
+            slots=node.mailbox.services.config.concurrency if is_working else 0,
+        )
+
+    return WorkerReport(identity, profile, node.store.now_ms, measure_load)
+
+
+def build_chores(store: Store, profile: ProfileStore) -> SweeperChores:
+    """Make what the sweeper does besides: it forgets ended processes, and leaves pinned runs."""
+
+    async def remove_silent() -> None:
+        await remove_silent_workers(profile, await store.now_ms())
+
+    return SweeperChores(
+        stages=[(remove_silent, "Removing entries of ended processes")],
+        find_kept=partial(list_pinned, profile),
+    )
+
+
+def measure_runs(engine: RunEngine, report: WorkerReport, clock: Clock) -> None:
+    """Measure the runs of a process that has no server, for its report."""
+    from awaken.extensions.observability.statistics import RuntimeStatistics  # noqa: PLC0415
+
+    if report.statistics is None:
+        statistics = RuntimeStatistics(clock)
+        report.statistics = statistics
+        engine.services.instruments.append(statistics.instrument)

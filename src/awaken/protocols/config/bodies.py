@@ -1,0 +1,136 @@
+"""The bodies and queries of requests about the configuration."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from awaken.contracts.config.audit import AuditAction
+from awaken.contracts.config.heads import CanaryPlan, SwitchState
+from awaken.contracts.record import StrictRecord
+from awaken.managed.differences import Preference
+
+Title = Annotated[str, Meta(max_length=200)]
+Reason = Annotated[str, Meta(max_length=2_000)]
+Number = Annotated[int, Meta(ge=1, le=2**53)]
+Place = Annotated[int, Meta(ge=0, le=2**53)]
+
+LIST_LIMIT = 100
+LIST_MAX = 1_000
+
+
+class RecordPaging(StrictRecord, frozen=True, kw_only=True):
+    """A page of records."""
+
+    offset: Place = 0
+    limit: Annotated[int, Meta(ge=1, le=LIST_MAX)] = LIST_LIMIT
+
+
+class WriteQuery(StrictRecord, frozen=True, kw_only=True):
+    """How a write of one record is made."""
+
+    dry_run: bool = False
+    message: Reason = ""
+
+
+class DeleteQuery(StrictRecord, frozen=True, kw_only=True):
+    """How a record is deleted; `force` takes the models of a provider along."""
+
+    force: bool = False
+    message: Reason = ""
+
+
+class ValidateQuery(StrictRecord, frozen=True, kw_only=True):
+    """Which record is validated, if the body does not say it."""
+
+    id: str | None = None
+
+
+class RestoreBody(StrictRecord, frozen=True, kw_only=True):
+    """The version to restore: an audit event, an object, or a publication."""
+
+    version: str | int
+    message: Reason = ""
+
+
+class NewDraft(StrictRecord, frozen=True, kw_only=True):
+    """A draft to begin, or its new title."""
+
+    title: Title = ""
+
+
+class DraftRecord(StrictRecord, frozen=True, kw_only=True):
+    """A record of a draft: exactly one of a whole record, overrides, or a deletion."""
+
+    spec: dict[str, Any] | None = None
+    overrides: dict[str, Any] | None = None
+    hidden: bool = False
+    delete: bool = False
+
+
+class RebaseBody(StrictRecord, frozen=True, kw_only=True):
+    """Whose value a field takes that both sides changed; without it they are refused."""
+
+    prefer: Preference | None = None
+
+
+class PublishBody(StrictRecord, frozen=True, kw_only=True):
+    """How a draft becomes live."""
+
+    message: Reason = ""
+    expected_head: Place | None = None
+    require: Literal["self", "all"] = "self"
+    canary: CanaryPlan | None = None
+    over_canary: bool = False
+
+
+class PublicationPaging(StrictRecord, frozen=True, kw_only=True):
+    """A page of publications, newest first, before one of them."""
+
+    before: Number | None = None
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+    ephemeral: bool = False
+
+
+class RollbackBody(StrictRecord, frozen=True, kw_only=True):
+    """The publication to go back to."""
+
+    publication: Number
+    message: Reason = ""
+    over_canary: bool = False
+
+
+class PromoteBody(StrictRecord, frozen=True, kw_only=True):
+    """Why a canary is promoted or ended."""
+
+    message: Reason = ""
+
+
+class SwitchBody(StrictRecord, frozen=True, kw_only=True):
+    """How something is stopped, and why."""
+
+    state: SwitchState
+    reason: Annotated[str, Meta(max_length=500)]
+
+
+class SecretBody(StrictRecord, frozen=True, kw_only=True):
+    """The text of a secret; no reply ever has it."""
+
+    value: Annotated[str, Meta(min_length=1, max_length=65_536)]
+
+
+class ForceQuery(StrictRecord, frozen=True, kw_only=True):
+    """Whether something is removed although it is in use."""
+
+    force: bool = False
+
+
+class AuditFilter(StrictRecord, frozen=True, kw_only=True):
+    """Audit events by what they name; times are RFC 3339 or milliseconds."""
+
+    resource: str | None = None
+    action: AuditAction | None = None
+    actor: str | None = None
+    since: str | None = None
+    until: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=LIST_MAX)] = 50
+    cursor: str | None = None

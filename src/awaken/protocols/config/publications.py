@@ -1,0 +1,184 @@
+"""Routes of publications and of the head: history, rollback, canary, switches, secrets."""
+
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.config.errors import UnknownPublication, UnknownSecret, UnknownSwitch
+from awaken.contracts.config.heads import SwitchKind
+from awaken.contracts.config.publications import Publication
+from awaken.managed.configuration import ManagedConfig
+from awaken.managed.differences import compare_versions, list_differences
+from awaken.transport.asgi import Bytes, Reply, as_json
+from awaken.transport.problems import HttpError
+from awaken.transport.routes import RouteCall
+
+from .bodies import (
+    ForceQuery,
+    PromoteBody,
+    PublicationPaging,
+    RollbackBody,
+    SecretBody,
+    SwitchBody,
+)
+from .replies import author_of, publication_view, written_headers
+
+
+class PublicationRoutes:
+    """The operations on publications and on the head of one configuration."""
+
+    def __init__(self, managed: ManagedConfig) -> None:
+        self._managed = managed
+        self._heads = managed.heads
+        self._store = managed.parts.store
+
+    async def list_publications(self, call: RouteCall) -> Reply:
+        """List publications, newest first."""
+        page: PublicationPaging = call.query
+        found = await self._store.list_publications(
+            before=page.before, limit=page.limit, with_ephemeral=page.ephemeral
+        )
+        has_more = len(found) == page.limit
+        body = {"items": [publication_view(it) for it in found]}
+        return as_json({**body, "next_before": found[-1].no} if has_more else body)
+
+    async def get_publication(self, call: RouteCall) -> Reply:
+        """Get a publication with its manifest."""
+        publication = await self._load(call.path["no"])
+        shown = msgspec.to_builtins(publication_view(publication))
+        return as_json({**shown, "manifest": publication.manifest, "code": publication.code})
+
+    async def compare_publications(self, call: RouteCall) -> Reply:
+        """Compare two publications, record by record."""
+        first, _, second = call.path["range"].partition("..")
+        before, after = await self._load(first), await self._load(second)
+        records = []
+        places = {
+            (namespace, record_id)
+            for it in (before, after)
+            for namespace, entries in it.manifest.items()
+            for record_id in entries
+        }
+        for namespace, record_id in sorted(places):
+            entries = [it.find_entry(namespace, record_id) for it in (before, after)]
+            if entries[0] == entries[1]:
+                continue
+            hashes = [it.hash for it in entries if it is not None]
+            bodies = await self._managed.parts.reader.load_bodies(hashes)
+            old, new = (None if it is None else bodies.get(it.hash) for it in entries)
+            state = compare_versions(old, old, new)
+            fields = list_differences(old, old, new)
+            records.append({"ns": namespace, "id": record_id, "state": state, "fields": fields})
+        return as_json({"before": before.no, "after": after.no, "records": records})
+
+    async def roll_back(self, call: RouteCall) -> Reply:
+        """Publish an earlier publication again."""
+        body: RollbackBody = call.body
+        published = await self._heads.roll_back(
+            body.publication, author_of(call), body.message, is_over_canary=body.over_canary
+        )
+        shown = {"publication": published.publication.no, "is_changed": published.is_changed}
+        return as_json(shown, 201, written_headers(published))
+
+    async def promote_canary(self, call: RouteCall) -> Reply:
+        """Make the publication live that is being tried."""
+        body: PromoteBody = call.body
+        head = await self._heads.promote_canary(author_of(call), body.message)
+        return as_json({"publication": head.publication, "revision": head.revision})
+
+    async def end_canary(self, call: RouteCall) -> Reply:
+        """Stop trying a publication; runs that began on it go on."""
+        head = await self._heads.end_canary(author_of(call), "ended by an operator")
+        return as_json({"publication": head.publication, "revision": head.revision})
+
+    async def get_head(self, _call: RouteCall) -> Reply:
+        """Get the head: what is live, what is tried, what is switched off, and who follows."""
+        head = await self._heads.read_head()
+        applied = self._managed.live.applied
+        shown: dict[str, Any] = {
+            "publication": head.publication,
+            "revision": head.revision,
+            "canary": head.canary,
+            "switches": head.switches,
+            "this_process": {
+                "publication": applied.publication,
+                "revision": applied.revision,
+                "applied_at": applied.applied_at,
+                "unusable": dict(applied.unusable),
+                "problem": applied.problem,
+            },
+            "workers": [
+                {"id": it.id, "publication": it.publication, "problem": it.problem}
+                for it in await self._managed.list_followers()
+            ],
+        }
+        return as_json(shown)
+
+    async def list_switches(self, _call: RouteCall) -> Reply:
+        """List what operators have stopped."""
+        return as_json({"items": (await self._heads.read_head()).switches})
+
+    async def set_switch(self, call: RouteCall) -> Reply:
+        """Stop an agent, a tool, a model, a provider, an MCP server, or everything, now."""
+        body: SwitchBody = call.body
+        kind = _kind_of(call)
+        switch = await self._heads.set_switch(
+            kind, call.path["target"], body.state, body.reason, author_of(call)
+        )
+        return as_json(switch)
+
+    async def release_switch(self, call: RouteCall) -> Reply:
+        """Let what was stopped go on."""
+        await self._heads.release_switch(_kind_of(call), call.path["target"], author_of(call))
+        return Bytes(204)
+
+    async def list_secrets(self, _call: RouteCall) -> Reply:
+        """List the names of stored secrets, never their values."""
+        return as_json({"items": [_secret_view(it) for it in await self._heads.list_secrets()]})
+
+    async def get_secret(self, call: RouteCall) -> Reply:
+        """Get whether a secret is stored, by whom and since when; never its value."""
+        ref = call.path["ref"]
+        for secret in await self._heads.list_secrets():
+            if secret.ref == ref:
+                return as_json(_secret_view(secret))
+        raise UnknownSecret(ref=ref)
+
+    async def set_secret(self, call: RouteCall) -> Reply:
+        """Store a secret; every process uses it at its next call."""
+        body: SecretBody = call.body
+        sealed = await self._heads.set_secret(call.path["ref"], body.value, author_of(call))
+        return as_json(_secret_view(sealed))
+
+    async def unset_secret(self, call: RouteCall) -> Reply:
+        """Remove a stored secret."""
+        query: ForceQuery = call.query
+        await self._heads.unset_secret(call.path["ref"], author_of(call), is_forced=query.force)
+        return Bytes(204)
+
+    async def _load(self, given: str) -> Publication:
+        if not (given.isascii() and given.isdecimal() and 0 < len(given) < 16):
+            raise HttpError(400, "invalid_path", "A publication is named by its number.")
+        publication = await self._store.load_publication(int(given))
+        if publication is None:
+            raise UnknownPublication(no=int(given))
+        return publication
+
+
+def _kind_of(call: RouteCall) -> SwitchKind:
+    given, target = call.path["kind"], call.path["target"]
+    try:
+        return SwitchKind(given)
+    except ValueError:
+        known = ", ".join(SwitchKind)
+        problem = f"there is no such kind; known: {known}"
+        raise UnknownSwitch(kind=given, target=target, problem=problem) from None
+
+
+def _secret_view(secret: Any) -> dict[str, Any]:
+    return {
+        "ref": secret.ref,
+        "key_id": secret.key_id,
+        "updated_at": secret.updated_at,
+        "updated_by": secret.updated_by,
+    }

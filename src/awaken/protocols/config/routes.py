@@ -1,0 +1,208 @@
+"""The routes of managed configuration in one table."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from awaken.contracts.config.errors import ConfigNotEnabled
+from awaken.managed.configuration import ManagedConfig
+from awaken.transport.asgi import Reply
+from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
+
+from . import bodies
+from .audit import AuditRoutes
+from .drafts import DraftRoutes
+from .publications import PublicationRoutes
+from .records import RecordRoutes
+
+Handle = Callable[[RouteCall], Awaitable[Reply]]
+
+_WRITE = ("Idempotency-Key", "If-Match", "X-Awaken-Actor")
+_EDIT = ("If-Match", "X-Awaken-Actor")
+_RECORDS = "/v1/config/{namespace}"
+_RECORD = "/v1/config/{namespace}/{record_id}"
+_DRAFT = "/v1/config/drafts/{draft_id}"
+_SWITCH = "/v1/config/switches/{kind}/{target}"
+_SECRET = "/v1/config/secrets/{ref:path}"
+
+
+def config_protocol(managed: ManagedConfig | None) -> WireProtocol:
+    """The protocol over a configuration; without one, every route says that it is off."""
+    return WireProtocol(name="config", routes=tuple(_list_routes(managed)))
+
+
+def _list_routes(managed: ManagedConfig | None) -> list[ApiRoute]:
+    def bind(kind: Any, name: str) -> Handle:
+        """Bind a method of the handlers, or the refusal where there is no configuration."""
+        method = getattr(kind, name)
+        if managed is None:
+            refuse: Handle = partial(_refuse, method)
+            refuse.__doc__ = method.__doc__
+            return refuse
+        handle: Handle = getattr(kind(managed), name)
+        return handle
+
+    return [
+        ApiRoute(
+            method=operation.split()[0],
+            path=operation.split()[1],
+            handle=bind(kind, name),
+            access=access,
+            summary=(getattr(kind, name).__doc__ or "").partition("\n")[0],
+            tag="audit" if kind is AuditRoutes else "config",
+            **rest,
+        )
+        for access, operation, kind, name, rest in _TABLE
+    ]
+
+
+async def _refuse(_method: object, _call: RouteCall) -> Reply:
+    raise ConfigNotEnabled
+
+
+_Row = tuple[Access, str, Any, str, dict[str, Any]]
+_OBJECT = {"body": dict[str, Any], "reply": dict[str, Any]}
+_SHOWN: dict[str, Any] = {"reply": dict[str, Any]}
+
+
+def _row(access: Access, operation: str, kind: Any, name: str, **rest: Any) -> _Row:
+    return access, operation, kind, name, {**_SHOWN, **rest}
+
+
+_config = partial(_row, Access.CONFIG)
+_publish = partial(_row, Access.PUBLISH)
+_operate = partial(_row, Access.OPERATE)
+
+_TABLE: tuple[_Row, ...] = (
+    _config(f"GET {_RECORDS}", RecordRoutes, "list_records", query=bodies.RecordPaging),
+    _publish(
+        f"POST {_RECORDS}",
+        RecordRoutes,
+        "create_record",
+        query=bodies.WriteQuery,
+        status=201,
+        headers=_WRITE,
+        **_OBJECT,
+    ),
+    _config(f"GET {_RECORDS}/$schema", RecordRoutes, "get_schema"),
+    _config(f"GET {_RECORDS}/meta", RecordRoutes, "list_meta", query=bodies.RecordPaging),
+    _config(
+        f"POST {_RECORDS}/validate",
+        RecordRoutes,
+        "validate_record",
+        query=bodies.ValidateQuery,
+        **_OBJECT,
+    ),
+    _config(f"GET {_RECORD}", RecordRoutes, "get_record"),
+    _publish(
+        f"PUT {_RECORD}",
+        RecordRoutes,
+        "put_record",
+        query=bodies.WriteQuery,
+        headers=_WRITE,
+        **_OBJECT,
+    ),
+    _publish(
+        f"DELETE {_RECORD}",
+        RecordRoutes,
+        "delete_record",
+        query=bodies.DeleteQuery,
+        status=204,
+        headers=_WRITE,
+        reply=None,
+    ),
+    _config(f"GET {_RECORD}/meta", RecordRoutes, "get_meta"),
+    _config(f"POST {_RECORD}/overrides", RecordRoutes, "try_overrides", **_OBJECT),
+    _publish(
+        f"PATCH {_RECORD}/overrides", RecordRoutes, "patch_overrides", headers=_WRITE, **_OBJECT
+    ),
+    _publish(f"DELETE {_RECORD}/overrides", RecordRoutes, "drop_overrides", headers=_WRITE),
+    _publish(
+        f"DELETE {_RECORD}/overrides/{{field}}", RecordRoutes, "drop_overrides", headers=_WRITE
+    ),
+    _publish(
+        f"POST {_RECORD}/restore",
+        RecordRoutes,
+        "restore_record",
+        body=bodies.RestoreBody,
+        headers=_WRITE,
+    ),
+    _config("GET /v1/config/diagnostics", RecordRoutes, "get_diagnostics"),
+    _config(
+        "GET /v1/config/providers/{record_id}/removal-preview", RecordRoutes, "preview_removal"
+    ),
+    _config("GET /v1/config/drafts", DraftRoutes, "list_drafts"),
+    _config(
+        "POST /v1/config/drafts", DraftRoutes, "create_draft", body=bodies.NewDraft, status=201
+    ),
+    _config(f"GET {_DRAFT}", DraftRoutes, "get_draft"),
+    _config(f"PATCH {_DRAFT}", DraftRoutes, "edit_draft", body=bodies.NewDraft, headers=_EDIT),
+    _config(f"DELETE {_DRAFT}", DraftRoutes, "discard_draft", status=204, reply=None),
+    _config(
+        f"PUT {_DRAFT}/{{namespace}}/{{record_id}}",
+        DraftRoutes,
+        "put_record",
+        body=bodies.DraftRecord,
+        headers=_EDIT,
+    ),
+    _config(
+        f"DELETE {_DRAFT}/{{namespace}}/{{record_id}}",
+        DraftRoutes,
+        "drop_record",
+        headers=_EDIT,
+    ),
+    _config(f"GET {_DRAFT}/diff", DraftRoutes, "compare_draft"),
+    _config(f"POST {_DRAFT}/validate", DraftRoutes, "validate_draft"),
+    _config(
+        f"POST {_DRAFT}/rebase", DraftRoutes, "rebase_draft", body=bodies.RebaseBody, headers=_EDIT
+    ),
+    _config(f"POST {_DRAFT}/preview", DraftRoutes, "preview_draft", status=201),
+    _publish(
+        f"POST {_DRAFT}/publish",
+        DraftRoutes,
+        "publish_draft",
+        body=bodies.PublishBody,
+        status=201,
+        headers=_WRITE,
+    ),
+    _config(
+        "GET /v1/config/publications",
+        PublicationRoutes,
+        "list_publications",
+        query=bodies.PublicationPaging,
+    ),
+    _config("GET /v1/config/publications/{no}", PublicationRoutes, "get_publication"),
+    _config("GET /v1/config/publications/{range}/diff", PublicationRoutes, "compare_publications"),
+    _publish(
+        "POST /v1/config/rollback",
+        PublicationRoutes,
+        "roll_back",
+        body=bodies.RollbackBody,
+        status=201,
+        headers=("X-Awaken-Actor",),
+    ),
+    _publish(
+        "POST /v1/config/canary/promote",
+        PublicationRoutes,
+        "promote_canary",
+        body=bodies.PromoteBody,
+    ),
+    _publish("DELETE /v1/config/canary", PublicationRoutes, "end_canary"),
+    _config("GET /v1/config/head", PublicationRoutes, "get_head"),
+    _config("GET /v1/config/switches", PublicationRoutes, "list_switches"),
+    _operate(f"PUT {_SWITCH}", PublicationRoutes, "set_switch", body=bodies.SwitchBody),
+    _operate(f"DELETE {_SWITCH}", PublicationRoutes, "release_switch", status=204, reply=None),
+    _publish("GET /v1/config/secrets", PublicationRoutes, "list_secrets"),
+    _publish(f"GET {_SECRET}", PublicationRoutes, "get_secret"),
+    _publish(f"PUT {_SECRET}", PublicationRoutes, "set_secret", body=bodies.SecretBody),
+    _publish(
+        f"DELETE {_SECRET}",
+        PublicationRoutes,
+        "unset_secret",
+        query=bodies.ForceQuery,
+        status=204,
+        reply=None,
+    ),
+    _row(Access.ADMIN, "GET /v1/audit-log", AuditRoutes, "list_events", query=bodies.AuditFilter),
+    _row(Access.ADMIN, "GET /v1/audit-log/verify", AuditRoutes, "verify_chain"),
+)

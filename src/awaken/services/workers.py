@@ -1,0 +1,238 @@
+"""The processes of a store: each reports what it is and does, and any of them can list all.
+
+A process writes one small profile entry every few seconds, beside its runs. An entry that was not
+renewed for `SILENT_MS` counts as gone: readers ignore it, and the sweeper removes it.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+
+from awaken.contracts.plugins.statistics import AgentFigures, StatisticsKeeper, StatisticsSummary
+from awaken.contracts.record import Record
+from awaken.contracts.state.profile import ProfileEntry, ProfileStore
+
+logger = logging.getLogger(__name__)
+
+OWNER = "system::workers"
+"""The owner of the entries; each is keyed by the id of its process."""
+REPORT_MS = 5_000
+SILENT_MS = 60_000
+NAMES_MAX = 500
+"""How many agents an entry names at most."""
+UNUSABLE_MAX = 100
+FIGURES_BYTES = 64 * 1024
+"""How much of the statistics an entry has at most; the busiest agents come first."""
+_STORE_S = 5.0
+_SAMPLE_S = 1.0
+
+
+class WorkerConfig(Record, frozen=True, kw_only=True):
+    """Which configuration a process has applied."""
+
+    publication: int | None = None
+    config_revision: int | None = None
+    applied_at: int | None = None
+    unusable: Mapping[str, str] = {}
+    """Why agents of the publication cannot start in this process, by their id."""
+
+
+class WorkerLoad(Record, frozen=True, kw_only=True):
+    """What a process serves and executes."""
+
+    agents: tuple[str, ...]
+    agent_count: int
+    running: int
+    slots: int
+    """How many queued runs it executes at once; 0 if it claims none."""
+
+
+class WorkerIdentity(Record, frozen=True, kw_only=True):
+    """What a process is."""
+
+    id: str
+    version: str
+    host: str
+    pid: int
+
+
+class WorkerEntry(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """One process as it last reported itself; times are the store's, in milliseconds."""
+
+    id: str
+    version: str
+    host: str
+    pid: int
+    agents: tuple[str, ...] = ()
+    agent_count: int = 0
+    running: int = 0
+    slots: int = 0
+    loop_lag_ms: int = 0
+    """The longest delay of the event loop since the report before."""
+    started_at: int = 0
+    at: int = 0
+    publication: int | None = None
+    config_revision: int | None = None
+    applied_at: int | None = None
+    unusable: Mapping[str, str] = {}
+    statistics: StatisticsSummary | None = None
+
+
+class WorkerReport:
+    """Reports this process to the others, from `open` until `close`.
+
+    A store that fails is tried again with the next report. The entry is removed by `close`.
+    """
+
+    def __init__(
+        self,
+        identity: WorkerIdentity,
+        profile: ProfileStore,
+        now: Callable[[], Awaitable[int]],
+        measure_load: Callable[[], WorkerLoad],
+    ) -> None:
+        self.identity = identity
+        self.statistics: StatisticsKeeper | None = None
+        """Where the figures of the entry come from, once something measures the runs."""
+        self._profile = profile
+        self._now = now
+        self._measure_load = measure_load
+        self._config = WorkerConfig()
+        self._started_at: int | None = None
+        self._lag_s = 0.0
+        self._is_written = False
+        self._is_failing = False
+        self._changed = asyncio.Event()
+        self._reporting: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Report now and then every `REPORT_MS`; calling it twice is harmless."""
+        if self._reporting is None:
+            self._reporting = asyncio.create_task(self._report_until_closed(), name="report")
+
+    async def close(self) -> None:
+        """Stop, and remove the entry; if the store fails, it is ignored after `SILENT_MS`."""
+        reporting, self._reporting = self._reporting, None
+        if reporting is None:
+            return
+        reporting.cancel()
+        await asyncio.wait([reporting])
+        if self._is_written:
+            self._is_written = False
+            try:
+                async with asyncio.timeout(_STORE_S):
+                    await self._profile.delete_entry(OWNER, self.identity.id)
+            except Exception:
+                logger.warning("The entry of this process was not removed.", exc_info=True)
+
+    def set_config(self, config: WorkerConfig) -> None:
+        """Set what the process has applied; it is reported at once."""
+        unusable = dict(list(config.unusable.items())[:UNUSABLE_MAX])
+        self._config = msgspec.structs.replace(config, unusable=unusable)
+        self._changed.set()
+
+    async def write(self) -> WorkerEntry:
+        """Write the entry now, and return it.
+
+        Raises:
+            StorageError: The store could not take it.
+        """
+        now = await self._now()
+        self._started_at = self._started_at or now
+        lag_s, self._lag_s = self._lag_s, 0.0
+        entry = WorkerEntry(
+            **msgspec.structs.asdict(self.identity),
+            **msgspec.structs.asdict(self._measure_load()),
+            **msgspec.structs.asdict(self._config),
+            loop_lag_ms=round(lag_s * 1000),
+            started_at=self._started_at,
+            at=now,
+            statistics=self._summarize(),
+        )
+        self._is_written = True
+        await self._profile.save_entry(
+            ProfileEntry(
+                owner=OWNER, key=entry.id, value=msgspec.to_builtins(entry), updated_at=now
+            )
+        )
+        return entry
+
+    def _summarize(self) -> StatisticsSummary | None:
+        return None if self.statistics is None else fit_summary(self.statistics.summarize())
+
+    async def _report_until_closed(self) -> None:
+        while True:
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(_STORE_S):
+                    await self.write()
+                self._is_failing = False
+            except Exception:
+                # Tried again with the next report; logged once per outage.
+                level = logging.DEBUG if self._is_failing else logging.WARNING
+                logger.log(level, "This process could not report itself.", exc_info=True)
+                self._is_failing = True
+            await self._wait_for_next()
+
+    async def _wait_for_next(self) -> None:
+        """Wait for the next report, and measure how late the event loop wakes this task."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + REPORT_MS / 1000
+        while (left := end - loop.time()) > 0 and not self._changed.is_set():
+            due = loop.time() + min(left, _SAMPLE_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(due):
+                    await self._changed.wait()
+            self._lag_s = max(self._lag_s, loop.time() - due)
+
+
+def fit_summary(summary: StatisticsSummary) -> StatisticsSummary:
+    """Leave out the agents with the fewest calls, until the figures fit into an entry."""
+    left = FIGURES_BYTES - len(msgspec.json.encode(summary.models))
+    if left < 0:
+        return StatisticsSummary(window_ms=summary.window_ms)
+    kept: dict[str, AgentFigures] = {}
+    busiest = sorted(summary.agents.items(), key=lambda it: -it[1].inferences.count)
+    for name, figures in busiest:
+        left -= len(msgspec.json.encode(figures)) + len(name)
+        if left < 0:
+            break
+        kept[name] = figures
+    return msgspec.structs.replace(summary, agents=kept)
+
+
+async def list_workers(profile: ProfileStore, now: int) -> tuple[WorkerEntry, ...]:
+    """List the processes that reported themselves within `SILENT_MS`, by their id."""
+    entries = [_decode(entry) for entry in await profile.list_entries(OWNER)]
+    return tuple(it for it in entries if it is not None and now - it.at < SILENT_MS)
+
+
+async def remove_silent_workers(profile: ProfileStore, now: int) -> int:
+    """Remove the entries of processes that ended without removing theirs; returns how many."""
+    removed = 0
+    for stored in await profile.list_entries(OWNER):
+        entry = _decode(stored)
+        if entry is None or now - entry.at >= SILENT_MS:
+            await profile.delete_entry(OWNER, stored.key)
+            removed += 1
+    return removed
+
+
+def sum_statistics(workers: Mapping[str, StatisticsSummary]) -> StatisticsSummary:
+    """Add up the figures of several processes."""
+    total = StatisticsSummary()
+    for figures in workers.values():
+        total = total.plus(figures)
+    return total
+
+
+def _decode(stored: ProfileEntry) -> WorkerEntry | None:
+    try:
+        return msgspec.convert(stored.value, WorkerEntry)
+    except msgspec.ValidationError:
+        # A process of another version wrote it.
+        logger.warning("Profile entry '%s' of %s is no worker.", stored.key, stored.owner)
+        return None
