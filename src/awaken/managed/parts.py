@@ -37,6 +37,8 @@ class ConfigParts(msgspec.Struct, frozen=True, kw_only=True):
     """Reads secrets where they are used."""
     clock: Clock
     ids: IdSource
+    version: str
+    """Of awaken in this process."""
     notify_changed: Callable[[], Awaitable[None]]
     """Tells the other processes to read the head."""
 

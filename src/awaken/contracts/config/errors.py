@@ -40,7 +40,7 @@ class UnknownNamespace(ConfigError):
 class UnknownConfigRecord(ConfigError):
     """There is no such record."""
 
-    code = "not_found"
+    code = "unknown_record"
     template = "{namespace}/{record_id} not found"
     namespace: str
     record_id: str
@@ -49,7 +49,7 @@ class UnknownConfigRecord(ConfigError):
 class RecordExists(ConfigError):
     """A record that is to be created exists already."""
 
-    code = "already_exists"
+    code = "record_exists"
     template = "{namespace}/{record_id} already exists"
     namespace: str
     record_id: str

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from awaken import __version__
 from awaken.contracts.config.errors import InvalidConfig
 from awaken.contracts.config.kinds import RecordMeta
 from awaken.managed.configuration import ManagedConfig
@@ -22,6 +21,7 @@ class RecordRoutes:
     def __init__(self, managed: ManagedConfig) -> None:
         self._managed = managed
         self._records = managed.records
+        self._version = managed.parts.version
 
     async def list_records(self, call: RouteCall) -> Reply:
         """List the records of a namespace."""
@@ -88,7 +88,7 @@ class RecordRoutes:
         namespace, page = call.path["namespace"], _page(call)
         found = await self._records.list_records(namespace)
         items = [
-            {"id": it.meta.id, **meta_view(it)}
+            {"id": it.meta.id, **meta_view(it, self._version)}
             for it in found[page.offset : page.offset + page.limit]
         ]
         return as_json(
@@ -98,7 +98,7 @@ class RecordRoutes:
     async def get_meta(self, call: RouteCall) -> Reply:
         """Get what is known of a record besides its body."""
         view = await self._records.get_record(call.path["namespace"], call.path["record_id"])
-        return as_json(meta_view(view))
+        return as_json(meta_view(view, self._version))
 
     async def try_overrides(self, call: RouteCall) -> Reply:
         """Compile overrides of a record of the code without publishing them."""
@@ -189,11 +189,11 @@ class RecordRoutes:
         return view
 
 
-def meta_view(view: RecordView) -> dict[str, Any]:
+def meta_view(view: RecordView, version: str) -> dict[str, Any]:
     """What is known of a record, in the form of Awaken for Rust, and what only we have."""
     meta: RecordMeta = view.meta
     is_code = meta.source in (CODE, "override")
-    source = {"kind": "builtin", "binary_version": __version__} if is_code else {"kind": "user"}
+    source = {"kind": "builtin", "binary_version": version} if is_code else {"kind": "user"}
     shown = {
         "source": source,
         "hidden": meta.is_hidden,
