@@ -1,6 +1,36 @@
 """HTTP errors: one table maps the errors of the runtime to statuses."""
 
-from awaken.contracts.config.errors import AgentPaused
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from awaken.contracts.config.errors import (
+    PROBLEMS_MAX,
+    AgentPaused,
+    AgentUnusable,
+    ConfigNotEnabled,
+    DraftConflict,
+    DraftHasConflicts,
+    DraftNotFound,
+    HeadMoved,
+    InvalidConfig,
+    MissingSecrets,
+    NoCanary,
+    OwnedByCode,
+    PublishRefused,
+    RecordConflict,
+    RecordExists,
+    RecordInUse,
+    RefusedByWorkers,
+    SecretInUse,
+    SecretsUnavailable,
+    UnknownConfigRecord,
+    UnknownNamespace,
+    UnknownPublication,
+    UnknownSecret,
+    VersionNotFound,
+    VersionUnusable,
+)
 from awaken.contracts.errors import (
     AlreadyDecided,
     AlreadyExists,
@@ -38,6 +68,28 @@ from awaken.contracts.tenancy import namespace_of
 from .asgi import Bytes, Header, as_json
 
 _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
+    (UnknownNamespace, 404),
+    (UnknownConfigRecord, 404),
+    (UnknownPublication, 404),
+    (UnknownSecret, 404),
+    (VersionNotFound, 404),
+    (DraftNotFound, 404),
+    (VersionUnusable, 422),
+    (RecordExists, 409),
+    (RecordConflict, 409),
+    (RecordInUse, 409),
+    (OwnedByCode, 409),
+    (PublishRefused, 409),
+    (RefusedByWorkers, 409),
+    (DraftConflict, 409),
+    (DraftHasConflicts, 409),
+    (HeadMoved, 409),
+    (MissingSecrets, 409),
+    (SecretsUnavailable, 409),
+    (SecretInUse, 409),
+    (NoCanary, 409),
+    (AgentUnusable, 503),
+    (ConfigNotEnabled, 400),
     (UnknownThread, 404),
     (UnknownRun, 404),
     (UnknownTicket, 404),
@@ -76,9 +128,16 @@ class HttpError(Exception):
     """A refused request: the status, a stable code, and a text for people."""
 
     def __init__(
-        self, status: int, code: str, message: str, headers: tuple[Header, ...] = ()
+        self,
+        status: int,
+        code: str,
+        message: str,
+        headers: tuple[Header, ...] = (),
+        details: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         super().__init__(message)
+        self.details = details
+        """Further fields of the native form, such as a list of problems."""
         self.status = status
         self.code = code
         self.message = message
@@ -100,10 +159,36 @@ def to_http_error(error: AwakenError) -> HttpError:
         headers = ((b"retry-after", str(max(1, -(-(wait_ms or 1000) // 1000))).encode()),)
     if status == 500:
         return HttpError(500, "internal_error", "Something went wrong here; the log has more.")
+    if isinstance(error, AgentUnusable):
+        # What is wrong with it is for those who may read the configuration.
+        message = f"Agent '{error.agent_id}' cannot be used in this process."
+        return HttpError(503, error.code, message, headers)
     if status == 503 and not isinstance(error, _OPEN_503):
         # The message of a store may name files, servers and SQL statements.
         return HttpError(503, error.code, "The store could not answer; try again later.", headers)
-    return HttpError(status, error.code, str(error), headers)
+    return HttpError(status, error.code, str(error), headers, _details_of(error))
+
+
+def _details_of(error: AwakenError) -> dict[str, Any]:
+    """What a client needs besides the message to show or mend the error."""
+    details: dict[str, Any] = {}
+    match error:
+        case InvalidConfig(problems=problems) | RefusedByWorkers(problems=problems):
+            # Long lists are cut: the count says how many there are.
+            details = {"problems": problems[:PROBLEMS_MAX], "problem_count": len(problems)}
+        case RecordInUse(used_by=users):
+            details = {"used_by": [{"namespace": it[0], "id": it[1]} for it in users]}
+        case PublishRefused(unmet=unmet):
+            details = {"unmet": unmet}
+        case MissingSecrets(refs=refs):
+            details = {"missing_secrets": refs}
+        case DraftHasConflicts(paths=paths):
+            details = {"conflicts": paths}
+        case RecordConflict(expected=expected, actual=actual):
+            details = {"expected": expected, "actual": actual}
+        case VersionNotFound():
+            details = {"reason": "unknown"}
+    return details
 
 
 def hide_problem_namespace(problem: HttpError, tenant_id: str | None) -> HttpError:
@@ -115,7 +200,7 @@ def hide_problem_namespace(problem: HttpError, tenant_id: str | None) -> HttpErr
 
 def native_refusal(problem: HttpError) -> Bytes:
     """The error as the native API writes it."""
-    body = {"error": problem.message, "code": problem.code}
+    body = {"error": problem.message, "code": problem.code, **problem.details}
     if problem.request_id:
         body["request_id"] = problem.request_id
     return as_json(body, problem.status, problem.headers)
