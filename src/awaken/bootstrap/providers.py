@@ -16,7 +16,7 @@ from awaken.contracts.models.errors import ModelError, ProviderUnusable, Unautho
 from awaken.contracts.models.inference import InferenceRequest, ModelClient, ModelEvent
 from awaken.contracts.models.model_specs import ProviderSpec
 from awaken.contracts.secrets import RedactedString
-from awaken.runtime.resolution.registry import RegistrySnapshot
+from awaken.runtime.resolution.snapshots import RegistrySnapshot
 
 from .known_providers import ADAPTERS, KNOWN_PROVIDERS
 from .registries import check_spec

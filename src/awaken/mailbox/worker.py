@@ -188,7 +188,10 @@ class Worker:
         if self._all_agents_at is None or now - self._all_agents_at >= self._config.sweep_ms:
             self._all_agents_at = now
             return None
-        return tuple(self._engine.registry.snapshot().registries.agents)
+        snapshot = self._engine.registry.snapshot()
+        if snapshot.layer is not None:
+            return self._engine.registry.served_agents()
+        return tuple(snapshot.registries.agents)
 
     async def _sleep(self, pause_ms: int) -> None:
         if self._is_stopping:

@@ -1,5 +1,24 @@
 """HTTP errors: one table maps the errors of the runtime to statuses."""
 
+from awaken.contracts.config.errors import (
+    AgentPaused,
+    AgentUnusable,
+    ConfigNotEnabled,
+    DraftConflict,
+    DraftNotFound,
+    HeadMoved,
+    InvalidConfig,
+    MissingSecrets,
+    OwnedByCode,
+    PublishRefused,
+    RecordConflict,
+    RecordExists,
+    RecordInUse,
+    SecretsUnavailable,
+    UnknownConfigRecord,
+    UnknownNamespace,
+    UnknownPublication,
+)
 from awaken.contracts.errors import (
     AlreadyDecided,
     AlreadyExists,
@@ -35,7 +54,29 @@ from awaken.contracts.tenancy import namespace_of
 
 from .asgi import Bytes, Header, as_json
 
+_CONFIG_STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
+    (AgentUnusable, 503),
+    (AgentPaused, 503),
+    (UnknownNamespace, 404),
+    (UnknownConfigRecord, 404),
+    (UnknownPublication, 404),
+    (DraftNotFound, 404),
+    (RecordExists, 409),
+    (OwnedByCode, 409),
+    (RecordConflict, 409),
+    (RecordInUse, 409),
+    (PublishRefused, 409),
+    (DraftConflict, 409),
+    (HeadMoved, 409),
+    (MissingSecrets, 409),
+    (SecretsUnavailable, 409),
+    (InvalidConfig, 400),
+    (ConfigNotEnabled, 400),
+)
+"""The statuses of errors of managed configuration."""
+
 _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
+    *_CONFIG_STATUSES,
     (UnknownThread, 404),
     (UnknownRun, 404),
     (UnknownTicket, 404),
@@ -92,7 +133,11 @@ def to_http_error(error: AwakenError) -> HttpError:
         headers = ((b"retry-after", str(max(1, -(-(wait_ms or 1000) // 1000))).encode()),)
     if status == 500:
         return HttpError(500, "internal_error", "Something went wrong here; the log has more.")
-    if status == 503 and not isinstance(error, QueueFull | AgentResolverFailed):
+    if isinstance(error, AgentUnusable):
+        # What is wrong with it is for those who may read the configuration.
+        message = f"Agent '{error.agent_id}' cannot be used in this process."
+        return HttpError(503, error.code, message, headers)
+    if status == 503 and not isinstance(error, QueueFull | AgentResolverFailed | AgentPaused):
         # The message of a store may name files, servers and SQL statements.
         return HttpError(503, error.code, "The store could not answer; try again later.", headers)
     return HttpError(status, error.code, str(error), headers)
