@@ -69,12 +69,12 @@ def test_what_a_plugin_adds_later_is_offered_to_runs_that_begin_later() -> None:
         growing = Growing()
         offered: list[list[str]] = []
 
-        def look(request: Any) -> Any:
+        async def look(request: Any) -> Any:
             offered.append([it.id for it in request.tools])
             if len(offered) == 1:
                 growing.tools.append(second)
                 assert growing.host is not None
-                growing.host.renew()
+                await growing.host.renew()
                 return ToolCalls([("first", {})])
             return "done"
 
@@ -96,7 +96,7 @@ def test_a_renewal_that_some_agent_cannot_bear_changes_nothing() -> None:
             growing.tools.append(as_tool(effect="none")(_other_second()))
             assert growing.host is not None
             with pytest.raises(InvalidSpec, match="second"):
-                growing.host.renew()
+                await growing.host.renew()
             await runtime.run("a", "go")
         assert [it.id for it in model.requests[-1].tools] == ["first", "second"]
 

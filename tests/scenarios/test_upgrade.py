@@ -52,7 +52,7 @@ from awaken.plugins import (
     ToolGateContext,
 )
 from awaken.runtime.journal.bookmark import Bookmark, encode_bookmark
-from awaken.runtime.resolution.registry import RegistrySnapshot
+from awaken.runtime.resolution.snapshots import RegistrySnapshot
 from awaken.stores import (
     Checkout,
     DispatchQuery,

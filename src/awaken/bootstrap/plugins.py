@@ -10,6 +10,7 @@ from awaken.contracts.errors import InvalidSpec, PluginFailed
 from awaken.contracts.plugins.plugin import Plugin
 from awaken.runtime.resolution.registries import AgentSource
 from awaken.runtime.resolution.registry import RegistryHandle
+from awaken.runtime.resolution.snapshots import RegistrySnapshot
 
 logger = logging.getLogger(__name__)
 
@@ -57,45 +58,88 @@ def has_lifecycle(plugin: Plugin) -> bool:
     return type(plugin).open is not Plugin.open or type(plugin).close is not Plugin.close
 
 
+class _PluginHost:
+    """The host of one plugin. Implements `PluginHost`."""
+
+    def __init__(self, registry: RegistryHandle, plugin: Plugin) -> None:
+        self._registry = registry
+        self._plugin = plugin
+
+    async def renew(self) -> None:
+        """Resolve the plugin's agents again, because what the plugin registers has changed."""
+        await self._registry.renew(self._plugin)
+
+
 class PluginLifecycle:
-    """Opens plugins with their runtime and closes them with it. Implements `PluginHost`."""
+    """Opens plugins with their runtime, or when configuration names them, and closes them."""
 
     def __init__(self, registry: RegistryHandle) -> None:
         self._registry = registry
         self._opened: list[Plugin] = []
-
-    def renew(self) -> None:
-        """Resolve every agent again, because what a plugin registers has changed."""
-        self._registry.update(lambda registries: registries)
+        self._changing = asyncio.Lock()
 
     async def open(self) -> None:
-        """Open every plugin that has a lifecycle.
+        """Open every plugin of the registry that has a lifecycle.
 
         Raises:
-            PluginFailed: One could not be opened; `close` closes it, and those opened before.
+            PluginFailed: One could not be opened, and is closed; `close` closes the others.
         """
-        for plugin in self._list_with_lifecycle():
-            self._opened.append(plugin)
-            try:
-                async with asyncio.timeout(OPEN_S):
-                    await plugin.open(self)
-            except Exception as error:
-                problem = f"raised {type(error).__name__}: {error}"
-                raise PluginFailed(what="open()", plugin=plugin.name, problem=problem) from error
+        await self.ensure(_plugins_of(self._registry.snapshot()))
+
+    async def ensure(self, plugins: Iterable[Plugin]) -> None:
+        """Open those plugins that have a lifecycle and are not open.
+
+        Raises:
+            PluginFailed: One could not be opened in time, and is closed; others stay open.
+        """
+        async with self._changing:
+            for plugin in plugins:
+                if has_lifecycle(plugin) and not _has(self._opened, plugin):
+                    await self._open(plugin)
+
+    async def release(self, plugins: Iterable[Plugin]) -> None:
+        """Close those plugins that no snapshot uses: neither new runs nor pinned ones need them."""
+        async with self._changing:
+            used = [it for snapshot in self._registry.snapshots() for it in _plugins_of(snapshot)]
+            for plugin in plugins:
+                if _has(self._opened, plugin) and not _has(used, plugin):
+                    self._opened = [it for it in self._opened if it is not plugin]
+                    await _close_plugin(plugin)
 
     async def close(self) -> None:
         """Close them, the last one first; one that fails does not prevent the others."""
         while self._opened:
-            plugin = self._opened.pop()
-            try:
-                async with asyncio.timeout(CLOSE_S):
-                    await plugin.close()
-            except Exception:
-                logger.exception("Plugin '%s' could not be closed.", plugin.name)
+            await _close_plugin(self._opened.pop())
 
-    def _list_with_lifecycle(self) -> list[Plugin]:
-        registries = self._registry.snapshot().registries
-        known = [*registries.plugins.values()]
-        known += [plugin for source in registries.agents.values() for plugin in source.plugins]
-        distinct = {id(plugin): plugin for plugin in known}.values()
-        return [plugin for plugin in distinct if has_lifecycle(plugin)]
+    async def _open(self, plugin: Plugin) -> None:
+        # In the list while it opens: a runtime that is closed meanwhile closes it, too.
+        self._opened.append(plugin)
+        try:
+            async with asyncio.timeout(OPEN_S):
+                await plugin.open(_PluginHost(self._registry, plugin))
+        except Exception as error:
+            self._opened = [it for it in self._opened if it is not plugin]
+            await _close_plugin(plugin)
+            problem = f"raised {type(error).__name__}: {error}"
+            raise PluginFailed(what="open()", plugin=plugin.name, problem=problem) from error
+
+
+async def _close_plugin(plugin: Plugin) -> None:
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await plugin.close()
+    except Exception:
+        logger.exception("Plugin '%s' could not be closed.", plugin.name)
+
+
+def _plugins_of(snapshot: RegistrySnapshot) -> list[Plugin]:
+    """The plugins that the agents of a snapshot have or may name, each once."""
+    registries = snapshot.registries
+    known = [*registries.plugins.values()]
+    known += [plugin for source in registries.agents.values() for plugin in source.plugins]
+    return [*{id(plugin): plugin for plugin in known}.values()]
+
+
+def _has(plugins: Iterable[Plugin], plugin: Plugin) -> bool:
+    # Not `in`: a plugin may define its own equality.
+    return any(it is plugin for it in plugins)

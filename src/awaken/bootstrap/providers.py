@@ -17,7 +17,7 @@ from awaken.contracts.models.inference import InferenceRequest, ModelClient, Mod
 from awaken.contracts.models.model_specs import ProviderSpec
 from awaken.contracts.models.provider_keys import read_key
 from awaken.contracts.secrets import RedactedString
-from awaken.runtime.resolution.registry import RegistrySnapshot
+from awaken.runtime.resolution.snapshots import RegistrySnapshot
 
 from .known_providers import ADAPTERS, KNOWN_PROVIDERS
 from .registries import check_spec

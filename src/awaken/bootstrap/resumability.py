@@ -12,8 +12,8 @@ from awaken.contracts.suspension.tickets import DecisionAction, ResumeMode, Tick
 from awaken.contracts.tools.tool import Tool
 from awaken.runtime.journal.bookmark import read_bookmark
 from awaken.runtime.resolution.host_agents import include_agent
-from awaken.runtime.resolution.registry import RegistrySnapshot
 from awaken.runtime.resolution.resolver import ResolvedAgent
+from awaken.runtime.resolution.snapshots import RegistrySnapshot
 from awaken.runtime.suspension.recovery import latest_turn
 
 V = TypeVar("V")

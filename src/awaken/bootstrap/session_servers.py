@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 class NoHost:
     """The host of a plugin that no agent is resolved with."""
 
-    def renew(self) -> None:
+    async def renew(self) -> None:
         """Do nothing: each run reads the servers' tools when it begins."""
 
 

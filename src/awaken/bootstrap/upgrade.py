@@ -26,8 +26,8 @@ from awaken.contracts.storage.store import Checkout, Store
 from awaken.contracts.tasks import SUB_AGENT
 from awaken.contracts.tools.tool import Tool
 from awaken.runtime.limits import Limits
-from awaken.runtime.resolution.registry import RegistrySnapshot
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT
+from awaken.runtime.resolution.snapshots import RegistrySnapshot
 
 from .host_agents import host_agents
 from .registries import registry_set

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from awaken.contracts.config.errors import AgentPaused
+from awaken.contracts.config.errors import AgentPaused, AgentUnusable, UnknownPublication
 from awaken.contracts.errors import (
     AlreadyDecided,
     AwakenError,
@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 PAUSED_MS = 2_000
 """How long a dispatch whose agent turned out to be paused is left alone."""
+NOT_HERE = (UnknownAgent, AgentUnusable, UnknownPublication)
+"""Errors of a process that cannot execute a run that another one may execute."""
 
 REFUSED_INPUT = (AlreadyDecided, InvalidInput, InvalidResume, UnknownTicket)
 """Errors of the input, not of the run that it was meant for."""
@@ -64,9 +66,10 @@ class Failures:
             if isinstance(error, AgentPaused):
                 await self.give_back(dispatch, PAUSED_MS)
                 return
-            if isinstance(error, UnknownAgent) and await self._is_others_turn(dispatch):
+            if isinstance(error, NOT_HERE) and await self._is_others_turn(dispatch):
                 logger.info("Dispatch '%s' is left to others: %s", dispatch.dispatch_id, error)
-                await self.give_back(dispatch, self._others_ms(), error=describe_error(error))
+                delay_ms = self._others_ms(error)
+                await self.give_back(dispatch, delay_ms, error=describe_error(error))
                 return
             _log(dispatch, error)
             if is_permanent(error):
@@ -89,13 +92,15 @@ class Failures:
         age_ms = await self._store.now_ms() - dispatch.created_at
         return age_ms < self._config.unknown_agent_ms
 
-    def _others_ms(self) -> int:
+    def _others_ms(self, error: Exception) -> int:
         """Return the delay of a dispatch whose agent this worker does not serve.
 
-        A worker with a resolver claims for every agent: without a delay it would claim the
-        dispatch again at once.
+        A worker with a resolver claims for every agent, and one with managed configuration for
+        the agents of all its publications: without a delay it would claim the dispatch again at
+        once.
         """
-        return 0 if self._engine.registry.host is None else self._config.sweep_ms
+        is_unknown = self._engine.registry.host is None and isinstance(error, UnknownAgent)
+        return 0 if is_unknown else self._config.sweep_ms
 
     async def give_back(
         self, dispatch: RunDispatch, delay_ms: int = 0, error: str | None = None

@@ -19,12 +19,11 @@ from awaken.contracts.errors import (
     LimitExceeded,
     RecordNotFound,
     StoreUnavailable,
-    UnknownAgent,
 )
 from awaken.contracts.storage.outbox import AbortRemote, ThreadMessage, decode_command
 from awaken.contracts.storage.store import OutboxEntry
 
-from .failures import is_permanent
+from .failures import NOT_HERE, is_permanent
 from .mailbox import Mailbox
 from .outages import Outage
 from .outbox_handlers import OutboxHandlers
@@ -229,8 +228,8 @@ def _lane_of(entry: OutboxEntry) -> Lane:
 
 def _is_hopeless(error: Exception) -> bool:
     """Whether an order would fail again in every process, however often it is tried."""
-    if isinstance(error, UnknownAgent):
-        # Another process may serve the agent.
+    if isinstance(error, NOT_HERE):
+        # Another process may serve the agent, or have its publication.
         return False
     return is_permanent(error) or isinstance(error, _HOPELESS)
 

@@ -194,10 +194,12 @@ class Worker:
         if self._all_agents_at is None or now - self._all_agents_at >= self._config.sweep_ms:
             self._all_agents_at = now
             return None
-        known, switched = self._engine.registry.snapshot().registries.agents, self._switched
+        snapshot, switched = self._engine.registry.snapshot(), self._switched
+        known = snapshot.registries.agents
+        served = tuple(known) if snapshot.layer is None else self._engine.registry.served_agents()
         if switched is NO_SWITCHES:
-            return tuple(known)
-        return tuple(it for it in known if not switched.is_paused(it))
+            return served
+        return tuple(it for it in served if not switched.is_paused(it))
 
     @property
     def _switched(self) -> CompiledSwitches:

@@ -64,8 +64,8 @@ from .primitives.cancellation import CancellationToken, TaskCancels
 from .primitives.signals import LoopTurns
 from .primitives.timers import Watchdog, Watchdogs
 from .progress import Recovery, Step
-from .resolution.registry import RegistrySnapshot
 from .resolution.resolver import ResolvedAgent
+from .resolution.snapshots import RegistrySnapshot
 from .state.store import StateStore
 from .switches import SwitchBoard
 

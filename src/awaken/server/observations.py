@@ -12,7 +12,8 @@ from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.store import Commit
 from awaken.contracts.suspension.tickets import Ticket, ToolCallOutcome
 from awaken.contracts.tools.tool import UNKNOWN_TOOL
-from awaken.runtime.resolution.registry import RegistryHandle, RegistrySnapshot
+from awaken.runtime.resolution.registry import RegistryHandle
+from awaken.runtime.resolution.snapshots import RegistrySnapshot
 
 from .metrics import Counter, CountOf, Family, Histogram, Level
 from .run_meter import RunMeter

@@ -144,7 +144,7 @@ class _Watch:
         async with self._turn:
             try:
                 agent = agent_of_card(await self._card(), self._remote)
-                self._register(agent)
+                await self._register(agent)
             except DiscoveryError as error:
                 self._record_failure(str(error), None)
             except Exception as error:  # noqa: BLE001 - shown, logged with its trace, tried again
@@ -170,15 +170,15 @@ class _Watch:
                 self._remote, str(error).rstrip("."), f"check {advice}"
             ) from error
 
-    def _register(self, agent: AgentSpec) -> None:
+    async def _register(self, agent: AgentSpec) -> None:
         source, remote = AgentSource(spec=agent), self._remote
         known = self._registry.snapshot().registries.agents.get(agent.id)
         if known is not None and known.spec == agent:
-            # A new version would resolve every agent again.
+            # What has not changed is no new version.
             return
         try:
-            self._registry.update(
-                lambda it: it.with_remote_agent(source, remote.name, remote.origin)
+            await self._registry.update_discovered(
+                lambda it: it.with_agent(source, remote.name, remote.origin)
             )
         except InvalidSpec as error:
             problem = f"agent '{agent.id}' cannot be registered: {error.problem}"

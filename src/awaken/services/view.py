@@ -36,8 +36,8 @@ from awaken.runtime.admission.handles import RunHandle
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.journal.known_messages import AlreadySaid, make_already_said, without_repeats
 from awaken.runtime.journal.streams import EventReader
-from awaken.runtime.resolution.registry import RegistrySnapshot
 from awaken.runtime.resolution.resolver import ResolvedAgent
+from awaken.runtime.resolution.snapshots import RegistrySnapshot
 
 from .busy_threads import BUSY, BusyThreads
 from .control import RunControl
@@ -157,7 +157,8 @@ class TenantView(ServiceView):
         """List the agents that can be run, by id, without those discovered on other servers.
 
         Only agents that name them may call those, with the operator's credentials. The host's
-        resolver may know more agents than it lists.
+        resolver may know more agents than it lists. Hidden agents are left out, and so are those
+        that this process cannot resolve as they are configured.
 
         Raises:
             AgentResolverFailed: The host's resolver could not list its agents.
@@ -169,13 +170,16 @@ class TenantView(ServiceView):
         """Resolve an agent that can be run, by its own id; not one discovered on another server.
 
         Raises:
-            UnknownAgent: There is none.
+            UnknownAgent: There is none, or no new run may take it.
+            AgentUnusable: This process cannot resolve it as it is configured.
             AwakenError: The host's resolver failed, or returned something that is not an agent.
         """
         registry = self._services.engine.registry
         with suppress(UnknownAgent):
-            found = await registry.resolve(agent_id)
-            if found.spec.id == agent_id and found.spec.registry is None:
+            pinned = await registry.pin(agent_id)
+            found = pinned.resolve(agent_id)
+            is_own = found.spec.id == agent_id and found.spec.registry is None
+            if is_own and agent_id not in pinned.registries.hidden:
                 return found
         raise self._unknown(agent_id)
 
@@ -472,5 +476,6 @@ class TenantView(ServiceView):
 
 
 def _own_agents(snapshot: RegistrySnapshot) -> list[str]:
+    withheld = snapshot.registries.hidden | snapshot.unusable.keys()
     sources = snapshot.registries.agents.items()
-    return [name for name, source in sources if source.spec.registry is None]
+    return [name for name, it in sources if it.spec.registry is None and name not in withheld]

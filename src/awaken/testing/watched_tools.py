@@ -17,8 +17,9 @@ from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.tool import Reconcilable, Tool, ToolDescriptor, ToolEffect, ToolOutput
 from awaken.runtime.resolution.registries import RegistrySet
-from awaken.runtime.resolution.registry import RegistryHandle, RegistrySnapshot
+from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.resolution.resolver import ResolvedAgent
+from awaken.runtime.resolution.snapshots import RegistrySnapshot
 
 from .crash_points import Lifeline
 

@@ -43,7 +43,7 @@ class Late(Plugin):
 
     async def open(self, host):
         self.is_open = True
-        host.renew()
+        await host.renew()
 
     async def close(self):
         open("closed", "w").close()

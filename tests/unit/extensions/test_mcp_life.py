@@ -200,12 +200,12 @@ def test_a_tool_that_drifts_is_refused_until_somebody_accepts_it() -> None:
             (refused,) = await results(runtime)
             assert refused.metadata["code"] == "mcp_tool_drifted"
             assert not any("secrets" in it.description for it in model.requests[0].tools)
-            plugin.accept("desk", "pay")
+            await plugin.accept("desk", "pay")
             (paid,) = await results(runtime)
             assert paid.status is ToolStatus.SUCCESS
             assert desk.done == ["pay"]
             with pytest.raises(UnknownReference):
-                plugin.accept("desk", "pay")
+                await plugin.accept("desk", "pay")
 
     asyncio.run(scenario())
 
@@ -397,7 +397,7 @@ def test_a_tool_that_changes_between_two_starts_is_found_out(tmp_path: Path) -> 
         async with playing(plugin, calls("mcp__desk__move"), "done"):
             assert [it.tool for it in status(plugin).drift] == ["move"]
             assert "mcp__desk__move" not in [it.descriptor.id for it in plugin.tools()]
-            plugin.accept("desk", "move")
+            await plugin.accept("desk", "move")
         plugin = McpPlugin([server])
         async with playing(plugin, calls("mcp__desk__move"), "done") as (runtime, _):
             assert status(plugin).drift == ()

@@ -290,7 +290,7 @@ class Server:
 
 
 class _Host:
-    def renew(self) -> None:
+    async def renew(self) -> None:
         raise AssertionError
 
 

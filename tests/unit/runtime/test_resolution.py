@@ -23,8 +23,9 @@ from awaken.contracts.plugins.plugin import ConfigSection
 from awaken.contracts.specs.agents import ContentMatch, RemoteEndpoint
 from awaken.runtime.resolution.models import ModelRoute
 from awaken.runtime.resolution.registries import AgentSource, RegistrySet
-from awaken.runtime.resolution.registry import RegistryHandle, RegistrySnapshot
+from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.resolution.resolver import ResolvedAgent
+from awaken.runtime.resolution.snapshots import RegistrySnapshot
 from awaken.testing import ScriptedModel
 
 

@@ -346,8 +346,8 @@ class PluginRegistrar(Protocol):
 class PluginHost(Protocol):
     """What a plugin may use for the lifetime of its runtime."""
 
-    def renew(self) -> None:
-        """Resolve every agent again, because what the plugin registers has changed.
+    async def renew(self) -> None:
+        """Resolve the plugin's agents again, because what the plugin registers has changed.
 
         Runs in progress keep the version they started with.
 

@@ -60,6 +60,7 @@ class McpPlugin(plugins.Plugin):
             )
             self._servers[config.name] = server
         self._host: plugins.PluginHost | None = None
+        self._publishing = asyncio.Lock()
         self._offered: dict[str, tuple[Tool, ...]] = {}
         """The tools with which agents were last resolved, by server."""
         self._resource_tools = resource_tools(self._servers)
@@ -119,7 +120,7 @@ class McpPlugin(plugins.Plugin):
                 await asyncio.gather(*(server.wait_for_first_try() for server in servers))
         self._host = host
         for server in servers:
-            self._publish(server)
+            await self._publish(server)
 
     async def close(self) -> None:
         """Disconnect from all servers; no task, process or connection remains."""
@@ -140,13 +141,13 @@ class McpPlugin(plugins.Plugin):
         """The servers' prompts as skills named `mcp:<server>:<prompt>`."""
         return self._skills
 
-    def accept(self, server: str, tool: str) -> None:
+    async def accept(self, server: str, tool: str) -> None:
         """Accept the current version of a drifted tool; `tool` is the server's name of it.
 
         Raises:
             UnknownReference: There is no such server, or no such drift.
         """
-        self._server(server).accept(tool)
+        await self._server(server).accept(tool)
 
     async def enable(self, server: str) -> None:
         """Connect to a server that is disabled or was given up; its count of attempts restarts.
@@ -191,18 +192,20 @@ class McpPlugin(plugins.Plugin):
             raise errors.UnknownReference(owner="mcp", kind="MCP server", name=name, known=known)
         return self._servers[name]
 
-    def _publish(self, server: ConnectedServer) -> None:
+    async def _publish(self, server: ConnectedServer) -> None:
         """Resolve the agents with the current tools of a server; on failure nothing changes."""
-        name, offered = server.config.name, server.catalog.usable_tools
-        before = self._offered.get(name, ())
-        if self._host is None or (*map(id, before),) == (*map(id, offered),):
-            return
-        self._offered[name], server.refused = offered, ()
-        try:
-            self._host.renew()
-        except errors.AwakenError as error:
-            self._offered[name] = before
-            server.refused = (f"its tools cannot be offered: {error}",)
+        name = server.config.name
+        # One server at a time: a failure is that of the server whose tools are new.
+        async with self._publishing:
+            offered, before = server.catalog.usable_tools, self._offered.get(name, ())
+            if self._host is None or (*map(id, before),) == (*map(id, offered),):
+                return
+            self._offered[name], server.refused = offered, ()
+            try:
+                await self._host.renew()
+            except errors.AwakenError as error:
+                self._offered[name] = before
+                server.refused = (f"its tools cannot be offered: {error}",)
 
     async def _decline_held_calls(self, context: plugins.AfterToolExecuteContext) -> None:
         """End a held call whose question was declined: no tool call waits for it any more."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .sdk import SdkSession
 
 Jitter = Callable[[], float]
-Publish = Callable[["ConnectedServer"], None]
+Publish = Callable[["ConnectedServer"], Awaitable[None]]
 Calls = Callable[["ConnectedServer", McpTool, Json, ToolContext], Awaitable[ToolOutput]]
 logger = logging.getLogger(__name__)
 _NOTHING: Mapping[str, str] = {}
@@ -143,7 +143,7 @@ class ConnectedServer:
         if self._session is not None and self._unheard >= self.config.restart.failures:
             self._session.end(f"{self._unheard} calls in a row got no answer")
 
-    def accept(self, tool: str) -> None:
+    async def accept(self, tool: str) -> None:
         """Accept the current version of a drifted tool.
 
         Raises:
@@ -152,7 +152,7 @@ class ConnectedServer:
         if tool not in self.catalog.drift:
             owner, known = f"MCP server '{self.config.name}'", ", ".join(self.catalog.drift)
             raise UnknownReference(owner=owner, kind="drifted tool", name=tool, known=known)
-        self._install(self.listing, {tool: self.catalog.drift[tool].offered})
+        await self._install(self.listing, {tool: self.catalog.drift[tool].offered})
 
     def status(self) -> ServerStatus:
         """The status of the server."""
@@ -217,7 +217,7 @@ class ConnectedServer:
                 stack.push_async_callback(self._end)
                 self._generation += 1
                 self._session, self._unheard, self._error = session, 0, None
-                self._install(listing)
+                await self._install(listing)
                 self._move(ServerState.CONNECTED)
                 await self._keep_fresh(session)
                 self._error = session.why
@@ -268,9 +268,9 @@ class ConnectedServer:
             self._error = f"its lists could not be read again: {_describe_error(error)}"
             self.note_reply(is_answer=False)
         else:
-            self._install(listing)
+            await self._install(listing)
 
-    def _install(self, listing: Listing, accepted: Mapping[str, str] = _NOTHING) -> None:
+    async def _install(self, listing: Listing, accepted: Mapping[str, str] = _NOTHING) -> None:
         """Offer the listed tools, after their pins are stored."""
         pins, perform = self._pins, partial(self._calls, self)
         pins = {**self._read_pins(), **self.config.pins} if pins is None else {**pins, **accepted}
@@ -280,7 +280,7 @@ class ConnectedServer:
             # Other processes may have seen other tools.
             private_files.write(file, {**self._read_pins(), **pins})
         self._pins, self.listing, self.catalog = pins, listing, catalog
-        self._publish(self)
+        await self._publish(self)
 
     def _read_pins(self) -> dict[str, str]:
         file = self.config.pin_file

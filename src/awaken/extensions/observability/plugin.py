@@ -71,9 +71,9 @@ class ObservabilityPlugin(Plugin):
             registrar.observer(Phase.RUN_START, link_span)
 
     async def open(self, host: PluginHost) -> None:
-        """Resolve the agents again if telemetry was installed after they were resolved."""
+        """Resolve its agents again if telemetry was installed after they were resolved."""
         if not self._has_hooks and self._source.telemetry(is_urgent=True) is not None:
-            host.renew()
+            await host.renew()
 
     def config_sections(self) -> Sequence[ConfigSection]:
         """The section of an agent."""

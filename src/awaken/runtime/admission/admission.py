@@ -51,13 +51,15 @@ from awaken.runtime.plugins.input_screens import (
 )
 from awaken.runtime.primitives.cancellation import CancellationToken, TaskCancels
 from awaken.runtime.progress import Step
-from awaken.runtime.resolution.registry import RegistryHandle, RegistrySnapshot
+from awaken.runtime.resolution.canary import CanaryChoice
+from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.resolution.resolver import (
     DEFAULT_AGENT,
     ResolvedAgent,
     check_frontend_tools,
     check_output,
 )
+from awaken.runtime.resolution.snapshots import RegistrySnapshot
 from awaken.runtime.run import Run, Services
 from awaken.runtime.state.store import StateStore
 from awaken.runtime.suspension.recovery import latest_turn, restore
@@ -120,6 +122,7 @@ class Admission:
             FrontendToolConflict: A tool of the client has the name of one of the agent's.
             LimitExceeded: A message is too large.
             PluginFailed: A screen failed; the request may not be kept as it was.
+            UnknownPublication: The publication of the run does not exist.
             AgentResolverFailed: It is unknown which screens apply.
         """
         request = self.check(request).with_stored_ids()
@@ -155,10 +158,13 @@ class Admission:
     async def _agent_of(self, request: RunRequest) -> ResolvedAgent | None:
         """Return the requested agent; None when this process does not have it."""
         agent_id, thread_id = normalize_id(request.agent_id), normalize_id(request.thread_id)
+        publication = request.publication
         if agent_id is None:
             checkout = await self._store.checkout(thread_id) if thread_id is not None else None
             agent_id = DEFAULT_AGENT if checkout is None else _select_agent(request, checkout, None)
-        pinned = await self._registry.pin(agent_id)
+            if checkout is not None and checkout.open_run is not None:
+                publication = checkout.open_run.publication
+        pinned = await self._registry.pin(agent_id, publication)
         try:
             return pinned.resolve(agent_id)
         except AwakenError:
@@ -169,7 +175,9 @@ class Admission:
 
         Raises:
             UnknownThread: The thread belongs to another tenant.
-            UnknownAgent: The agent is not registered.
+            UnknownAgent: The agent is not registered, or no new run may take it.
+            AgentUnusable: This process cannot resolve the agent as it is configured.
+            UnknownPublication: The publication of the run does not exist.
             AgentResolverFailed: The host's resolver failed.
             InvalidResume: The run to continue cannot be continued.
             ThreadBusy: Another run of the thread has not ended.
@@ -194,7 +202,10 @@ class Admission:
         if unfinished is not None or request.continue_run_id is not None:
             previous = await self._find_continued(request, checkout)
         agent_id = _select_agent(request, checkout, previous)
-        pinned = await self._registry.pin(agent_id)
+        canary = self._registry.canary if previous is None else None
+        publication = request.publication if previous is None else previous.publication
+        publication = publication if canary is None else _choose(canary, request, thread_id)
+        pinned = await self._registry.pin(agent_id, publication)
         agent = pinned.resolve(agent_id)
         if request.dispatch_id is None and request.frontend_tools:
             # A queued request was checked when it was queued; a tool that conflicts is left out.
@@ -360,6 +371,8 @@ class Admission:
         run_id: str,
     ) -> tuple[RunRecord, RunIdentity]:
         thread, agent_id = checkout.thread, agent.spec.id
+        if pinned.registries.hidden:
+            pinned.check_start(agent_id)
         first, count = thread.message_count + 1, len(request.messages)
         provenance = dict(zip(PROVENANCE, read_provenance(request), strict=True))
         identity = RunIdentity(thread_id=thread.id, run_id=run_id, agent_id=agent_id, **provenance)
@@ -395,6 +408,13 @@ def _select_agent(request: RunRequest, checkout: Checkout, previous: RunRecord |
             return active
     record = previous or checkout.latest_run
     return record.agent_id if record is not None else DEFAULT_AGENT
+
+
+def _choose(canary: CanaryChoice, request: RunRequest, thread_id: str) -> int | None:
+    """Return the publication of a new run while a canary is tried; a child has its parent's."""
+    if request.publication is not None or request.parent_run_id is not None:
+        return request.publication
+    return canary.choose(request, thread_id)
 
 
 def _stays_with_agent(request: RunRequest, checkout: Checkout, previous: RunRecord) -> bool:

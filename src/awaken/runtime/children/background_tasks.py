@@ -228,7 +228,8 @@ class BackgroundTasks:
         if record.task is None or record.task.task_type != SUB_AGENT:
             return False
         agent_id = record.active_agent_id or record.agent_id
-        registries = (await self._runs.registry.pin(agent_id)).registries
+        pinned = await self._runs.registry.pin(agent_id, record.publication)
+        registries = pinned.registries
         agent = registries.agents.get(registries.name_of(agent_id))
         return agent is None or agent.spec.endpoint is None
 

@@ -47,6 +47,8 @@ async def agent_request(
     try:
         await include_agent(run, agent_id)
         agent = run.pinned.resolve(agent_id)
+        if run.pinned.registries.hidden:
+            run.pinned.check_start(agent.spec.id)
     except UnknownAgent as error:
         raise AgentNotFound(problem=f"failed to resolve agent '{agent_id}': {error}") from error
     except AwakenError as error:

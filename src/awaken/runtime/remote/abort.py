@@ -73,7 +73,7 @@ async def abort_remote(store: Store, registry: RegistryHandle, order: AbortRemot
     checkout = await store.checkout(order.thread_id)
     if record is None or checkout is None:
         return
-    agent = await registry.resolve(order.agent_id)
+    agent = await registry.resolve(order.agent_id, record.publication)
     if agent.is_local or not agent.backend.capabilities().cancellation.has_abort:
         return
     stored = checkout.state.get(REMOTE_TARGETS.name)

@@ -22,8 +22,8 @@ from awaken.redaction import make_loggable
 from awaken.runtime.journal.request_checks import check_id
 
 from .registries import RegistrySet
-from .registry import Answers, RegistrySnapshot
 from .resolver import unknown_agents
+from .snapshots import Answers, RegistrySnapshot
 
 logger = logging.getLogger(__name__)
 

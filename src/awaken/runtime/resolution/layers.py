@@ -46,6 +46,17 @@ class DiscoveredLayer(msgspec.Struct, frozen=True, kw_only=True):
     """Agents that remote registries have shown, as `registry/agent`."""
 
     agents: Mapping[str, AgentSource] = {}
+    remotes: Mapping[str, str] = {}
+    """Origins of the registries that have shown them, by name."""
+
+    def with_agent(self, source: AgentSource, registry: str, origin: str) -> "DiscoveredLayer":
+        """Return the layer with a registry's agent in place of its earlier agents."""
+        prefix = f"{registry}/"
+        kept = {name: it for name, it in self.agents.items() if not name.startswith(prefix)}
+        return DiscoveredLayer(
+            agents={**kept, source.spec.id: source},
+            remotes={**self.remotes, registry: origin},
+        )
 
 
 def compose(
@@ -55,7 +66,11 @@ def compose(
     if managed is None:
         if not discovered.agents:
             return code
-        return replace(code, agents={**code.agents, **discovered.agents})
+        return replace(
+            code,
+            agents={**code.agents, **discovered.agents},
+            remotes={**code.remotes, **discovered.remotes},
+        )
     return replace(
         code,
         agents={**code.agents, **managed.agents, **discovered.agents},
@@ -65,6 +80,6 @@ def compose(
         plugins={**code.plugins, **managed.plugins},
         tools={**code.tools, **managed.tools},
         disabled_tools=managed.disabled_tools,
-        remotes={**code.remotes, **managed.remotes},
+        remotes={**code.remotes, **managed.remotes, **discovered.remotes},
         budgets=managed.budgets,
     )

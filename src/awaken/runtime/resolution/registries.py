@@ -93,15 +93,6 @@ class RegistrySet:
             )
         )
 
-    def with_remote_agent(self, source: AgentSource, registry: str, origin: str) -> "RegistrySet":
-        """Return the set with a remote registry's agent in place of its earlier agents."""
-        kept = {name: it for name, it in self.agents.items() if self.remote_of(name) != registry}
-        return replace(
-            self,
-            agents={**kept, source.spec.id: source},
-            remotes={**self.remotes, registry: origin},
-        )
-
     def with_agent(self, source: AgentSource) -> "RegistrySet":
         """Return the set with one agent added or replaced."""
         return replace(self, agents={**self.agents, source.spec.id: source})

@@ -1,166 +1,92 @@
-"""The registry: specs as data, in immutable versioned snapshots.
+"""The registry: what the code declares, what is managed and what was discovered, as snapshots.
 
-A run pins one snapshot. Replacing the registry validates the whole candidate first; an invalid
-one changes nothing.
+Each of these layers is replaced by its owner alone. A change is compiled first and becomes
+current by one assignment; an invalid one changes nothing.
 """
 
+import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
 
-from awaken.authoring.resolvers import AgentResolver, Written
-from awaken.contracts.errors import AwakenError, InvalidSpec
-from awaken.contracts.models.model_specs import ModelPool
-from awaken.contracts.specs.remote_registries import AgentNotDiscovered
+from awaken.contracts.config.errors import UnknownPublication
+from awaken.contracts.errors import InvalidSpec
+from awaken.contracts.plugins.plugin import Plugin
 
-from .models import names, pool_routes
+from .canary import CanaryChoice
+from .kept import KeptSnapshots, PublicationSource
+from .layers import DiscoveredLayer, ManagedLayer, compose
 from .registries import RegistrySet
-from .resolver import ResolvedAgent, resolve
+from .resolver import ResolvedAgent
+from .snapshots import AgentHost, RegistrySnapshot, describe_problems
 
 logger = logging.getLogger(__name__)
 
 
-Answers = Mapping[str, Written | None]
-"""The host's answers by agent id; None if there is no such agent."""
-
-
-class AgentHost(Protocol):
-    """Finds agents that are not registered."""
-
-    resolver: AgentResolver
-
-    async def pin(self, current: "RegistrySnapshot", agent_id: str) -> "RegistrySnapshot":
-        """The snapshot that a run of an agent keeps: it has the agent and those that it names.
-
-        Raises:
-            AgentResolverFailed: The host could not say whether there is such an agent.
-        """
-        ...
-
-    async def find(self, pinned: "RegistrySnapshot", agent_id: str) -> Answers:
-        """The answers for one more agent and those it names, by id; None if there is no such agent.
-
-        Raises:
-            AgentResolverFailed: The host could not say whether there is such an agent.
-        """
-        ...
-
-    def extend(self, pinned: "RegistrySnapshot", answers: Answers) -> "RegistrySnapshot":
-        """The snapshot with more agents; those that it already has are unchanged."""
-        ...
-
-    def last_seen(self, current: "RegistrySnapshot", agent_id: str) -> "RegistrySnapshot":
-        """The snapshot with an agent's last known form; the host is not asked."""
-        ...
-
-    async def list_agents(self, current: "RegistrySnapshot") -> "RegistrySnapshot":
-        """The registered agents and those that the host lists, for display, not for execution.
-
-        Raises:
-            AgentResolverFailed: The host could not list its agents.
-        """
-        ...
-
-
-class RegistrySnapshot:
-    """One version of the registry. Agents are resolved once and kept."""
-
-    __slots__ = ("_resolved", "host", "publication", "registries", "version")
-
-    def __init__(
-        self,
-        version: int,
-        registries: RegistrySet,
-        host: AgentHost | None = None,
-        publication: int | None = None,
-    ) -> None:
-        self.version = version
-        self.registries = registries
-        self.host = host
-        self.publication = publication
-        """The publication of the managed configuration in it; None without one."""
-        self._resolved: dict[str, ResolvedAgent] = {}
-
-    def with_registries(self, registries: RegistrySet) -> "RegistrySnapshot":
-        """The same version with agents of the host, which are checked when they are needed."""
-        return RegistrySnapshot(self.version, registries, self.host, self.publication)
-
-    def resolve(self, agent_id: str) -> ResolvedAgent:
-        """Return the runnable agent, by its registered id or by an equivalent id.
-
-        Raises:
-            UnknownAgent: It is not registered, or its remote registry has not discovered it yet.
-            AwakenError: It cannot be resolved; the error names what is missing.
-        """
-        if agent_id not in self._resolved:
-            self._resolved[agent_id] = self._look_up(agent_id)
-        return self._resolved[agent_id]
-
-    def _look_up(self, agent_id: str) -> ResolvedAgent:
-        registries = self.registries
-        name, source = registries.name_of(agent_id), registries.remote_of(agent_id)
-        if name != agent_id:
-            return self.resolve(name)
-        if source is not None and name not in registries.agents:
-            raise AgentNotDiscovered(
-                agent_id=agent_id,
-                source=source,
-                origin=registries.remotes[source],
-                known=names(registries.agents),
-            )
-        return resolve(registries, name)
-
-    def problems(self) -> list[str]:
-        """Resolve every agent and pool and return the problems; each names its agent or pool."""
-        found = []
-        for model in self.registries.models.values():
-            if isinstance(model, ModelPool):
-                found += _pool_problems(self.registries, model)
-        for agent_id in sorted(self.registries.agents):
-            try:
-                self.resolve(agent_id)
-            except AwakenError as error:
-                problem, who = str(error).rstrip("."), f"Agent '{agent_id}'"
-                found.append(problem if problem.startswith(who) else f"{who}: {problem}")
-        return found
-
-    def diagnostics(self) -> list[str]:
-        """Resolve every agent and return its warnings."""
-        agents = map(self.resolve, sorted(self.registries.agents))
-        return [oddity for agent in agents for oddity in agent.diagnostics]
-
-
 class RegistryHandle:
-    """The current snapshot, and the only way to replace it."""
+    """The current snapshot, those that pinned runs need, and the only way to replace them.
+
+    Updates that await take their turns, so that none is lost; `replace` and `update` do not wait.
+    """
 
     def __init__(self, registries: RegistrySet, host: AgentHost | None = None) -> None:
         self.host = host
         """Finds agents that are not registered; None without a resolver."""
-        self._snapshot = _build_snapshot(1, registries, host)
+        self.publications: PublicationSource | None = None
+        """Reads publications that are not compiled here; None without managed configuration."""
+        self.canary: CanaryChoice | None = None
+        """The publication that a share of new runs takes."""
+        self._code = registries
+        self._discovered = DiscoveredLayer()
+        self._revision = 0
+        """Raised whenever the code, the discovered agents or a plugin changes."""
+        self._renewed_at: dict[int, int] = {}
+        """The revision at which a plugin last changed, by its `id()`."""
+        self._kept = KeptSnapshots()
+        self._served: tuple[int, tuple[str, ...]] | None = None
+        """The agents of the kept snapshots, and how many were added when they were listed."""
+        self._loads: dict[int, asyncio.Task[RegistrySnapshot]] = {}
+        self._updating = asyncio.Lock()
+        self._snapshot = RegistrySnapshot(0, RegistrySet(), host)
+        self.replace(registries)
 
     def snapshot(self) -> RegistrySnapshot:
         """Return the current snapshot; it stays valid after a replacement."""
         return self._snapshot
 
-    async def pin(self, agent_id: str) -> RegistrySnapshot:
+    def snapshots(self) -> Iterator[RegistrySnapshot]:
+        """Every snapshot that runs hold, or may take without compiling it."""
+        return iter(self._kept)
+
+    async def pin(self, agent_id: str, publication: int | None = None) -> RegistrySnapshot:
         """Return the snapshot that a run of an agent keeps; the host is asked for unknown agents.
 
+        Args:
+            agent_id: The agent.
+            publication: The publication that the run is pinned to. None: what is current.
+
         Raises:
+            UnknownPublication: There is no such publication.
             AgentResolverFailed: The host could not say whether there is such an agent.
         """
+        snapshot = self._snapshot
+        if publication is not None and publication != snapshot.publication:
+            snapshot = await self._find_publication(publication)
         if self.host is None:
-            return self._snapshot
-        return await self.host.pin(self._snapshot, agent_id)
+            return snapshot
+        return await self.host.pin(snapshot, agent_id)
 
-    async def resolve(self, agent_id: str) -> ResolvedAgent:
-        """Return the runnable agent that a run would use if it began now.
+    async def resolve(self, agent_id: str, publication: int | None = None) -> ResolvedAgent:
+        """Return the runnable agent that a run would use if it began now, or on a publication.
 
         Raises:
             UnknownAgent: There is no such agent.
+            UnknownPublication: There is no such publication.
             AgentResolverFailed: The host could not say whether there is one.
             AwakenError: It cannot be resolved; the error names what is missing.
         """
-        return (await self.pin(agent_id)).resolve(agent_id)
+        return (await self.pin(agent_id, publication)).resolve(agent_id)
 
     def last_seen(self, agent_id: str) -> RegistrySnapshot:
         """Return the current snapshot, with the last known form of an agent of the host."""
@@ -178,40 +104,187 @@ class RegistryHandle:
             return self._snapshot
         return await self.host.list_agents(self._snapshot)
 
+    def served_agents(self) -> tuple[str, ...]:
+        """The agents that runs can take or continue here, with those of kept publications."""
+        known = self._served
+        if known is None or known[0] != self._kept.additions:
+            agents = (name for snapshot in self._kept for name in snapshot.usable_agents())
+            self._served = known = self._kept.additions, tuple(sorted({*agents}))
+        return known[1]
+
     @property
     def version(self) -> int:
         """The current version; the first is 1."""
         return self._snapshot.version
 
     def replace(self, registries: RegistrySet) -> int:
-        """Install a new set; returns its version.
+        """Install a new code layer; returns the new version.
 
         Raises:
             InvalidSpec: An agent in it cannot be resolved; the registry is unchanged.
         """
-        self._snapshot = _build_snapshot(self._snapshot.version + 1, registries, self.host)
-        return self._snapshot.version
+        before = self._snapshot
+        made = self._draft(registries, before.layer, self._discovered)
+        # Without turns for the event loop: the caller does not await.
+        deque(made.resolve_all(before, self._renewed_since(before)), maxlen=0)
+        _refuse_new_problems(made, before)
+        self._code = registries
+        self._revision += 1
+        return self._swap(made)
 
     def update(self, change: Callable[[RegistrySet], RegistrySet]) -> int:
-        """Install a changed copy of the current set; returns its version."""
-        return self.replace(change(self._snapshot.registries))
+        """Install a changed copy of the code layer; returns the new version."""
+        return self.replace(change(self._code))
+
+    async def update_discovered(self, change: Callable[[DiscoveredLayer], DiscoveredLayer]) -> int:
+        """Install a changed copy of the discovered layer; returns the new version.
+
+        Raises:
+            InvalidSpec: An agent that could be used cannot be resolved; the registry is unchanged.
+        """
+        async with self._updating:
+            while True:
+                discovered, before = change(self._discovered), self._snapshot
+                made = await self._compile(before.layer, before, discovered)
+                if made.revision == self._revision:
+                    break
+            _refuse_new_problems(made, before)
+            self._discovered = discovered
+            self._revision += 1
+            return self._swap(made)
+
+    async def renew(self, plugin: Plugin) -> int:
+        """Resolve the agents that use a plugin again; returns the new version.
+
+        Raises:
+            InvalidSpec: An agent that could be used cannot be resolved; the registry is unchanged.
+        """
+        self._mark_renewed(plugin)
+        async with self._updating:
+            before = self._snapshot
+            try:
+                made = await self._compile_current(before.layer)
+                _refuse_new_problems(made, before)
+            except InvalidSpec:
+                # The plugin takes its change back: what was resolved with it is resolved again.
+                self._mark_renewed(plugin)
+                raise
+            return self._swap(made)
+
+    async def prepare(self, layer: ManagedLayer) -> RegistrySnapshot:
+        """Compile managed configuration without installing it; no problem of an agent is raised.
+
+        Agents that cannot be used are in `unusable` of the snapshot, diagnostics in `warnings`.
+        """
+        return await self._compile(layer, self._kept.find(layer.publication) or self._snapshot)
+
+    async def install(self, snapshot: RegistrySnapshot, publication: int | None = None) -> int:
+        """Make a prepared snapshot the current one; returns the new version.
+
+        If the code, the discovered agents or a plugin changed since, it is compiled again first.
+
+        Args:
+            snapshot: The snapshot.
+            publication: The number that its configuration was given, if it had none.
+        """
+        async with self._updating:
+            return self._swap(await self._refresh(snapshot, publication))
+
+    async def keep(self, snapshot: RegistrySnapshot, publication: int | None = None) -> None:
+        """Keep a prepared snapshot for runs that are pinned to its publication."""
+        self._kept.add(await self._refresh(snapshot, publication))
+
+    async def _find_publication(self, no: int) -> RegistrySnapshot:
+        kept = self._kept.find(no)
+        if kept is not None and kept.revision == self._revision:
+            return kept
+        loading = self._loads.get(no)
+        if loading is None:
+            loading = asyncio.create_task(self._load(no, kept), name=f"publication {no}")
+            self._loads[no] = loading
+            loading.add_done_callback(partial(self._end_load, no))
+        # One of several callers may be cancelled; the others still need it.
+        return await asyncio.shield(loading)
+
+    async def _load(self, no: int, kept: RegistrySnapshot | None) -> RegistrySnapshot:
+        if kept is None:
+            if self.publications is None:
+                raise UnknownPublication(no=no)
+            layer = await self.publications.load_layer(no)
+            kept = (await self._compile(layer, self._snapshot)).with_publication(no)
+        found = await self._refresh(kept, no)
+        self._kept.add(found)
+        return found
+
+    def _end_load(self, no: int, loading: asyncio.Task[RegistrySnapshot]) -> None:
+        del self._loads[no]
+        if not loading.cancelled():
+            # Every caller may have been cancelled; then nothing else reads the exception.
+            loading.exception()
+
+    async def _refresh(
+        self, snapshot: RegistrySnapshot, publication: int | None
+    ) -> RegistrySnapshot:
+        """Return a snapshot with the code, discovered agents and plugins that are there now."""
+        if publication is not None:
+            snapshot = snapshot.with_publication(publication)
+        while snapshot.revision != self._revision:
+            snapshot = await self._compile(snapshot.layer, snapshot)
+        return snapshot
+
+    async def _compile_current(self, layer: ManagedLayer | None) -> RegistrySnapshot:
+        while True:
+            made = await self._compile(layer, self._snapshot)
+            if made.revision == self._revision:
+                return made
+
+    async def _compile(
+        self,
+        layer: ManagedLayer | None,
+        before: RegistrySnapshot,
+        discovered: DiscoveredLayer | None = None,
+    ) -> RegistrySnapshot:
+        made = self._draft(self._code, layer, discovered or self._discovered)
+        for _ in made.resolve_all(before, self._renewed_since(before)):
+            await asyncio.sleep(0)
+        return made
+
+    def _draft(
+        self, code: RegistrySet, layer: ManagedLayer | None, discovered: DiscoveredLayer
+    ) -> RegistrySnapshot:
+        registries = compose(code, layer, discovered)
+        return RegistrySnapshot(0, registries, self.host, layer, self._revision)
+
+    def _swap(self, made: RegistrySnapshot) -> int:
+        """Make a snapshot current; from now on its revision is that of the handle."""
+        before = self._snapshot
+        made.version, made.revision = before.version + 1, self._revision
+        known = frozenset(before.warnings)
+        for oddity in made.warnings:
+            if oddity not in known:
+                logger.warning("%s", oddity)
+        self._kept.add(made)
+        self._snapshot = made
+        return made.version
+
+    def _mark_renewed(self, plugin: Plugin) -> None:
+        self._revision += 1
+        self._renewed_at[id(plugin)] = self._revision
+
+    def _renewed_since(self, before: RegistrySnapshot) -> frozenset[int]:
+        renewed = self._renewed_at.items()
+        return frozenset(plugin for plugin, at in renewed if at > before.revision)
 
 
-def _pool_problems(registries: RegistrySet, pool: ModelPool) -> list[str]:
-    try:
-        pool_routes(registries, pool)
-    except AwakenError as error:
-        return [str(error).rstrip(".")]
-    return []
+def _refuse_new_problems(made: RegistrySnapshot, before: RegistrySnapshot) -> None:
+    """Refuse a change that breaks an agent or a pool; what was broken before may stay so.
 
-
-def _build_snapshot(
-    version: int, registries: RegistrySet, host: AgentHost | None
-) -> RegistrySnapshot:
-    snapshot = RegistrySnapshot(version, registries, host)
-    problems = snapshot.problems()
-    if problems:
-        raise InvalidSpec(what="The registry", problem="; ".join(problems))
-    for oddity in snapshot.diagnostics():
-        logger.warning("%s", oddity)
-    return snapshot
+    Raises:
+        InvalidSpec: With every such problem.
+    """
+    known = frozenset(before.pool_problems())
+    found = [problem for problem in made.pool_problems() if problem not in known]
+    new = {name: it for name, it in made.problems.items() if name not in before.unusable}
+    found += describe_problems(new)
+    if found:
+        raise InvalidSpec(what="The registry", problem="; ".join(found))

@@ -254,7 +254,17 @@ def unknown_agents(registries: RegistrySet, agent_id: str) -> tuple[str, ...]:
     Raises:
         UnknownReference: It names a plugin that is not registered.
     """
-    source = registries.agents.get(registries.name_of(agent_id))
+    named = named_agents(registries, registries.name_of(agent_id))
+    return tuple(name for name in named if not registries.knows(name))
+
+
+def named_agents(registries: RegistrySet, agent_id: str) -> tuple[str, ...]:
+    """The agents that an agent names as delegates or in a section of its plugins.
+
+    Raises:
+        UnknownReference: It names a plugin that is not registered.
+    """
+    source = registries.agents.get(agent_id)
     if source is None or not (source.spec.delegates or source.spec.sections):
         return ()
     named = [*source.spec.delegates]
@@ -265,7 +275,7 @@ def unknown_agents(registries: RegistrySet, agent_id: str) -> tuple[str, ...]:
                 # A value that does not fit the section's schema is refused at resolution.
                 found = config.get(agent_field)
                 named += filter(_is_text, found) if isinstance(found, list | tuple) else ()
-    return tuple(name for name in dict.fromkeys(named) if not registries.knows(name))
+    return tuple(dict.fromkeys(named))
 
 
 def _is_text(name: object) -> bool:
@@ -293,13 +303,15 @@ def _tools(
             if offered.setdefault(tool_id, tool) is not tool:
                 raise DuplicateRegistration(kind="Tool", name=tool_id)
     spec = source.spec
-    allowed, unmatched = _match_patterns(offered, spec.allowed_tools)
-    excluded, unmatched_too = _match_patterns(offered, spec.excluded_tools or ())
+    allowed, unmatched = match_patterns(offered, spec.allowed_tools)
+    excluded, unmatched_too = match_patterns(offered, spec.excluded_tools or ())
     kept = {
         tool_id: tool
         for tool_id, tool in offered.items()
         if (spec.allowed_tools is None or tool_id in allowed) and tool_id not in excluded
     }
+    for tool_id in registries.disabled_tools:
+        kept.pop(tool_id, None)
     return kept, tuple(
         f"Agent '{spec.id}': tool pattern '{pattern}' matches nothing."
         for pattern in (*unmatched, *unmatched_too)
@@ -317,9 +329,10 @@ def _delegates(registries: RegistrySet, spec: AgentSpec) -> Mapping[str, Tool]:
     return found
 
 
-def _match_patterns(
+def match_patterns(
     offered: Iterable[str], patterns: tuple[str, ...] | None
 ) -> tuple[set[str], list[str]]:
+    """The tools that patterns match, and the patterns that match none."""
     if not patterns:
         return set(), []
     # Patterns run on RE2, which only an agent that has some must load.
