@@ -273,7 +273,7 @@ class ConfigRecords:
         """
         view = await self.get_record(write.namespace, write.id)
         kind, dropped = view.kind, set(cleared)
-        patch = kind.patch_from_wire(fields) if kind.patch_from_wire else dict(fields)
+        patch = kind.patch_from_wire(write.id, fields) if kind.patch_from_wire else dict(fields)
         before = {name: it for name, it in (view.overrides or {}).items() if name not in dropped}
         merged = {**before, **patch}
         if isinstance(before.get("sections"), dict) and isinstance(patch.get("sections"), dict):

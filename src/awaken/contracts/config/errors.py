@@ -147,9 +147,7 @@ class DraftHasConflicts(ConfigError):
     """A draft and what is live changed the same fields differently."""
 
     code = "draft_has_conflicts"
-    template = (
-        "Draft '{draft_id}' and what is live both changed {names}: rebase with a preference."
-    )
+    template = "Draft '{draft_id}' and what is live both changed {names}: rebase with a preference."
     draft_id: str
     paths: tuple[str, ...]
     names: str

@@ -58,8 +58,11 @@ class ConfigKind:
     """The paths of secret fields; `*` stands for every key: `adapter_options/headers/*`."""
     patchable: frozenset[str] | None = None
     """The fields that a patch on a record of the code may have; None: none at all."""
-    patch_from_wire: Callable[[Mapping[str, Any]], dict[str, Any]] | None = None
-    """The stored form of some fields in HTTP form; None: both forms are the same."""
+    patch_from_wire: Callable[[str, Mapping[str, Any]], dict[str, Any]] | None = None
+    """The stored form of the HTTP form of a patch on the record of an id: null clears a field.
+
+    Raises InvalidConfig like `from_wire`. None: no record can be patched.
+    """
     is_patch_only: bool = False
     """Whether records exist in code only, and are only patched: tools."""
     version: int = 1
