@@ -11,8 +11,10 @@ from awaken.contracts.storage.store import Commit, Store
 from awaken.stores.memory import MemoryProfileStore, MemoryStore
 from awaken.testing import FakeClock
 from awaken.testing.store_conformance import (
+    CONFIG_CHECKS,
     PROFILE_CHECKS,
     STORE_CHECKS,
+    ConfigCheck,
     ProfileCheck,
     StoreCheck,
 )
@@ -40,8 +42,13 @@ def test_the_memory_profile_store_keeps_every_promise_of_a_profile_store(
     asyncio.run(check(MemoryProfileStore()))
 
 
+@pytest.mark.parametrize("check", CONFIG_CHECKS, ids=name_of)
+def test_the_memory_store_keeps_every_promise_of_a_config_store(check: ConfigCheck) -> None:
+    asyncio.run(check(MemoryStore(clock=FakeClock())))
+
+
 def test_every_check_has_its_own_name() -> None:
-    names = [name_of(check) for check in (*STORE_CHECKS, *PROFILE_CHECKS)]
+    names = [name_of(check) for check in (*STORE_CHECKS, *PROFILE_CHECKS, *CONFIG_CHECKS)]
     assert len(names) == len(set(names)) >= 240
 
 

@@ -6,8 +6,10 @@ import pytest
 from tests.postgres.stores import opened
 
 from awaken.testing.store_conformance import (
+    CONFIG_CHECKS,
     PROFILE_CHECKS,
     STORE_CHECKS,
+    ConfigCheck,
     ProfileCheck,
     StoreCheck,
 )
@@ -17,8 +19,10 @@ def name_of(check: object) -> str:
     return getattr(check, "__name__", "check")
 
 
-@pytest.mark.parametrize("check", [*STORE_CHECKS, *PROFILE_CHECKS], ids=name_of)
-def test_the_postgres_store_keeps_every_promise(check: StoreCheck | ProfileCheck) -> None:
+@pytest.mark.parametrize("check", [*STORE_CHECKS, *PROFILE_CHECKS, *CONFIG_CHECKS], ids=name_of)
+def test_the_postgres_store_keeps_every_promise(
+    check: StoreCheck | ProfileCheck | ConfigCheck,
+) -> None:
     async def run() -> None:
         # A slow disk is no broken promise.
         async with opened(connect_timeout_ms=30_000) as store:

@@ -8,8 +8,10 @@ import pytest
 
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.store_conformance import (
+    CONFIG_CHECKS,
     PROFILE_CHECKS,
     STORE_CHECKS,
+    ConfigCheck,
     ProfileCheck,
     StoreCheck,
 )
@@ -39,5 +41,12 @@ def test_the_sqlite_store_keeps_every_promise_of_a_store(check: StoreCheck, tmp_
 @pytest.mark.parametrize("check", PROFILE_CHECKS, ids=name_of)
 def test_the_sqlite_store_keeps_every_promise_of_a_profile_store(
     check: ProfileCheck, tmp_path: Path
+) -> None:
+    on_a_file(tmp_path, check)
+
+
+@pytest.mark.parametrize("check", CONFIG_CHECKS, ids=name_of)
+def test_the_sqlite_store_keeps_every_promise_of_a_config_store(
+    check: ConfigCheck, tmp_path: Path
 ) -> None:
     on_a_file(tmp_path, check)

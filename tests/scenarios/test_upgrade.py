@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.older_schemas import list_removals
 from typer.testing import CliRunner
 
 from awaken import (
@@ -132,6 +133,8 @@ def test_what_belonged_to_a_tenant_is_found_and_resumed_under_the_tenants_own_id
     asyncio.run(opened_once(store_file))
     with closing(sqlite3.connect(store_file)) as file, file:
         file.execute("UPDATE threads SET tenant_id = 'ann' WHERE id <> 'finished'")
+        for removal in list_removals():
+            file.execute(removal)
         file.execute("PRAGMA user_version = 3")
 
     async def scenario() -> None:
@@ -161,7 +164,7 @@ def test_what_belonged_to_a_tenant_is_found_and_resumed_under_the_tenants_own_id
 
     asyncio.run(scenario())
     with closing(sqlite3.connect(store_file)) as file:
-        assert file.execute("PRAGMA user_version").fetchone() == (5,)
+        assert file.execute("PRAGMA user_version").fetchone() == (6,)
 
 
 def test_branches_of_a_tenants_threads_are_found_under_their_new_ids(store_file: Path) -> None:
@@ -175,6 +178,8 @@ def test_branches_of_a_tenants_threads_are_found_under_their_new_ids(store_file:
     branch_id = asyncio.run(branched())
     with closing(sqlite3.connect(store_file)) as file, file:
         file.execute("UPDATE threads SET tenant_id = 'ann'")
+        for removal in list_removals():
+            file.execute(removal)
         file.execute("PRAGMA user_version = 3")
 
     async def scenario() -> None:
@@ -284,11 +289,11 @@ def test_a_store_from_before_threads_had_tenants_keeps_them_from_now_on(store_fi
         assert file.execute("PRAGMA user_version").fetchone() == (1,)
     asyncio.run(scenario())
     with closing(sqlite3.connect(store_file)) as file:
-        assert file.execute("PRAGMA user_version").fetchone() == (5,)
+        assert file.execute("PRAGMA user_version").fetchone() == (6,)
 
 
 def test_a_file_of_an_older_schema_is_not_checked_but_named(store_file: Path) -> None:
-    with pytest.raises(StoreUnavailable, match="its schema is 1, this version needs 5"):
+    with pytest.raises(StoreUnavailable, match="its schema is 1, this version needs 6"):
         asyncio.run(SqliteStore(store_file).check())
 
 

@@ -30,7 +30,7 @@ async def find_version(store: ConfigStore, place: Place, version: str) -> Earlie
             problem = f"publication {version} has no {resource}"
             raise VersionUnusable(version=version, problem=problem)
         return EarlierRecord(entry=entry)
-    rows = await store.list_audit(AuditQuery(id=version, limit=1))
+    rows = await store.list_audit(AuditQuery(event_id=version, limit=1))
     if not rows:
         return await _find_object(store, place, version)
     event = rows[0].event

@@ -39,7 +39,7 @@ from .simulation import (
     replay,
     simulate,
 )
-from .store_conformance import PROFILE_CHECKS, STORE_CHECKS, StoreCheck
+from .store_conformance import CONFIG_CHECKS, PROFILE_CHECKS, STORE_CHECKS, StoreCheck
 from .transcripts import (
     anthropic_problems,
     assert_valid_transcript,
@@ -49,6 +49,7 @@ from .transcripts import (
 )
 
 __all__ = [
+    "CONFIG_CHECKS",
     "PROFILE_CHECKS",
     "STORE_CHECKS",
     "AgentReport",

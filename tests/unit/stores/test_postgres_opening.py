@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.older_schemas import list_removals
 from tests.postgres.server import new_schema, server
 from tests.postgres.stores import opened
 from tests.postgres.writing import commit_at
@@ -195,6 +196,8 @@ def test_a_database_of_the_first_schema_is_brought_up_to_date_with_what_is_in_it
         await server().sql(f"ALTER TABLE {schema}.threads DROP COLUMN tenant_id")
         for column in ("due_at", "is_dead"):
             await server().sql(f"ALTER TABLE {schema}.outbox DROP COLUMN {column}")
+        for removal in list_removals(schema):
+            await server().sql(removal)
         await server().sql(f"UPDATE {schema}.facts SET value = '1' WHERE name = 'schema_version'")
         async with opened(schema=schema) as store:
             assert await store.load_thread(before.id) == before
@@ -228,6 +231,8 @@ def test_ids_of_tenants_begin_with_the_tenant_after_a_database_was_brought_up_to
             before = await store.checkout(waiting.thread_id)
             assert before is not None
         await server().sql(f"UPDATE {schema}.threads SET tenant_id = 'ann' WHERE id <> 'above'")
+        for removal in list_removals(schema):
+            await server().sql(removal)
         await server().sql(f"UPDATE {schema}.facts SET value = '3' WHERE name = 'schema_version'")
         async with opened(schema=schema) as store:
             thread_id, run_id = f"@ann:{waiting.thread_id}", f"@ann:{waiting.run_id}"

@@ -1,5 +1,6 @@
 """The audit: who changed what, written with the change, in a chain that shows tampering."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, Protocol
@@ -70,18 +71,23 @@ class AuditRow(Record, frozen=True, kw_only=True):
 class AuditQuery(Record, frozen=True, kw_only=True):
     """Events by what they name, newest first; `before_no` is where the last page ended."""
 
-    id: str | None = None
+    event_id: str | None = None
     resource: str | None = None
     action: AuditAction | None = None
     actor: str | None = None
     since: int | None = None
+    """The earliest time."""
     until: int | None = None
+    """The latest time; an event at this time is one of them."""
     before_no: int | None = None
     limit: int = 50
 
 
 class AuditAnchor(Record, frozen=True, kw_only=True):
-    """Where the chain begins after older events were pruned: the last pruned event's link."""
+    """A place in the chain: the number and the link of an event, or the start of the chain.
+
+    The chain begins after the last event that was pruned, and ends with the newest one.
+    """
 
     no: int = 0
     chain: bytes = CHAIN_START
@@ -111,3 +117,17 @@ class AuditTrail(Protocol):
 def next_link(previous: bytes, event: AuditEvent) -> bytes:
     """Return the link of an event that follows another: it changes if any event before does."""
     return blake2b(previous + msgspec.json.encode(event, order="sorted"), digest_size=16).digest()
+
+
+def find_broken_link(after: AuditAnchor, rows: Iterable[AuditRow]) -> int | None:
+    """Return the number of the first row that does not follow from the one before, or None.
+
+    A row is missing, was added or was changed there. Rows come oldest first, and begin with the
+    one that follows `after`.
+    """
+    no, chain = after.no, after.chain
+    for row in rows:
+        no, chain = no + 1, next_link(chain, row.event)
+        if (row.no, row.chain) != (no, chain):
+            return no
+    return None

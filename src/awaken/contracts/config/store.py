@@ -37,21 +37,28 @@ class ConfigWrite(Record, frozen=True, kw_only=True):
 
     The store assigns the number of the publication, and writes it into the head as `target` says
     and into those audit events that have no publication of their own. The head's revision becomes
-    `expected_revision + 1`, whatever `head.revision` is.
+    `expected_revision + 1`, whatever `head.revision` is; so does its `secrets_at` if secrets are
+    written or removed.
     """
 
     objects: Mapping[str, bytes] = {}
-    """New objects by hash; those that exist are left alone."""
+    """New objects by `hash_object` of their bodies; those that exist are left alone."""
     publication: Publication | None = None
     target: HeadTarget = HeadTarget.NONE
     head: ConfigHead | None = None
     """The head as it becomes, unless only a publication, secrets or audit events are written."""
     expected_revision: int | None = None
-    """The head's revision that the writer saw, 0 if there is none; required with a head."""
+    """The head's revision that the writer saw, 0 if there is none.
+
+    Required with a head; without one it is compared all the same.
+    """
     audit: tuple[AuditEvent, ...] = ()
     secrets: tuple[SealedSecret, ...] = ()
     removed_secrets: tuple[str, ...] = ()
+    """Removed before `secrets` are written; those that do not exist are ignored."""
     removed_draft: str | None = None
+    draft_revision: int | None = None
+    """The revision of `removed_draft` that was published; None removes any."""
     idempotency_key: str | None = None
     request_hash: str = ""
     """What was asked under the key: the key with another hash is refused."""
@@ -78,6 +85,8 @@ class ConfigPurge(Record, frozen=True, kw_only=True):
     audit_before: int = 0
     drafts_before: int = 0
     """Drafts that expire before this time go."""
+    requests_before: int = 0
+    """Idempotency keys that were used before this time are forgotten."""
 
 
 class PurgedConfig(Record, frozen=True, kw_only=True):
@@ -87,6 +96,7 @@ class PurgedConfig(Record, frozen=True, kw_only=True):
     objects: int = 0
     audit: int = 0
     drafts: int = 0
+    requests: int = 0
 
 
 @runtime_checkable
@@ -101,12 +111,16 @@ class ConfigStore(Protocol):
         """Apply a write whole, or raise and change nothing.
 
         The same idempotency key with the same request hash again returns the receipt of the first
-        write: its publication, and the head as it is now.
+        write: its publication unless it was purged, and the head as it is now.
 
         Raises:
             HeadMoved: The head has another revision than the writer saw.
             IdempotencyConflict: The key was used for another request.
             DraftNotFound: `removed_draft` does not exist.
+            DraftConflict: `removed_draft` has another revision than `draft_revision`.
+            UnknownPublication: The head names a publication that does not exist.
+            InvalidRecord: The parts do not fit together, or the publication changes a record to an
+                object that does not exist.
         """
         ...
 
@@ -121,7 +135,10 @@ class ConfigStore(Protocol):
     async def list_publications(
         self, *, before: int | None = None, limit: int = 50, with_ephemeral: bool = False
     ) -> tuple[Publication, ...]:
-        """Return publications with smaller numbers than `before`, newest first."""
+        """Return publications with smaller numbers than `before`, newest first.
+
+        Their manifests and their hashes of code are left out: `load_publication` has them.
+        """
         ...
 
     async def load_objects(self, hashes: Collection[str]) -> Mapping[str, bytes]:
@@ -136,6 +153,7 @@ class ConfigStore(Protocol):
         Raises:
             DraftConflict: It has another revision, or exists already.
             DraftNotFound: It was published or discarded meanwhile.
+            UnknownPublication: Its base does not exist.
         """
         ...
 
@@ -167,10 +185,16 @@ class ConfigStore(Protocol):
         """Return where the chain begins: after the last pruned event."""
         ...
 
+    async def find_audit_end(self) -> AuditAnchor:
+        """Return where the chain ends: a chain without its newest events does not reach it."""
+        ...
+
     async def purge_config(self, purge: ConfigPurge) -> PurgedConfig:
         """Remove what nothing needs: see `ConfigPurge`.
 
         A publication that a head, a draft or a pinned run names stays, and so does every object
-        that a publication or an audit event that stays names.
+        that a publication or an audit event that stays names. Audit events go from the start of
+        the chain, up to the first that is young enough to stay. Objects are removed after the
+        rest, in a transaction of their own, and only if publications or audit events were.
         """
         ...

@@ -22,7 +22,7 @@ class Moment(Record, frozen=True, kw_only=True):
 
 
 class SqlSession(Protocol):
-    """One transaction. A statement is called by its name in `statements.sql`."""
+    """One transaction. A statement is called by its name in a `.sql` file of this folder."""
 
     async def all(self, statement: str, *args: Any) -> Sequence[Row]:
         """Run a query and return every row."""

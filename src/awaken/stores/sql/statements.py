@@ -1,16 +1,18 @@
-"""Named statements from `statements.sql`, and numbered migrations from an adapter's folder."""
+"""Named statements from files of this folder, and numbered migrations from an adapter's folder."""
 
 import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
+_FILES = ("statements.sql", "config.sql")
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 
 @cache
 def _texts() -> Mapping[str, str]:
-    source = files(__package__).joinpath("statements.sql").read_text("utf-8")
+    folder = files(__package__)
+    source = "\n".join(folder.joinpath(name).read_text("utf-8") for name in _FILES)
     _, *parts = _NAME.split(source)
     return {name: text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
 

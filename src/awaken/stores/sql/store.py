@@ -21,6 +21,7 @@ from awaken.contracts.storage.store import (
 from awaken.stores.rules.lineage import apply_edit
 
 from . import commits, queries, retention, rows
+from .config import SqlConfig
 from .heads import ensure_head, find_head, load_run, wait_for_head
 from .mailbox_port import SqlMailbox
 from .outbox import SqlOutbox
@@ -35,8 +36,8 @@ PROBE = "write_probe"
 """The fact that a probe writes; its value is the time of the probe."""
 
 
-class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets):
-    """A `Store` and a `ProfileStore` in a SQL database.
+class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlConfig):
+    """A `Store`, a `ProfileStore` and a `ConfigStore` in a SQL database.
 
     Everything is durable when a method returns. A task cancelled while it waits leaves its write
     applied or absent, never half.

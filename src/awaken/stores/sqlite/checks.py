@@ -17,6 +17,7 @@ from awaken.contracts.storage.store import StoreCheck
 from awaken.stores.sql import rows
 from awaken.stores.sql.heads import StoredHead, decode_head
 
+from .config_checks import check_config
 from .connection import FAULTS, STATEMENTS, connect, schema_version, translate_error
 
 _NAMED: tuple[tuple[str, str, "msgspec.json.Decoder[Any]", str], ...] = (
@@ -71,6 +72,7 @@ def check_file(path: Path, store: str) -> StoreCheck:
             inspection.read_records(kind, statement, decoder, name)
         inspection.read_state()
         inspection.read_threads()
+        check_config(inspection)
     return StoreCheck(
         store=store,
         schema_version=found,
@@ -101,7 +103,7 @@ class _Inspection:
 
     def check_structure(self) -> None:
         """Let SQLite verify its pages and indexes."""
-        for (line,) in self._select("file", "PRAGMA integrity_check"):
+        for (line,) in self.select("file", "PRAGMA integrity_check"):
             if line != "ok":
                 self.problems.append(f"The file: {line}")
 
@@ -110,8 +112,8 @@ class _Inspection:
     ) -> None:
         """Read every record of one kind."""
         self.counts[kind] = 0
-        for blob, *names in self._select(kind, statement):
-            self._read(kind, blob, decoder, name.format(*names))
+        for blob, *names in self.select(kind, statement):
+            self.read(kind, blob, decoder, name.format(*names))
 
     def read_state(self) -> None:
         """Read every state value."""
@@ -119,21 +121,21 @@ class _Inspection:
         statement = (
             "SELECT data, name, state.version, id FROM state LEFT JOIN threads ON no = thread_no"
         )
-        for data, name, version, thread_id in self._select("state", statement):
+        for data, name, version, thread_id in self.select("state", statement):
             what = f"State '{name}' of thread '{thread_id}'"
-            self._read("state", data, rows.RAW, what, beside=(name, version))
+            self.read("state", data, rows.RAW, what, beside=(name, version))
 
     def read_threads(self) -> None:
         """Read every thread with its messages, events and tool journal."""
         self.counts.update(threads=0, messages=0, events=0, tool_records=0)
-        threads = list(self._select("threads", "SELECT no, id FROM threads ORDER BY no"))
+        threads = list(self.select("threads", "SELECT no, id FROM threads ORDER BY no"))
         for thread_no, thread_id in threads:
             self._read_thread(thread_no, thread_id)
 
     def _read_thread(self, thread_no: int, thread_id: str) -> None:
         before = len(self.problems)
         head = None
-        for row in self._select("threads", STATEMENTS["find_thread"], thread_id):
+        for row in self.select("threads", STATEMENTS["find_thread"], thread_id):
             head = self._read_head(row)
         messages = self._read_messages(thread_no, thread_id)
         events = self._read_commits(thread_no, thread_id)
@@ -159,9 +161,9 @@ class _Inspection:
     def _read_messages(self, thread_no: int, thread_id: str) -> int:
         found = 0
         places = rows.all_places(thread_no)
-        for place, at, body in self._select("messages", STATEMENTS["list_messages"], *places):
+        for place, at, body in self.select("messages", STATEMENTS["list_messages"], *places):
             what = f"Message {rows.number_at(place)} of thread '{thread_id}'"
-            found += self._read("messages", body, rows.MESSAGE, what, beside=(at,)) is not None
+            found += self.read("messages", body, rows.MESSAGE, what, beside=(at,)) is not None
         return found
 
     def _read_commits(self, thread_no: int, thread_id: str) -> int:
@@ -171,20 +173,18 @@ class _Inspection:
         )
         found = 0
         places = rows.all_places(thread_no)
-        for place, events, tools, *beside in self._select("commits", statement, *places):
+        for place, events, tools, *beside in self.select("commits", statement, *places):
             where = f"of commit {rows.number_at(place)} of thread '{thread_id}'"
             if events is not None:
-                logged = self._read(
+                logged = self.read(
                     "events", events, rows.EVENTS, f"The events {where}", many=True, beside=beside
                 )
                 found += len(logged or ())
             if tools is not None:
-                self._read(
-                    "tool_records", tools, rows.TOOLS, f"The tool journal {where}", many=True
-                )
+                self.read("tool_records", tools, rows.TOOLS, f"The tool journal {where}", many=True)
         return found
 
-    def _read(
+    def read(
         self,
         kind: str,
         blob: bytes,
@@ -194,6 +194,7 @@ class _Inspection:
         many: bool = False,
         beside: Sequence[Any] = (),
     ) -> Any:
+        """Read a record; a damaged one is a problem, and None."""
         try:
             value = rows.unpack(blob, decoder, what, *beside)
         except CorruptRecord as error:
@@ -202,7 +203,16 @@ class _Inspection:
         self.counts[kind] += len(value) if many else 1
         return value
 
-    def _select(self, kind: str, statement: str, *args: Any) -> Iterator[Any]:
+    def begin(self, *kinds: str) -> None:
+        """Count records of these kinds."""
+        self.counts.update(dict.fromkeys(kinds, 0))
+
+    def count(self, kind: str) -> None:
+        """Count one more record that was read."""
+        self.counts[kind] += 1
+
+    def select(self, kind: str, statement: str, *args: Any) -> Iterator[Any]:
+        """Return rows; what cannot be read is a problem."""
         try:
             yield from self._connection.execute(statement, args)
         except sqlite3.DatabaseError as error:

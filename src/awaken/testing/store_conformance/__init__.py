@@ -1,9 +1,10 @@
 """What every store must do: checks that take an opened, empty store and raise if it fails.
 
 Belongs here: behaviour that the ports promise. Does not: how a store does it.
-A new store is done when `await check(store)` passes for each of `STORE_CHECKS` (and
-`PROFILE_CHECKS`) on a fresh, opened one. Some checks let time pass: a store whose `clock` can
-`advance` is spared the wait, any other waits less than a second each.
+A new store is done when `await check(store)` passes for each of `STORE_CHECKS` on a fresh, opened
+one; `PROFILE_CHECKS` and `CONFIG_CHECKS` are of ports that a store need not have. Some checks let
+time pass: a store whose `clock` can `advance` is spared the wait, any other waits less than a
+second each.
 """
 
 from . import (
@@ -12,6 +13,8 @@ from . import (
     claiming,
     commits,
     concurrency,
+    config_audits,
+    configs,
     decisions,
     deliveries,
     events,
@@ -34,6 +37,7 @@ from . import (
     tickets,
     transcripts,
 )
+from .config_writing import ConfigCheck
 from .writing import ProfileCheck, StoreCheck
 
 STORE_CHECKS: tuple[StoreCheck, ...] = (
@@ -65,4 +69,13 @@ STORE_CHECKS: tuple[StoreCheck, ...] = (
 )
 PROFILE_CHECKS: tuple[ProfileCheck, ...] = profiles.CHECKS
 
-__all__ = ["PROFILE_CHECKS", "STORE_CHECKS", "ProfileCheck", "StoreCheck"]
+CONFIG_CHECKS: tuple[ConfigCheck, ...] = (*configs.CHECKS, *config_audits.CHECKS)
+
+__all__ = [
+    "CONFIG_CHECKS",
+    "PROFILE_CHECKS",
+    "STORE_CHECKS",
+    "ConfigCheck",
+    "ProfileCheck",
+    "StoreCheck",
+]
