@@ -23,12 +23,13 @@ from .mailbox import MemoryMailbox
 from .outbox import MemoryOutbox
 from .tables import EndedRuns
 from .ticket_port import MemoryTickets
+from .usage import MemoryUsage
 
 RETAINED_RUNS = 10_000
 """How many ended runs are kept unless the caller says otherwise."""
 
 
-class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets):
+class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets, MemoryUsage):
     """A `Store` in this process's memory; its contents live as long as this object.
 
     Use it from one event loop. No method suspends, so every call is atomic to every other task
@@ -137,7 +138,7 @@ class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets):
         return self._tables.runs.get(run_id)
 
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
-        """List runs in the order they were created."""
+        """List runs by creation time, ties by id."""
         return list_runs(self._tables, query)
 
     async def list_events(

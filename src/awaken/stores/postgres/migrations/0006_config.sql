@@ -1,0 +1,2 @@
+-- Stands in for the migration of managed configuration: replace this file with that one.
+SELECT 1;
