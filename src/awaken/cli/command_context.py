@@ -61,7 +61,9 @@ class CommandContext:
         document = {"items": page.items, "next_cursor": page.next_cursor}
         text = table(head, map(row, page.items)) if page.items else "Nothing is there."
         if page.next_cursor is not None:
-            text += f"\n\n{len(page.items)} of {page.total}; go on with --cursor {page.next_cursor}"
+            is_counted = page.total is not None
+            shown = f"{len(page.items)} of {page.total}" if is_counted else "More follow"
+            text += f"\n\n{shown}; go on with --cursor {page.next_cursor}"
         self.show(document, text)
 
 

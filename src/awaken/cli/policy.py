@@ -12,7 +12,13 @@ from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.plugins import PluginLifecycle
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.runs.threads import Thread
-from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, RunQuery, ThreadQuery
+from awaken.contracts.storage.queries import (
+    LIMIT_MAX,
+    MessageQuery,
+    RunQuery,
+    ThreadQuery,
+    at_cursor,
+)
 from awaken.contracts.storage.store import Store
 from awaken.contracts.suspension.permissions import ToolBehavior
 from awaken.extensions.permission.config import SECTION, PermissionConfig
@@ -179,15 +185,15 @@ async def _check_has_run(store: Store, agent_id: str) -> None:
     Raises:
         InvalidInput: The store has no run of it.
     """
-    offset = 0
+    query = RunQuery(limit=LIMIT_MAX)
     while True:
-        page = await store.list_runs(RunQuery(limit=LIMIT_MAX, offset=offset))
+        page = await store.list_runs(query)
         if any(agent_id in (run.agent_id, run.active_agent_id) for run in page.items):
             return
-        offset += len(page.items)
-        if not page.has_more:
+        if page.next_cursor is None:
             problem = "the store has no run of it; name another one, or leave --agent out"
             raise InvalidInput(what=f"agent '{plain(agent_id)}'", problem=problem)
+        query = at_cursor(query, page.next_cursor)
 
 
 async def _past_calls(store: Store, agent_id: str | None) -> AsyncIterator[PastCall]:

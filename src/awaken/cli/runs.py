@@ -8,7 +8,7 @@ from awaken.contracts.errors import UnknownRun
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.runs.records import RunRecord
-from awaken.contracts.storage.queries import RunQuery
+from awaken.contracts.storage.queries import Order, RunQuery
 from awaken.contracts.storage.store import Store, ToolRecord
 from awaken.contracts.suspension.tickets import Ticket
 
@@ -57,18 +57,30 @@ class RunNotBegun(UnknownRun):
 
 @app.command("list")
 @store_command()
-async def list_runs(
+async def list_runs(  # noqa: PLR0913 - each is an option of the command
     context: CommandContext,
     tenant: OfTenant = None,
     thread: OfThread = None,
     status: Annotated[
         RunStatus | None, typer.Option("--status", help="Only those in this status.")
     ] = None,
+    agent: Annotated[str | None, typer.Option("--agent", help="Only those of this agent.")] = None,
+    order: Annotated[
+        Order, typer.Option("--order", help="desc lists the newest run first.")
+    ] = Order.ASC,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> None:
-    """List runs, oldest first."""
-    query = RunQuery(tenant_id=tenant, thread_id=thread, status=status, limit=limit)
+    """List runs by creation time, oldest first."""
+    query = RunQuery(
+        tenant_id=tenant,
+        thread_id=thread,
+        status=status,
+        agent_id=agent,
+        order=order,
+        limit=limit,
+        with_total=True,
+    )
     context.show_page(await context.store.list_runs(apply_cursor(query, cursor)), _HEAD, _row)
 
 

@@ -169,12 +169,8 @@ def _format_message(message: Message) -> str:
 
 async def _latest_runs(store: Store, thread_id: str) -> tuple[RunRecord, ...]:
     """The newest runs, newest last."""
-    first = await store.list_runs(RunQuery(thread_id=thread_id, limit=RUNS_SHOWN))
-    if not first.has_more:
-        return first.items
-    offset = first.total - RUNS_SHOWN
-    query = RunQuery(thread_id=thread_id, limit=RUNS_SHOWN, offset=offset)
-    return (await store.list_runs(query)).items
+    query = RunQuery(thread_id=thread_id, limit=RUNS_SHOWN, order=Order.DESC)
+    return (await store.list_runs(query)).items[::-1]
 
 
 async def _last_messages(store: Store, thread_id: str, count: int) -> tuple[MessageRecord, ...]:

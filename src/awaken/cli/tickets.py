@@ -1,25 +1,19 @@
 """`awaken tickets`: tool calls that wait for a decision."""
 
-import base64
-import binascii
 from typing import Annotated
 
-import msgspec
 import typer
 
-from awaken.contracts.errors import CursorInvalid, UnknownTicket
-from awaken.contracts.storage.queries import Page
+from awaken.contracts.errors import UnknownTicket
+from awaken.contracts.storage.queries import TicketQuery
 from awaken.contracts.suspension.tickets import Ticket
 
 from .command_context import CommandContext, store_command
 from .command_line import new_app
-from .list_options import DEFAULT_LIMIT, Cursor, Limit, OfThread
+from .list_options import DEFAULT_LIMIT, Cursor, Limit, OfThread, apply_cursor
 from .output import as_json, facts, moment, short
 
 app = new_app("Tool calls that wait for a decision.")
-
-Place = tuple[int, str]
-"""The position of a ticket among the open ones: its creation time, then its id."""
 
 
 @app.command("list")
@@ -31,12 +25,9 @@ async def list_tickets(
     cursor: Cursor = None,
 ) -> None:
     """List open tickets, oldest first."""
-    found = await context.store.list_tickets(thread)
-    after = None if cursor is None else _place_at(cursor)
-    left = [ticket for ticket in found if after is None or _place(ticket) > after]
-    items = tuple(left[:limit])
-    following = _cursor(_place(items[-1])) if len(left) > limit else None
-    context.show_page(Page(items=items, total=len(found), next_cursor=following), _HEAD, _row)
+    query = TicketQuery(thread_id=thread, limit=limit, with_total=True)
+    page = await context.store.list_ticket_page(apply_cursor(query, cursor))
+    context.show_page(page, _HEAD, _row)
 
 
 @app.command("show")
@@ -90,19 +81,3 @@ def _about(ticket: Ticket) -> str:
             ("created", moment(ticket.created_at)),
         )
     )
-
-
-def _place(ticket: Ticket) -> Place:
-    return ticket.created_at, ticket.ticket_id
-
-
-def _cursor(place: Place) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode()
-
-
-def _place_at(cursor: str) -> Place:
-    try:
-        place: Place = msgspec.json.decode(base64.urlsafe_b64decode(cursor), type=Place)
-    except (ValueError, binascii.Error, msgspec.MsgspecError) as error:
-        raise CursorInvalid(problem="it is malformed") from error
-    return place

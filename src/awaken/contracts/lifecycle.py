@@ -144,7 +144,20 @@ class Failed(Record, frozen=True, kw_only=True, tag_field="type", tag="error"):
     code: str = "error"
 
 
+NATURAL_END = "natural_end"
 Termination = NaturalEnd | BehaviorRequested | Stopped | Cancelled | Blocked | Suspended | Failed
+
+
+def tag_of(termination: Termination) -> str:
+    """The type of a termination, as its JSON form names it."""
+    return str(termination.__struct_config__.tag)
+
+
+ENDS = tuple(
+    str(it.__struct_config__.tag)
+    for it in (NaturalEnd, BehaviorRequested, Stopped, Cancelled, Blocked, Failed)
+)
+"""The types of terminations with which a run ends."""
 
 
 def status_after(termination: Termination) -> RunStatus:

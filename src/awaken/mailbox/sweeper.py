@@ -26,6 +26,7 @@ runs_logger = logging.getLogger("awaken.runs")
 
 PAGE = 100
 PURGE_PAGE = 1000
+COUNT_PAGE = 200
 
 
 class SweeperChores(msgspec.Struct, kw_only=True):
@@ -70,6 +71,9 @@ class Sweeper:
                 (self.reclaim, "Taking back claims"),
                 (self.expire_tickets, "Deciding at deadlines"),
                 (self._released.continue_if_released, "Continuing released runs"),
+                (self.fill_columns, "Filling the columns of runs"),
+                (self.count_usage, "Counting usage"),
+                # Last: a run is counted before it is removed.
                 (self._purge_if_due, "Removing old records"),
                 *self._chores.stages,
             )
@@ -130,6 +134,16 @@ class Sweeper:
             seen = {ticket.ticket_id for ticket in page}
             if len(unseen) < PAGE:
                 return decided
+
+    async def fill_columns(self) -> None:
+        """Make runs that an earlier version wrote known to all filters of lists, in slices."""
+        while await self._store.fill_run_columns(COUNT_PAGE) == COUNT_PAGE:
+            pass
+
+    async def count_usage(self) -> None:
+        """Add the runs that have ended to the usage of their days, in slices."""
+        while await self._store.count_usage(COUNT_PAGE) == COUNT_PAGE:
+            pass
 
     async def purge(self) -> None:
         """Remove records that ended or were given up before the retention period."""

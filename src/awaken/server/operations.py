@@ -158,7 +158,7 @@ class Operations:
                 found[DispatchStatus.QUEUED.value] = await store.count_queued()
                 for status in _UNSETTLED:
                     page = await store.list_dispatches(DispatchQuery(status=status, limit=1))
-                    found[status.value] = page.total
+                    found[status.value] = page.total or 0
         except (AwakenError, OSError, TimeoutError):
             # Unknown counts are left out; the health check reports why.
             logger.warning("The store could not be counted", exc_info=True)

@@ -1,6 +1,7 @@
 """A tenant's threads; for a tenant, objects of other tenants do not exist."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,12 +14,16 @@ from awaken.contracts.record import StrictRecord
 from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.runs.threads import NewestBranch, Thread
 from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.keysets import rename_cursors, rename_keys
 from awaken.contracts.storage.queries import (
     AnyQuery,
     DispatchQuery,
+    K,
     MessageQuery,
     Page,
+    RunQuery,
     ThreadQuery,
+    TicketQuery,
     page_of,
 )
 from awaken.contracts.storage.store import Commit, DeleteStrategy, Store
@@ -238,6 +243,20 @@ class ThreadView:
             await self._store.list_tickets(thread_id, tenant_id=self.tenant_id)
         )
 
+    async def ticket_page(self, query: TicketQuery) -> Page[Ticket]:
+        """List open tickets by creation time.
+
+        Raises:
+            UnknownThread: The query names a thread that does not exist, or is another tenant's.
+        """
+        if query.thread_id is not None:
+            await self.thread(query.thread_id)
+        query = msgspec.structs.replace(query, tenant_id=self.tenant_id)
+        wanted = self._store_query(query)
+        if query.run_id is not None:
+            wanted = msgspec.structs.replace(wanted, run_id=self.add_namespace(query.run_id))
+        return self._keyset_page(await self._store.list_ticket_page(wanted), query)
+
     async def run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
         """Every ticket of a run, also those that were decided or closed, oldest first."""
         thread = await self._load(thread_id)
@@ -309,10 +328,27 @@ class ThreadView:
     def _page(self, page: Page[T], query: AnyQuery) -> Page[T]:
         """The page as the tenant sees it; its cursors are for the tenant's own query."""
         return (
-            page_of(self._hide_namespace(page.items), page.total, query)
+            page_of(self._hide_namespace(page.items), page.total or 0, query)
             if self._namespace
             else page
         )
+
+    def _store_query(self, query: K) -> K:
+        """The query with its thread and the ids of its keys in stored form."""
+        if not self._namespace:
+            return query
+        thread_id = None if query.thread_id is None else self.add_namespace(query.thread_id)
+        wanted = msgspec.structs.replace(query, thread_id=thread_id)
+        # Ids of tickets have no namespace.
+        has_namespace = type(query) is RunQuery
+        return rename_keys(wanted, self.add_namespace) if has_namespace else wanted
+
+    def _keyset_page(self, page: Page[T], query: K) -> Page[T]:
+        """The page as the tenant sees it; its cursors are for the tenant's own query."""
+        if not self._namespace:
+            return page
+        shown = msgspec.structs.replace(page, items=self._hide_namespace(page.items))
+        return rename_cursors(shown, query, partial(remove_namespace, self._namespace))
 
     async def _is_own(self, thread_id: str) -> bool:
         thread = await self._store.load_thread(thread_id)

@@ -344,12 +344,12 @@ class TenantView(ServiceView):
         return self._hide_namespace(await self._record(run_id))
 
     async def runs(self, query: RunQuery) -> Page[RunRecord]:
-        """List runs, oldest first."""
+        """List runs by creation time."""
         query = msgspec.structs.replace(query, tenant_id=self.tenant_id)
-        wanted = query
-        if query.thread_id is not None:
-            wanted = msgspec.structs.replace(query, thread_id=self.add_namespace(query.thread_id))
-        return self._page(await self._store.list_runs(wanted), query)
+        wanted = self._store_query(query)
+        if query.q is not None:
+            wanted = msgspec.structs.replace(wanted, q=self.add_namespace(query.q))
+        return self._keyset_page(await self._store.list_runs(wanted), query)
 
     async def open_run(self, thread_id: str) -> RunRecord | None:
         """The run of a thread that executes or waits."""

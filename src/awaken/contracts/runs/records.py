@@ -16,7 +16,7 @@ from awaken.contracts.identity import (
     normalize_id,
     read_provenance,
 )
-from awaken.contracts.lifecycle import RunStatus, Suspended, Termination
+from awaken.contracts.lifecycle import NATURAL_END, RunStatus, Suspended, Termination, tag_of
 from awaken.contracts.messages.message import Message
 from awaken.contracts.models.budgets import Budget
 from awaken.contracts.models.inference import InferenceOverride, TokenUsage
@@ -80,6 +80,10 @@ class RunKind(StrEnum):
     DEMO = "demo"
 
 
+LISTED_KINDS = (RunKind.CHAT, RunKind.TASK)
+"""The kinds that lists show unless another one is asked for."""
+
+
 class RunInput(Record, frozen=True, kw_only=True):
     """The messages of the thread that are the run's input."""
 
@@ -140,6 +144,13 @@ class RunRecord(RunProvenance, frozen=True, kw_only=True):
         """What the run is for."""
         is_task = self.task is not None and self.purpose is RunKind.CHAT
         return RunKind.TASK if is_task else self.purpose
+
+    @property
+    def ended(self) -> str | None:
+        """How it ended: the type of its termination; None before its end."""
+        if self.status is not RunStatus.DONE:
+            return None
+        return NATURAL_END if self.termination is None else tag_of(self.termination)
 
     @property
     def is_resumable_waiting(self) -> bool:

@@ -3,7 +3,7 @@
 import base64
 import binascii
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -11,6 +11,7 @@ from awaken.contracts.errors import CursorInvalid
 from awaken.contracts.identity import normalize_id
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.record import Record
+from awaken.contracts.runs.records import RunKind
 
 from .dispatch import DispatchStatus
 
@@ -72,16 +73,54 @@ class ThreadQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="t
             msgspec.structs.force_setattr(self, name, normalize_id(getattr(self, name)))
 
 
-class RunQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="runs"):
-    """Runs by the tenant that owns their thread, by thread and status."""
+ListKey = tuple[int, str]
+"""The place of a row in a listing by keys: its creation time, then its id."""
 
+
+class _Keyset(_Listing, frozen=True, kw_only=True):
+    """A listing whose cursors name a row, so that rows added meanwhile shift no page.
+
+    An offset still works and skips rows one by one.
+    """
+
+    order: Order = Order.ASC
+    after: ListKey | None = None
+    """Begin with the row that follows this key in the listing's order."""
+    before: ListKey | None = None
+    """End with the row that precedes this key in the listing's order."""
+    with_total: bool = False
+    """Whether to count the rows of all pages, which reads all of them."""
     tenant_id: str | None = None
+    """The tenant that owns the threads."""
     thread_id: str | None = None
-    status: RunStatus | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         msgspec.structs.force_setattr(self, "tenant_id", normalize_id(self.tenant_id))
+
+
+class RunQuery(_Keyset, frozen=True, kw_only=True, tag_field="query", tag="runs"):
+    """Runs by creation time. A page may be short although another one follows."""
+
+    status: RunStatus | None = None
+    agent_id: str | None = None
+    since: int | None = None
+    """Only runs created at this time or later."""
+    until: int | None = None
+    """Only runs created before this time."""
+    kinds: tuple[RunKind, ...] = ()
+    """Only runs of these kinds; empty means any."""
+    ended: str | None = None
+    """Only runs that ended this way: the type of their termination, such as `natural_end`."""
+    publication: int | None = None
+    q: str | None = None
+    """Only runs whose id, or whose thread's id, begins with this text."""
+
+
+class TicketQuery(_Keyset, frozen=True, kw_only=True, tag_field="query", tag="tickets"):
+    """Open tickets by creation time. A page may be short although another one follows."""
+
+    run_id: str | None = None
 
 
 class DispatchQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="dispatches"):
@@ -93,15 +132,18 @@ class DispatchQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag=
     """Keys belong to a thread: without `thread_id` none matches."""
 
 
-AnyQuery = MessageQuery | ThreadQuery | RunQuery | DispatchQuery
-Q = TypeVar("Q", MessageQuery, ThreadQuery, RunQuery, DispatchQuery)
+KeysetQuery = RunQuery | TicketQuery
+AnyQuery = MessageQuery | ThreadQuery | RunQuery | DispatchQuery | TicketQuery
+Q = TypeVar("Q", MessageQuery, ThreadQuery, RunQuery, DispatchQuery, TicketQuery)
+K = TypeVar("K", RunQuery, TicketQuery)
 
 
 class Page(Record, Generic[T], frozen=True, kw_only=True):
     """One page of a listing, with cursors to its neighbours where they exist."""
 
     items: tuple[T, ...]
-    total: int
+    total: int | None
+    """How many rows all pages have; None if the query did not ask for it."""
     next_cursor: str | None = None
     prev_cursor: str | None = None
 
@@ -149,17 +191,39 @@ def at_cursor(query: Q, cursor: str) -> Q:
     Raises:
         CursorInvalid: The cursor is malformed or was made for other filters.
     """
+    made_for = decode_cursor(cursor)
+    place: dict[str, Any] = {"offset": made_for.offset}
+    wanted: AnyQuery = query
+    if isinstance(made_for, RunQuery | TicketQuery) and type(made_for) is type(query):
+        place |= {"after": made_for.after, "before": made_for.before}
+        # A client may count the rows with one page only.
+        made_for = msgspec.structs.replace(made_for, with_total=query.with_total)
+    moved = msgspec.structs.replace(wanted, **place)
+    if moved != made_for:
+        raise CursorInvalid(problem="it belongs to a query with other filters")
+    return msgspec.structs.replace(query, **place)
+
+
+def decode_cursor(cursor: str) -> AnyQuery:
+    """Return the query that a cursor stands for.
+
+    Raises:
+        CursorInvalid: The cursor is malformed.
+    """
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         data = base64.b64decode(padded.encode(), altchars=b"-_", validate=True)
-        made_for = msgspec.json.decode(data, type=AnyQuery)
+        made_for: AnyQuery = msgspec.json.decode(data, type=AnyQuery)
     except (ValueError, binascii.Error, msgspec.MsgspecError, RecursionError) as error:
         raise CursorInvalid(problem="it is malformed") from error
-    if msgspec.structs.replace(query, offset=made_for.offset) != made_for:
-        raise CursorInvalid(problem="it belongs to a query with other filters")
-    return msgspec.structs.replace(query, offset=made_for.offset)
+    return made_for
+
+
+def encode_cursor(query: AnyQuery) -> str:
+    """Return the cursor for a query that is at its place."""
+    token = msgspec.json.encode(query)
+    return base64.urlsafe_b64encode(token).decode().rstrip("=")
 
 
 def _encode_cursor(query: AnyQuery, offset: int) -> str:
-    token = msgspec.json.encode(msgspec.structs.replace(query, offset=offset))
-    return base64.urlsafe_b64encode(token).decode().rstrip("=")
+    return encode_cursor(msgspec.structs.replace(query, offset=offset))

@@ -22,7 +22,8 @@ from awaken.contracts.tools.tool import ToolEffect
 
 from .dispatch import Claim, Release, RunDispatch
 from .mailbox import MailboxStore
-from .queries import MessageQuery, Page, RunQuery, ThreadQuery
+from .queries import MessageQuery, Page, RunQuery, ThreadQuery, TicketQuery
+from .usage import UsageDay
 
 
 class ToolRecordStatus(StrEnum):
@@ -275,7 +276,20 @@ class RunStore(Protocol):
         ...
 
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
-        """List runs by creation time, ties by id."""
+        """List runs by creation time, ties by id.
+
+        A page may have fewer runs than its limit, or none, although another page follows: a store
+        may bound how many runs it looks at for one page. Runs that begin meanwhile neither repeat
+        nor hide others.
+        """
+        ...
+
+    async def list_pinned_publications(self) -> frozenset[int]:
+        """Return the publications of runs that have not ended."""
+        ...
+
+    async def count_open_runs(self, tenant_id: str | None = None) -> dict[str, int]:
+        """Count the chats and tasks that have not ended, by status; absent means none."""
         ...
 
     async def find_ticket(self, ticket_id: str) -> Ticket | None:
@@ -286,6 +300,10 @@ class RunStore(Protocol):
         self, thread_id: str | None = None, *, tenant_id: str | None = None
     ) -> tuple[Ticket, ...]:
         """Return open tickets, oldest first, ties by id; with a tenant, those of its threads."""
+        ...
+
+    async def list_ticket_page(self, query: TicketQuery) -> Page[Ticket]:
+        """List open tickets by creation time, ties by id."""
         ...
 
     async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
@@ -353,7 +371,33 @@ class EventStore(Protocol):
         ...
 
 
-class Store(CommitStore, ThreadStore, RunStore, EventStore, MailboxStore, Protocol):
+class UsageStore(Protocol):
+    """Usage by day, summed from runs that have ended; a commit does nothing for it."""
+
+    async def fill_run_columns(self, limit: int = 200) -> int:
+        """Make older runs known to all filters of lists, at most `limit` of them.
+
+        Returns how many; 0 means that none is left.
+        """
+        ...
+
+    async def count_usage(self, limit: int = 200) -> int:
+        """Add ended runs to the usage of their days, at most `limit` of them, each once.
+
+        Runs are counted in the order of their ends, `SETTLE_MS` later. Several processes may count
+        at the same time; one that stops in between has counted all of its runs or none of them.
+        Returns how many runs were looked at; 0 means that none is left, or another process counts.
+        """
+        ...
+
+    async def list_usage(
+        self, first_day: int, last_day: int, tenant_id: str | None = None
+    ) -> tuple[UsageDay, ...]:
+        """Return the usage of the days between two, both included, by day, agent and model."""
+        ...
+
+
+class Store(CommitStore, ThreadStore, RunStore, EventStore, MailboxStore, UsageStore, Protocol):
     """All storage ports of one store; `name` appears in errors and health reports."""
 
     name: str

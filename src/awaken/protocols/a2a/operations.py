@@ -1,6 +1,7 @@
 """The A2A operations, independent of the transport."""
 
-import re
+import base64
+import binascii
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -11,8 +12,9 @@ from msgspec.structs import replace
 from awaken.contracts.errors import InvalidResume, UnknownAgent
 from awaken.contracts.identity import Adapter, derive_id, normalize_id
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.runs.records import RunRecord, RunRequest
-from awaken.contracts.storage.queries import LIMIT_MAX, RunQuery
+from awaken.contracts.runs.records import LISTED_KINDS, RunRecord, RunRequest
+from awaken.contracts.storage.keysets import key_at, run_key
+from awaken.contracts.storage.queries import LIMIT_MAX, ListKey, Order, RunQuery
 from awaken.services.event_streams import EventStream
 from awaken.services.view import StartedRun, TenantView
 from awaken.transport.problems import HttpError
@@ -89,7 +91,8 @@ async def list_tasks(ask: Ask[ListTasks]) -> Payload:
     state = None if params.status in (None, "", "TASK_STATE_UNSPECIFIED") else params.status
     size = PAGE_SIZE if params.page_size is None else params.page_size
     after_ms = _milliseconds(params.status_timestamp_after)
-    is_token = re.fullmatch("[0-9]{0,18}", params.page_token or "") is not None
+    after = _parse_token(params.page_token)
+    is_token = not params.page_token or after is not None
     checks = [
         ("status", state is None or state in [*TaskState], f"is none of {', '.join(TaskState)}"),
         ("pageSize", 1 <= size <= PAGE_SIZE_MAX, f"must be from 1 to {PAGE_SIZE_MAX}"),
@@ -97,7 +100,8 @@ async def list_tasks(ask: Ask[ListTasks]) -> Payload:
         ("statusTimestampAfter", after_ms is not None, "must be like 2026-01-31T12:00:00Z"),
     ]
     await ask.check(find_violations(checks))
-    return await _page(ask, TaskState(state) if state else None, size, after_ms or 0)
+    found = _TaskFilter(TaskState(state) if state else None, after_ms or 0, after)
+    return await _page(ask, found, size)
 
 
 async def subscribe(ask: Ask[TaskRequest]) -> TaskStream:
@@ -220,32 +224,59 @@ async def _open_stream(
     return TaskStream({"task": task}, stream, shown)
 
 
-async def _page(
-    ask: Ask[ListTasks], state: TaskState | None, size: int, after_ms: float
-) -> Payload:
-    """Read a page of tasks; it may be short and yet have a next page, when few fit the filter.
+class _TaskFilter(NamedTuple):
+    """Which tasks are wanted, and behind which one the page begins."""
 
-    A page token is an offset from the oldest task, so that new tasks do not shift pages.
+    state: TaskState | None
+    after_ms: float
+    after: ListKey | None
+
+
+async def _page(ask: Ask[ListTasks], wanted: _TaskFilter, size: int) -> Payload:
+    """Read a page of tasks, newest first; it may be short and yet have a next page.
+
+    A page token names the last task that was looked at, so that new tasks do not shift pages.
     """
     params = ask.params
-    status = None if state is None else _OPEN.get(state, RunStatus.DONE)
-    query = RunQuery(thread_id=normalize_id(params.context_id), status=status, limit=1)
-    total = (await ask.view.runs(query)).total
-    end = min(total, int(params.page_token or total))
-    begin = max(0, end - LIMIT_MAX)
-    page = await ask.view.runs(msgspec.structs.replace(query, offset=begin, limit=end - begin))
+    query = RunQuery(
+        thread_id=normalize_id(params.context_id),
+        status=None if wanted.state is None else _OPEN.get(wanted.state, RunStatus.DONE),
+        kinds=LISTED_KINDS,
+        order=Order.DESC,
+        after=wanted.after,
+        limit=LIMIT_MAX,
+        with_total=True,
+    )
+    page = await ask.view.runs(query)
+    last = None if page.next_cursor is None else key_at(page.next_cursor)
     tasks: list[Payload] = []
-    for record in reversed(page.items if end else ()):
+    for place, record in enumerate(page.items):
         if len(tasks) == size:
+            last = run_key(page.items[place - 1])
             break
-        end -= 1
-        if ask.agent_id in (None, record.agent_id) and record.updated_at > after_ms:
+        if ask.agent_id in (None, record.agent_id) and record.updated_at > wanted.after_ms:
             task = await task_of(ask.view, record, params.history_length or 0)
             if not params.include_artifacts:
                 task.pop("artifacts", None)
-            if state in (None, task["status"]["state"]):
+            if wanted.state in (None, task["status"]["state"]):
                 tasks.append(task)
-    return {"tasks": tasks, "nextPageToken": str(end or ""), "pageSize": size, "totalSize": total}
+    token = "" if last is None else _format_token(last)
+    shown = {"tasks": tasks, "nextPageToken": token, "pageSize": size}
+    return shown | {"totalSize": page.total or 0}
+
+
+def _format_token(key: ListKey) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(key)).decode().rstrip("=")
+
+
+def _parse_token(token: str | None) -> ListKey | None:
+    """Parse a page token; None when it is absent or malformed."""
+    try:
+        data = base64.urlsafe_b64decode((token or "").encode() + b"===")
+        key: ListKey = msgspec.json.decode(data, type=ListKey)
+    except (ValueError, binascii.Error, msgspec.MsgspecError, RecursionError):
+        return None
+    return key
 
 
 def _milliseconds(text: str | None) -> float | None:

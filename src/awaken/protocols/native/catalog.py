@@ -1,12 +1,11 @@
 """Lists the agents, and the calls that wait for a decision."""
 
-import msgspec
-
+from awaken.contracts.storage.queries import Page
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.routes import RouteCall
 
-from .paging import TicketPaging
+from .paging import TicketPaging, build_page, ticket_query
 from .views import Listed, agent_view, ticket_view
 
 
@@ -24,31 +23,25 @@ async def get_agent(call: RouteCall) -> Reply:
 
 async def list_tickets(call: RouteCall) -> Reply:
     """List all calls that wait for a decision, oldest first."""
-    return _reply_page(call, await call.view.tickets())
+    return await _reply_page(call)
 
 
 async def thread_tickets(call: RouteCall) -> Reply:
     """List the calls of a thread that wait for a decision."""
-    return _reply_page(call, await call.view.tickets(call.path["thread_id"]))
+    return await _reply_page(call, thread_id=call.path["thread_id"])
 
 
 async def run_tickets(call: RouteCall) -> Reply:
     """List the calls of a run that wait for a decision."""
     run = await call.view.run(call.path["run_id"])
-    # A run that is still queued may be on a thread that does not exist yet.
-    found = await call.view.tickets(run.thread_id) if run.started_at is not None else ()
-    return _reply_page(call, tuple(it for it in found if it.run_id == run.run_id))
+    if run.started_at is None:
+        # A run that is still queued may be on a thread that does not exist yet.
+        page: Page[Ticket] = Page(items=(), total=0)
+        return as_json(build_page(page, ticket_view, call.query))
+    return await _reply_page(call, thread_id=run.thread_id, run_id=run.run_id)
 
 
-def _reply_page(call: RouteCall, tickets: tuple[Ticket, ...]) -> Reply:
+async def _reply_page(call: RouteCall, **place: str) -> Reply:
     given: TicketPaging = call.query
-    begin = given.offset if given.cursor is None else given.cursor
-    end = begin + given.limit
-    has_more = end < len(tickets)
-    page = Listed(
-        items=tuple(map(ticket_view, tickets[begin:end])),
-        has_more=has_more,
-        next_cursor=str(end) if has_more else None,
-        total=len(tickets) if given.total else msgspec.UNSET,
-    )
-    return as_json(page)
+    page = await call.view.ticket_page(ticket_query(given, **place))
+    return as_json(build_page(page, ticket_view, given))

@@ -6,8 +6,9 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
-from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.lifecycle import ENDS, RunStatus
 from awaken.contracts.record import StrictRecord
+from awaken.contracts.runs.records import LISTED_KINDS, RunKind
 from awaken.contracts.storage.dispatch import DispatchStatus
 from awaken.contracts.storage.queries import (
     DEFAULT_LIMIT,
@@ -19,6 +20,7 @@ from awaken.contracts.storage.queries import (
     Page,
     RunQuery,
     ThreadQuery,
+    TicketQuery,
     VisibilityFilter,
     at_cursor,
 )
@@ -76,13 +78,30 @@ class MessageFilter(Paging, frozen=True, kw_only=True):
 
 
 class RunFilter(Paging, frozen=True, kw_only=True):
-    """Runs of a status."""
+    """Runs by status, agent, time of creation, kind, end and publication; all filters together.
+
+    A page may have fewer runs than its limit although `has_more` is true.
+    """
 
     status: Annotated[str, _one_of(_RUN_STATUSES)] | None = None
+    order: Annotated[str, _one_of(Order)] = "asc"
+    """`desc` lists the newest run first."""
+    agent_id: Id | None = None
+    since: Place | None = None
+    """The earliest time of creation, in milliseconds."""
+    until: Place | None = None
+    """The time before which the runs were created, in milliseconds."""
+    kind: str | None = None
+    """One kind or several with commas between them, or `any`; otherwise chats and tasks."""
+    ended: Annotated[str, _one_of(ENDS)] | None = None
+    """The type of the termination."""
+    publication: Place | None = None
+    q: Id | None = None
+    """How the id of the run or of its thread begins."""
 
 
 class AnyRunFilter(RunFilter, frozen=True, kw_only=True):
-    """Runs of a status, on any thread or on one."""
+    """Runs on any thread or on one."""
 
     thread_id: Id | None = None
 
@@ -97,7 +116,7 @@ class TicketPaging(StrictRecord, frozen=True, kw_only=True):
     """Where a page begins and how long it is."""
 
     offset: Place = 0
-    cursor: Place | None = None
+    cursor: str | None = None
     limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX)] = DEFAULT_LIMIT
     total: bool = False
     """Whether to count what is on all pages."""
@@ -150,9 +169,45 @@ def message_query(given: MessageFilter) -> MessageQuery:
 def run_query(call: RouteCall, thread_id: str | None) -> RunQuery:
     """The query for the requested runs."""
     given: RunFilter = call.query
-    status = _status(given.status, _RUN_STATUSES)
-    query = RunQuery(tenant_id=call.view.tenant_id, thread_id=thread_id, status=status)
+    if given.order not in tuple(Order):
+        raise HttpError(400, "invalid_query", "order must be asc or desc")
+    if given.ended is not None and given.ended not in ENDS:
+        message = f"ended must be one of {', '.join(ENDS)}"
+        raise HttpError(400, "invalid_query", message)
+    query = RunQuery(
+        tenant_id=call.view.tenant_id,
+        thread_id=thread_id,
+        status=_status(given.status, _RUN_STATUSES),
+        order=Order(given.order),
+        agent_id=given.agent_id,
+        since=given.since,
+        until=given.until,
+        kinds=_kinds(given.kind),
+        ended=given.ended,
+        publication=given.publication,
+        q=given.q,
+        with_total=given.total,
+    )
     return _apply_paging(query, given)
+
+
+def ticket_query(
+    given: TicketPaging, thread_id: str | None = None, run_id: str | None = None
+) -> TicketQuery:
+    """The query for the requested page of open tickets."""
+    cursor, offset = given.cursor, given.offset
+    if cursor is not None and cursor.isascii() and cursor.isdigit():
+        # The cursors of earlier versions were offsets.
+        offset = min(int(cursor[:20]), OFFSET_MAX)
+        cursor = None
+    query = TicketQuery(
+        thread_id=thread_id,
+        run_id=run_id,
+        offset=offset,
+        limit=given.limit,
+        with_total=given.total,
+    )
+    return query if cursor is None else at_cursor(query, cursor)
 
 
 def dispatch_query(given: DispatchFilter, thread_id: str) -> DispatchQuery:
@@ -161,19 +216,31 @@ def dispatch_query(given: DispatchFilter, thread_id: str) -> DispatchQuery:
     return _apply_paging(DispatchQuery(thread_id=thread_id, status=status), given)
 
 
-def build_page(page: Page[S], view: Callable[[S], V], given: Paging) -> Listed[V]:
+def build_page(page: Page[S], view: Callable[[S], V], given: Paging | TicketPaging) -> Listed[V]:
     """Build the page that the client gets."""
     return Listed(
         items=tuple(map(view, page.items)),
         has_more=page.has_more,
         next_cursor=page.next_cursor,
-        total=page.total if given.total else msgspec.UNSET,
+        total=page.total if given.total and page.total is not None else msgspec.UNSET,
     )
 
 
 def _apply_paging(query: Q, given: Paging) -> Q:
     paged = msgspec.structs.replace(query, offset=given.offset, limit=given.limit)
     return paged if given.cursor is None else at_cursor(paged, given.cursor)
+
+
+def _kinds(names: str | None) -> tuple[RunKind, ...]:
+    if names is None:
+        return LISTED_KINDS
+    if names == "any":
+        return ()
+    try:
+        return tuple(dict.fromkeys(RunKind(name.strip()) for name in names.split(",")))
+    except ValueError as error:
+        message = f"kind must be any, or some of {', '.join(RunKind)}"
+        raise HttpError(400, "invalid_query", message) from error
 
 
 def _status(name: str | None, known: Mapping[str, S]) -> S | None:

@@ -61,7 +61,7 @@ async def start_run(call: RouteCall) -> Reply:
 
 
 async def list_runs(call: RouteCall) -> Reply:
-    """List runs, oldest first."""
+    """List runs by creation time, oldest first unless `order=desc`."""
     given: AnyRunFilter = call.query
     page = await call.view.runs(run_query(call, given.thread_id))
     return as_json(build_page(page, run_view, given))

@@ -10,6 +10,7 @@ from awaken.contracts.messages.sizes import message_bytes
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.keysets import list_rows, run_key
 from awaken.contracts.storage.queries import (
     DispatchQuery,
     MessageQuery,
@@ -90,7 +91,7 @@ def _message_count(applied: AppliedCommit) -> int:
 
 
 def list_runs(tables: Tables, query: RunQuery) -> Page[RunRecord]:
-    """List matching runs, oldest first, ties by id."""
+    """List matching runs by creation time, ties by id."""
     runs = list(tables.runs.values())
     if query.thread_id is not None:
         thread = tables.threads.get(query.thread_id)
@@ -98,10 +99,19 @@ def list_runs(tables: Tables, query: RunQuery) -> Page[RunRecord]:
     if query.tenant_id is not None:
         threads, tenant = tables.threads, query.tenant_id
         runs = [run for run in runs if threads[run.thread_id].shown.tenant_id == tenant]
-    if query.status is not None:
-        runs = [run for run in runs if run.status is query.status]
-    runs.sort(key=lambda run: (run.created_at, run.run_id))
-    return page_of(tuple(runs[query.offset : query.offset + query.limit]), len(runs), query)
+    return list_rows([run for run in runs if _fits_run(run, query)], query, run_key)
+
+
+def _fits_run(run: RunRecord, query: RunQuery) -> bool:
+    prefix = query.q or ""
+    return (
+        query.status in (None, run.status)
+        and query.agent_id in (None, run.agent_id)
+        and (not query.kinds or run.kind in query.kinds)
+        and query.ended in (None, run.ended)
+        and query.publication in (None, run.publication)
+        and (run.run_id.startswith(prefix) or run.thread_id.startswith(prefix))
+    )
 
 
 def list_dispatches(tables: Tables, query: DispatchQuery) -> Page[RunDispatch]:

@@ -184,7 +184,7 @@ class MemoryMailbox:
         """List dispatches, oldest first, ties by id."""
         page = list_dispatches(self._tables, query)
         shown = tuple(self._claims.add_lease_end(dispatch) for dispatch in page.items)
-        return page_of(shown, page.total, query)
+        return page_of(shown, page.total or 0, query)
 
     async def list_inputs(self, thread_id: str) -> tuple[RunDispatch, ...]:
         """Return queued `steer` and `resume` input that an executing run may take in, in order."""

@@ -26,6 +26,7 @@ from .mailbox import MemoryMailbox
 from .outbox import MemoryOutbox
 from .tables import EndedRuns
 from .ticket_port import MemoryTickets
+from .usage import MemoryUsage
 
 if TYPE_CHECKING:
     from awaken.contracts.config.audit import AuditAnchor, AuditQuery, AuditRow
@@ -46,7 +47,7 @@ RETAINED_RUNS = 10_000
 """How many ended runs are kept unless the caller says otherwise."""
 
 
-class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets):
+class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets, MemoryUsage):
     """A `Store` and a `ConfigStore` in this process's memory, as long as this object lives.
 
     Use it from one event loop. No method suspends, so every call is atomic to every other task
@@ -156,7 +157,7 @@ class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets):
         return self._tables.runs.get(run_id)
 
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
-        """List runs in the order they were created."""
+        """List runs by creation time, ties by id."""
         return list_runs(self._tables, query)
 
     async def list_events(

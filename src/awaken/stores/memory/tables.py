@@ -22,6 +22,7 @@ from awaken.contracts.storage.store import (
     StreamCheckpoint,
     ToolRecord,
 )
+from awaken.contracts.storage.usage import UsageKey, UsageSums
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.stores.rules.head import ThreadHead
 
@@ -158,6 +159,8 @@ class Tables:
         "threads",
         "tickets",
         "tool_records",
+        "usage",
+        "usage_cursor",
     )
 
     def __init__(self) -> None:
@@ -181,6 +184,9 @@ class Tables:
         """The lease of each claim, by its token."""
         self.queued_count = 0
         self.ended = EndedRuns()
+        self.usage: dict[UsageKey, UsageSums] = {}
+        self.usage_cursor: tuple[int, str] = (-1, "")
+        """The end time and the id of the last run that is in `usage`."""
 
     def find_run(self, run_id: str) -> RunRecord | None:
         """Return a run of any thread."""

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from awaken.contracts.errors import UnknownTicket
 from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.keysets import list_rows, ticket_key
+from awaken.contracts.storage.queries import Page, TicketQuery
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.stores.rules.tickets import decide_tickets, update_live_tickets
 
@@ -31,6 +33,12 @@ class MemoryTickets:
         if tenant_id is not None:
             found = [it for it in found if threads[it.thread_id].shown.tenant_id == tenant_id]
         return tuple(sorted(found, key=lambda ticket: (ticket.created_at, ticket.ticket_id)))
+
+    async def list_ticket_page(self, query: TicketQuery) -> Page[Ticket]:
+        """List open tickets by creation time, ties by id."""
+        found = await self.list_tickets(query.thread_id, tenant_id=query.tenant_id)
+        fits = [it for it in found if query.run_id in (None, it.run_id)]
+        return list_rows(fits, query, ticket_key)
 
     async def decide(
         self,

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from awaken.contracts.errors import IdempotencyConflict
-from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.runs.records import RunRecord, run_id_in_use
+from awaken.contracts.lifecycle import NaturalEnd, RunStatus
+from awaken.contracts.runs.records import RunKind, RunRecord, run_id_in_use
 from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.store import Commit, CommitReceipt, StreamCheckpoint
@@ -14,7 +14,7 @@ from awaken.stores.rules.commits import advance, check_commit, run_of
 from awaken.stores.rules.head import blank_thread, tenant_of
 from awaken.stores.rules.transcript import foreign_ids
 
-from . import claims, rows
+from . import claims, rows, run_columns
 from .blobs import column_seed, seal
 from .decisions import save_ticket
 from .heads import (
@@ -332,13 +332,21 @@ async def _write_run(
 ) -> None:
     run = encoded.commit.run
     assert run is not None
-    if known is not None and known.status is run.status:
+    is_same_pin = known is None or known.publication == run.publication
+    if known is not None and known.status is run.status and is_same_pin:
         # The columns are unchanged: writing them would write their index as well.
         await session.run("save_same_run", run.run_id, encoded.run)
         return
+    usage, ended = run.usage, None
+    if run.status is RunStatus.DONE and run.termination.__class__ is not NaturalEnd:
+        ended = run_columns.end_of(run)
     if known is not None:
-        status = run.status.value
-        await session.run("save_run", run.run_id, status, _end_time(run), encoded.run)
+        values = (run.run_id, run.status.value, _end_time(run), encoded.run, ended)
+        spent = (usage.total_tokens, usage.cost_nanos)
+        if is_same_pin:
+            await session.run("save_run", *values, *spent)
+        else:
+            await session.run("save_repinned_run", *values, *spent, run.publication)
         return
     is_added = await session.run(
         "add_run",
@@ -350,6 +358,13 @@ async def _write_run(
         _end_time(run),
         head.version,
         encoded.run,
+        run.agent_id,
+        None if run.task is None and run.purpose is RunKind.CHAT else run.kind.value,
+        run.publication,
+        head.shown.tenant_id,
+        ended,
+        usage.total_tokens,
+        usage.cost_nanos,
     )
     if not is_added:
         raise run_id_in_use(run.run_id)

@@ -7,7 +7,6 @@ from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages.message import Message, MessageRecord, Visibility, record_of
 from awaken.contracts.messages.sizes import message_bytes
 from awaken.contracts.record import Record
-from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.storage.dispatch import RunDispatch
@@ -17,7 +16,6 @@ from awaken.contracts.storage.queries import (
     Order,
     Page,
     PageRoom,
-    RunQuery,
     ThreadQuery,
     VisibilityFilter,
     page_of,
@@ -114,24 +112,6 @@ async def list_messages(
             items.append(record)
         count += 1
     return page_of(tuple(items), count, query)
-
-
-async def list_runs(session: SqlSession, query: RunQuery) -> Page[RunRecord]:
-    """List matching runs, oldest first, ties by id."""
-    status, tenant = query.status.value if query.status is not None else None, query.tenant_id
-    if query.thread_id is None:
-        kind, fits = ("runs", (status,)) if tenant is None else ("tenant_runs", (tenant, status))
-        found = await session.all(f"list_{kind}", *fits, query.limit, query.offset)
-        total = await _count(session, f"count_{kind}", *fits)
-    else:
-        row = await session.one("find_thread", query.thread_id)
-        if row is None or tenant not in (None, row[18]):
-            return page_of((), 0, query)
-        places = rows.all_places(row[0])
-        found = await session.all("list_thread_runs", *places, status, query.limit, query.offset)
-        total = await _count(session, "count_thread_runs", *places, status)
-    runs = tuple(rows.unpack(row[0], rows.RUN, "A run") for row in found)
-    return page_of(runs, total, query)
 
 
 async def list_dispatches(session: SqlSession, query: DispatchQuery) -> Page[RunDispatch]:

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
+from .listed_rows import make_statements
+
 _FILES = ("statements.sql", "config.sql")
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
@@ -17,9 +19,13 @@ def _texts() -> Mapping[str, str]:
     return {name: text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
-def statements(**words: str) -> dict[str, str]:
-    """Return every statement by its name, with the database's own keywords filled in."""
-    return {name: text.format(**words).strip() for name, text in _texts().items()}
+def statements(*, has_hints: bool = False, **words: str) -> dict[str, str]:
+    """Return every statement by its name, with the database's own keywords filled in.
+
+    `has_hints` says whether a statement can name the index that it uses.
+    """
+    texts = {name: text.format(**words).strip() for name, text in _texts().items()}
+    return texts | make_statements(has_hints=has_hints)
 
 
 def migrations(package: str) -> list[str]:

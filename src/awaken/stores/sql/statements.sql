@@ -132,6 +132,11 @@ SELECT event_seq, run_id, committed_at, events FROM commits
 WHERE place BETWEEN $1 AND $2 AND event_seq > $3 AND events IS NOT NULL
 ORDER BY place LIMIT $4
 
+-- name: list_run_events
+SELECT event_seq, run_id, committed_at, events FROM commits
+WHERE place BETWEEN $1 AND $2 AND run_id = $3 AND events IS NOT NULL
+ORDER BY place
+
 -- name: list_commit_tools
 SELECT tools FROM commits
 WHERE place BETWEEN $1 AND $2 AND tools IS NOT NULL
@@ -154,12 +159,20 @@ DELETE FROM messages WHERE place BETWEEN $1 AND $2
 
 -- name: add_run
 INSERT INTO runs
-    (place, run_id, thread_no, status, created_at, finished_at, first_version, record)
-SELECT $1, $2, $3, $4, $5, $6, $7, $8
+    (place, run_id, thread_no, status, created_at, finished_at, first_version, record, agent_id,
+    kind, publication, tenant_id, ended, tokens, cost_nanos)
+SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15
 WHERE NOT EXISTS (SELECT 1 FROM dispatches WHERE run_id = $2 AND thread_no <> $3)
 
 -- name: save_run
-UPDATE runs SET status = $2, finished_at = $3, record = $4 WHERE run_id = $1
+UPDATE runs SET status = $2, finished_at = $3, record = $4, ended = $5, tokens = $6,
+    cost_nanos = $7
+WHERE run_id = $1
+
+-- name: save_repinned_run
+UPDATE runs SET status = $2, finished_at = $3, record = $4, ended = $5, tokens = $6,
+    cost_nanos = $7, publication = $8
+WHERE run_id = $1
 
 -- name: save_same_run
 UPDATE runs SET record = $2 WHERE run_id = $1
@@ -167,32 +180,43 @@ UPDATE runs SET record = $2 WHERE run_id = $1
 -- name: find_run
 SELECT record, thread_no, first_version FROM runs WHERE run_id = $1
 
--- name: list_thread_runs
-SELECT record FROM runs
-WHERE place BETWEEN $1 AND $2 AND (CAST($3 AS TEXT) IS NULL OR status = $3)
-ORDER BY created_at, run_id LIMIT $4 OFFSET $5
+-- name: count_prefix
+SELECT (SELECT COUNT(*) FROM (SELECT 1 FROM runs WHERE run_id >= $1 AND run_id < $2 LIMIT $3) AS a),
+    (SELECT COUNT(*) FROM (SELECT 1 FROM threads WHERE id >= $1 AND id < $2 LIMIT $3) AS b)
 
--- name: count_thread_runs
-SELECT COUNT(*) FROM runs
-WHERE place BETWEEN $1 AND $2 AND (CAST($3 AS TEXT) IS NULL OR status = $3)
+-- name: list_unfilled_runs
+SELECT run_id, record FROM runs WHERE agent_id IS NULL LIMIT $1
 
--- name: list_runs
-SELECT record FROM runs WHERE (CAST($1 AS TEXT) IS NULL OR status = $1)
-ORDER BY created_at, run_id LIMIT $2 OFFSET $3
+-- name: fill_run
+UPDATE runs SET agent_id = $2, kind = $3, publication = $4, ended = $5, tokens = $6,
+    cost_nanos = $7
+WHERE run_id = $1 AND agent_id IS NULL
 
--- name: count_runs
-SELECT COUNT(*) FROM runs WHERE (CAST($1 AS TEXT) IS NULL OR status = $1)
+-- name: list_pinned_publications
+SELECT DISTINCT publication FROM runs WHERE status <> 'done' AND publication IS NOT NULL
 
--- name: list_tenant_runs
-SELECT record FROM threads JOIN runs
-    ON place BETWEEN threads.no * 4294967296 AND threads.no * 4294967296 + 4294967295
-WHERE tenant_id = $1 AND (CAST($2 AS TEXT) IS NULL OR status = $2)
-ORDER BY created_at, run_id LIMIT $3 OFFSET $4
+-- name: count_open_runs
+SELECT status, COUNT(*) FROM runs
+WHERE status <> 'done' AND (CAST($1 AS TEXT) IS NULL OR tenant_id = $1)
+    AND (kind IS NULL OR kind = 'task')
+GROUP BY status
 
--- name: count_tenant_runs
-SELECT COUNT(*) FROM threads JOIN runs
-    ON place BETWEEN threads.no * 4294967296 AND threads.no * 4294967296 + 4294967295
-WHERE tenant_id = $1 AND (CAST($2 AS TEXT) IS NULL OR status = $2)
+-- name: list_finished_runs
+SELECT finished_at, run_id, record, tenant_id, thread_no, first_version FROM runs
+WHERE finished_at IS NOT NULL AND finished_at <= $3 AND (finished_at, run_id) > ($1, $2)
+ORDER BY finished_at, run_id LIMIT $4
+
+-- name: find_usage
+SELECT record FROM usage_days WHERE day = $1 AND agent = $2 AND model = $3 AND tenant = $4
+
+-- name: save_usage
+INSERT INTO usage_days (day, agent, model, tenant, record) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (day, agent, model, tenant) DO UPDATE SET record = excluded.record
+
+-- name: list_usage
+SELECT day, agent, model, tenant, record FROM usage_days
+WHERE day BETWEEN $1 AND $2 AND (CAST($3 AS TEXT) IS NULL OR tenant = $3)
+ORDER BY day, agent, model, tenant
 
 -- name: delete_runs
 DELETE FROM runs WHERE place BETWEEN $1 AND $2
@@ -382,7 +406,7 @@ DELETE FROM dispatches WHERE dispatch_id = $1
 
 -- name: list_old_runs
 SELECT runs.run_id, threads.id FROM runs JOIN threads ON threads.no = runs.thread_no
-WHERE runs.status = 'done' AND runs.finished_at < $1
+WHERE runs.finished_at IS NOT NULL AND runs.finished_at < $1
     AND runs.run_id <> COALESCE(threads.latest_run_id, '')
 ORDER BY runs.finished_at LIMIT $2
 
@@ -405,6 +429,15 @@ UPDATE threads SET purged_version = $2, purged_seq = $3 WHERE no = $1
 -- name: save_fact
 INSERT INTO facts (name, value) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value
+
+-- name: find_fact
+SELECT value FROM facts WHERE name = $1
+
+-- name: add_fact
+INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING
+
+-- name: replace_fact
+UPDATE facts SET value = $3 WHERE name = $1 AND value = $2
 
 -- name: find_profile
 SELECT value, updated_at FROM profiles WHERE owner = $1 AND name = $2

@@ -20,7 +20,7 @@ from awaken.contracts.storage.store import (
 )
 from awaken.stores.rules.lineage import apply_edit
 
-from . import commits, queries, retention, rows
+from . import commits, lists, queries, retention, rows
 from .config import SqlConfig
 from .heads import ensure_head, find_head, load_run, wait_for_head
 from .mailbox_port import SqlMailbox
@@ -29,6 +29,7 @@ from .profiles import SqlProfiles
 from .session import Database, SqlSession
 from .ticket_port import SqlTickets
 from .transcripts import TranscriptCache
+from .usage import SqlUsage
 
 RECENT_MS = 1_000
 """How long after a write the store counts as writable without a probe."""
@@ -36,7 +37,7 @@ PROBE = "write_probe"
 """The fact that a probe writes; its value is the time of the probe."""
 
 
-class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlConfig):
+class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlUsage, SqlConfig):
     """A `Store`, a `ProfileStore` and a `ConfigStore` in a SQL database.
 
     Everything is durable when a method returns. A task cancelled while it waits leaves its write
@@ -192,8 +193,8 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlConfig):
         return await self._database.read(partial(load_run, run_id=run_id))
 
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
-        """List runs in the order they were created."""
-        return await self._database.read(partial(queries.list_runs, query=query))
+        """List runs by creation time, ties by id."""
+        return await self._database.read(partial(lists.list_runs, query=query))
 
     async def list_events(
         self, thread_id: str, *, after: int = 0, limit: int = 1000

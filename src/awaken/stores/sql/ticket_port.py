@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.queries import Page, TicketQuery
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 
-from . import queries
+from . import lists, queries
 from .decisions import decide
 from .session import Database, SqlSession
 
@@ -39,6 +40,10 @@ class SqlTickets:
             return await queries.list_tickets(session, "list_open_tickets")
 
         return await self._database.read(work)
+
+    async def list_ticket_page(self, query: TicketQuery) -> Page[Ticket]:
+        """List open tickets by creation time, ties by id."""
+        return await self._database.read(partial(lists.list_open_tickets, query=query))
 
     async def decide(
         self,

@@ -45,7 +45,9 @@ HEADS_MAX = 512
 _ARGUMENT = "$"
 STATEMENTS = {
     name: text.replace(_ARGUMENT, "?")
-    for name, text in statements(for_update="", for_share="", skip_locked="").items()
+    for name, text in statements(
+        has_hints=True, for_update="", for_share="", skip_locked=""
+    ).items()
 }
 
 

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import msgspec
+
 from awaken.contracts.errors import InvalidRecord, UnknownThread, VersionConflict
 from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.runs.threads import Thread, ThreadMetadata
@@ -243,7 +245,7 @@ async def threads_and_runs_are_listed_by_tenant(store: Store) -> None:
         (RunQuery(tenant_id=" "), [*runs_of[a], *runs_of[b], *runs_of[c], "d-1"]),
     )
     for wanted, expected in runs:
-        found = await store.list_runs(wanted)
+        found = await store.list_runs(msgspec.structs.replace(wanted, with_total=True))
         assert ([it.run_id for it in found.items], found.total) == (expected, len(expected)), wanted
 
 
