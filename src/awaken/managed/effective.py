@@ -20,7 +20,7 @@ from awaken.contracts.config.publications import (
 from awaken.contracts.config.secret_fields import decode_stored_spec
 from awaken.contracts.config.store import ConfigStore
 from awaken.contracts.errors import AwakenError, InvalidSpec
-from awaken.contracts.secrets import RedactedString
+from awaken.contracts.secrets import RedactedString, to_builtins_with_secrets
 
 from .change_sets import CodeLayer
 
@@ -161,31 +161,16 @@ def apply_patch(
     Raises:
         InvalidSpec: A value does not fit its field.
     """
-    fields = {it.name: it for it in msgspec.structs.fields(kind.spec)}
-    partial = {name: value for name, value in patch.items() if value is not None}
-    if "sections" in partial:
-        merged = {**base.sections, **partial["sections"]}
-        partial["sections"] = {name: it for name, it in merged.items() if it is not None}
-    required = {name: getattr(base, name) for name, it in fields.items() if it.required}
-    decoded: Any = decode_stored_spec({**required, **partial}, kind.spec, kind.secrets, bind)
-    changes = {name: getattr(decoded, name) for name in partial}
+    body = to_builtins_with_secrets(base)
     for name, value in patch.items():
         if value is None:
-            if fields[name].required:
-                raise InvalidSpec(what=kind.name, problem=f"'{name}' cannot be cleared")
-            changes[name] = (
-                fields[name].default_factory()
-                if _has_factory(fields[name])
-                else fields[name].default
-            )
-    try:
-        return msgspec.structs.replace(base, **changes)
-    except ValueError as error:
-        raise InvalidSpec(what=kind.name, problem=str(error)) from error
-
-
-def _has_factory(field: msgspec.structs.FieldInfo) -> bool:
-    return field.default_factory is not msgspec.NODEFAULT
+            body.pop(name, None)
+        elif name == "sections":
+            merged = {**body.get("sections", {}), **value}
+            body["sections"] = {key: it for key, it in merged.items() if it is not None}
+        else:
+            body[name] = value
+    return decode_stored_spec(body, kind.spec, kind.secrets, bind)
 
 
 def _record_key(

@@ -29,7 +29,7 @@ from .followers import ListFollowers, wait_for_trial
 from .live import LiveConfig
 from .parts import Author, ConfigParts
 from .publish_rules import PublishRules, find_unmet_rules
-from .references import check_unused, find_dangling
+from .references import check_unused
 
 REBASES_MAX = 5
 """How often a change set is applied to a newer head before the author has to."""
@@ -211,15 +211,11 @@ class Publisher:
         self._parts.reader.add_objects(candidate.objects)
         config = await self._parts.reader.read_effective(candidate.manifest, self._parts.code)
         check_unused(candidate, config, self._parts.kinds, self._parts.code)
-        dangling = find_dangling(config, self._parts.kinds, self._parts.code)
         compiled = await self._parts.compiler.compile(config)
-        known = {it.path for it in dangling}
-        # The compiler finds a name that means nothing too; the earlier problem says what is known.
-        rest = [it for it in compiled.problems if it.path not in known]
         return Trial(
             candidate=candidate,
             compiled=compiled,
-            problems=(*config.problems, *dangling, *rest),
+            problems=(*config.problems, *compiled.problems),
             missing_secrets=await self._find_missing_secrets(candidate, request),
         )
 

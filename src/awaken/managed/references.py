@@ -1,8 +1,8 @@
-"""References between records: names that mean nothing, and records that others still name."""
+"""References between records: which records name another, and whether it can be deleted."""
 
 from collections.abc import Iterator, Mapping
 
-from awaken.contracts.config.compiler import ConfigProblem, EffectiveConfig
+from awaken.contracts.config.compiler import EffectiveConfig
 from awaken.contracts.config.errors import RecordInUse
 from awaken.contracts.config.kinds import ConfigKind
 
@@ -13,24 +13,6 @@ _NAMED_ALIKE = {"models": ("models", "model-pools"), "model-pools": ("models", "
 
 Use = tuple[str, str, str]
 """Namespace and id of the record that names another, and the path of the field."""
-
-
-def find_dangling(
-    config: EffectiveConfig, kinds: Mapping[str, ConfigKind], code: CodeLayer
-) -> list[ConfigProblem]:
-    """Return a problem for each name that neither a managed record nor the code has."""
-    problems = []
-    for (namespace, record_id, field), (wanted, name) in _list_references(config, kinds):
-        known = _list_names(config, code, wanted)
-        if name not in known:
-            message = f"No {wanted.removesuffix('s')} '{name}' is known."
-            path = f"{namespace}/{record_id}/{field}"
-            problems.append(
-                ConfigProblem(
-                    path=path, code="unknown_reference", message=message, known=tuple(sorted(known))
-                )
-            )
-    return problems
 
 
 def check_unused(
