@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from awaken.contracts.config.errors import AgentUnusable, UnknownPublication
 from awaken.contracts.errors import CorruptRecord, InvalidInput, StoreUnavailable, UnknownAgent
 from awaken.contracts.identity import RunMode, RunOrigin
 from awaken.contracts.messages.inbox import AgentMessage, PlainMessages, TaskEnded
@@ -307,6 +308,8 @@ def test_an_order_of_no_known_form_is_given_up_and_blocks_nothing(worlds: Any) -
     ("error", "is_dead"),
     [
         (UnknownAgent(agent_id="far", known="none"), False),
+        (AgentUnusable(agent_id="far", problem="its plugin is missing"), False),
+        (UnknownPublication(no=7), False),
         (InvalidInput(what="It", problem="it is wrong"), True),
         (CorruptRecord(what="It", problem="it is damaged"), True),
         (TimeoutError(), False),

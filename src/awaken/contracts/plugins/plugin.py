@@ -5,6 +5,7 @@ A plugin is a stateless factory. State of one run comes from `Plugin.activate` a
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeVar, overload
 
 import msgspec
@@ -202,7 +203,13 @@ class ConfigSection(Record, frozen=True, kw_only=True):
     @classmethod
     def of(cls, name: str, type_: Any, *, agent_fields: tuple[str, ...] = ()) -> "ConfigSection":
         """Derive the schema from a type."""
-        return cls(name=name, schema=msgspec.json.schema(type_), agent_fields=agent_fields)
+        return cls(name=name, schema=_schema_of(type_), agent_fields=agent_fields)
+
+
+@lru_cache(maxsize=256)
+def _schema_of(type_: Any) -> dict[str, Any]:
+    # Derived once: every agent that is resolved asks for the sections of its plugins.
+    return msgspec.json.schema(type_)
 
 
 class PluginRegistrar(Protocol):

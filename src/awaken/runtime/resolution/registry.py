@@ -21,6 +21,11 @@ from .registries import RegistrySet
 from .resolver import ResolvedAgent
 from .snapshots import AgentHost, RegistrySnapshot, describe_problems
 
+RESOLVED_AT_ONCE = 20
+"""How many agents are resolved before the event loop gets a turn."""
+HELD_S = 0.008
+"""How long the event loop is held before it gets a turn, also if fewer agents were resolved."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -245,7 +250,15 @@ class RegistryHandle:
         discovered: DiscoveredLayer | None = None,
     ) -> RegistrySnapshot:
         made = self._draft(self._code, layer, discovered or self._discovered)
-        for _ in made.resolve_all(before, self._renewed_since(before)):
+        loop, resolved = asyncio.get_running_loop(), 0
+        began = loop.time()
+        for is_resolved in made.resolve_all(before, self._renewed_since(before)):
+            resolved += is_resolved
+            if resolved == RESOLVED_AT_ONCE or loop.time() - began > HELD_S:
+                await asyncio.sleep(0)
+                began, resolved = loop.time(), 0
+        if resolved:
+            # The caller may go on with agents of another snapshot.
             await asyncio.sleep(0)
         return made
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from awaken.authoring.delegates import AgentTool, description_of
@@ -27,7 +28,7 @@ from awaken.contracts.errors import (
 )
 from awaken.contracts.models.inference import InferenceOverride, ModelClient, ModelTool
 from awaken.contracts.models.model_specs import ModelPool, RetryPolicy
-from awaken.contracts.plugins.plugin import Plugin
+from awaken.contracts.plugins.plugin import ConfigSection, Plugin
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.suspension.errors import FrontendToolConflict
 from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolInternalError
@@ -39,6 +40,10 @@ from .backends import complete_backend
 from .elsewhere import check_remote
 from .models import ModelRoute, names, routes_of
 from .registries import AgentSource, RegistrySet
+
+_SECTIONS: dict[str, tuple[dict[str, Any], JsonSchema]] = {}
+"""The compiled schemas of sections, each with the schema that it was compiled from."""
+_SECTIONS_MAX = 256
 
 DEFAULT_AGENT = "default"
 """The agent that runs if neither the request nor the thread names one."""
@@ -230,14 +235,24 @@ def _check_sections(registries: RegistrySet, spec: AgentSpec, plugins: Iterable[
         if name not in declared:
             problem = f"no plugin of the agent reads it; known sections: {names(declared)}"
             raise InvalidPluginConfig(section=name, agent_id=spec.id, problem=problem)
-        schema = JsonSchema(declared[name].schema, what=f"schema of section '{name}'")
-        violations = schema.violations(config)
+        violations = _compile_section(declared[name]).violations(config)
         if violations:
             problem = "; ".join(violations)
             raise InvalidPluginConfig(section=name, agent_id=spec.id, problem=problem)
         for agent_field in declared[name].agent_fields:
             owner = f"Section '{name}' of agent '{spec.id}'"
             _check_agents(registries, owner, config.get(agent_field) or ())
+
+
+def _compile_section(section: ConfigSection) -> JsonSchema:
+    """Compile the schema of a section, once for all agents that have it."""
+    known = _SECTIONS.get(section.name)
+    if known is None or known[0] is not section.schema:
+        made = JsonSchema(section.schema, what=f"schema of section '{section.name}'")
+        _SECTIONS[section.name] = known = section.schema, made
+        if len(_SECTIONS) > _SECTIONS_MAX:
+            del _SECTIONS[next(iter(_SECTIONS))]
+    return known[1]
 
 
 def _check_agents(registries: RegistrySet, owner: str, agents: Iterable[str]) -> None:
@@ -318,12 +333,18 @@ def _tools(
     )
 
 
+@lru_cache(maxsize=1_024)
+def _make_agent_tool(agent_id: str, description: str) -> AgentTool:
+    # It has no state, and its description is made once for all agents that have it.
+    return AgentTool(agent_id, description)
+
+
 def _delegates(registries: RegistrySet, spec: AgentSpec) -> Mapping[str, Tool]:
     """A tool for each delegate of the agent."""
     found: dict[str, Tool] = {}
     for name in dict.fromkeys(map(registries.name_of, spec.delegates)):
         asked = registries.agents[name].spec if name in registries.agents else None
-        tool = AgentTool(name, description_of(asked))
+        tool = _make_agent_tool(name, description_of(asked))
         if found.setdefault(tool.descriptor.id, tool) is not tool:
             raise DuplicateRegistration(kind="Tool", name=tool.descriptor.id)
     return found

@@ -23,11 +23,6 @@ from .resolver import ResolvedAgent, resolve
 Answers = Mapping[str, Written | None]
 """The host's answers by agent id; None if there is no such agent."""
 
-RESOLVED_AT_ONCE = 20
-"""How many agents are resolved before the event loop gets a turn."""
-LOOKED_AT_ONCE = 1_000
-"""How many agents that stay as they are count like those."""
-
 
 class AgentHost(Protocol):
     """Finds agents that are not registered."""
@@ -164,10 +159,10 @@ class RegistrySnapshot:
 
     def resolve_all(
         self, before: "RegistrySnapshot | None" = None, renewed: frozenset[int] = frozenset()
-    ) -> Iterator[None]:
+    ) -> Iterator[bool]:
         """Resolve every agent; those that no change concerns are taken from an earlier snapshot.
 
-        Yields whenever the event loop should get a turn. Problems are collected, not raised.
+        Yields after each agent whether it was resolved. Problems are collected, not raised.
 
         Args:
             before: The earlier snapshot. None resolves every agent.
@@ -179,21 +174,17 @@ class RegistrySnapshot:
             earlier = before._resolved  # noqa: SLF001
             changes = Changes(before.registries, self.registries, renewed)
         problems: dict[str, AwakenError] = {}
-        work = 0
         for agent_id in sorted(self.registries.agents):
             known = earlier.get(agent_id)
             if known is not None and not changes.concern(agent_id, known):
                 self._resolved[agent_id] = known
-                work += RESOLVED_AT_ONCE
-            else:
-                try:
-                    self._resolved[agent_id] = resolve(self.registries, agent_id)
-                except AwakenError as error:
-                    problems[agent_id] = error
-                work += LOOKED_AT_ONCE
-            if work >= RESOLVED_AT_ONCE * LOOKED_AT_ONCE:
-                work = 0
-                yield
+                yield False
+                continue
+            try:
+                self._resolved[agent_id] = resolve(self.registries, agent_id)
+            except AwakenError as error:
+                problems[agent_id] = error
+            yield True
         self.problems = problems
         self.unusable = self._spread(problems) if problems or self.layer is not None else {}
         self.warnings = (*self.pool_problems(), *self._list_oddities())
