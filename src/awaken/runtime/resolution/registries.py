@@ -102,6 +102,15 @@ class RegistrySet:
             remotes={**self.remotes, registry: origin},
         )
 
+    def without_remote_agents(self, registry: str) -> "RegistrySet":
+        """Return the set without a remote registry and its agents."""
+        prefix = f"{registry}/"
+        return replace(
+            self,
+            agents={name: it for name, it in self.agents.items() if not name.startswith(prefix)},
+            remotes={name: it for name, it in self.remotes.items() if name != registry},
+        )
+
     def with_agent(self, source: AgentSource) -> "RegistrySet":
         """Return the set with one agent added or replaced."""
         return replace(self, agents={**self.agents, source.spec.id: source})
