@@ -97,7 +97,9 @@ def provider_clients(
     }
     for name, provider in given.items():
         if isinstance(provider, ProviderSpec):
-            clients[name] = ProviderClient(_complete_spec(name, provider), connections)
+            clients[name] = ProviderClient(
+                complete_spec(name, check_spec("provider", provider)), connections
+            )
         else:
             clients[name] = provider
     return clients
@@ -192,9 +194,14 @@ def _spec_of_known(name: str) -> ProviderSpec:
     )
 
 
-def _complete_spec(name: str, spec: ProviderSpec) -> ProviderSpec:
-    """Check a configured spec, and add the defaults of its vendor."""
-    spec, what = check_spec("provider", spec), f"provider '{name}'"
+def complete_spec(name: str, spec: ProviderSpec) -> ProviderSpec:
+    """Add the defaults of its vendor to a spec whose types are checked; no secret is read.
+
+    Raises:
+        InvalidInput: It names an adapter that does not exist, or a malformed address.
+        AwakenError: The adapter refuses its options.
+    """
+    what = f"provider '{name}'"
     if spec.id != name:
         raise InvalidInput(what=what, problem=f"its spec is that of '{spec.id}'")
     if spec.adapter not in ADAPTERS:

@@ -7,8 +7,10 @@ is malformed or describes an agent that the registry cannot accept.
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -76,27 +78,56 @@ class Discovery:
         clock: Clock,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        self._watches = tuple(_Watch(remote, registry, cards, clock) for remote in remotes)
+        self._make_watch = partial(_Watch, registry=registry, cards=cards, clock=clock)
+        self._watches = tuple(map(self._make_watch, remotes))
         self._chance = chance
-        self._tasks: tuple[asyncio.Task[None], ...] = ()
+        self._is_open = False
+        self._tasks: dict[_Watch, asyncio.Task[None]] = {}
+        self._applying = asyncio.Lock()
 
     async def open(self) -> None:
         """Read every card once, then refresh them in the background; idempotent."""
-        if self._tasks:
+        if self._is_open:
             return
+        self._is_open = True
         await self.refresh()
-        self._tasks = tuple(
-            asyncio.create_task(self._keep_fresh(watch), name=f"discovery {watch.status.name}")
-            for watch in self._watches
-        )
+        for watch in self._watches:
+            self._start(watch, self._keep_fresh(watch))
 
     async def close(self) -> None:
         """Stop refreshing; what was found stays registered."""
-        tasks, self._tasks = self._tasks, ()
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        self._is_open = False
+        tasks, self._tasks = self._tasks, {}
+        await _cancel_all(tasks.values())
+
+    async def apply(self, remotes: Iterable[RemoteRegistry]) -> None:
+        """Watch these registries and no others; waits for no card.
+
+        The cards of new and changed registries are read in the background. The agent of a registry
+        that is gone can no longer be named; runs that have it keep it.
+        """
+        wanted = {remote.name: remote for remote in remotes}
+        async with self._applying:
+            kept = {it.remote.name: it for it in self._watches if it.remote in wanted.values()}
+            gone = [it for it in self._watches if it.remote.name not in kept]
+            watches = {
+                name: kept.get(name) or self._make_watch(remote) for name, remote in wanted.items()
+            }
+            self._watches = tuple(watches.values())
+            await _cancel_all([self._tasks.pop(it) for it in gone if it in self._tasks])
+            for watch in gone:
+                if watch.remote.name not in wanted:
+                    await watch.forget()
+            for name, watch in watches.items():
+                if name not in kept and self._is_open:
+                    self._start(watch, self._look_and_keep_fresh(watch))
+
+    def _start(self, watch: "_Watch", work: Coroutine[Any, Any, None]) -> None:
+        if self._is_open and watch not in self._tasks:
+            name = f"discovery {watch.status.name}"
+            self._tasks[watch] = asyncio.create_task(work, name=name)
+        else:
+            work.close()
 
     async def refresh(self) -> tuple[RemoteStatus, ...]:
         """Read all cards now, concurrently; takes no longer than the longest timeout."""
@@ -109,11 +140,23 @@ class Discovery:
         """The result of the last refresh of each registry, in configuration order."""
         return tuple(watch.status for watch in self._watches)
 
+    async def _look_and_keep_fresh(self, watch: "_Watch") -> None:
+        await watch.look()
+        await self._keep_fresh(watch)
+
     async def _keep_fresh(self, watch: "_Watch") -> None:
         while True:
             off = 1 - JITTER + 2 * JITTER * self._chance()
             await asyncio.sleep(watch.pause_ms * off / 1000)
             await watch.look()
+
+
+async def _cancel_all(tasks: Iterable[asyncio.Task[None]]) -> None:
+    cancelled = [*tasks]
+    for task in cancelled:
+        task.cancel()
+    if cancelled:
+        await asyncio.wait(cancelled)
 
 
 class _Watch:
@@ -123,7 +166,7 @@ class _Watch:
         self, remote: RemoteRegistry, registry: RegistryHandle, cards: CardSource, clock: Clock
     ) -> None:
         self.status = RemoteStatus(name=remote.name, origin=remote.origin)
-        self._remote = remote
+        self.remote = remote
         self._registry = registry
         self._cards = cards
         self._clock = clock
@@ -132,7 +175,7 @@ class _Watch:
     @property
     def pause_ms(self) -> int:
         """How long to wait before the next refresh."""
-        usual, failures = self._remote.refresh_ms, self.status.failures
+        usual, failures = self.remote.refresh_ms, self.status.failures
         # Beyond this many doublings every refresh interval is reached.
         return min(usual, RETRY_MS << min(failures - 1, 40)) if failures else usual
 
@@ -143,35 +186,43 @@ class _Watch:
 
         async with self._turn:
             try:
-                agent = agent_of_card(await self._card(), self._remote)
+                agent = agent_of_card(await self._card(), self.remote)
                 await self._register(agent)
             except DiscoveryError as error:
                 self._record_failure(str(error), None)
             except Exception as error:  # noqa: BLE001 - shown, logged with its trace, tried again
-                name, kind = self._remote.name, type(error).__name__
+                name, kind = self.remote.name, type(error).__name__
                 self._record_failure(
                     f"Remote registry '{name}': {kind} was raised, a defect.", error
                 )
             else:
                 self._record_success(agent)
 
+    async def forget(self) -> None:
+        """Take the agent out of the registry, because its registry is no longer configured."""
+        name = self.remote.name
+        try:
+            await self._registry.update_discovered(lambda it: it.without_registry(name))
+        except InvalidSpec as error:
+            logger.warning("Remote registry '%s' stays registered: %s", name, error)
+
     async def _card(self) -> bytes:
         try:
-            async with asyncio.timeout(self._remote.timeout_ms / 1000):
-                return await self._cards.fetch_card(self._remote)
+            async with asyncio.timeout(self.remote.timeout_ms / 1000):
+                return await self._cards.fetch_card(self.remote)
         except TimeoutError as error:
-            problem = f"no answer within {self._remote.timeout_ms} ms"
+            problem = f"no answer within {self.remote.timeout_ms} ms"
             raise CardUnavailable.of(
-                self._remote, problem, "check base_url and timeout_ms"
+                self.remote, problem, "check base_url and timeout_ms"
             ) from error
         except RemoteError as error:
             advice = "auth" if isinstance(error, RemoteRefused) else "base_url"
             raise CardUnavailable.of(
-                self._remote, str(error).rstrip("."), f"check {advice}"
+                self.remote, str(error).rstrip("."), f"check {advice}"
             ) from error
 
     async def _register(self, agent: AgentSpec) -> None:
-        source, remote = AgentSource(spec=agent), self._remote
+        source, remote = AgentSource(spec=agent), self.remote
         known = self._registry.snapshot().registries.agents.get(agent.id)
         if known is not None and known.spec == agent:
             # What has not changed is no new version.
@@ -183,7 +234,7 @@ class _Watch:
         except InvalidSpec as error:
             problem = f"agent '{agent.id}' cannot be registered: {error.problem}"
             raise AgentRefused.of(
-                self._remote, problem, "what was registered before stays"
+                self.remote, problem, "what was registered before stays"
             ) from error
 
     def _record_success(self, agent: AgentSpec) -> None:

@@ -4,7 +4,9 @@ import re
 from enum import StrEnum
 from typing import Any
 
-from awaken.contracts.models.budgets import Budget, BudgetScope
+import msgspec
+
+from awaken.contracts.models.budgets import Budget, BudgetScope, TenantBudget
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.specs.skills import Skill, SkillArgument, SkillContext
 from awaken.contracts.suspension.permissions import PermissionScope, ToolBehavior
@@ -66,13 +68,16 @@ class BudgetSpec(StrictRecord, frozen=True, kw_only=True):
     def budget(self) -> Budget:
         """The budget that runs are checked against."""
         is_shared = self.scope is BudgetHolder.TENANT
-        return Budget(
+        budget = Budget(
             scope=BudgetScope.TENANT if is_shared else BudgetScope.RUN,
             tokens=self.tokens,
             cost_usd=self.cost_usd,
             time_ms=self.time_ms,
             soft=self.soft,
         )
+        if self.tenant_id is None:
+            return budget
+        return TenantBudget(**msgspec.structs.asdict(budget), tenant_id=self.tenant_id)
 
 
 class ToolOverride(StrictRecord, frozen=True, kw_only=True):

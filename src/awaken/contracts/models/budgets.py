@@ -68,6 +68,12 @@ class Budget(StrictRecord, frozen=True, kw_only=True):
         return tuple((unit, limit) for unit, limit in units if limit is not None)
 
 
+class TenantBudget(Budget, frozen=True, kw_only=True):
+    """A budget of one tenant; other runs do not know it."""
+
+    tenant_id: str
+
+
 class Amount(Record, frozen=True, kw_only=True):
     """An amount of tokens, money and time."""
 

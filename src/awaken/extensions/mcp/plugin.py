@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import logging
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,11 +18,13 @@ from awaken.contracts.specs.skills import SkillSource
 from awaken.contracts.state.keys import StateCommand
 from awaken.contracts.suspension.tickets import DecisionAction
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools.tool import Tool, ToolDescriptor
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolOutput
 
 from .calls import perform_call
-from .catalog import SERVER, build_exclusion, component
+from .catalog import SERVER, McpTool, build_exclusion, component
 from .config import SECTION, McpConfig, McpServer, check
+from .exchange import Json
 from .offers import PromptSkills, resource_tools
 from .questions import QUESTIONS
 from .server import ConnectedServer
@@ -29,6 +32,8 @@ from .status import ServerState, ServerStatus
 
 if TYPE_CHECKING:
     from awaken.outbound.oauth import Person
+
+logger = logging.getLogger(__name__)
 
 FIRST_TRY_S = 10
 """How long a runtime that starts waits for its servers."""
@@ -50,15 +55,12 @@ class McpPlugin(plugins.Plugin):
         clock: Clock | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self._servers: dict[str, ConnectedServer] = {}
-        for config in servers:
-            check(config)
-            if any(component(config.name) == component(known) for known in self._servers):
-                raise errors.DuplicateRegistration(kind="MCP server", name=config.name)
-            server = ConnectedServer(
-                config, clock or SystemClock(), jitter, self._publish, perform_call
-            )
-            self._servers[config.name] = server
+        self._clock, self._jitter = clock or SystemClock(), jitter
+        self._servers = {it.name: self._make_server(it) for it in _check_servers(servers)}
+        self._expected: frozenset[str] = frozenset()
+        """Servers that agents may name although they are not applied yet."""
+        self._applying = asyncio.Lock()
+        self._is_started = False
         self._host: plugins.PluginHost | None = None
         self._publishing = asyncio.Lock()
         self._offered: dict[str, tuple[Tool, ...]] = {}
@@ -88,7 +90,8 @@ class McpPlugin(plugins.Plugin):
         try:
             config = agent.config(SECTION, McpConfig)
             for name in config.servers or ():
-                self._server(name)
+                if name not in self._expected:
+                    self._server(name)
             is_withheld = build_exclusion(config)
         except (errors.UsageError, errors.KeyCodecError) as error:
             problem = str(error).rstrip(".")
@@ -112,7 +115,8 @@ class McpPlugin(plugins.Plugin):
         except ImportError as error:
             problem = f"it needs the package `mcp`: pip install 'awaken[mcp]' ({error})"
             raise errors.InvalidSpec(what="Plugin 'mcp'", problem=problem) from error
-        servers = self._servers.values()
+        self._is_started = True
+        servers = [*self._servers.values()]
         for server in servers:
             server.start()
         with suppress(TimeoutError):
@@ -124,8 +128,37 @@ class McpPlugin(plugins.Plugin):
 
     async def close(self) -> None:
         """Disconnect from all servers; no task, process or connection remains."""
-        self._host = None
+        self._host, self._is_started = None, False
         await asyncio.gather(*(server.close() for server in self._servers.values()))
+
+    def servers(self) -> tuple[McpServer, ...]:
+        """The servers that it has now."""
+        return tuple(server.config for server in self._servers.values())
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Let agents name these servers, which `apply` will bring, besides those it has."""
+        self._expected = self._expected.union(names)
+
+    async def apply(self, servers: Iterable[McpServer]) -> None:
+        """Have these servers and no others; waits for no connection.
+
+        New servers start to connect, changed ones are replaced, and the others are closed. A run
+        in progress calls the server that has the name now.
+
+        Raises:
+            InvalidSpec, DuplicateRegistration: A server cannot be accepted; nothing has changed.
+        """
+        wanted = {it.name: it for it in _check_servers(servers)}
+        async with self._applying:
+            kept = {it.name for it in self.servers() if wanted.get(it.name) == it}
+            closed = [self._servers.pop(it.name) for it in self.servers() if it.name not in kept]
+            added = [self._make_server(it) for name, it in wanted.items() if name not in kept]
+            self._servers.update((it.config.name, it) for it in added)
+            await asyncio.gather(*(server.close() for server in closed))
+            await self._withdraw([it.config.name for it in closed if it.config.name not in wanted])
+            if self._is_started:
+                for server in added:
+                    server.start()
 
     def tools(self) -> tuple[Tool, ...]:
         """The tools that agents get now."""
@@ -192,11 +225,35 @@ class McpPlugin(plugins.Plugin):
             raise errors.UnknownReference(owner="mcp", kind="MCP server", name=name, known=known)
         return self._servers[name]
 
+    def _make_server(self, config: McpServer) -> ConnectedServer:
+        return ConnectedServer(config, self._clock, self._jitter, self._publish, self._call)
+
+    async def _call(
+        self, server: ConnectedServer, tool: McpTool, arguments: Json, context: ToolContext
+    ) -> ToolOutput:
+        """Call a tool at the server that has the name of its own now, which may be another."""
+        current = self._servers.get(server.config.name, server)
+        return await perform_call(current, tool, arguments, context)
+
+    async def _withdraw(self, names: Iterable[str]) -> None:
+        """Resolve the agents without the tools of servers that are gone."""
+        async with self._publishing:
+            offered = [self._offered.pop(name) for name in names if name in self._offered]
+            if not any(offered) or self._host is None:
+                return
+            try:
+                await self._host.renew()
+            except errors.AwakenError:
+                # The calls of these tools fail, as those of any server that is not there.
+                logger.exception("mcp: agents cannot be resolved without the tools of a server")
+
     async def _publish(self, server: ConnectedServer) -> None:
         """Resolve the agents with the current tools of a server; on failure nothing changes."""
         name = server.config.name
         # One server at a time: a failure is that of the server whose tools are new.
         async with self._publishing:
+            if self._servers.get(name) is not server:
+                return
             offered, before = server.catalog.usable_tools, self._offered.get(name, ())
             if self._host is None or (*map(id, before),) == (*map(id, offered),):
                 return
@@ -212,6 +269,16 @@ class McpPlugin(plugins.Plugin):
         if context.resume is not None and context.resume.action is DecisionAction.CANCEL:
             for server in self._servers.values():
                 await server.decline(context.run.run_id, context.call.id)
+
+
+def _check_servers(servers: Iterable[McpServer]) -> list[McpServer]:
+    found: list[McpServer] = []
+    for config in servers:
+        check(config)
+        if any(component(config.name) == component(known.name) for known in found):
+            raise errors.DuplicateRegistration(kind="MCP server", name=config.name)
+        found.append(config)
+    return found
 
 
 async def _hide_withheld(context: plugins.BeforeInferenceContext) -> StateCommand | None:

@@ -53,6 +53,14 @@ class SkillLibrary:
             raise InvalidSpec(what="SkillsPlugin", problem=doubles[0])
         self.snapshot()
 
+    def with_source(self, source: SkillSource) -> "SkillLibrary":
+        """Return a library with one more source.
+
+        Raises:
+            InvalidSpec: A skill of the source is already in another one.
+        """
+        return SkillLibrary((*self._sources, source))
+
     @property
     def problems(self) -> tuple[str, ...]:
         """Current problems; these skills are not offered, or in their last valid version."""

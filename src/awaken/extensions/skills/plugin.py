@@ -47,14 +47,25 @@ class SkillsPlugin(Plugin):
         refresh_s: float = REFRESH_SECONDS,
     ) -> None:
         _check(roots, sources, refresh_s)
-        self._library = SkillLibrary([*map(FolderSkills, roots), *sources])
-        self._refresh_s = refresh_s
+        self._refresh_s: float | None = refresh_s
+        self._use(SkillLibrary([*map(FolderSkills, roots), *sources]))
+
+    def _use(self, library: SkillLibrary) -> None:
+        self._library = library
         self._refreshing: asyncio.Task[None] | None = None
         self._tools = (
             skill_tool(self._library),
             resource_tool(self._library),
             script_tool(self._library, Sandbox()),
         )
+
+    def with_source(self, source: SkillSource) -> "SkillsPlugin":
+        """Return a plugin with one more source; this one goes on to scan their common folders.
+
+        Raises:
+            InvalidSpec: A skill of the source is already in another one.
+        """
+        return _ExtendedSkillsPlugin(self._library.with_source(source))
 
     @property
     def skills(self) -> tuple[Skill, ...]:
@@ -96,8 +107,9 @@ class SkillsPlugin(Plugin):
 
     async def open(self, host: PluginHost) -> None:
         """Start to rescan the folders."""
-        if self._refreshing is None:
-            self._refreshing = asyncio.create_task(self._refresh_forever(), name="skills-refresh")
+        if self._refreshing is None and self._refresh_s is not None:
+            work = self._refresh_forever(self._refresh_s)
+            self._refreshing = asyncio.create_task(work, name="skills-refresh")
 
     async def close(self) -> None:
         """Stop the rescanning."""
@@ -110,14 +122,22 @@ class SkillsPlugin(Plugin):
         """Scan the folders now; return whether something has changed."""
         return await asyncio.to_thread(self._library.scan)
 
-    async def _refresh_forever(self) -> None:
+    async def _refresh_forever(self, pause_s: float) -> None:
         while True:
-            await asyncio.sleep(self._refresh_s)
+            await asyncio.sleep(pause_s)
             try:
                 await self.refresh()
             except Exception:
                 # The skills stay as they were; the next scan may succeed.
                 logger.exception("skills: the folders could not be scanned")
+
+
+class _ExtendedSkillsPlugin(SkillsPlugin):
+    """Shares its folders with the plugin that it was made from, which scans them."""
+
+    def __init__(self, library: SkillLibrary) -> None:
+        self._refresh_s = None
+        self._use(library)
 
 
 def _check(roots: Sequence[object], sources: object, refresh_s: object) -> None:

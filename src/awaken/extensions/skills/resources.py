@@ -15,6 +15,7 @@ from .config import RESOURCE
 from .files import parse_path, read_file
 from .folders import FolderSkills
 from .library import Entry, SkillLibrary
+from .managed_skills import ManagedSkills
 from .problems import SkillProblem
 
 MAX_REFERENCE_BYTES = 262_144
@@ -39,6 +40,8 @@ def resource_tool(library: SkillLibrary) -> Tool:
         """
         try:
             entry = library.find(skill, ctx.agent)
+            if isinstance(entry.source, ManagedSkills):
+                return _load_text(entry.source, entry.skill.name, path, kind)
             return await asyncio.to_thread(_load_file, directory_of(entry), path, kind)
         except SkillProblem as problem:
             return ToolResult.error_with_code(ctx.tool_name, problem.kind, str(problem))
@@ -59,11 +62,30 @@ def directory_of(entry: Entry) -> Path:
     return directory
 
 
-def _load_file(directory: Path, path: str, kind: Kind | None) -> dict[str, Any]:
+def _load_text(source: ManagedSkills, name: str, path: str, kind: Kind | None) -> dict[str, Any]:
+    _, actual = _parse(path, kind)
+    text = source.find_file(name, path)
+    if text is None:
+        raise SkillProblem(kind="io_error", message=f"{path!r} is not there.")
+    return {
+        "path": path,
+        "kind": actual,
+        "encoding": "utf-8",
+        "content": text,
+        "truncated": False,
+    }
+
+
+def _parse(path: str, kind: Kind | None) -> tuple[tuple[str, ...], Kind]:
     parts = parse_path(path, _KINDS)
     actual = _KINDS[parts[0]]
     if kind is not None and kind != actual:
         raise SkillProblem(kind="unsupported_path", message=f"{path!r} is no {kind}.")
+    return parts, actual
+
+
+def _load_file(directory: Path, path: str, kind: Kind | None) -> dict[str, Any]:
+    parts, actual = _parse(path, kind)
     limit = MAX_REFERENCE_BYTES if actual == "reference" else MAX_ASSET_BYTES
     data = read_file(directory, parts, limit + 1)
     is_cut = len(data) > limit

@@ -58,6 +58,14 @@ class DiscoveredLayer(msgspec.Struct, frozen=True, kw_only=True):
             remotes={**self.remotes, registry: origin},
         )
 
+    def without_registry(self, registry: str) -> "DiscoveredLayer":
+        """Return the layer without a registry and its agents."""
+        prefix = f"{registry}/"
+        return DiscoveredLayer(
+            agents={name: it for name, it in self.agents.items() if not name.startswith(prefix)},
+            remotes={name: it for name, it in self.remotes.items() if name != registry},
+        )
+
 
 def compose(
     code: RegistrySet, managed: ManagedLayer | None, discovered: DiscoveredLayer

@@ -20,6 +20,7 @@ from awaken.contracts.models.budgets import (
     Budget,
     BudgetScope,
     Ledger,
+    TenantBudget,
     decode_ledger,
     tenant_scope,
 )
@@ -44,8 +45,14 @@ def applicable(run: Run) -> tuple[Budget, ...]:
     given = (*spec.budgets, *asked, *general)
     for agent_id, budgets in run.state.get(RUN_LEDGER).budgets.items():
         given += budgets if agent_id != spec.id else ()
-    has_tenant = run.identity.tenant_id is not None
-    return tuple(dict.fromkeys(it for it in given if has_tenant or not _is_shared(it)))
+    tenant_id = run.identity.tenant_id
+    return tuple(dict.fromkeys(it for it in given if _holds_for(it, tenant_id)))
+
+
+def _holds_for(budget: Budget, tenant_id: str | None) -> bool:
+    if isinstance(budget, TenantBudget):
+        return budget.tenant_id == tenant_id
+    return tenant_id is not None or not _is_shared(budget)
 
 
 def keep_budgets(run: Run) -> None:
