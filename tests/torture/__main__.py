@@ -20,6 +20,7 @@ STAGES: tuple[tuple[str, str | None, str], ...] = (
     ("runtime_sweep", "--scenarios delegation --limit 60", "--scenarios delegation --full"),
     ("pair_sweep", "--limit 25", ""),
     ("kill9", "--cycles 800 --workers 2", "--cycles 100000 --workers 2"),
+    ("config_kills", "--points 300 --postgres 60", "--points 0 --postgres 400"),
     ("worker_kills", "--cycles 12 --clients 20", "--cycles 1000 --clients 20"),
     ("two_servers", "--rounds 200 --seconds 10", "--rounds 200"),
     ("powerloss", "--trials 2000", "--trials 200000"),

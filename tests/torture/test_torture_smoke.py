@@ -1,7 +1,7 @@
 """The stages of the store work and pass at a tiny size, and their planted bugs still fit."""
 
 import pytest
-from tests.sampling import long
+from tests.sampling import choose_size, long
 
 from .mutants import planted
 from .smoke import check_planted, check_stage
@@ -16,6 +16,10 @@ STAGES = (
     "powerloss --trials 80",
     "mutants --only NORMAL --lanes 2",
 )
+
+
+def test_a_publish_is_whole_or_absent_wherever_its_process_is_killed() -> None:
+    assert check_stage(f"config_kills --points {choose_size(40, 0)} --postgres 12")
 
 
 @long

@@ -47,7 +47,91 @@ RETAINED_RUNS = 10_000
 """How many ended runs are kept unless the caller says otherwise."""
 
 
-class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets, MemoryUsage):
+class MemoryConfigPort:
+    """The part of the store that keeps managed configuration, which `config.py` does."""
+
+    clock: Clock
+    _opened_config: "MemoryConfig | None" = None
+
+    @property
+    def _config(self) -> "MemoryConfig":
+        """The managed configuration; loaded on first use, because few programs have one."""
+        if self._opened_config is None:
+            from .config import MemoryConfig  # noqa: PLC0415
+
+            self._opened_config = MemoryConfig(self.clock)
+        return self._opened_config
+
+    async def find_config_head(self) -> "ConfigHead | None":
+        """Return the head of the configuration, or None before the first change."""
+        return await self._config.find_config_head()
+
+    async def write_config(self, write: "ConfigWrite") -> "ConfigReceipt":
+        """Apply a write of the configuration whole, or raise and change nothing."""
+        return await self._config.write_config(write)
+
+    async def find_config_request(self, idempotency_key: str) -> tuple[str, int | None] | None:
+        """Return the request hash and the publication of an earlier write, or None."""
+        return await self._config.find_config_request(idempotency_key)
+
+    async def load_publication(self, no: int) -> "Publication | None":
+        """Return a publication, or None."""
+        return await self._config.load_publication(no)
+
+    async def list_publications(
+        self, *, before: int | None = None, limit: int = 50, with_ephemeral: bool = False
+    ) -> "tuple[Publication, ...]":
+        """Return publications with smaller numbers, newest first, without their manifests."""
+        return await self._config.list_publications(
+            before=before, limit=limit, with_ephemeral=with_ephemeral
+        )
+
+    async def load_objects(self, hashes: Collection[str]) -> Mapping[str, bytes]:
+        """Return the bodies of those objects that exist, by hash."""
+        return await self._config.load_objects(hashes)
+
+    async def save_draft(self, draft: "ConfigDraft", expected: int) -> "ConfigDraft":
+        """Write a draft if the stored one has the revision `expected`, 0 for a new one."""
+        return await self._config.save_draft(draft, expected)
+
+    async def find_draft(self, draft_id: str) -> "ConfigDraft | None":
+        """Return a draft, or None."""
+        return await self._config.find_draft(draft_id)
+
+    async def list_drafts(self) -> "tuple[ConfigDraft, ...]":
+        """Return all drafts, the latest edited first."""
+        return await self._config.list_drafts()
+
+    async def delete_draft(self, draft_id: str) -> bool:
+        """Remove a draft; False if there is none."""
+        return await self._config.delete_draft(draft_id)
+
+    async def list_secrets(self) -> "tuple[SealedSecret, ...]":
+        """Return all stored secrets, sorted by name."""
+        return await self._config.list_secrets()
+
+    async def list_audit(self, query: "AuditQuery") -> "tuple[AuditRow, ...]":
+        """Return audit events, newest first."""
+        return await self._config.list_audit(query)
+
+    async def read_audit_chain(self, *, after: int, limit: int) -> "tuple[AuditRow, ...]":
+        """Return audit events with greater numbers, oldest first."""
+        return await self._config.read_audit_chain(after=after, limit=limit)
+
+    async def find_audit_anchor(self) -> "AuditAnchor":
+        """Return where the chain of audit events begins."""
+        return await self._config.find_audit_anchor()
+
+    async def find_audit_end(self) -> "AuditAnchor":
+        """Return where the chain of audit events ends."""
+        return await self._config.find_audit_end()
+
+    async def purge_config(self, purge: "ConfigPurge") -> "PurgedConfig":
+        """Remove what nothing of the configuration needs."""
+        return await self._config.purge_config(purge)
+
+
+class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets, MemoryUsage, MemoryConfigPort):
     """A `Store` and a `ConfigStore` in this process's memory, as long as this object lives.
 
     Use it from one event loop. No method suspends, so every call is atomic to every other task
@@ -71,7 +155,6 @@ class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets, MemoryUsage):
         self.name = name
         self.is_shared = is_shared
         self._tables.ended = EndedRuns(retained_runs, retained_ms)
-        self._opened_config: MemoryConfig | None = None
 
     async def open(self) -> None:
         """Do nothing: the store is always ready."""
@@ -166,80 +249,3 @@ class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets, MemoryUsage):
         """Return the events after a sequence number, in order; 0 begins with the oldest kept."""
         thread = self._tables.threads.get(thread_id)
         return () if thread is None else list_events(thread, after, limit)
-
-    @property
-    def _config(self) -> "MemoryConfig":
-        """The managed configuration; loaded on first use, because few programs have one."""
-        if self._opened_config is None:
-            from .config import MemoryConfig  # noqa: PLC0415
-
-            self._opened_config = MemoryConfig(self.clock)
-        return self._opened_config
-
-    async def find_config_head(self) -> "ConfigHead | None":
-        """Return the head of the configuration, or None before the first change."""
-        return await self._config.find_config_head()
-
-    async def write_config(self, write: "ConfigWrite") -> "ConfigReceipt":
-        """Apply a write of the configuration whole, or raise and change nothing."""
-        return await self._config.write_config(write)
-
-    async def find_config_request(self, idempotency_key: str) -> tuple[str, int | None] | None:
-        """Return the request hash and the publication of an earlier write, or None."""
-        return await self._config.find_config_request(idempotency_key)
-
-    async def load_publication(self, no: int) -> "Publication | None":
-        """Return a publication, or None."""
-        return await self._config.load_publication(no)
-
-    async def list_publications(
-        self, *, before: int | None = None, limit: int = 50, with_ephemeral: bool = False
-    ) -> "tuple[Publication, ...]":
-        """Return publications with smaller numbers, newest first, without their manifests."""
-        return await self._config.list_publications(
-            before=before, limit=limit, with_ephemeral=with_ephemeral
-        )
-
-    async def load_objects(self, hashes: Collection[str]) -> Mapping[str, bytes]:
-        """Return the bodies of those objects that exist, by hash."""
-        return await self._config.load_objects(hashes)
-
-    async def save_draft(self, draft: "ConfigDraft", expected: int) -> "ConfigDraft":
-        """Write a draft if the stored one has the revision `expected`, 0 for a new one."""
-        return await self._config.save_draft(draft, expected)
-
-    async def find_draft(self, draft_id: str) -> "ConfigDraft | None":
-        """Return a draft, or None."""
-        return await self._config.find_draft(draft_id)
-
-    async def list_drafts(self) -> "tuple[ConfigDraft, ...]":
-        """Return all drafts, the latest edited first."""
-        return await self._config.list_drafts()
-
-    async def delete_draft(self, draft_id: str) -> bool:
-        """Remove a draft; False if there is none."""
-        return await self._config.delete_draft(draft_id)
-
-    async def list_secrets(self) -> "tuple[SealedSecret, ...]":
-        """Return all stored secrets, sorted by name."""
-        return await self._config.list_secrets()
-
-    async def list_audit(self, query: "AuditQuery") -> "tuple[AuditRow, ...]":
-        """Return audit events, newest first."""
-        return await self._config.list_audit(query)
-
-    async def read_audit_chain(self, *, after: int, limit: int) -> "tuple[AuditRow, ...]":
-        """Return audit events with greater numbers, oldest first."""
-        return await self._config.read_audit_chain(after=after, limit=limit)
-
-    async def find_audit_anchor(self) -> "AuditAnchor":
-        """Return where the chain of audit events begins."""
-        return await self._config.find_audit_anchor()
-
-    async def find_audit_end(self) -> "AuditAnchor":
-        """Return where the chain of audit events ends."""
-        return await self._config.find_audit_end()
-
-    async def purge_config(self, purge: "ConfigPurge") -> "PurgedConfig":
-        """Remove what nothing of the configuration needs."""
-        return await self._config.purge_config(purge)
