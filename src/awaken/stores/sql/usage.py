@@ -109,7 +109,8 @@ async def _read_events(session: SqlSession, run: RunRecord, finished: Row) -> li
     found: list[AgentEvent] = []
     for seq, run_id, at, blob in await session.all("list_run_events", first, last, run.run_id):
         what = f"Events of run '{run.run_id}'"
-        found.extend(rows.unpack(blob, rows.EVENTS, what, seq, run_id, at))
+        events = rows.unpack(blob, rows.EVENTS, what, seq, run_id, at)
+        found.extend(events)
     return found
 
 

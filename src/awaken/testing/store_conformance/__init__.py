@@ -26,6 +26,7 @@ from . import (
     releases,
     retention,
     run_ids,
+    run_lists,
     runs,
     state,
     submissions,
@@ -33,6 +34,7 @@ from . import (
     threads,
     tickets,
     transcripts,
+    usage,
 )
 from .writing import ProfileCheck, StoreCheck
 
@@ -48,6 +50,8 @@ STORE_CHECKS: tuple[StoreCheck, ...] = (
     *branches.CHECKS,
     *tenants.CHECKS,
     *listings.CHECKS,
+    *run_lists.CHECKS,
+    *usage.CHECKS,
     *events.CHECKS,
     *concurrency.CHECKS,
     *submissions.CHECKS,
