@@ -70,7 +70,7 @@ def test_arguments_that_do_not_fit_are_told_to_the_model(era: str) -> None:
                 result = await client.session.call_tool("helper", arguments)
                 assert result.is_error
                 assert "arguments is invalid" in _text(result)
-            assert (await runtime.store.list_runs(RunQuery())).total == 0
+            assert (await runtime.store.list_runs(RunQuery())).items == ()
 
     asyncio.run(scenario())
 

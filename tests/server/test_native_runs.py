@@ -524,10 +524,12 @@ def test_tickets_are_found_by_run_by_thread_and_all_together() -> None:
         assert (await client.get("/v1/threads/t2/tickets"))["items"] == [second]
         assert (await client.get(f"/v1/runs/{run_ids[0]}/tickets"))["items"] == [first]
         paged = await client.get("/v1/tickets?limit=1")
-        assert paged == {"items": [first], "has_more": True, "next_cursor": "1"}
+        assert (paged["items"], paged["has_more"]) == ([first], True)
         rest = await client.get(f"/v1/tickets?limit=1&cursor={paged['next_cursor']}")
         assert rest == {"items": [second], "has_more": False, "next_cursor": None}
-        assert (await client.get("/v1/tickets?limit=1&offset=1"))["items"] == [second]
+        for place in ("offset=1", "cursor=1"):
+            assert (await client.get(f"/v1/tickets?limit=1&{place}"))["items"] == [second]
+        assert (await client.refused("GET /v1/tickets?cursor=x"))[0] == 400
         assert (await client.refused("GET /v1/tickets?limit=0"))[0] == 400
         for path in ("threads", "runs"):
             assert (await client.refused(f"GET /v1/{path}/nobody/tickets"))[0] == 404

@@ -18,7 +18,7 @@ class MemoryUsage:
     """The part of the store that sums usage."""
 
     _tables: Tables
-    _clock: Clock
+    clock: Clock
 
     async def fill_run_columns(self, limit: int = 200) -> int:
         """Do nothing: this store has no columns."""
@@ -44,7 +44,7 @@ class MemoryUsage:
 
     async def count_usage(self, limit: int = 200) -> int:
         """Add ended runs to the usage of their days; returns how many were looked at."""
-        tables, until = self._tables, self._clock.now_ms() - SETTLE_MS
+        tables, until = self._tables, self.clock.now_ms() - SETTLE_MS
         ended = [(_end_time(run), run.run_id, run) for run in tables.runs.values() if _is_done(run)]
         due = sorted(it for it in ended if tables.usage_cursor < it[:2] and it[0] <= until)[:limit]
         for at, run_id, run in due:

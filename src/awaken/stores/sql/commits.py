@@ -355,7 +355,7 @@ async def _write_run(
         head.no,
         run.status.value,
         run.created_at,
-        _end_time(run),
+        None if run.status is RunStatus.RUNNING else _end_time(run),
         head.version,
         encoded.run,
         run.agent_id,

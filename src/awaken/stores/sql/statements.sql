@@ -193,7 +193,7 @@ UPDATE runs SET agent_id = $2, kind = $3, publication = $4, ended = $5, tokens =
 WHERE run_id = $1 AND agent_id IS NULL
 
 -- name: list_pinned_publications
-SELECT DISTINCT publication FROM runs WHERE status <> 'done' AND publication IS NOT NULL
+SELECT DISTINCT publication FROM runs WHERE status <> 'done' AND COALESCE(publication, -1) >= 0
 
 -- name: count_open_runs
 SELECT status, COUNT(*) FROM runs

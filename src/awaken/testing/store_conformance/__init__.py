@@ -29,6 +29,7 @@ from . import (
     releases,
     retention,
     run_ids,
+    run_lists,
     runs,
     state,
     submissions,
@@ -36,6 +37,7 @@ from . import (
     threads,
     tickets,
     transcripts,
+    usage,
 )
 from .config_writing import ConfigCheck
 from .writing import ProfileCheck, StoreCheck
@@ -52,6 +54,8 @@ STORE_CHECKS: tuple[StoreCheck, ...] = (
     *branches.CHECKS,
     *tenants.CHECKS,
     *listings.CHECKS,
+    *run_lists.CHECKS,
+    *usage.CHECKS,
     *events.CHECKS,
     *concurrency.CHECKS,
     *submissions.CHECKS,
