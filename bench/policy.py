@@ -18,10 +18,11 @@ from awaken.contracts.identity import RunIdentity
 from awaken.contracts.plugins.plugin import BeforeInferenceContext
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.state.keys import Snapshot
+from awaken.contracts.suspension.policy import PastCall
 from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.extensions.permission import PermissionConfig, PermissionPlugin, RuleConfig
 from awaken.extensions.permission.gate import PreparedPolicy, hide_denied_tools
-from awaken.extensions.permission.policy import PastCall, policy_diff
+from awaken.extensions.permission.policy import policy_diff
 from awaken.extensions.permission.remembered_rules import RememberedRules
 from awaken.extensions.permission.rule_compiler import compile_rules
 from awaken.extensions.permission.rules import decide

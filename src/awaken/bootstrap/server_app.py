@@ -5,7 +5,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
 from awaken import __version__
+from awaken.contracts.plugins.statistics import StatisticsKeeper
 from awaken.extensions.observability.statistics import RuntimeStatistics
+from awaken.extensions.permission.inspector import PermissionInspector
 from awaken.outbound.guard import Outbound
 from awaken.protocols.a2a.routes import a2a_protocol
 from awaken.protocols.ag_ui.routes import ROUTES as AG_UI
@@ -13,12 +15,15 @@ from awaken.protocols.ai_sdk.routes import ROUTES as AI_SDK
 from awaken.protocols.mcp.protocol import mcp_protocol
 from awaken.protocols.native.routes import ROUTES as NATIVE
 from awaken.protocols.openai.routes import ROUTES as OPENAI
+from awaken.protocols.operations.context import OperatorContext
+from awaken.protocols.operations.routes import operations_protocol
 from awaken.protocols.welcome.routes import ROUTES as WELCOME
 from awaken.server.app import ServerApp
 from awaken.server.auth import build_authenticator
 from awaken.server.config import ServerConfig
 from awaken.server.endpoint import ServerContext
 from awaken.server.environment import with_environment
+from awaken.services.activity import ActivityFeed
 from awaken.services.view import AppServices
 from awaken.transport.routes import WireProtocol
 
@@ -30,9 +35,11 @@ def server_app(
 ) -> ServerApp:
     """Build the whole server over a runtime, as an ASGI app."""
     settings = with_environment(config or ServerConfig(), os.environ)
+    context = build_server_context(services, settings)
     outbound = Outbound(settings.private_hosts, settings.outbound_ports)
     protocols = (
         WireProtocol(name="native", routes=NATIVE),
+        operations_protocol(_operator_context(services, context.statistics)),
         WireProtocol(name="ag-ui", routes=AG_UI),
         WireProtocol(name="ai-sdk", routes=AI_SDK),
         a2a_protocol(outbound, asks_tokens=settings.requires_authentication),
@@ -40,7 +47,13 @@ def server_app(
         WireProtocol(name="openai", routes=OPENAI),
         WireProtocol(name="welcome", routes=WELCOME),
     )
-    return ServerApp(build_server_context(services, settings), protocols, open_runtime, __version__)
+    return ServerApp(context, protocols, open_runtime, __version__)
+
+
+def _operator_context(services: AppServices, statistics: StatisticsKeeper) -> OperatorContext:
+    bus = services.control.mailbox.services.bus
+    activity = ActivityFeed(services.engine, bus, services.clock)
+    return OperatorContext(services, statistics, PermissionInspector(), activity)
 
 
 def build_server_context(services: AppServices, config: ServerConfig) -> ServerContext:

@@ -8,6 +8,7 @@ from awaken.contracts.errors import RecordNotFound
 from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.storage.queries import DispatchQuery, page_of
 from awaken.contracts.storage.store import OutboxEntry
+from awaken.services.dispatches import Deliveries, thread_of
 
 from .command_context import CommandContext, store_command
 from .command_line import new_app
@@ -45,12 +46,13 @@ async def list_dead_letters(
     """List dead letters, oldest first."""
     dead = DispatchQuery(thread_id=thread, status=DispatchStatus.DEAD_LETTER, limit=limit)
     wanted = apply_cursor(dead, cursor)
+    deliveries = Deliveries(context.mailbox)
     if is_outbox:
-        found = await context.mailbox.list_dead_orders(thread)
-        items = found[wanted.offset : wanted.offset + wanted.limit]
-        context.show_page(page_of(items, len(found), wanted), _ORDER_HEAD, _order_row)
+        found = await deliveries.list_dead_outbox(thread, offset=wanted.offset, limit=wanted.limit)
+        page_of_dead = page_of(found.items, found.total or 0, wanted)
+        context.show_page(page_of_dead, _ORDER_HEAD, _order_row)
         return
-    page = await context.store.list_dispatches(wanted)
+    page = await deliveries.list_page(wanted)
     context.show_page(page, ("DISPATCH", "THREAD", "RUN", "ENDED", "LAST ERROR"), _row)
 
 
@@ -68,7 +70,7 @@ async def replay(
 
 async def _replay_dispatch(context: CommandContext, dispatch_id: str) -> None:
     try:
-        receipt = await context.mailbox.replay_dead_letter(dispatch_id)
+        receipt = await Deliveries(context.mailbox).replay(dispatch_id)
     except RecordNotFound as error:
         raise not_found_error("Dispatch", dispatch_id, "dead-letters list") from error
     text = f"Queued '{plain(dispatch_id)}' again as dispatch '{plain(receipt.dispatch_id)}'."
@@ -77,7 +79,7 @@ async def _replay_dispatch(context: CommandContext, dispatch_id: str) -> None:
 
 async def _retry_order(context: CommandContext, entry_id: str) -> None:
     try:
-        entry = await context.mailbox.retry_order(entry_id)
+        entry = await Deliveries(context.mailbox).retry_outbox(entry_id)
     except RecordNotFound as error:
         raise not_found_error(
             "Dead outbox command", entry_id, "dead-letters list --outbox"
@@ -99,6 +101,5 @@ _ORDER_HEAD = ("ORDER", "KIND", "ABOUT", "ATTEMPTS", "LAST ERROR")
 
 
 def _order_row(entry: OutboxEntry) -> tuple[object, ...]:
-    payload = entry.payload if isinstance(entry.payload, dict) else {}
-    thread_id = payload.get("thread_id") or payload.get("parent_thread_id")
-    return entry.entry_id, entry.kind, short(thread_id), entry.attempts, short(entry.error)
+    about = short(thread_of(entry))
+    return entry.entry_id, entry.kind, about, entry.attempts, short(entry.error)

@@ -4,8 +4,10 @@ from typing import Annotated
 
 import typer
 
+from awaken.contracts.errors import RecordNotFound
 from awaken.contracts.storage.dispatch import DispatchStatus, RunDispatch
 from awaken.contracts.storage.queries import DispatchQuery
+from awaken.services.dispatches import Deliveries
 
 from .command_context import CommandContext, store_command
 from .command_line import new_app
@@ -35,7 +37,7 @@ async def list_dispatches(
 ) -> None:
     """List deliveries, oldest first."""
     query = apply_cursor(DispatchQuery(thread_id=thread, status=status, limit=limit), cursor)
-    context.show_page(await context.store.list_dispatches(query), _HEAD, _row)
+    context.show_page(await Deliveries(context.mailbox).list_page(query), _HEAD, _row)
 
 
 @app.command("show")
@@ -45,9 +47,10 @@ async def show_dispatch(
     dispatch_id: Annotated[str, typer.Argument(metavar="ID", help="The dispatch's id.")],
 ) -> None:
     """Show a delivery: its status, its attempts and its last error."""
-    dispatch = await context.store.find_dispatch(dispatch_id)
-    if dispatch is None:
-        raise not_found_error("Dispatch", dispatch_id, "dispatches list")
+    try:
+        dispatch = await Deliveries(context.mailbox).find(dispatch_id)
+    except RecordNotFound as error:
+        raise not_found_error("Dispatch", dispatch_id, "dispatches list") from error
     context.show(dispatch, _about(dispatch))
 
 

@@ -31,9 +31,9 @@ from awaken.contracts.models.errors import (
 )
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.models.model_specs import ProviderSpec
-from awaken.runtime.model_health.breaker import Breaker, BreakerPolicy
-from awaken.runtime.model_health.health import OWNER, decode_breakers
+from awaken.runtime.model_health.breaker import Breaker
 from awaken.runtime.resolution.models import route_of
+from awaken.services.model_status import list_breakers, retry_time
 
 from .apps import FORMS, App, load_app
 from .command_context import CommandContext, IsJson, report_errors, store_command
@@ -190,7 +190,7 @@ def _trial_text(trial: Trial) -> str:
 @store_command()
 async def show_health(context: CommandContext) -> None:
     """Show the circuit breakers that the processes of a store share."""
-    breakers = decode_breakers(await profiles_of(context.store).list_entries(OWNER))
+    breakers = await list_breakers(profiles_of(context.store))
     document = [{"model_id": name, **_breaker_facts(it)} for name, it in breakers]
     head = ("MODEL", "STATE", "FAILURES", "LAST ERROR", "SINCE", "ASK AGAIN")
     rows = ((name, *_breaker_row(it)) for name, it in breakers)
@@ -201,7 +201,7 @@ async def show_health(context: CommandContext) -> None:
 def _breaker_facts(breaker: Breaker) -> dict[str, Any]:
     return {
         **{name: getattr(breaker, name) for name in breaker.__struct_fields__},
-        "retry_at": breaker.retry_at(BreakerPolicy()) or None,
+        "retry_at": retry_time(breaker),
     }
 
 
@@ -211,5 +211,5 @@ def _breaker_row(breaker: Breaker) -> tuple[object, ...]:
         breaker.failures,
         breaker.error,
         moment(breaker.changed_at),
-        moment(breaker.retry_at(BreakerPolicy())),
+        moment(retry_time(breaker)),
     )

@@ -44,6 +44,18 @@ class SystemInfo(Record, frozen=True, kw_only=True, omit_defaults=False):
     agents: int
     protocols: tuple[str, ...]
     uptime_ms: int
+    scope_id: str
+    """The caller's tenant, or `default`."""
+    uptime_seconds: int
+    config_store_enabled: bool
+    audit_log_enabled: bool
+    runtime_stats_enabled: bool
+
+
+class SystemModules(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """The protocols and parts whose routes this server has."""
+
+    modules: tuple[str, ...]
 
 
 class Operations:
@@ -72,6 +84,12 @@ class Operations:
             free(path="/health", handle=self.health, summary=works, reply=Health),
             asked(path="/metrics", handle=self.metrics, summary="Numbers for Prometheus."),
             asked(path="/v1/system/info", handle=self.info, summary=runs, reply=SystemInfo),
+            asked(
+                path="/v1/system/modules",
+                handle=self.modules,
+                summary="Which protocols and parts are served.",
+                reply=SystemModules,
+            ),
             asked(path="/v1/system/stats", handle=self.stats, summary=took, reply=Statistics),
         )
 
@@ -103,14 +121,26 @@ class Operations:
 
     async def info(self, call: RouteCall) -> Reply:
         """Report what this server runs."""
+        uptime_ms = self._clock.monotonic_ms() - self._started
+        has_audit = self._context.services.audit is not None
         info = SystemInfo(
             version=self._version,
             store=self._context.services.store.name.partition(":")[0],
             agents=len(await call.view.agents()),
             protocols=self._protocols,
-            uptime_ms=self._clock.monotonic_ms() - self._started,
+            uptime_ms=uptime_ms,
+            scope_id=call.principal.tenant_id or "default",
+            uptime_seconds=uptime_ms // 1000,
+            # Managed configuration brings both, or neither.
+            config_store_enabled=has_audit,
+            audit_log_enabled=has_audit,
+            runtime_stats_enabled=True,
         )
         return as_json(info)
+
+    async def modules(self, _: RouteCall) -> Reply:
+        """Report which protocols and parts are served."""
+        return as_json(SystemModules(modules=tuple(sorted(self._protocols))))
 
     async def _store_state(self) -> str:
         # However many clients ask, the store is probed once a second.

@@ -71,6 +71,15 @@ class RunControl:
         self._store = engine.store
 
     @property
+    def mailbox(self) -> Mailbox:
+        """The durable input of this process."""
+        return self._mailbox
+
+    def start_queued(self) -> None:
+        """Let a worker execute what was queued."""
+        self._on_queued()
+
+    @property
     def mailbox_watchers(self) -> list[MailboxWatcher]:
         """The watchers that are notified of mailbox operations."""
         return self._mailbox.services.watchers

@@ -57,6 +57,8 @@ class StreamHub:
         self.poll_s = poll_ms / 1000
         self.is_closing = False
         self.readers: set[EventReader] = set()
+        self.on_close: list[Callable[[], None]] = []
+        """Called when all streams must end."""
         self._bus = bus
         self._unsubscribe: Unsubscribe | None = None
         self._pulse: asyncio.AbstractEventLoop | None = None
@@ -74,6 +76,8 @@ class StreamHub:
                 wake()
         for reader in tuple(self.readers):
             reader.close()
+        for stop in tuple(self.on_close):
+            stop()
 
     def add_reader(self, reader: EventReader) -> None:
         """Keep a reader until it is discarded: it is nudged, and closed when the process stops."""

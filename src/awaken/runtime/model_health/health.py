@@ -106,6 +106,10 @@ class ModelHealth:
         """Record that a call was abandoned before it showed anything about the model."""
         self._set(model_id, self.breaker(model_id).after_abandon())
 
+    def set_breaker(self, model_id: str, breaker: Breaker) -> None:
+        """Set a breaker by hand; its `changed_at` must be later than that of the current one."""
+        self._set(model_id, breaker)
+
     async def refresh(self) -> None:
         """Read what other processes have saved, unless that was done within `REFRESH_MS`.
 

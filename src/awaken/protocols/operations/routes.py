@@ -1,0 +1,148 @@
+"""The routes of operators in one table."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from awaken.services.budget_status import BudgetStatus
+from awaken.services.model_status import ModelStatus
+from awaken.services.view import AppServices
+from awaken.services.workers import WorkerEntry
+from awaken.transport.asgi import Reply
+from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
+
+from . import activity, batch, dispatches, policy, runtime_stats, system, traces
+from .context import OperatorContext, OperatorList
+
+
+def operations_protocol(context: OperatorContext) -> WireProtocol:
+    """Make the routes of operators over these services."""
+
+    @asynccontextmanager
+    async def lifespan(services: AppServices) -> AsyncIterator[None]:
+        # Streams must end before the web server waits for its connections.
+        stop = context.activity.close
+        services.streams.on_close.append(stop)
+        try:
+            yield
+        finally:
+            services.streams.on_close.remove(stop)
+            stop()
+
+    return WireProtocol(name="operations", routes=build_routes(context), lifespan=lifespan)
+
+
+def build_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
+    """Every route, with the scope that it needs."""
+    queue, shown = dispatches.DispatchRoutes(context), system.SystemRoutes(context)
+    stats, rules = runtime_stats.StatsRoutes(context), policy.PolicyRoutes(context)
+    logs = traces.TraceRoutes(context)
+    read, config = partial(_route, Access.READ), partial(_route, Access.CONFIG)
+    operate = partial(_route, Access.OPERATE)
+    by_body = partial(_route, Access.KNOWN)
+    return (
+        read(
+            "GET /v1/dispatches",
+            queue.list_dispatches,
+            OperatorList[dispatches.DeliveryView],
+            query=dispatches.DispatchesQuery,
+        ),
+        operate(
+            "POST /v1/dispatches/{dispatch_id}/replay",
+            queue.replay,
+            dispatches.Replayed,
+            status=202,
+        ),
+        operate(
+            "POST /v1/dispatches/{dispatch_id}/cancel",
+            queue.cancel,
+            dispatches.CancelledDelivery,
+            status=202,
+        ),
+        read(
+            "GET /v1/outbox/dead",
+            queue.list_dead_outbox,
+            OperatorList[dispatches.CommandView],
+            query=dispatches.OutboxQuery,
+        ),
+        operate(
+            "POST /v1/outbox/{entry_id}/retry",
+            queue.retry_outbox,
+            dispatches.CommandView,
+            status=202,
+        ),
+        read("GET /v1/system/workers", shown.list_workers, OperatorList[WorkerEntry]),
+        read("GET /v1/system/models", shown.list_models, OperatorList[ModelStatus]),
+        operate(
+            "POST /v1/system/models/{model_id:path}/breaker",
+            shown.set_breaker,
+            ModelStatus,
+            body=system.SetBreaker,
+        ),
+        read(
+            "GET /v1/budgets",
+            shown.list_budgets,
+            OperatorList[BudgetStatus],
+            query=system.BudgetsQuery,
+        ),
+        config(
+            "GET /v1/agents/runtime-stats",
+            stats.list_stats,
+            runtime_stats.AllRuntimeStats,
+            query=runtime_stats.StatsQuery,
+        ),
+        config(
+            "GET /v1/agents/{agent_id}/runtime-stats",
+            stats.get_stats,
+            runtime_stats.AgentRuntimeStats,
+            query=runtime_stats.StatsQuery,
+        ),
+        config(
+            "GET /v1/agents/{agent_id}/permission-preview",
+            rules.permission_preview,
+            policy.PermissionPreview,
+        ),
+        config(
+            "POST /v1/policy/preview",
+            rules.preview,
+            policy.PolicyPreview,
+            body=policy.PreviewPolicy,
+        ),
+        config(
+            "POST /v1/policy/diff", rules.diff, policy.PolicyComparison, body=policy.ComparePolicies
+        ),
+        config("GET /v1/traces", logs.list_traces, traces.TraceList, query=traces.TracesQuery),
+        config("GET /v1/traces/{run_id}", logs.get_trace, str, query=traces.TraceQuery),
+        config("POST /v1/traces/{run_id}/pin", logs.pin, None, status=204),
+        by_body(
+            "POST /v1/batch",
+            batch.BatchRoutes(context).run,
+            batch.BatchResult,
+            body=batch.RunBatch,
+            status=202,
+            statuses={200: batch.BatchResult},
+        ),
+        read("GET /v1/activity/stream", activity.ActivityRoutes(context).stream, bytes),
+    )
+
+
+def _route(
+    access: Access,
+    operation: str,
+    handle: Callable[[RouteCall], Awaitable[Reply]],
+    reply: Any,
+    **rest: Any,
+) -> ApiRoute:
+    method, path = operation.split()
+    return ApiRoute(
+        method=method,
+        path=path,
+        handle=handle,
+        access=access,
+        summary=(handle.__doc__ or "").partition("\n")[0],
+        reply=reply,
+        tag="operations",
+        takes_camel=True,
+        **rest,
+    )
