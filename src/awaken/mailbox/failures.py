@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Callable
 
-from awaken.contracts.config.errors import AgentPaused
 from awaken.contracts.errors import (
+    AgentPaused,
     AlreadyDecided,
     AwakenError,
     CorruptRecord,

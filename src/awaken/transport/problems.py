@@ -1,7 +1,7 @@
 """HTTP errors: one table maps the errors of the runtime to statuses."""
 
-from awaken.contracts.config.errors import AgentPaused
 from awaken.contracts.errors import (
+    AgentPaused,
     AlreadyDecided,
     AlreadyExists,
     AwakenError,
