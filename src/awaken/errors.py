@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         RemoteUnsupported,
     )
     from awaken.contracts.config.errors import (
-        AgentPaused,
         AgentUnusable,
         ConfigError,
         ConfigNotEnabled,
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
         UnknownPublication,
     )
     from awaken.contracts.errors import (
+        AgentPaused,
         AlreadyDecided,
         AlreadyExists,
         AwakenError,
@@ -123,6 +123,7 @@ if TYPE_CHECKING:
         ContextOverflow,
         InvalidRequest,
         MalformedAnswer,
+        ModelDisabled,
         ModelError,
         ModelNotFound,
         ModelTimeout,
@@ -142,6 +143,7 @@ if TYPE_CHECKING:
     from awaken.contracts.runs.records import (
         AmbiguousId,
     )
+    from awaken.contracts.secrets import SecretUnresolved
     from awaken.contracts.specs.remote_registries import (
         AgentNotDiscovered,
         AgentRefused,
@@ -289,6 +291,7 @@ __all__ = [
     "MessageNotSent",
     "MissingSecrets",
     "Misuse",
+    "ModelDisabled",
     "ModelError",
     "ModelNotFound",
     "ModelTimeout",
@@ -335,6 +338,7 @@ __all__ = [
     "RunFailed",
     "RunHandedOver",
     "RuntimeClosing",
+    "SecretUnresolved",
     "SecretsUnavailable",
     "SessionEnded",
     "SkillUnavailable",
@@ -395,13 +399,13 @@ _NAMES_OF = {
         "RemoteUnsupported"
     ),
     "awaken.contracts.config.errors": (
-        "AgentPaused AgentUnusable ConfigError ConfigNotEnabled DraftConflict "
+        "AgentUnusable ConfigError ConfigNotEnabled DraftConflict "
         "DraftNotFound HeadMoved InvalidConfig MissingSecrets OwnedByCode PublishRefused "
         "RecordConflict RecordExists RecordInUse SecretsUnavailable UnknownConfigRecord "
         "UnknownNamespace UnknownPublication"
     ),
     "awaken.contracts.errors": (
-        "AlreadyDecided AlreadyExists AwakenError BaseRevisionMismatch CommitUnknown "
+        "AgentPaused AlreadyDecided AlreadyExists AwakenError BaseRevisionMismatch CommitUnknown "
         "CorruptRecord CursorExpired CursorInvalid DedupeConflict DuplicateRegistration "
         "HandlerAlreadyRegistered IdempotencyConflict IllegalTransition InvalidInput "
         "InvalidPluginConfig InvalidRecord InvalidResume InvalidSpec InvalidTranscript "
@@ -417,12 +421,14 @@ _NAMES_OF = {
     "awaken.contracts.models.budgets": "BudgetExceeded",
     "awaken.contracts.models.errors": (
         "AllModelsUnavailable AnswerTooLarge ContentFiltered ContextOverflow "
-        "InvalidRequest MalformedAnswer ModelError ModelNotFound ModelTimeout Overloaded "
+        "InvalidRequest MalformedAnswer ModelDisabled ModelError ModelNotFound ModelTimeout "
+        "Overloaded "
         "ProviderBroken ProviderFailed ProviderUnusable QuotaExceeded RateLimited "
         "StreamInterrupted TransportFailed Unauthorized"
     ),
     "awaken.contracts.resolver_errors": "AgentResolverFailed",
     "awaken.contracts.runs.records": "AmbiguousId",
+    "awaken.contracts.secrets": "SecretUnresolved",
     "awaken.contracts.specs.remote_registries": (
         "AgentNotDiscovered AgentRefused CardUnavailable DiscoveryError InvalidCard "
         "UnsupportedInterface"

@@ -172,7 +172,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
             self._outbox.open()
         if self._has_worker:
             self._node.start_worker(self._engine)
-        self._unwatch = self.switches.watch(self._start_worker)
+        self._unwatch = self.switches.watch(self._continue_released)
         return self
 
     async def __aexit__(
@@ -202,9 +202,14 @@ class AgentRuntime(ThreadCalls, RunQueries):
         return self.store.is_shared and self._node.worker is not None
 
     def _start_worker(self) -> None:
-        # In memory the worker starts only when something is queued, or is switched off or on.
+        # In memory the worker starts only when something is queued.
         if self._may_work:
             self._node.start_worker(self._engine)
+
+    def _continue_released(self) -> None:
+        if self.switches.releases:
+            # The worker's sweeper queues the runs that were paused.
+            self._start_worker()
 
     async def _stop_runs(self) -> None:
         try:
