@@ -437,6 +437,12 @@ VARIABLES: dict[str, str] = {
     "A2A_BEARER_TOKEN": "Demo: the token that the agent `a2a` sends to its server.",
     "A2A_REMOTE_URL": "Demo: adds an agent `a2a` that executes at this A2A server.",
     "AWAKEN_LOG_FORMAT": "`json` writes one JSON object a line, with run and thread ids.",
+    "AWAKEN_SECRET_DIRS": "Folders whose files may be secrets, as `file:/path`, separated by `:`.",
+    "AWAKEN_SECRET_KEYS": (
+        "The keys for stored secrets: `id:base64` of 32 bytes, separated by commas. The first "
+        "encrypts, all decrypt."
+    ),
+    "AWAKEN_SECRET_KEYS_FILE": "A file with these keys instead, one a line.",
     "MCP_SERVER_CMD": "Demo: a program whose MCP tools the first agent gets.",
     "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": (
         "What traces have of messages: `no_content` (the default), `span_only`, `event_only` or "

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         RemoteUnsupported,
     )
     from awaken.contracts.config.errors import (
-        AgentPaused,
         AgentUnusable,
         ConfigError,
         ConfigNotEnabled,
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
         VersionUnusable,
     )
     from awaken.contracts.errors import (
+        AgentPaused,
         AlreadyDecided,
         AlreadyExists,
         AwakenError,
@@ -132,6 +132,7 @@ if TYPE_CHECKING:
         ContextOverflow,
         InvalidRequest,
         MalformedAnswer,
+        ModelDisabled,
         ModelError,
         ModelNotFound,
         ModelTimeout,
@@ -303,6 +304,7 @@ __all__ = [
     "MessageNotSent",
     "MissingSecrets",
     "Misuse",
+    "ModelDisabled",
     "ModelError",
     "ModelNotFound",
     "ModelTimeout",
@@ -417,33 +419,34 @@ _NAMES_OF = {
         "RemoteUnsupported"
     ),
     "awaken.contracts.config.errors": (
-        "AgentPaused AgentUnusable ConfigError ConfigNotEnabled DraftConflict "
-        "DraftHasConflicts DraftNotFound DraftTooLarge HeadMoved InvalidConfig "
-        "MissingSecrets NoCanary OwnedByCode PublishRefused RecordConflict RecordExists "
-        "RecordInUse RefusedByWorkers SecretInUse SecretsUnavailable UnknownConfigRecord "
+        "AgentUnusable ConfigError ConfigNotEnabled DraftConflict DraftHasConflicts "
+        "DraftNotFound DraftTooLarge HeadMoved InvalidConfig MissingSecrets NoCanary "
+        "OwnedByCode PublishRefused RecordConflict RecordExists RecordInUse "
+        "RefusedByWorkers SecretInUse SecretsUnavailable UnknownConfigRecord "
         "UnknownNamespace UnknownPublication UnknownSecret UnknownSwitch VersionNotFound "
         "VersionUnusable"
     ),
     "awaken.contracts.errors": (
-        "AlreadyDecided AlreadyExists AwakenError BaseRevisionMismatch CommitUnknown "
-        "CorruptRecord CursorExpired CursorInvalid DedupeConflict DuplicateRegistration "
-        "HandlerAlreadyRegistered IdempotencyConflict IllegalTransition InvalidInput "
-        "InvalidPluginConfig InvalidRecord InvalidResume InvalidSpec InvalidTranscript "
-        "InvalidValue KeyAlreadyRegistered KeyCodecError LeaseLost LimitExceeded "
-        "MergeConflict Misuse NothingToResume PhaseNotConverging PluginAlreadyInstalled "
-        "PluginFailed PluginGivenTwice PluginNotInstalled ProfileCodecError QueueFull "
-        "RecordNotFound RefusedInput RevisionConflict RunError RunFailed StateError "
-        "StorageError StoreCorrupt StoreFull StoreTooNew StoreUnavailable ThreadBusy "
-        "ThreadClaimed UnknownAgent UnknownAnswer UnknownDefaultAgent UnknownHandler "
-        "UnknownKey UnknownProfileKey UnknownProvider UnknownReference UnknownRun "
-        "UnknownThread UnknownTicket UnsupportedFeature UsageError VersionConflict"
+        "AgentPaused AlreadyDecided AlreadyExists AwakenError BaseRevisionMismatch "
+        "CommitUnknown CorruptRecord CursorExpired CursorInvalid DedupeConflict "
+        "DuplicateRegistration HandlerAlreadyRegistered IdempotencyConflict "
+        "IllegalTransition InvalidInput InvalidPluginConfig InvalidRecord InvalidResume "
+        "InvalidSpec InvalidTranscript InvalidValue KeyAlreadyRegistered KeyCodecError "
+        "LeaseLost LimitExceeded MergeConflict Misuse NothingToResume PhaseNotConverging "
+        "PluginAlreadyInstalled PluginFailed PluginGivenTwice PluginNotInstalled "
+        "ProfileCodecError QueueFull RecordNotFound RefusedInput RevisionConflict "
+        "RunError RunFailed StateError StorageError StoreCorrupt StoreFull StoreTooNew "
+        "StoreUnavailable ThreadBusy ThreadClaimed UnknownAgent UnknownAnswer "
+        "UnknownDefaultAgent UnknownHandler UnknownKey UnknownProfileKey UnknownProvider "
+        "UnknownReference UnknownRun UnknownThread UnknownTicket UnsupportedFeature "
+        "UsageError VersionConflict"
     ),
     "awaken.contracts.models.budgets": "BudgetExceeded",
     "awaken.contracts.models.errors": (
         "AllModelsUnavailable AnswerTooLarge ContentFiltered ContextOverflow "
-        "InvalidRequest MalformedAnswer ModelError ModelNotFound ModelTimeout Overloaded "
-        "ProviderBroken ProviderFailed ProviderUnusable QuotaExceeded RateLimited "
-        "StreamInterrupted TransportFailed Unauthorized"
+        "InvalidRequest MalformedAnswer ModelDisabled ModelError ModelNotFound "
+        "ModelTimeout Overloaded ProviderBroken ProviderFailed ProviderUnusable "
+        "QuotaExceeded RateLimited StreamInterrupted TransportFailed Unauthorized"
     ),
     "awaken.contracts.resolver_errors": "AgentResolverFailed",
     "awaken.contracts.runs.records": "AmbiguousId",

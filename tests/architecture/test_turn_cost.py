@@ -45,6 +45,7 @@ from awaken import (
     tool,
 )
 from awaken import Budget as SpendingBudget
+from awaken.contracts.config.heads import Switch, SwitchKind, SwitchState
 from awaken.extensions.background import BackgroundTasksPlugin
 from awaken.extensions.guardrails import GuardrailsPlugin
 from awaken.extensions.observability import ObservabilityPlugin
@@ -123,6 +124,15 @@ class Beside:
     prepare: Callable[[AgentRuntime], Awaitable[object]] = do_nothing
 
 
+async def switch_and_release(runtime: AgentRuntime) -> None:
+    """Disable a tool, and release it."""
+    switch = Switch(
+        kind=SwitchKind.TOOL, id="x", state=SwitchState.DISABLED, reason="r", by="b", at=1
+    )
+    runtime.switches.apply((switch,))
+    runtime.switches.apply(())
+
+
 def other(**fields: Any) -> Callable[[], list[Agent]]:
     """Another agent, which has what the fields say."""
 
@@ -161,6 +171,7 @@ FEATURES = {
     "a suspended run on another thread": Beside(
         suspended, prepare=lambda it: it.run("other", "hello", thread_id="waits")
     ),
+    "a switch that was set and released": Beside(prepare=switch_and_release),
     "a finished run of another agent with hooks": Beside(
         other(plugins=[BusyPlugin()]), prepare=lambda it: it.run("other", "hello")
     ),

@@ -125,6 +125,8 @@ class AgentRuntime(ThreadCalls, RunQueries):
         self.registry = parts.registry
         self.session_tools = parts.engine.services.session_tools
         """The tools that open client sessions offer to their own runs."""
+        self.switches = parts.engine.services.switches
+        """What an operator has paused or disabled, as this process last heard."""
         self.remembered = parts.remembered
         """Decisions that hold for later calls as well: to list and to revoke."""
         self._clock = parts.clock
@@ -138,6 +140,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
         self._may_work = options.get("has_worker", True)
         self._servers: list[ServerApp] = []
         self._is_open = False
+        self._unwatch: Callable[[], None] = lambda: None
 
     @cached_property
     def _services(self) -> AppServices:
@@ -172,6 +175,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
             self._parts.report.open()
         if self._has_worker:
             self._node.start_worker(self._engine)
+        self._unwatch = self.switches.watch(self._continue_released)
         return self
 
     async def __aexit__(
@@ -181,6 +185,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
         _traceback: TracebackType | None,
     ) -> None:
         self._is_open = False
+        self._unwatch()
         try:
             for server in self._servers:
                 await server.close()
@@ -205,6 +210,11 @@ class AgentRuntime(ThreadCalls, RunQueries):
         # In memory the worker starts only when something is queued.
         if self._may_work:
             self._node.start_worker(self._engine)
+
+    def _continue_released(self) -> None:
+        if self.switches.releases:
+            # The worker's sweeper queues the runs that were paused.
+            self._start_worker()
 
     async def _stop_runs(self) -> None:
         try:

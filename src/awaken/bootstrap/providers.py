@@ -15,8 +15,7 @@ from awaken.contracts.models.addresses import ServerAddress
 from awaken.contracts.models.errors import ModelError, ProviderUnusable, Unauthorized
 from awaken.contracts.models.inference import InferenceRequest, ModelClient, ModelEvent
 from awaken.contracts.models.model_specs import ProviderSpec
-from awaken.contracts.models.provider_keys import read_key
-from awaken.contracts.secrets import RedactedString
+from awaken.contracts.secrets import RedactedString, SecretUnresolved
 from awaken.runtime.resolution.snapshots import RegistrySnapshot
 
 from .known_providers import ADAPTERS, KNOWN_PROVIDERS
@@ -121,7 +120,11 @@ def find_key(spec: ProviderSpec) -> RedactedString | None:
     Raises:
         Unauthorized: There is none, or it is malformed; names the variable to set.
     """
-    if (key := read_key(spec)) is not None:
+    try:
+        key = spec.read_key()
+    except SecretUnresolved as error:
+        raise Unauthorized(f"provider '{spec.id}' has no key: {error}") from None
+    if key is not None:
         return key
     names = key_names(spec)
     for name in names:

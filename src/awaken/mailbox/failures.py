@@ -3,8 +3,9 @@
 import logging
 from collections.abc import Callable
 
-from awaken.contracts.config.errors import AgentPaused, AgentUnusable, UnknownPublication
+from awaken.contracts.config.errors import AgentUnusable, UnknownPublication
 from awaken.contracts.errors import (
+    AgentPaused,
     AlreadyDecided,
     AwakenError,
     CorruptRecord,

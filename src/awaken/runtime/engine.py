@@ -8,8 +8,8 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from awaken.contracts.config.errors import AgentPaused
 from awaken.contracts.errors import (
+    AgentPaused,
     InvalidResume,
     ThreadBusy,
     UnknownRun,

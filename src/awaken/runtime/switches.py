@@ -5,12 +5,16 @@ costs no call.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from awaken.contracts.config.errors import AgentPaused
-from awaken.contracts.config.heads import Switch, SwitchKind
+from awaken.contracts.errors import AgentPaused
 from awaken.contracts.tools.tool import ToolDescriptor
+
+if TYPE_CHECKING:
+    # Most programs switch nothing, and load none of the configuration.
+    from awaken.contracts.config.heads import Switch
 
 SERVER_MARK = "mcp.server"
 """The metadata of a tool that names the MCP server it comes from."""
@@ -29,7 +33,8 @@ class CompiledSwitches(msgspec.Struct, frozen=True, kw_only=True):
     providers: frozenset[str] = _NONE
     servers: frozenset[str] = _NONE
     """Disabled MCP servers."""
-    reasons: Mapping[tuple[SwitchKind, str], str] = {}
+    reasons: Mapping[tuple[str, str], str] = {}
+    """By the kind of a switch and its id."""
 
     def is_paused(self, agent_id: str) -> bool:
         """Whether an agent must take no step."""
@@ -46,19 +51,19 @@ class CompiledSwitches(msgspec.Struct, frozen=True, kw_only=True):
 
     def pause_reason(self, agent_id: str) -> str:
         """Return why an agent is paused, in the operator's words."""
-        own = self.reasons.get((SwitchKind.AGENT, agent_id))
-        return own or self.reasons.get((SwitchKind.ALL, "*"), "")
+        own = self.reasons.get(("agent", agent_id))
+        return own or self.reasons.get(("all", "*"), "")
 
     def why_tool_disabled(self, tool_id: str, descriptor: ToolDescriptor | None) -> str | None:
         """Return what to answer a call of a disabled tool with; None if it is not disabled."""
         if tool_id in self.tools:
-            return f"{DISABLED}: {self.reasons.get((SwitchKind.TOOL, tool_id), '')}"
+            return f"{DISABLED}: {self.reasons.get(('tool', tool_id), '')}"
         if not self.servers or descriptor is None:
             return None
         server = descriptor.metadata.get(SERVER_MARK)
         if server not in self.servers:
             return None
-        return f"{DISABLED}: {self.reasons.get((SwitchKind.MCP_SERVER, server), '')}"
+        return f"{DISABLED}: {self.reasons.get(('mcp-server', server), '')}"
 
     def is_model_disabled(self, model_id: str, provider_id: str) -> bool:
         """Whether a model must not be asked, by its own switch or by that of its provider."""
@@ -69,23 +74,22 @@ NO_SWITCHES = CompiledSwitches()
 """Nothing is switched off."""
 
 
-def compile_switches(switches: Iterable[Switch]) -> CompiledSwitches:
+def compile_switches(switches: "Iterable[Switch]") -> CompiledSwitches:
     """Compile the switches of a head; without any this is `NO_SWITCHES` itself."""
-    names: dict[SwitchKind, set[str]] = {kind: set() for kind in SwitchKind}
-    reasons = {}
-    for switch in switches:
-        name = "*" if switch.kind is SwitchKind.ALL else switch.id
-        names[switch.kind].add(name)
-        reasons[switch.kind, name] = switch.reason
+    reasons = {(it.kind.value, it.id): it.reason for it in switches}
     if not reasons:
         return NO_SWITCHES
+
+    def list_ids(kind: str) -> frozenset[str]:
+        return frozenset(id_ for of, id_ in reasons if of == kind)
+
     return CompiledSwitches(
-        agents=frozenset(names[SwitchKind.AGENT]),
-        is_all_paused=bool(names[SwitchKind.ALL]),
-        tools=frozenset(names[SwitchKind.TOOL]),
-        models=frozenset(names[SwitchKind.MODEL]),
-        providers=frozenset(names[SwitchKind.PROVIDER]),
-        servers=frozenset(names[SwitchKind.MCP_SERVER]),
+        agents=list_ids("agent"),
+        is_all_paused=bool(list_ids("all")),
+        tools=list_ids("tool"),
+        models=list_ids("model"),
+        providers=list_ids("provider"),
+        servers=list_ids("mcp-server"),
         reasons=reasons,
     )
 
@@ -101,7 +105,7 @@ class SwitchBoard:
         """How often a change has released agents: then runs that were paused go on."""
         self._watchers: list[Callable[[], None]] = []
 
-    def apply(self, switches: Iterable[Switch]) -> None:
+    def apply(self, switches: "Iterable[Switch]") -> None:
         """Replace all switches; runs see them at their next step, tool call or model call."""
         before, after = self.current, compile_switches(switches)
         if after == before:

@@ -6,7 +6,6 @@ from typing import Any
 
 from awaken.contracts.config.errors import (
     PROBLEMS_MAX,
-    AgentPaused,
     AgentUnusable,
     ConfigNotEnabled,
     DraftConflict,
@@ -32,6 +31,7 @@ from awaken.contracts.config.errors import (
     VersionUnusable,
 )
 from awaken.contracts.errors import (
+    AgentPaused,
     AlreadyDecided,
     AlreadyExists,
     AwakenError,

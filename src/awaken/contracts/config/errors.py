@@ -1,5 +1,6 @@
 """Errors of managed configuration; each says what to do."""
 
+from awaken.contracts.errors import AgentPaused as AgentPaused
 from awaken.contracts.errors import StorageError, UsageError
 
 from .compiler import ConfigProblem
@@ -235,15 +236,6 @@ class AgentUnusable(ConfigError):
     template = "Agent '{agent_id}' cannot be used in this process: {problem}"
     agent_id: str
     problem: str
-
-
-class AgentPaused(ConfigError):
-    """An operator has paused the agent."""
-
-    code = "agent_paused"
-    template = "Agent '{agent_id}' is paused by an operator: {reason}"
-    agent_id: str
-    reason: str
 
 
 class HeadMoved(StorageError):

@@ -55,6 +55,7 @@ from .storage import (
     VersionConflict,
 )
 from .usage import (
+    AgentPaused,
     AlreadyDecided,
     DuplicateRegistration,
     IllegalTransition,
@@ -81,6 +82,7 @@ from .usage import (
 )
 
 __all__ = [
+    "AgentPaused",
     "AlreadyDecided",
     "AlreadyExists",
     "AwakenError",

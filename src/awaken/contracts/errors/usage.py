@@ -204,3 +204,13 @@ class InvalidPluginConfig(UsageError):
     section: str
     agent_id: str
     problem: str
+
+
+class AgentPaused(UsageError):
+    """An operator has paused the agent."""
+
+    code = "agent_paused"
+    retryable = True
+    template = "Agent '{agent_id}' is paused by an operator: {reason}"
+    agent_id: str
+    reason: str

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.secrets import RedactedString
+from awaken.contracts.secrets import RedactedString, SecretReference
 
 from .inference import TokenUsage
 
@@ -197,6 +197,15 @@ class ProviderSpec(StrictRecord, frozen=True, kw_only=True):
     def key(self) -> RedactedString | None:
         """The key, unless it is empty."""
         return self.api_key or None
+
+    def read_key(self) -> RedactedString | None:
+        """Return the key as it is now: a reference to a secret is resolved at every call.
+
+        Raises:
+            SecretUnresolved: The secret that the key refers to cannot be read; names the reference.
+        """
+        key = self.key
+        return RedactedString(key.reveal()) if isinstance(key, SecretReference) else key
 
 
 class RetryPolicy(StrictRecord, frozen=True, kw_only=True):

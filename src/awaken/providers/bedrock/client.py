@@ -17,8 +17,7 @@ from awaken.contracts.models.addresses import server_of
 from awaken.contracts.models.errors import ModelError, ModelTimeout, Unauthorized
 from awaken.contracts.models.inference import InferenceRequest, ModelEvent
 from awaken.contracts.models.model_specs import ProviderSpec
-from awaken.contracts.models.provider_keys import read_key
-from awaken.contracts.secrets import RedactedString
+from awaken.contracts.secrets import RedactedString, SecretUnresolved
 from awaken.contracts.tracing import CURRENT_TRACE
 from awaken.outbound.pool import CONNECT_S, HttpPool
 from awaken.providers.http.failures import retry_after_ms
@@ -92,7 +91,11 @@ class BedrockClient:
             raise scrub_secrets(error, secrets) from error.__cause__
 
     async def _access(self, url: str, body: bytes) -> _Access:
-        key = read_key(self._spec) or RedactedString(os.environ.get("AWS_BEARER_TOKEN_BEDROCK", ""))
+        try:
+            own = self._spec.read_key()
+        except SecretUnresolved as error:
+            raise Unauthorized(f"provider '{self.name}' has no key: {error}") from None
+        key = own or RedactedString(os.environ.get("AWS_BEARER_TOKEN_BEDROCK", ""))
         if key:
             return {**_SIGNED_HEADERS, "authorization": f"Bearer {key.reveal()}"}, (key,)
         try:

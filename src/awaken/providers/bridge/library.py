@@ -14,8 +14,7 @@ from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 from awaken.contracts.models.errors import ModelError, ModelNotFound, ModelTimeout, Unauthorized
 from awaken.contracts.models.inference import InferenceRequest, ModelEvent
 from awaken.contracts.models.model_specs import ProviderSpec
-from awaken.contracts.models.provider_keys import read_key
-from awaken.contracts.secrets import RedactedString
+from awaken.contracts.secrets import RedactedString, SecretUnresolved
 
 from .answer import AnswerReader
 from .failures import failure_of
@@ -85,7 +84,10 @@ class Library:
         return ModelTimeout(f"nothing came for {self._spec.timeout_ms} ms")
 
     async def _model(self, name: str) -> Model:
-        key = read_key(self._spec)
+        try:
+            key = self._spec.read_key()
+        except SecretUnresolved as error:
+            raise Unauthorized(f"provider '{self._spec.id}' has no key: {error}") from None
         if key != self._key:
             # The models keep the key that they were built with.
             self._key = key

@@ -12,6 +12,7 @@ from awaken.contracts.storage.queries import DispatchQuery
 from awaken.contracts.storage.store import Store
 from awaken.contracts.tenancy import namespace_of
 from awaken.redaction import describe_error
+from awaken.runtime.inference.routing import enabled_routes
 from awaken.runtime.journal.leases import Lease, LeaseBook, RunHandedOver, RuntimeClosing
 from awaken.runtime.journal.run_log import log_takeover
 from awaken.runtime.loop.loop import drive_here
@@ -24,7 +25,6 @@ from awaken.runtime.switches import NO_SWITCHES
 from .active_runs import ActiveRun, ActiveRuns
 from .admission import Admission
 from .continuation import CannotGoOn
-from .switch_checks import check_switches
 
 _LOOK_S = 0.02
 _LOOKS = 100
@@ -140,7 +140,7 @@ class Execution:
             if configure is not None:
                 configure(run)
             if self._services.switches.current is not NO_SWITCHES:
-                check_switches(run)
+                _check_switches(run)
             # The lease is renewed from the moment it is taken.
             if book is not None and lease is not None:
                 if lease.claim is None:
@@ -230,3 +230,21 @@ class Execution:
         # The callback refers back to the run, which would wait for the garbage collector.
         run.journal.on_claimed = None
         run.feed.close()
+
+
+def _check_switches(run: Run) -> None:
+    """Refuse a run of a paused agent, and a direct one whose models are all disabled.
+
+    A run that is about to be cancelled passes: it takes no step. A queued run whose models are
+    disabled passes too, and fails when it asks one, so that its record says why.
+
+    Raises:
+        AgentPaused: The agent is paused; a dispatch for it stays queued.
+        ModelDisabled: No model of the agent may be asked.
+    """
+    if run.token.cause is not None:
+        return
+    switched, agent = run.services.switches.current, run.agent
+    switched.check_agent(agent.spec.id)
+    if agent.is_local and not run.is_continued and not run.is_delivered:
+        enabled_routes(agent.models, switched, run.pinned.registries.models)

@@ -24,8 +24,7 @@ from awaken.runtime.spending.calls import (
 from awaken.runtime.switches import NO_SWITCHES
 
 from .answer import Answer
-from .routing import candidates, order_routes, within
-from .switched_routes import enabled_routes
+from .routing import candidates, enabled_routes, order_routes, within
 
 
 def routes_for(run: Run, request: InferenceRequest) -> tuple[ModelRoute, ...]:
@@ -56,7 +55,7 @@ async def make_call(
         BudgetExceeded: The budget allows none of them.
     """
     if (switched := run.services.switches.current) is not NO_SWITCHES:
-        routes = enabled_routes(run, routes, switched)
+        routes = enabled_routes(routes, switched, run.pinned.registries.models)
     health, route, held = run.services.health, routes[0], None
     is_plain = run.agent.pool is None and not (run.has_budgets or health.breakers)
     if health.is_shared and is_plain:

@@ -1,14 +1,22 @@
 """Which model answers: the order of a pool, and which members are available now. No I/O here."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import accumulate
 from typing import Protocol
 
-from awaken.contracts.models.errors import AllModelsUnavailable
-from awaken.contracts.models.model_specs import NANOS, ModelPool, PoolMember, PoolRole, PoolRouting
+from awaken.contracts.models.errors import AllModelsUnavailable, ModelDisabled
+from awaken.contracts.models.model_specs import (
+    NANOS,
+    ModelPool,
+    ModelSpec,
+    PoolMember,
+    PoolRole,
+    PoolRouting,
+)
 from awaken.runtime.resolution.models import ModelRoute
+from awaken.runtime.switches import CompiledSwitches
 
 _HASH_BITS = 52
 """The number of bits for which a float stays strictly between 0 and 1."""
@@ -64,6 +72,34 @@ def candidates(
     found = tuple(route for route in well if may_afford(route))
     if not found:
         raise _none_left(routes, {route.id for route in well}, health)
+    return found
+
+
+def enabled_routes(
+    routes: tuple[ModelRoute, ...],
+    switched: CompiledSwitches,
+    known: Mapping[str, ModelSpec | ModelPool],
+) -> tuple[ModelRoute, ...]:
+    """Return those routes that no operator has disabled, in order; `known` are all models.
+
+    A model that a run names by its upstream name is disabled if a disabled model has that name.
+
+    Raises:
+        ModelDisabled: All of them are disabled.
+    """
+    if not (switched.models or switched.providers):
+        return routes
+    disabled = [it for name in switched.models if isinstance(it := known.get(name), ModelSpec)]
+    upstream = {(it.provider_id, it.upstream_model) for it in disabled}
+    found = tuple(
+        route
+        for route in routes
+        if not switched.is_model_disabled(route.id, route.spec.provider_id)
+        and (route.spec.provider_id, route.spec.upstream_model) not in upstream
+    )
+    if not found and routes:
+        names = ", ".join(f"'{route.id}'" for route in routes)
+        raise ModelDisabled(f"No model can be asked: {names} disabled by the operator.")
     return found
 
 

@@ -35,10 +35,9 @@ from awaken.runtime.tools.settle import run_hooks_after
 
 from .closing import close_run, end_step, may_have_work, run_step_end
 from .opening import open_run, switch_agent
-from .pauses import stop_if_paused
 from .queued_input import absorb_decisions, absorb_messages
 from .step import find_stop_reason, finish_step, take_step
-from .task_waits import first_outcome, wait_for_updates, waits_in_process
+from .task_waits import first_outcome, stop_if_paused, wait_for_updates, waits_in_process
 
 logger = logging.getLogger(__name__)
 Body = Callable[[Run], Awaitable[Termination]]

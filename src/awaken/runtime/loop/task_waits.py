@@ -1,4 +1,4 @@
-"""What keeps a run that has answered from ending: background tasks, and pending work of plugins.
+"""What a run waits for: its background tasks, pending work of plugins, an agent that is paused.
 
 The end of a task reaches its thread as a message. The runtime cannot observe other work: a message
 resumes the run, in which a plugin marks the work as done, or the run is cancelled.
@@ -7,7 +7,7 @@ resumes the run, in which a plugin marks the work as done, or the run is cancell
 from collections.abc import Mapping
 
 from awaken.contracts.identity import RunOrigin
-from awaken.contracts.lifecycle import NaturalEnd
+from awaken.contracts.lifecycle import NaturalEnd, Suspended
 from awaken.contracts.plugins.loop_state import PENDING_WORK
 from awaken.contracts.tasks import BACKGROUND_TASKS, OwnedTask, TaskEndDelivered, TaskFate
 from awaken.runtime.journal.known_messages import wakes_model
@@ -125,3 +125,27 @@ async def _take_updates(run: Run) -> bool:
     if run.has_input:
         is_asked = await absorb_messages(run) or is_asked
     return is_asked
+
+
+async def stop_if_paused(run: Run) -> Finish | None:
+    """Return the outcome of a run whose agent is paused; None when it may take the next step.
+
+    The run waits in the store, and nothing is held here. Only a run below a tool call stays: its
+    caller holds its own run open, and waits for the answer.
+    """
+    board, agent_id = run.services.switches, run.agent.spec.id
+    if not board.current.is_paused(agent_id):
+        return None
+    if run.identity.origin is not RunOrigin.SUBAGENT:
+        run.is_paused = True
+        return Finish(termination=Suspended())
+    # Durable before the wait: a process that takes over continues from here.
+    await run.flush_record()
+    stop_watching = board.watch(run.inbox.signal.ring)
+    try:
+        while board.current.is_paused(agent_id) and run.due_end is None:
+            if not await run.inbox.signal.wait(LOOK_S):
+                run.has_input = True
+    finally:
+        stop_watching()
+    return None if (ending := run.due_end) is None else Finish(termination=ending)

@@ -33,7 +33,6 @@ from awaken.runtime.run import Run
 from awaken.runtime.spending.questions import question
 from awaken.runtime.switches import NO_SWITCHES
 
-from .disabled import refuse_disabled
 from .execution import (
     ToolExecution,
     build_error_output,
@@ -45,7 +44,7 @@ from .execution import (
     perform_watched,
     prepare_attempt,
 )
-from .gate import ask_gates
+from .gate import ask_gates, refuse_disabled
 from .recall import recall
 from .settle import (
     CANCELLED,
