@@ -85,6 +85,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
         resolver: Your code that is asked for agents that are not registered.
         message_sink: Takes messages to other threads. Unless given, the store delivers them once.
         has_worker: Whether to execute queued input. Unless given, yes if the store is shared.
+        managed: Whether agents, models and rules can be changed while the runtime runs.
 
     Raises:
         InvalidInput: An argument is of the wrong type, or there is no such option.
@@ -127,6 +128,8 @@ class AgentRuntime(ThreadCalls, RunQueries):
         """The tools that open client sessions offer to their own runs."""
         self.switches = parts.engine.services.switches
         """What an operator has paused or disabled, as this process last heard."""
+        self.managed = parts.managed
+        """Configuration that changes while the runtime runs; None unless `managed` is on."""
         self.remembered = parts.remembered
         """Decisions that hold for later calls as well: to list and to revoke."""
         self._clock = parts.clock
@@ -155,6 +158,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
             clock=self._clock,
             ids=self._parts.ids,
             report=self._parts.report,
+            audit=None if self.managed is None else self.managed.audit,
         )
 
     async def __aenter__(self) -> AgentRuntime:
@@ -163,6 +167,8 @@ class AgentRuntime(ThreadCalls, RunQueries):
         self._is_open = True
         try:
             await self._parts.plugins.open()
+            if self.managed is not None:
+                await self.managed.open()
             await self._parts.discovery.open()
         except BaseException:
             self._is_open = False
@@ -194,6 +200,8 @@ class AgentRuntime(ThreadCalls, RunQueries):
 
     async def _close(self) -> None:
         try:
+            if self.managed is not None:
+                await self.managed.close()
             if self._parts.report is not None:
                 await self._parts.report.close()
             await self._parts.discovery.close()
@@ -233,7 +241,9 @@ class AgentRuntime(ThreadCalls, RunQueries):
         """
         # Imported on demand: a program that serves nothing needs no web server.
         serving = importlib.import_module("awaken.bootstrap.server_app")
-        app: ServerApp = serving.server_app(self._services, self._ensure_open, config)
+        app: ServerApp = serving.server_app(
+            self._services, self._ensure_open, config, self.managed
+        )
         self._servers.append(app)
         return app
 

@@ -44,6 +44,7 @@ from .runtime_options import RuntimeOptions
 from .stores import profiles_of, resolve_store
 
 if TYPE_CHECKING:
+    from awaken.managed.configuration import ManagedConfig
     from awaken.services.workers import WorkerReport
 
 
@@ -76,6 +77,8 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     outbox: OutboxWiring
     report: "WorkerReport | None"
     """Shows this process to the others of a shared store."""
+    managed: "ManagedConfig | None"
+    """Configuration that changes while the runtime runs; None if it is off."""
 
 
 def compose_runtime(
@@ -123,14 +126,34 @@ def compose_runtime(
     streams = StreamHub(engine, control, node.bus, config.poll_ms)
     outbox = OutboxWiring(engine, control, node.mailbox, start_worker)
     node.make_chores = lambda: _reports().build_chores(opened, profile)
+    plugins, discovery = PluginLifecycle(registry), Discovery(registry, remotes, backends, clock)
+    report = _reports().build_report(node, engine, profile) if opened.is_shared else None
+    managed = None
+    if given := options.get("managed"):
+        # Only a runtime with managed configuration loads its modules.
+        from .managed_config import ManagedOptions, ManagedWiring, build_managed  # noqa: PLC0415
+
+        wiring = ManagedWiring(
+            store=opened,
+            code=registries,
+            remotes=remotes,
+            registry=registry,
+            plugins=plugins,
+            discovery=discovery,
+            connections=connections,
+            engine=engine,
+            node=node,
+            report=report,
+        )
+        managed = build_managed(wiring, ManagedOptions() if given is True else given)
     return RuntimeParts(
         clock=clock,
         ids=ids,
         registry=registry,
-        plugins=PluginLifecycle(registry),
+        plugins=plugins,
         backends=backends,
         connections=connections,
-        discovery=Discovery(registry, remotes, backends, clock),
+        discovery=discovery,
         node=node,
         engine=engine,
         control=control,
@@ -138,7 +161,8 @@ def compose_runtime(
         busy=BusyThreads(engine, control, streams),
         remembered=RememberedAnswers(opened, profile, clock),
         outbox=outbox,
-        report=_reports().build_report(node, engine, profile) if opened.is_shared else None,
+        report=report,
+        managed=managed,
     )
 
 

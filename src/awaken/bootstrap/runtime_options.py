@@ -1,7 +1,7 @@
 """The replaceable parts of a runtime; `AgentRuntime` explains each of them."""
 
 from collections.abc import Iterable
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from awaken.authoring.resolvers import AgentResolver
 from awaken.contracts.clock import Clock, IdSource
@@ -14,6 +14,10 @@ from awaken.contracts.storage.bus import Bus
 from awaken.contracts.tools.sub_runs import DurableMessageSink
 from awaken.mailbox.config import MailboxConfig
 from awaken.runtime.limits import Limits
+
+if TYPE_CHECKING:
+    # Only a runtime with managed configuration loads it.
+    from .managed_config import ManagedOptions
 
 
 class RuntimeOptions(TypedDict, total=False):
@@ -34,3 +38,4 @@ class RuntimeOptions(TypedDict, total=False):
     resolver: AgentResolver
     message_sink: DurableMessageSink
     has_worker: bool
+    managed: "bool | ManagedOptions"

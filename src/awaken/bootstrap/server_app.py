@@ -8,10 +8,12 @@ from awaken import __version__
 from awaken.contracts.plugins.statistics import StatisticsKeeper
 from awaken.extensions.observability.statistics import RuntimeStatistics
 from awaken.extensions.permission.inspector import PermissionInspector
+from awaken.managed.configuration import ManagedConfig
 from awaken.outbound.guard import Outbound
 from awaken.protocols.a2a.routes import a2a_protocol
 from awaken.protocols.ag_ui.routes import ROUTES as AG_UI
 from awaken.protocols.ai_sdk.routes import ROUTES as AI_SDK
+from awaken.protocols.config.routes import config_protocol
 from awaken.protocols.mcp.protocol import mcp_protocol
 from awaken.protocols.native.routes import ROUTES as NATIVE
 from awaken.protocols.openai.routes import ROUTES as OPENAI
@@ -32,6 +34,7 @@ def server_app(
     services: AppServices,
     open_runtime: Callable[[AsyncExitStack], Awaitable[None]],
     config: ServerConfig | None,
+    managed: ManagedConfig | None = None,
 ) -> ServerApp:
     """Build the whole server over a runtime, as an ASGI app."""
     settings = with_environment(config or ServerConfig(), os.environ)
@@ -40,6 +43,7 @@ def server_app(
     protocols = (
         WireProtocol(name="native", routes=NATIVE),
         operations_protocol(_operator_context(services, context.statistics)),
+        config_protocol(managed),
         WireProtocol(name="ag-ui", routes=AG_UI),
         WireProtocol(name="ai-sdk", routes=AI_SDK),
         a2a_protocol(outbound, asks_tokens=settings.requires_authentication),

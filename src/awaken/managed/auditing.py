@@ -47,11 +47,13 @@ class ConfigAudit:
             return {}
         bodies = await self._parts.reader.load_bodies(hashes.values())
         meta = RecordMeta(namespace=namespace, id=record_id, source="user")
-        return {
-            name: kind.to_wire(bodies[value], meta)
-            for name, value in hashes.items()
-            if value in bodies
-        }
+
+        def show(body: dict[str, Any]) -> dict[str, Any]:
+            # A patch on a record of the code has no id, and is shown as it is.
+            is_whole = "id" in body or "name" in body
+            return kind.to_wire(body, meta) if is_whole else body
+
+        return {name: show(bodies[value]) for name, value in hashes.items() if value in bodies}
 
     async def record(
         self,

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
+from awaken.contracts.config.compiler import ConfigProblem
 from awaken.contracts.plugins.statistics import AgentFigures, StatisticsKeeper, StatisticsSummary
 from awaken.contracts.record import Record
 from awaken.contracts.state.profile import ProfileEntry, ProfileStore
@@ -38,6 +39,11 @@ class WorkerConfig(Record, frozen=True, kw_only=True):
     applied_at: int | None = None
     unusable: Mapping[str, str] = {}
     """Why agents of the publication cannot start in this process, by their id."""
+    problem: str | None = None
+    """Why the head could not be applied at all."""
+    trial: int | None = None
+    """The publication of a trial that the process has compiled."""
+    trial_problems: tuple[ConfigProblem, ...] = ()
 
 
 class WorkerLoad(Record, frozen=True, kw_only=True):
@@ -78,7 +84,23 @@ class WorkerEntry(Record, frozen=True, kw_only=True, omit_defaults=False):
     config_revision: int | None = None
     applied_at: int | None = None
     unusable: Mapping[str, str] = {}
+    problem: str | None = None
+    trial: int | None = None
+    trial_problems: tuple[ConfigProblem, ...] = ()
     statistics: StatisticsSummary | None = None
+
+    @property
+    def config(self) -> WorkerConfig:
+        """Which configuration the process has applied."""
+        return WorkerConfig(
+            publication=self.publication,
+            config_revision=self.config_revision,
+            applied_at=self.applied_at,
+            unusable=self.unusable,
+            problem=self.problem,
+            trial=self.trial,
+            trial_problems=self.trial_problems,
+        )
 
 
 class WorkerReport:

@@ -1,0 +1,219 @@
+"""Wires managed configuration into a runtime: its compiler, its secrets, and what follows it."""
+
+import os
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from awaken import __version__
+from awaken.contracts.config.heads import ConfigHead
+from awaken.contracts.config.store import ConfigStore
+from awaken.contracts.errors import InvalidInput
+from awaken.contracts.lifecycle import Failed
+from awaken.contracts.specs.remote_registries import RemoteRegistry
+from awaken.contracts.storage.bus import Signal, SignalKind
+from awaken.contracts.storage.queries import LIMIT_MAX, Order, RunQuery, at_cursor
+from awaken.contracts.storage.store import Store
+from awaken.managed.canaries import EndedRun
+from awaken.managed.configuration import ManagedConfig, manage_config
+from awaken.managed.effective import PublicationReader
+from awaken.managed.followers import Follower
+from awaken.managed.live import ConfigReport, LiveConfig
+from awaken.managed.parts import ConfigParts
+from awaken.managed.publish_rules import PublishRules
+from awaken.managed.secret_keys import ConfiguredKeys
+from awaken.managed.secrets import SecretBox, SecretResolver
+from awaken.runtime.engine import RunEngine
+from awaken.runtime.resolution.canary import CanaryChoice
+from awaken.runtime.resolution.layers import ManagedLayer
+from awaken.runtime.resolution.registries import RegistrySet
+from awaken.runtime.resolution.registry import RegistryHandle
+from awaken.services.discovery import Discovery
+from awaken.services.workers import WorkerConfig, WorkerReport, list_workers
+
+from .config_compiler import CompilerParts, RuntimeConfigCompiler
+from .config_kinds import config_kinds
+from .node import Node
+from .plugins import PluginLifecycle
+from .providers import Connections
+
+SAMPLE_MAX = 1_000
+"""How many runs of a publication a guardrail looks at."""
+
+
+class ManagedOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a runtime takes part in managed configuration."""
+
+    rules: PublishRules = PublishRules()
+    publication: int | None = None
+    """The publication that this process stays on, for rescue; None follows the head."""
+
+
+class ManagedWiring(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a runtime that its managed configuration uses."""
+
+    store: Store
+    code: RegistrySet
+    remotes: tuple[RemoteRegistry, ...]
+    registry: RegistryHandle
+    plugins: PluginLifecycle
+    discovery: Discovery
+    connections: Connections
+    engine: RunEngine
+    node: Node
+    report: WorkerReport | None
+
+
+def build_managed(wiring: ManagedWiring, options: ManagedOptions) -> ManagedConfig:
+    """Build the managed configuration of a runtime; nothing is read yet.
+
+    Raises:
+        InvalidInput: The store cannot keep configuration.
+    """
+    store = wiring.store
+    if not isinstance(store, ConfigStore):
+        problem = f"the store {store.name} keeps no configuration (it is no ConfigStore)"
+        raise InvalidInput(what="managed", problem=problem)
+    services = wiring.engine.services
+    box = SecretBox(ConfiguredKeys(os.environ, _database_of(store)), services.clock)
+    resolver, kinds = SecretResolver(box), config_kinds()
+    bus = wiring.node.bus
+
+    async def notify_changed() -> None:
+        await bus.publish(Signal(kind=SignalKind.CONFIG_CHANGED))
+
+    parts = ConfigParts(
+        store=store,
+        kinds=kinds,
+        compiler=RuntimeConfigCompiler(
+            CompilerParts(
+                code=wiring.code,
+                remotes=wiring.remotes,
+                registry=wiring.registry,
+                plugins=wiring.plugins,
+                discovery=wiring.discovery,
+                connections=wiring.connections,
+                prices=services.prices,
+            )
+        ),
+        reader=PublicationReader(store, kinds, resolver.bind),
+        box=box,
+        resolver=resolver,
+        clock=services.clock,
+        ids=services.ids,
+        version=__version__,
+        notify_changed=notify_changed,
+    )
+
+    async def apply_head(head: ConfigHead) -> None:
+        wiring.registry.canary = _choice_of(head)
+        services.switches.apply(head.switches)
+
+    def report(applied: ConfigReport) -> None:
+        if wiring.report is not None:
+            wiring.report.set_config(_worker_config(applied))
+
+    live = LiveConfig(parts, apply_head, report, random.random, options.publication)
+    wiring.registry.publications = PinnedPublications(parts)
+    bus.subscribe(lambda signal: live.wake() if signal.kind is SignalKind.CONFIG_CHANGED else None)
+
+    async def list_followers() -> Sequence[Follower]:
+        if wiring.report is None:
+            return [_follower(wiring.node.worker_id, _worker_config(live.applied))]
+        entries = await list_workers(services.profile, await store.now_ms())
+        return [_follower(it.id, it.config) for it in entries]
+
+    async def sample(publication: int | None, since: int) -> Sequence[EndedRun]:
+        return await sample_runs(store, publication, since)
+
+    return manage_config(parts, live, options.rules, list_followers, sample)
+
+
+class PinnedPublications:
+    """Compiles publications on demand, for runs that are pinned to them. A `PublicationSource`."""
+
+    def __init__(self, parts: ConfigParts) -> None:
+        self._parts = parts
+
+    async def load_layer(self, no: int) -> ManagedLayer:
+        """Return what a publication adds to the code.
+
+        Raises:
+            UnknownPublication: There is none of that number.
+        """
+        publication = await self._parts.reader.load_publication(no)
+        config = await self._parts.reader.read_effective(
+            publication.manifest, self._parts.code, publication.no
+        )
+        compiled = await self._parts.compiler.compile(config)
+        layer: ManagedLayer = compiled.layer
+        return layer
+
+
+async def sample_runs(store: Store, publication: int | None, since: int) -> list[EndedRun]:
+    """Return the newest runs of a publication that ended; at most `SAMPLE_MAX`."""
+    found: list[EndedRun] = []
+    if publication is None:
+        return found
+    query = RunQuery(publication=publication, since=since, order=Order.DESC, limit=LIMIT_MAX)
+    while len(found) < SAMPLE_MAX:
+        page = await store.list_runs(query)
+        found += [
+            EndedRun(
+                is_error=isinstance(run.termination, Failed),
+                duration_ms=run.finished_at - (run.started_at or run.created_at),
+                cost_nanos=run.usage.cost_nanos,
+            )
+            for run in page.items
+            if run.finished_at is not None
+        ]
+        if page.next_cursor is None:
+            break
+        query = at_cursor(query, page.next_cursor)
+    return found
+
+
+def _choice_of(head: ConfigHead) -> CanaryChoice | None:
+    canary = head.canary
+    if canary is None:
+        return None
+    return CanaryChoice(
+        publication=canary.publication,
+        salt=canary.salt,
+        basis_points=round(canary.plan.percent * 100),
+        by=canary.plan.by,
+    )
+
+
+def _worker_config(applied: ConfigReport) -> WorkerConfig:
+    return WorkerConfig(
+        publication=applied.publication,
+        config_revision=applied.revision,
+        applied_at=applied.applied_at,
+        unusable=applied.unusable,
+        problem=applied.problem,
+        trial=applied.trial,
+        trial_problems=applied.trial_problems,
+    )
+
+
+def _follower(worker_id: str, config: WorkerConfig) -> Follower:
+    problem = config.problem
+    if problem is None and config.unusable:
+        problem = f"{len(config.unusable)} agents cannot be used"
+    return Follower(
+        id=worker_id,
+        publication=config.publication,
+        revision=config.config_revision or 0,
+        problem=problem,
+        trial=config.trial,
+        trial_problems=config.trial_problems,
+    )
+
+
+def _database_of(store: Store) -> Path | None:
+    """The file of a SQLite store, beside which a key for secrets may be made."""
+    scheme, _, path = store.name.partition(":///")
+    return Path(path) if scheme == "sqlite" and path else None
