@@ -345,6 +345,31 @@ def test_no_update_is_lost_when_several_overlap() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("kind", ["renew", "discover"])
+def test_code_that_is_replaced_during_another_update_stays(kind: str) -> None:
+    async def scenario() -> None:
+        plugin = Growing()
+        names = [f"a{number}" for number in range(RESOLVED_AT_ONCE * 3)]
+        agents = [spec(name, plugin_ids=("growing",), delegates=("far/one",)) for name in names]
+        registries = replace(code(*agents, plugins=[plugin]), remotes={"far": "https://f.example"})
+        backends = {**registries.backends, "a2a": LocalBackend()}
+        handle = RegistryHandle(replace(registries, backends=backends))
+        await handle.update_discovered(_discover("one", "First."))
+        update = (
+            handle.renew(plugin)
+            if kind == "renew"
+            else handle.update_discovered(_discover("one", "Second."))
+        )
+        updating = asyncio.create_task(update)
+        await asyncio.sleep(0)
+        handle.update(lambda it: it.with_agent(source("meanwhile")))
+        assert not updating.done()
+        await updating
+        assert "meanwhile" in handle.snapshot().registries.agents
+
+    run(scenario)
+
+
 def test_a_renewal_that_an_agent_cannot_bear_changes_nothing_and_is_forgotten() -> None:
     async def scenario() -> None:
         plugin = Growing()
