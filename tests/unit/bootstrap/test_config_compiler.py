@@ -215,6 +215,9 @@ async def test_what_did_not_change_keeps_its_objects() -> None:
     assert second.models["fast"] is first.models["fast"]
     assert second.providers["acme"] is first.providers["acme"]
     moved = [{**PROVIDER, "base_url": "https://other.example/v1"}]
+    slower = [{**PROVIDER, "timeout_ms": 1}]
+    other = trial.layer(await trial.compile({**WHOLE, "providers": slower}))
+    assert other.providers["acme"] is not first.providers["acme"]
     third = trial.layer(await trial.compile({**WHOLE, "providers": moved}))
     assert third.providers["acme"] is not first.providers["acme"]
     assert third.agents["support"] is first.agents["support"]
@@ -551,7 +554,8 @@ async def test_remote_registries_are_watched_when_they_are_installed() -> None:
     assert trial.layer(compiled).remotes == {"peer": "https://peer.example"}
     assert trial.watcher.remotes == ()  # Nothing is watched before it is installed.
     await trial.compiler.install(compiled)
-    assert [it.name for it in trial.watcher.remotes] == ["own", "peer"]
+    watched = trial.watcher.remotes
+    assert [remote.name for remote in watched] == ["own", "peer"]
     wrong = await trial.compile({"a2a-servers": [{**peer, "name": "local"}]})
     assert paths_of(wrong) == {"a2a-servers/local": "reserved"}
 

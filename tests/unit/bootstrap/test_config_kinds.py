@@ -380,6 +380,17 @@ def test_the_environment_of_a_server_is_replaced_cleared_or_not_mentioned() -> N
     assert kind.from_wire(reply)["transport"] == {"type": "stdio", "command": "run"}
 
 
+def test_oauth_shows_that_it_has_a_secret_and_never_the_secret() -> None:
+    kind = KINDS["mcp-servers"]
+    oauth = {"type": "client_credentials", "client_id": "c", "issuer": "https://i.example"}
+    server = {"id": "s", "transport": "http", "url": "https://a.example"}
+    written = kind.from_wire({**server, "oauth": {**oauth, "secret": CANARY}})
+    assert written["transport"]["oauth"]["secret"] == CANARY
+    reply = kind.to_wire(written, meta_of("mcp-servers", "s"))
+    assert reply["oauth"] == {**oauth, "has_secret": True}
+    assert CANARY not in repr(reply)
+
+
 def test_a_restart_policy_is_read_in_the_units_of_ours() -> None:
     kind = KINDS["mcp-servers"]
     server = {"id": "s", "transport": "http", "url": "https://a.example"}

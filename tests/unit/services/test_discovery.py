@@ -415,3 +415,44 @@ def test_the_factory_that_is_registered_makes_the_backend_and_an_unknown_one_is_
         assert handle.version == 1
 
     simulated(scenario)
+
+
+def test_registries_come_go_and_change_while_it_runs() -> None:
+    async def scenario() -> None:
+        cards = Cards(
+            partner=[card("Reviewer")],
+            cloud=[card("Writer", "https://c.example")],
+        )
+        handle, discovery = world(cards, remote())
+        cloud = remote("cloud", base_url="https://c.example")
+        await discovery.open()
+        await discovery.apply([remote(), cloud])
+        await asyncio.sleep(0.1)
+        assert origin_of(handle, "cloud/writer") == "https://c.example/a2a"
+        assert cards.times() == [0], "a registry that stays is not read again"
+        await discovery.apply([cloud])
+        assert [it.name for it in discovery.status()] == ["cloud"]
+        with pytest.raises(UnknownAgent):
+            handle.snapshot().resolve("partner/reviewer")
+        await discovery.apply([remote("cloud", base_url="https://c.example", refresh_ms=1000)])
+        await asyncio.sleep(1.5)
+        assert len(cards.times("cloud")) == 3, "one that changed is read at once, then as it says"
+        assert origin_of(handle, "cloud/writer") == "https://c.example/a2a"
+        await discovery.close()
+        await asyncio.sleep(10)
+        assert len(cards.times("cloud")) == 3
+
+    simulated(scenario)
+
+
+def test_registries_that_are_applied_before_the_start_are_read_at_the_start() -> None:
+    async def scenario() -> None:
+        cards = Cards(cloud=[card("Writer", "https://c.example")])
+        handle, discovery = world(cards, remote("cloud", base_url="https://other.example"))
+        await discovery.apply([remote("cloud", base_url="https://c.example")])
+        assert cards.times("cloud") == []
+        await discovery.open()
+        assert origin_of(handle, "cloud/writer") == "https://c.example/a2a"
+        await discovery.close()
+
+    simulated(scenario)
