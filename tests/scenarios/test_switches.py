@@ -23,8 +23,8 @@ from awaken.contracts.config.errors import AgentPaused
 from awaken.contracts.config.heads import Switch, SwitchKind, SwitchState
 from awaken.contracts.models.errors import ModelDisabled
 from awaken.contracts.runs.records import WaitingReason
-from awaken.contracts.storage.queries import MessageQuery
 from awaken.contracts.tools.tool import ToolDescriptor
+from awaken.mailbox.released_runs import ReleasedRuns
 from awaken.models import InferenceOverride
 from awaken.runtime.switches import NO_SWITCHES, SwitchBoard
 from awaken.stores import DispatchQuery, DispatchStatus
@@ -132,15 +132,14 @@ def test_a_direct_run_that_was_paused_goes_on_in_the_process_that_starts_next(
 
 
 @pytest.mark.parametrize("new_store", [sqlite, postgres])
-def test_of_many_processes_that_hear_of_the_release_one_continues_the_run(
+def test_a_run_goes_on_in_the_process_that_hears_of_the_release_first(
     new_store: NewStore, tmp_path: Path
 ) -> None:
     async def scenario() -> None:
         opener, slow = new_store(tmp_path), Slow()
-        script = [ToolCalls([("slow", {})])]
         async with (
-            runtime(opener(), script, slow.tool) as first,
-            runtime(opener(), ["from the second"], slow.tool, has_worker=False) as second,
+            runtime(opener(), [ToolCalls([("slow", {})])], slow.tool) as first,
+            runtime(opener(), ["from the second"], slow.tool) as second,
         ):
             second.switches.apply(PAUSED)
             receipt = await first.submit("agent", "go", thread_id="t")
@@ -148,16 +147,33 @@ def test_of_many_processes_that_hear_of_the_release_one_continues_the_run(
             first.switches.apply(PAUSED)
             slow.let_go.set()
             await until(first, receipt.run_id, RunStatus.WAITING)
-            async with runtime(opener(), ["from the third"], slow.tool) as third:
-                # The first process still has it paused, and leaves it alone.
-                third.switches.apply(PAUSED)
-                third.switches.apply(())
-                record = await until(third, receipt.run_id, RunStatus.DONE)
-                assert record.final_output == "from the third"
-                first.switches.apply(())
-                await first._node._sweeper._released.continue_all()  # type: ignore[union-attr]
-            queued = (await first.store.list_dispatches(DispatchQuery(thread_id="t"))).items
-            assert [it.status.value for it in queued] == ["acked", "acked"]
+            second.switches.apply(())
+            record = await until(second, receipt.run_id, RunStatus.DONE)
+            assert record.final_output == "from the second"
+
+    asyncio.run(scenario())
+
+
+@each_store
+def test_processes_that_hear_of_the_release_at_once_queue_one_continuation(
+    new_store: NewStore, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        slow = Slow()
+        script = [ToolCalls([("slow", {})]), "the end"]
+        async with runtime(new_store(tmp_path)(), script, slow.tool) as rt:
+            receipt = await rt.submit("agent", "go", thread_id="t")
+            await slow.inside.wait()
+            rt.switches.apply(PAUSED)
+            slow.let_go.set()
+            await until(rt, receipt.run_id, RunStatus.WAITING)
+            services = rt._node.mailbox.services
+            others = [ReleasedRuns(services, SwitchBoard()) for _ in range(3)]
+            counts = await asyncio.gather(*(it.continue_all() for it in others))
+            assert sorted(counts) == [0, 0, 1]
+            rt.switches.apply(())
+            ended = await until(rt, receipt.run_id, RunStatus.DONE)
+            assert (ended.final_output, ended.steps) == ("the end", 2)
 
     asyncio.run(scenario())
 
@@ -427,8 +443,9 @@ def test_pausing_a_parent_leaves_its_delegate_at_work() -> None:
             slow.let_go.set()
             paused = await going
             assert (paused.is_waiting, paused.steps) == (True, 1)
-            messages = await rt.store.list_messages(paused.thread_id, MessageQuery())
-            assert "child's answer" in str(messages)
+            checkout = await rt.store.checkout(paused.thread_id)
+            assert checkout is not None
+            assert "child's answer" in checkout.messages[-1].text
             rt.switches.apply(())
             assert (await until(rt, paused.run_id, RunStatus.DONE)).final_output == (
                 "parent's answer"

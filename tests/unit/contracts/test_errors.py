@@ -92,6 +92,7 @@ def test_only_what_may_work_later_is_retryable() -> None:
     room = "awaken.contracts.errors."
     tree = [error for error in load_error_classes() if error.__module__.startswith(room)]
     assert {error.code for error in tree if error.retryable} == {
+        "agent_paused",
         "queue_full",
         "store_full",
         "store_unavailable",

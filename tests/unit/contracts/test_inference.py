@@ -98,10 +98,11 @@ def test_exactly_the_passing_failures_are_worth_another_try() -> None:
     assert {error.code for error in MODEL_ERRORS if not error.retryable} == {
         "context_overflow", "invalid_request", "unauthorized", "model_not_found",
         "content_filtered", "all_models_unavailable", "quota_exceeded", "answer_too_large",
-        "provider_broken", "provider_unusable",
+        "provider_broken", "provider_unusable", "model_disabled",
     }  # fmt: skip
     assert {error.code for error in MODEL_ERRORS if error.blames_request} == {
         "context_overflow", "invalid_request", "content_filtered", "all_models_unavailable",
+        "model_disabled",
     }  # fmt: skip
 
 

@@ -206,7 +206,7 @@ def test_a_file_outside_of_the_directories_is_not_read(tmp_path: Path) -> None:
 def test_no_form_of_a_secret_shows_its_value(caplog: pytest.LogCaptureFixture) -> None:
     held = box(OLD)
     sealed = held.seal(REF, CANARY, "ann")
-    resolver = resolver_of(held, sealed, KEY=CANARY)
+    resolver = resolver_of(held, sealed)
     reference = resolver.bind(REF)
     assert reference.reveal() == CANARY
     with caplog.at_level(logging.DEBUG):

@@ -164,3 +164,19 @@ def test_input_that_a_run_took_in_before_another_one_is_not_given_again() -> Non
         found = delivery_of(asked, thread_with(running, SAID), running)
         assert isinstance(found, Deliver)
         assert (found.request.continue_run_id, found.request.messages) == ("w", ())
+
+
+@pytest.mark.parametrize("reason", WaitingReason)
+def test_a_release_continues_a_paused_run_and_no_other(reason: WaitingReason) -> None:
+    paused = msgspec.structs.replace(
+        run(status=RunStatus.WAITING), waiting=Waiting(reason=reason, message="x")
+    )
+    released = dispatch(
+        dispatch_id="released:1", request=RunRequest(thread_id="t", continue_run_id="r")
+    )
+    found = delivery_of(released, thread(paused), paused)
+    if reason is WaitingReason.MANUAL_PAUSE:
+        assert isinstance(found, Deliver)
+        assert found.request.continue_run_id == "r"
+    else:
+        assert found == Drop(paused)
