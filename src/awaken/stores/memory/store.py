@@ -1,5 +1,7 @@
 """The memory store: one method for each method of the ports; other modules do the work."""
 
+from typing import TYPE_CHECKING
+
 from awaken.contracts.clock import Clock, SystemClock
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages.message import MessageRecord, Transcript
@@ -23,13 +25,17 @@ from .mailbox import MemoryMailbox
 from .outbox import MemoryOutbox
 from .tables import EndedRuns
 from .ticket_port import MemoryTickets
-from .usage import MemoryUsage
+
+if TYPE_CHECKING:
+    from awaken.contracts.storage.usage import UsageDay
+
+    from .usage import MemoryUsage
 
 RETAINED_RUNS = 10_000
 """How many ended runs are kept unless the caller says otherwise."""
 
 
-class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets, MemoryUsage):
+class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets):
     """A `Store` in this process's memory; its contents live as long as this object.
 
     Use it from one event loop. No method suspends, so every call is atomic to every other task
@@ -140,6 +146,34 @@ class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets, MemoryUsage):
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
         """List runs by creation time, ties by id."""
         return list_runs(self._tables, query)
+
+    async def list_pinned_publications(self) -> frozenset[int]:
+        """Return the publications of runs that have not ended."""
+        return self._usage().list_pinned_publications()
+
+    async def count_open_runs(self, tenant_id: str | None = None) -> dict[str, int]:
+        """Count the chats and tasks that have not ended, by status."""
+        return self._usage().count_open_runs(tenant_id)
+
+    async def fill_run_columns(self, limit: int = 200) -> int:
+        """Do nothing: this store has no columns."""
+        return 0
+
+    async def count_usage(self, limit: int = 200) -> int:
+        """Add ended runs to the usage of their days; returns how many were looked at."""
+        return self._usage().count_usage(limit)
+
+    async def list_usage(
+        self, first_day: int, last_day: int, tenant_id: str | None = None
+    ) -> "tuple[UsageDay, ...]":
+        """Return the usage of the days between two, both included, by day, agent and model."""
+        return self._usage().list_usage(first_day, last_day, tenant_id)
+
+    def _usage(self) -> "MemoryUsage":
+        # Most programs that use this store ask for no usage.
+        from .usage import MemoryUsage  # noqa: PLC0415
+
+        return MemoryUsage(self._tables, self.clock)
 
     async def list_events(
         self, thread_id: str, *, after: int = 0, limit: int = 1000

@@ -162,7 +162,7 @@ async def open_tickets_come_in_pages(store: Store) -> None:
         await writer.commit(run=run(run_id, WAITING, thread_id=thread_id), tickets=made)
         tickets += made
     tickets.sort(key=lambda it: (it.created_at, it.ticket_id))
-    for filters in (
+    places: tuple[dict[str, Any], ...] = (
         {},
         {"thread_id": "@ann:b"},
         {"thread_id": "a", "run_id": "a-run"},
@@ -170,7 +170,8 @@ async def open_tickets_come_in_pages(store: Store) -> None:
         {"tenant_id": "ann"},
         {"thread_id": "a", "tenant_id": "ann"},
         {"thread_id": "missing"},
-    ):
+    )
+    for filters in places:
         expected = [it.ticket_id for it in tickets if _fits_ticket(it, filters)]
         for order in Order:
             query = TicketQuery(limit=2, order=order, with_total=True, **filters)
