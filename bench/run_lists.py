@@ -96,14 +96,23 @@ def make_rows(count: int) -> Iterator[tuple[Any, ...]]:
 
 
 def fill(path: Path, count: int) -> None:
-    """Write the runs and their threads."""
+    """Write the runs and their threads; the indexes are made afterwards, which is much faster."""
     with closing(sqlite3.connect(path)) as file:
-        file.execute("PRAGMA synchronous = OFF")
+        for pragma in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -400000"):
+            file.execute(f"PRAGMA {pragma}")
+        indexes = file.execute(
+            "SELECT name, sql FROM sqlite_master"
+            " WHERE tbl_name = 'runs' AND type = 'index' AND sql IS NOT NULL"
+        ).fetchall()
+        for name, _ in indexes:
+            file.execute(f"DROP INDEX {name}")
         threads = ((n, f"thread-{n}", f"tenant-{n % 4}") for n in range(1, count // THREADS_OF + 2))
         file.executemany(
             "INSERT INTO threads (no, id, tenant_id, head) VALUES (?, ?, ?, x'00')", threads
         )
         file.executemany(ADD, make_rows(count))
+        for _, statement in indexes:
+            file.execute(statement)
         file.commit()
 
 
@@ -140,7 +149,9 @@ async def run_bench(path: Path, count: int, samples: int) -> dict[str, dict[str,
     """Fill a file and measure."""
     store = SqliteStore(path)
     await store.open()
+    await store.close()
     fill(path, count)
+    await store.open()
     try:
         return summarize(await measure(store, count, samples))
     finally:

@@ -73,10 +73,13 @@ STORE_METHODS = {
         "save_thread",
     ],
     RunStore: [
+        "count_open_runs",
         "decide",
         "find_ticket",
+        "list_pinned_publications",
         "list_run_tickets",
         "list_runs",
+        "list_ticket_page",
         "list_tickets",
         "load_run",
     ],

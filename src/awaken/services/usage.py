@@ -42,14 +42,14 @@ class UsageRow(Record, frozen=True, kw_only=True):
     sums: UsageSums
 
 
-class UsageReport(Record, frozen=True, kw_only=True):
+class UsageSummary(Record, frozen=True, kw_only=True):
     """The groups of a query in the order of its fields, and the sum of all of them."""
 
     rows: tuple[UsageRow, ...]
     total: UsageSums
 
 
-async def report_usage(store: UsageStore, query: UsageQuery) -> UsageReport:
+async def report_usage(store: UsageStore, query: UsageQuery) -> UsageSummary:
     """Sum the usage of some days.
 
     Raises:
@@ -68,7 +68,7 @@ async def report_usage(store: UsageStore, query: UsageQuery) -> UsageReport:
         sums = found.sums if known is None else known.sums.plus(found.sums)
         groups[place] = _make_row(found.key, query.by, sums)
         total = total.plus(found.sums)
-    return UsageReport(rows=tuple(groups[it] for it in sorted(groups)), total=total)
+    return UsageSummary(rows=tuple(groups[it] for it in sorted(groups)), total=total)
 
 
 def _read_field(key: UsageKey, name: UsageField) -> int | str:

@@ -6,7 +6,7 @@ the expected version. Its size is the size of the change, never of the thread.
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from awaken.contracts.errors import StorageError
 from awaken.contracts.events import AgentEvent, LoggedEvent
@@ -23,7 +23,10 @@ from awaken.contracts.tools.tool import ToolEffect
 from .dispatch import Claim, Release, RunDispatch
 from .mailbox import MailboxStore
 from .queries import MessageQuery, Page, RunQuery, ThreadQuery, TicketQuery
-from .usage import UsageDay
+
+if TYPE_CHECKING:
+    # Few programs that declare an agent read usage.
+    from .usage import UsageDay
 
 
 class ToolRecordStatus(StrEnum):
@@ -392,7 +395,7 @@ class UsageStore(Protocol):
 
     async def list_usage(
         self, first_day: int, last_day: int, tenant_id: str | None = None
-    ) -> tuple[UsageDay, ...]:
+    ) -> "tuple[UsageDay, ...]":
         """Return the usage of the days between two, both included, by day, agent and model."""
         ...
 

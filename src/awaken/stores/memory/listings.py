@@ -10,7 +10,6 @@ from awaken.contracts.messages.sizes import message_bytes
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.dispatch import RunDispatch
-from awaken.contracts.storage.keysets import list_rows, run_key
 from awaken.contracts.storage.queries import (
     DispatchQuery,
     MessageQuery,
@@ -92,6 +91,9 @@ def _message_count(applied: AppliedCommit) -> int:
 
 def list_runs(tables: Tables, query: RunQuery) -> Page[RunRecord]:
     """List matching runs by creation time, ties by id."""
+    # Most programs run agents and list nothing.
+    from awaken.contracts.storage.keysets import list_rows, run_key  # noqa: PLC0415
+
     runs = list(tables.runs.values())
     if query.thread_id is not None:
         thread = tables.threads.get(query.thread_id)

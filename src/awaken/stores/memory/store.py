@@ -26,7 +26,6 @@ from .mailbox import MemoryMailbox
 from .outbox import MemoryOutbox
 from .tables import EndedRuns
 from .ticket_port import MemoryTickets
-from .usage import MemoryUsage
 
 if TYPE_CHECKING:
     from awaken.contracts.config.audit import AuditAnchor, AuditQuery, AuditRow
@@ -40,8 +39,10 @@ if TYPE_CHECKING:
         PurgedConfig,
         SealedSecret,
     )
+    from awaken.contracts.storage.usage import UsageDay
 
     from .config import MemoryConfig
+    from .usage import MemoryUsage
 
 RETAINED_RUNS = 10_000
 """How many ended runs are kept unless the caller says otherwise."""
@@ -131,7 +132,7 @@ class MemoryConfigPort:
         return await self._config.purge_config(purge)
 
 
-class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets, MemoryUsage, MemoryConfigPort):
+class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets, MemoryConfigPort):
     """A `Store` and a `ConfigStore` in this process's memory, as long as this object lives.
 
     Use it from one event loop. No method suspends, so every call is atomic to every other task
@@ -242,6 +243,34 @@ class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets, MemoryUsage, Memor
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
         """List runs by creation time, ties by id."""
         return list_runs(self._tables, query)
+
+    async def list_pinned_publications(self) -> frozenset[int]:
+        """Return the publications of runs that have not ended."""
+        return self._usage().list_pinned_publications()
+
+    async def count_open_runs(self, tenant_id: str | None = None) -> dict[str, int]:
+        """Count the chats and tasks that have not ended, by status."""
+        return self._usage().count_open_runs(tenant_id)
+
+    async def fill_run_columns(self, limit: int = 200) -> int:
+        """Do nothing: this store has no columns."""
+        return 0
+
+    async def count_usage(self, limit: int = 200) -> int:
+        """Add ended runs to the usage of their days; returns how many were looked at."""
+        return self._usage().count_usage(limit)
+
+    async def list_usage(
+        self, first_day: int, last_day: int, tenant_id: str | None = None
+    ) -> "tuple[UsageDay, ...]":
+        """Return the usage of the days between two, both included, by day, agent and model."""
+        return self._usage().list_usage(first_day, last_day, tenant_id)
+
+    def _usage(self) -> "MemoryUsage":
+        # Most programs that use this store ask for no usage.
+        from .usage import MemoryUsage  # noqa: PLC0415
+
+        return MemoryUsage(self._tables, self.clock)
 
     async def list_events(
         self, thread_id: str, *, after: int = 0, limit: int = 1000

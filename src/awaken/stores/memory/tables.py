@@ -6,6 +6,7 @@ containers, so that the garbage collector has little to scan in a store of many 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from awaken.contracts.errors import IdempotencyConflict
 from awaken.contracts.events import AgentEvent
@@ -22,9 +23,11 @@ from awaken.contracts.storage.store import (
     StreamCheckpoint,
     ToolRecord,
 )
-from awaken.contracts.storage.usage import UsageKey, UsageSums
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.stores.rules.head import ThreadHead
+
+if TYPE_CHECKING:
+    from awaken.contracts.storage.usage import UsageKey, UsageSums
 
 FORGOTTEN_AT_ONCE = 64
 

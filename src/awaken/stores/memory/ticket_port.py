@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from awaken.contracts.errors import UnknownTicket
 from awaken.contracts.storage.dispatch import RunDispatch
-from awaken.contracts.storage.keysets import list_rows, ticket_key
 from awaken.contracts.storage.queries import Page, TicketQuery
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.stores.rules.tickets import decide_tickets, update_live_tickets
@@ -36,6 +35,8 @@ class MemoryTickets:
 
     async def list_ticket_page(self, query: TicketQuery) -> Page[Ticket]:
         """List open tickets by creation time, ties by id."""
+        from awaken.contracts.storage.keysets import list_rows, ticket_key  # noqa: PLC0415
+
         found = await self.list_tickets(query.thread_id, tenant_id=query.tenant_id)
         fits = [it for it in found if query.run_id in (None, it.run_id)]
         return list_rows(fits, query, ticket_key)

@@ -15,16 +15,13 @@ _SHOWN = (RunKind.CHAT, RunKind.TASK)
 
 
 class MemoryUsage:
-    """The part of the store that sums usage."""
+    """Sums usage, and answers what is asked about all runs."""
 
-    _tables: Tables
-    clock: Clock
+    def __init__(self, tables: Tables, clock: Clock) -> None:
+        self._tables = tables
+        self.clock = clock
 
-    async def fill_run_columns(self, limit: int = 200) -> int:
-        """Do nothing: this store has no columns."""
-        return 0
-
-    async def list_pinned_publications(self) -> frozenset[int]:
+    def list_pinned_publications(self) -> frozenset[int]:
         """Return the publications of runs that have not ended."""
         runs = self._tables.runs.values()
         return frozenset(
@@ -33,7 +30,7 @@ class MemoryUsage:
             if run.publication is not None and run.status is not RunStatus.DONE
         )
 
-    async def count_open_runs(self, tenant_id: str | None = None) -> dict[str, int]:
+    def count_open_runs(self, tenant_id: str | None) -> dict[str, int]:
         """Count the chats and tasks that have not ended, by status."""
         threads, found = self._tables.threads, Counter[str]()
         for run in self._tables.runs.values():
@@ -42,7 +39,7 @@ class MemoryUsage:
                 found[run.status.value] += 1
         return dict(found)
 
-    async def count_usage(self, limit: int = 200) -> int:
+    def count_usage(self, limit: int) -> int:
         """Add ended runs to the usage of their days; returns how many were looked at."""
         tables, until = self._tables, self.clock.now_ms() - SETTLE_MS
         ended = [(_end_time(run), run.run_id, run) for run in tables.runs.values() if _is_done(run)]
@@ -55,8 +52,8 @@ class MemoryUsage:
             tables.usage_cursor = (at, run_id)
         return len(due)
 
-    async def list_usage(
-        self, first_day: int, last_day: int, tenant_id: str | None = None
+    def list_usage(
+        self, first_day: int, last_day: int, tenant_id: str | None
     ) -> tuple[UsageDay, ...]:
         """Return the usage of the days between two, both included, by day, agent and model."""
         found = [

@@ -7,7 +7,7 @@ goes on behind them, so that the time of a page does not depend on the size of t
 
 from collections.abc import Mapping
 
-LOOKED_AT_MAX = 5000
+LOOKED_AT_MAX = 1000
 """How many rows of an index one page looks at."""
 
 _RUN_FILTERS: Mapping[str, str] = {
