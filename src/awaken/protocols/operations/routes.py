@@ -113,7 +113,13 @@ def build_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
             "POST /v1/policy/diff", rules.diff, policy.PolicyComparison, body=policy.ComparePolicies
         ),
         config("GET /v1/traces", logs.list_traces, traces.TraceList, query=traces.TracesQuery),
-        config("GET /v1/traces/{run_id}", logs.get_trace, str, query=traces.TraceQuery),
+        config(
+            "GET /v1/traces/{run_id}",
+            logs.get_trace,
+            str,
+            query=traces.TraceQuery,
+            media_type="application/x-ndjson",
+        ),
         config("POST /v1/traces/{run_id}/pin", logs.pin, None, status=204),
         by_body(
             "POST /v1/batch",
@@ -142,7 +148,7 @@ def _route(
         access=access,
         summary=(handle.__doc__ or "").partition("\n")[0],
         reply=reply,
-        tag="operations",
+        tag="operators",
         takes_camel=True,
         **rest,
     )
