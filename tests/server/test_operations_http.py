@@ -185,7 +185,8 @@ def test_nothing_is_done_that_the_audit_could_not_record() -> None:
         ):
             answer = await it.ask(operation, body)
             assert answer.status == 503, (operation, answer.body)
-        assert (await it.get("/v1/dispatches"))["items"][0]["status"] == "DeadLetter"
+        (only,) = (await it.get("/v1/dispatches"))["items"]
+        assert only["status"] == "DeadLetter"
         assert (await it.get("/v1/threads/t"))["id"] == "t"
 
     world(scenario, has_worker=False)
