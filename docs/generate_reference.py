@@ -670,12 +670,16 @@ def provider_table() -> str:
 def route_table(*tags: str, is_own_path: bool = False) -> str:
     """The routes of a protocol, in their order; paths of one agent alone may be left out."""
     rows = [
-        (route.method, f"`{route.path}`", str(route.access), _taken(route), route.summary)
+        (route.method, f"`{route.path}`", _scopes(route), _taken(route), route.summary)
         for route in AgentRuntime().asgi().routes
         if route.tag in tags and not (is_own_path and "{tenant}" in route.path)
     ]
     _required("routes" if rows else "", f"A protocol with the tags {tags}")
     return table(("method", "path", "scope", "takes", "what it does"), rows)
+
+
+def _scopes(route: ApiRoute) -> str:
+    return " and ".join(map(str, (route.access, *route.also)))
 
 
 def _taken(route: ApiRoute) -> str:
@@ -1082,6 +1086,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "routes-mcp": lambda: route_table("mcp"),
     "routes-openai": lambda: route_table("openai"),
     "routes-operations": lambda: route_table("operations", "server", "welcome"),
+    "routes-operators": lambda: route_table("operators"),
     "body-start-run": lambda: struct_table(StartRun),
     "body-new-message": lambda: struct_table(NewMessage),
     "body-new-input": lambda: struct_table(NewInput),

@@ -469,7 +469,8 @@ def check(request: Request, answer: Answer) -> None:
         # A protocol with a library of its own may refuse in its own way.
         assert "json" in kind or request.path.startswith(FOREIGN), (told, answer.headers)
     if "json" in kind and request.method != "HEAD":
-        assert json.loads(answer.body), told
+        for document in answer.body.splitlines() if "ndjson" in kind else [answer.body]:
+            assert json.loads(document), told
 
 
 async def contents(store: Store) -> list[Any]:

@@ -5,7 +5,6 @@ import socket
 from functools import partial
 
 from awaken import __version__
-from awaken.contracts.clock import Clock
 from awaken.contracts.state.profile import ProfileStore
 from awaken.contracts.storage.store import Store
 from awaken.mailbox.sweeper import SweeperChores
@@ -51,13 +50,3 @@ def build_chores(store: Store, profile: ProfileStore) -> SweeperChores:
         stages=[(remove_silent, "Removing entries of ended processes")],
         find_kept=partial(list_pinned, profile),
     )
-
-
-def measure_runs(engine: RunEngine, report: WorkerReport, clock: Clock) -> None:
-    """Measure the runs of a process that has no server, for its report."""
-    from awaken.extensions.observability.statistics import RuntimeStatistics  # noqa: PLC0415
-
-    if report.statistics is None:
-        statistics = RuntimeStatistics(clock)
-        report.statistics = statistics
-        engine.services.instruments.append(statistics.instrument)

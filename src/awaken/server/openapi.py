@@ -110,18 +110,18 @@ def _parameters(route: ApiRoute, schemas: dict[Any, Any]) -> Iterator[dict[str, 
 
 def _replies(route: ApiRoute, schemas: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
     for status, reply in [(route.status, route.reply), *route.statuses.items()]:
-        found = _reply(reply, schemas)
+        found = _reply(reply, schemas, route.media_type)
         if status == route.status and route.document is not None:
             found["content"] |= _content("", schemas[route.document])["content"]
         yield str(status), found
 
 
-def _reply(reply: Any, schemas: dict[Any, Any]) -> dict[str, Any]:
+def _reply(reply: Any, schemas: dict[Any, Any], kind: str) -> dict[str, Any]:
     if reply is None:
         return {"description": "Done."}
     if reply is bytes:
         return _content("A stream of events.", {"type": "string"}, "text/event-stream")
-    return _content("Done.", schemas[reply])
+    return _content("Done.", schemas[reply], kind)
 
 
 def _content(text: str, schema: Any, kind: str = "application/json") -> dict[str, Any]:

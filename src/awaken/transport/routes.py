@@ -188,6 +188,8 @@ class ApiRoute:
     """The type of the JSON body; None: no body, `bytes`: the body as it came."""
     reply: Any = None
     """The type of the JSON reply, for the OpenAPI document; `bytes` is an event stream."""
+    media_type: str = "application/json"
+    """What the reply is, unless it is an event stream."""
     document: Any = None
     """The type of the JSON reply for clients that ask for JSON instead of the stream."""
     status: int = 200

@@ -12,8 +12,34 @@ from awaken.services.workers import WorkerEntry
 from awaken.transport.asgi import Reply
 from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 
-from . import activity, batch, dispatches, policy, runtime_stats, system, traces
+from . import activity, batch_actions, dispatches, policy, runtime_stats, system, traces
 from .context import OperatorContext, OperatorList
+
+
+def _route(
+    access: Access,
+    operation: str,
+    handle: Callable[[RouteCall], Awaitable[Reply]],
+    reply: Any,
+    **rest: Any,
+) -> ApiRoute:
+    method, path = operation.split()
+    return ApiRoute(
+        method=method,
+        path=path,
+        handle=handle,
+        access=access,
+        summary=(handle.__doc__ or "").partition("\n")[0],
+        reply=reply,
+        tag="operators",
+        takes_camel=True,
+        **rest,
+    )
+
+
+_read, _config = partial(_route, Access.READ), partial(_route, Access.CONFIG)
+_operate = partial(_route, Access.OPERATE)
+_by_body = partial(_route, Access.KNOWN)
 
 
 def operations_protocol(context: OperatorContext) -> WireProtocol:
@@ -35,114 +61,110 @@ def operations_protocol(context: OperatorContext) -> WireProtocol:
 
 def build_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
     """Every route, with the scope that it needs."""
-    queue, shown = dispatches.DispatchRoutes(context), system.SystemRoutes(context)
-    stats, rules = runtime_stats.StatsRoutes(context), policy.PolicyRoutes(context)
-    logs = traces.TraceRoutes(context)
-    read, config = partial(_route, Access.READ), partial(_route, Access.CONFIG)
-    operate = partial(_route, Access.OPERATE)
-    by_body = partial(_route, Access.KNOWN)
+    return (*_queue_routes(context), *_shown_routes(context), *_inspected_routes(context))
+
+
+def _queue_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
+    queue = dispatches.DispatchRoutes(context)
     return (
-        read(
+        _read(
             "GET /v1/dispatches",
             queue.list_dispatches,
             OperatorList[dispatches.DeliveryView],
             query=dispatches.DispatchesQuery,
         ),
-        operate(
+        _operate(
             "POST /v1/dispatches/{dispatch_id}/replay",
             queue.replay,
             dispatches.Replayed,
             status=202,
         ),
-        operate(
+        _operate(
             "POST /v1/dispatches/{dispatch_id}/cancel",
             queue.cancel,
             dispatches.CancelledDelivery,
             status=202,
         ),
-        read(
+        _read(
             "GET /v1/outbox/dead",
             queue.list_dead_outbox,
             OperatorList[dispatches.CommandView],
             query=dispatches.OutboxQuery,
         ),
-        operate(
+        _operate(
             "POST /v1/outbox/{entry_id}/retry",
             queue.retry_outbox,
             dispatches.CommandView,
             status=202,
         ),
-        read("GET /v1/system/workers", shown.list_workers, OperatorList[WorkerEntry]),
-        read("GET /v1/system/models", shown.list_models, OperatorList[ModelStatus]),
-        operate(
+        _by_body(
+            "POST /v1/batch",
+            batch_actions.BatchRoutes(context).run,
+            batch_actions.BatchResult,
+            body=batch_actions.RunBatch,
+            status=202,
+            statuses={200: batch_actions.BatchResult},
+        ),
+    )
+
+
+def _shown_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
+    shown, stats = system.SystemRoutes(context), runtime_stats.StatsRoutes(context)
+    return (
+        _read("GET /v1/system/workers", shown.list_workers, OperatorList[WorkerEntry]),
+        _read("GET /v1/system/models", shown.list_models, OperatorList[ModelStatus]),
+        _operate(
             "POST /v1/system/models/{model_id:path}/breaker",
             shown.set_breaker,
             ModelStatus,
             body=system.SetBreaker,
         ),
-        read(
+        _read(
             "GET /v1/budgets",
             shown.list_budgets,
             OperatorList[BudgetStatus],
             query=system.BudgetsQuery,
         ),
-        config(
+        _config(
             "GET /v1/agents/runtime-stats",
             stats.list_stats,
             runtime_stats.AllRuntimeStats,
             query=runtime_stats.StatsQuery,
         ),
-        config(
+        _config(
             "GET /v1/agents/{agent_id}/runtime-stats",
             stats.get_stats,
             runtime_stats.AgentRuntimeStats,
             query=runtime_stats.StatsQuery,
         ),
-        config(
+    )
+
+
+def _inspected_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
+    rules, logs = policy.PolicyRoutes(context), traces.TraceRoutes(context)
+    return (
+        _config(
             "GET /v1/agents/{agent_id}/permission-preview",
             rules.permission_preview,
             policy.PermissionPreview,
         ),
-        config(
+        _config(
             "POST /v1/policy/preview",
             rules.preview,
             policy.PolicyPreview,
             body=policy.PreviewPolicy,
         ),
-        config(
+        _config(
             "POST /v1/policy/diff", rules.diff, policy.PolicyComparison, body=policy.ComparePolicies
         ),
-        config("GET /v1/traces", logs.list_traces, traces.TraceList, query=traces.TracesQuery),
-        config("GET /v1/traces/{run_id}", logs.get_trace, str, query=traces.TraceQuery),
-        config("POST /v1/traces/{run_id}/pin", logs.pin, None, status=204),
-        by_body(
-            "POST /v1/batch",
-            batch.BatchRoutes(context).run,
-            batch.BatchResult,
-            body=batch.RunBatch,
-            status=202,
-            statuses={200: batch.BatchResult},
+        _config("GET /v1/traces", logs.list_traces, traces.TraceList, query=traces.TracesQuery),
+        _config(
+            "GET /v1/traces/{run_id}",
+            logs.get_trace,
+            str,
+            query=traces.TraceQuery,
+            media_type="application/x-ndjson",
         ),
-        read("GET /v1/activity/stream", activity.ActivityRoutes(context).stream, bytes),
-    )
-
-
-def _route(
-    access: Access,
-    operation: str,
-    handle: Callable[[RouteCall], Awaitable[Reply]],
-    reply: Any,
-    **rest: Any,
-) -> ApiRoute:
-    method, path = operation.split()
-    return ApiRoute(
-        method=method,
-        path=path,
-        handle=handle,
-        access=access,
-        summary=(handle.__doc__ or "").partition("\n")[0],
-        reply=reply,
-        tag="operations",
-        takes_camel=True,
-        **rest,
+        _config("POST /v1/traces/{run_id}/pin", logs.pin, None, status=204),
+        _read("GET /v1/activity/stream", activity.ActivityRoutes(context).stream, bytes),
     )
