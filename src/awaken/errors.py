@@ -78,6 +78,7 @@ if TYPE_CHECKING:
         MergeConflict,
         Misuse,
         NothingToResume,
+        NotServedHere,
         PhaseNotConverging,
         PluginAlreadyInstalled,
         PluginFailed,
@@ -292,6 +293,7 @@ __all__ = [
     "ModelError",
     "ModelNotFound",
     "ModelTimeout",
+    "NotServedHere",
     "NothingToResume",
     "OutputInvalid",
     "Overloaded",
@@ -406,7 +408,8 @@ _NAMES_OF = {
         "HandlerAlreadyRegistered IdempotencyConflict IllegalTransition InvalidInput "
         "InvalidPluginConfig InvalidRecord InvalidResume InvalidSpec InvalidTranscript "
         "InvalidValue KeyAlreadyRegistered KeyCodecError LeaseLost LimitExceeded "
-        "MergeConflict Misuse NothingToResume PhaseNotConverging PluginAlreadyInstalled "
+        "MergeConflict Misuse NotServedHere NothingToResume PhaseNotConverging "
+        "PluginAlreadyInstalled "
         "PluginFailed PluginGivenTwice PluginNotInstalled ProfileCodecError QueueFull "
         "RecordNotFound RefusedInput RevisionConflict RunError RunFailed StateError "
         "StorageError StoreCorrupt StoreFull StoreTooNew StoreUnavailable ThreadBusy "

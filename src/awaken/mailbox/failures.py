@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable
 
-from awaken.contracts.config.errors import AgentUnusable, UnknownPublication
 from awaken.contracts.errors import (
     AlreadyDecided,
     AwakenError,
@@ -14,6 +13,7 @@ from awaken.contracts.errors import (
     InvalidResume,
     InvalidTranscript,
     LeaseLost,
+    NotServedHere,
     UnknownAgent,
     UnknownThread,
     UnknownTicket,
@@ -30,9 +30,6 @@ from .outages import backoff_ms
 from .services import MailboxServices
 
 logger = logging.getLogger(__name__)
-
-NOT_HERE = (UnknownAgent, AgentUnusable, UnknownPublication)
-"""Errors of a process that cannot execute a run that another one may execute."""
 
 REFUSED_INPUT = (AlreadyDecided, InvalidInput, InvalidResume, UnknownTicket)
 """Errors of the input, not of the run that it was meant for."""
@@ -61,7 +58,7 @@ class Failures:
     async def settle(self, dispatch: RunDispatch, error: Exception, *, is_stopping: bool) -> None:
         """Requeue a dispatch or end it as a dead letter; if that fails too, its lease runs out."""
         try:
-            if isinstance(error, NOT_HERE) and await self._is_others_turn(dispatch):
+            if isinstance(error, NotServedHere) and await self._is_others_turn(dispatch):
                 logger.info("Dispatch '%s' is left to others: %s", dispatch.dispatch_id, error)
                 delay_ms = self._others_ms(error)
                 await self.give_back(dispatch, delay_ms, error=describe_error(error))

@@ -1,6 +1,6 @@
 """Errors of managed configuration; each says what to do."""
 
-from awaken.contracts.errors import StorageError, UsageError
+from awaken.contracts.errors import NotServedHere, StorageError, UsageError
 
 from .compiler import ConfigProblem
 
@@ -100,7 +100,7 @@ class PublishRefused(ConfigError):
     reasons: str
 
 
-class UnknownPublication(ConfigError):
+class UnknownPublication(ConfigError, NotServedHere):
     """There is no such publication, or it was purged."""
 
     code = "unknown_publication"
@@ -150,7 +150,7 @@ class ConfigNotEnabled(ConfigError):
     template = "config management API not enabled"
 
 
-class AgentUnusable(ConfigError):
+class AgentUnusable(ConfigError, NotServedHere):
     """An agent of the publication does not compile with the code of this process."""
 
     code = "agent_unusable"
