@@ -86,6 +86,7 @@ if TYPE_CHECKING:
         LimitExceeded,
         MergeConflict,
         Misuse,
+        NotServedHere,
         NothingToResume,
         PhaseNotConverging,
         PluginAlreadyInstalled,
@@ -309,6 +310,7 @@ __all__ = [
     "ModelNotFound",
     "ModelTimeout",
     "NoCanary",
+    "NotServedHere",
     "NothingToResume",
     "OutputInvalid",
     "Overloaded",
@@ -432,14 +434,14 @@ _NAMES_OF = {
         "DuplicateRegistration HandlerAlreadyRegistered IdempotencyConflict "
         "IllegalTransition InvalidInput InvalidPluginConfig InvalidRecord InvalidResume "
         "InvalidSpec InvalidTranscript InvalidValue KeyAlreadyRegistered KeyCodecError "
-        "LeaseLost LimitExceeded MergeConflict Misuse NothingToResume PhaseNotConverging "
-        "PluginAlreadyInstalled PluginFailed PluginGivenTwice PluginNotInstalled "
-        "ProfileCodecError QueueFull RecordNotFound RefusedInput RevisionConflict "
-        "RunError RunFailed StateError StorageError StoreCorrupt StoreFull StoreTooNew "
-        "StoreUnavailable ThreadBusy ThreadClaimed UnknownAgent UnknownAnswer "
-        "UnknownDefaultAgent UnknownHandler UnknownKey UnknownProfileKey UnknownProvider "
-        "UnknownReference UnknownRun UnknownThread UnknownTicket UnsupportedFeature "
-        "UsageError VersionConflict"
+        "LeaseLost LimitExceeded MergeConflict Misuse NotServedHere NothingToResume "
+        "PhaseNotConverging PluginAlreadyInstalled PluginFailed PluginGivenTwice "
+        "PluginNotInstalled ProfileCodecError QueueFull RecordNotFound RefusedInput "
+        "RevisionConflict RunError RunFailed StateError StorageError StoreCorrupt "
+        "StoreFull StoreTooNew StoreUnavailable ThreadBusy ThreadClaimed UnknownAgent "
+        "UnknownAnswer UnknownDefaultAgent UnknownHandler UnknownKey UnknownProfileKey "
+        "UnknownProvider UnknownReference UnknownRun UnknownThread UnknownTicket "
+        "UnsupportedFeature UsageError VersionConflict"
     ),
     "awaken.contracts.models.budgets": "BudgetExceeded",
     "awaken.contracts.models.errors": (

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable
 
-from awaken.contracts.config.errors import AgentUnusable, UnknownPublication
 from awaken.contracts.errors import (
     AgentPaused,
     AlreadyDecided,
@@ -15,6 +14,7 @@ from awaken.contracts.errors import (
     InvalidResume,
     InvalidTranscript,
     LeaseLost,
+    NotServedHere,
     UnknownAgent,
     UnknownThread,
     UnknownTicket,
@@ -34,9 +34,6 @@ logger = logging.getLogger(__name__)
 
 PAUSED_MS = 2_000
 """How long a dispatch whose agent turned out to be paused is left alone."""
-NOT_HERE = (UnknownAgent, AgentUnusable, UnknownPublication)
-"""Errors of a process that cannot execute a run that another one may execute."""
-
 REFUSED_INPUT = (AlreadyDecided, InvalidInput, InvalidResume, UnknownTicket)
 """Errors of the input, not of the run that it was meant for."""
 
@@ -67,7 +64,7 @@ class Failures:
             if isinstance(error, AgentPaused):
                 await self.give_back(dispatch, PAUSED_MS)
                 return
-            if isinstance(error, NOT_HERE) and await self._is_others_turn(dispatch):
+            if isinstance(error, NotServedHere) and await self._is_others_turn(dispatch):
                 logger.info("Dispatch '%s' is left to others: %s", dispatch.dispatch_id, error)
                 delay_ms = self._others_ms(error)
                 await self.give_back(dispatch, delay_ms, error=describe_error(error))

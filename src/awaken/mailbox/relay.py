@@ -17,13 +17,14 @@ from awaken.contracts.errors import (
     CorruptRecord,
     DedupeConflict,
     LimitExceeded,
+    NotServedHere,
     RecordNotFound,
     StoreUnavailable,
 )
 from awaken.contracts.storage.outbox import AbortRemote, ThreadMessage, decode_command
 from awaken.contracts.storage.store import OutboxEntry
 
-from .failures import NOT_HERE, is_permanent
+from .failures import is_permanent
 from .mailbox import Mailbox
 from .outages import Outage
 from .outbox_handlers import OutboxHandlers
@@ -228,7 +229,7 @@ def _lane_of(entry: OutboxEntry) -> Lane:
 
 def _is_hopeless(error: Exception) -> bool:
     """Whether an order would fail again in every process, however often it is tried."""
-    if isinstance(error, NOT_HERE):
+    if isinstance(error, NotServedHere):
         # Another process may serve the agent, or have its publication.
         return False
     return is_permanent(error) or isinstance(error, _HOPELESS)

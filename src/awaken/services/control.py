@@ -14,6 +14,7 @@ import msgspec
 
 from awaken.contracts.errors import (
     InvalidResume,
+    NotServedHere,
     StorageError,
     ThreadBusy,
     UnknownRun,
@@ -39,7 +40,6 @@ from awaken.contracts.storage.dispatch import (
 from awaken.contracts.storage.mailbox import MailboxWatcher
 from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.mailbox.cancels import CancelTarget
-from awaken.mailbox.failures import NOT_HERE
 from awaken.mailbox.mailbox import INTERRUPT, Mailbox
 from awaken.mailbox.receipts import SubmitReceipt
 from awaken.runtime.admission.active_runs import ActiveRun
@@ -237,7 +237,7 @@ class RunControl:
         if active is not None:
             return await self._cancel_active(active, cause)
         # A run whose agent this process does not have is ended through the store.
-        with suppress(AgentResolverFailed, *NOT_HERE):
+        with suppress(NotServedHere, AgentResolverFailed):
             if await self._engine.cancel_waiting(run_id, cause):
                 return True
         return await self._mailbox.cancel_run(run_id, cause)
@@ -287,7 +287,7 @@ class RunControl:
             return False
         try:
             return await self._engine.go_on(queued)
-        except (ThreadBusy, InvalidResume, AgentResolverFailed, *NOT_HERE):
+        except (ThreadBusy, NotServedHere, AgentResolverFailed, InvalidResume):
             # Another process executes it, or this process does not have its agent.
             return False
         except StorageError as error:

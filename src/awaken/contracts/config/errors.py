@@ -1,7 +1,6 @@
 """Errors of managed configuration; each says what to do."""
 
-from awaken.contracts.errors import AgentPaused as AgentPaused
-from awaken.contracts.errors import StorageError, UsageError
+from awaken.contracts.errors import NotServedHere, StorageError, UsageError
 
 from .compiler import ConfigProblem
 
@@ -118,7 +117,7 @@ class PublishRefused(ConfigError):
     reasons: str
 
 
-class UnknownPublication(ConfigError):
+class UnknownPublication(ConfigError, NotServedHere):
     """There is no such publication, or it was purged."""
 
     code = "unknown_publication"
@@ -229,7 +228,7 @@ class RefusedByWorkers(ConfigError):
     problems: tuple[ConfigProblem, ...]
 
 
-class AgentUnusable(ConfigError):
+class AgentUnusable(ConfigError, NotServedHere):
     """An agent of the publication does not compile with the code of this process."""
 
     code = "agent_unusable"

@@ -16,7 +16,11 @@ class Misuse(UsageError):
     message: str = field(kw_only=False)
 
 
-class UnknownAgent(UsageError):
+class NotServedHere(UsageError):
+    """This process cannot execute a run of the agent; another one may."""
+
+
+class UnknownAgent(NotServedHere):
     """No such agent is registered."""
 
     code = "unknown_agent"

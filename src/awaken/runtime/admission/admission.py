@@ -51,7 +51,6 @@ from awaken.runtime.plugins.input_screens import (
 )
 from awaken.runtime.primitives.cancellation import CancellationToken, TaskCancels
 from awaken.runtime.progress import Step
-from awaken.runtime.resolution.canary import CanaryChoice
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.resolution.resolver import (
     DEFAULT_AGENT,
@@ -204,7 +203,7 @@ class Admission:
         agent_id = _select_agent(request, checkout, previous)
         canary = self._registry.canary if previous is None else None
         publication = request.publication if previous is None else previous.publication
-        publication = publication if canary is None else _choose(canary, request, thread_id)
+        publication = publication if canary is None else canary.choose(request, thread_id)
         pinned = await self._registry.pin(agent_id, publication)
         agent = pinned.resolve(agent_id)
         if request.dispatch_id is None and request.frontend_tools:
@@ -408,13 +407,6 @@ def _select_agent(request: RunRequest, checkout: Checkout, previous: RunRecord |
             return active
     record = previous or checkout.latest_run
     return record.agent_id if record is not None else DEFAULT_AGENT
-
-
-def _choose(canary: CanaryChoice, request: RunRequest, thread_id: str) -> int | None:
-    """Return the publication of a new run while a canary is tried; a child has its parent's."""
-    if request.publication is not None or request.parent_run_id is not None:
-        return request.publication
-    return canary.choose(request, thread_id)
 
 
 def _stays_with_agent(request: RunRequest, checkout: Checkout, previous: RunRecord) -> bool:

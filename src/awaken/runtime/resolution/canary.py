@@ -23,8 +23,11 @@ class CanaryChoice(msgspec.Struct, frozen=True, kw_only=True):
     def choose(self, request: RunRequest, thread_id: str) -> int | None:
         """Return the publication if a new run takes it; None if it takes the live one.
 
-        The choice depends on the key alone: a thread, a user or a tenant stays on its side.
+        The choice depends on the key alone: a thread, a user or a tenant stays on its side. A
+        request that names its publication gets that one, and a child has its parent's.
         """
+        if request.publication is not None or request.parent_run_id is not None:
+            return request.publication
         match self.by:
             case CanaryKey.USER:
                 key = request.user_id

@@ -9,17 +9,18 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
-from awaken.contracts.config.errors import UnknownPublication
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.plugins.plugin import Plugin
 
-from .canary import CanaryChoice
 from .kept import KeptSnapshots, PublicationSource
 from .layers import DiscoveredLayer, ManagedLayer, compose
 from .registries import RegistrySet
-from .resolver import ResolvedAgent
-from .snapshots import AgentHost, RegistrySnapshot, describe_problems
+from .snapshots import AgentHost, CurrentSnapshot, RegistrySnapshot, describe_problems
+
+if TYPE_CHECKING:
+    from .canary import CanaryChoice
 
 RESOLVED_AT_ONCE = 20
 """How many agents are resolved before the event loop gets a turn."""
@@ -29,15 +30,14 @@ HELD_S = 0.008
 logger = logging.getLogger(__name__)
 
 
-class RegistryHandle:
+class RegistryHandle(CurrentSnapshot):
     """The current snapshot, those that pinned runs need, and the only way to replace them.
 
     Updates that await take their turns, so that none is lost; `replace` and `update` do not wait.
     """
 
     def __init__(self, registries: RegistrySet, host: AgentHost | None = None) -> None:
-        self.host = host
-        """Finds agents that are not registered; None without a resolver."""
+        super().__init__(RegistrySnapshot(0, RegistrySet(), host), host)
         self.publications: PublicationSource | None = None
         """Reads publications that are not compiled here; None without managed configuration."""
         self.canary: CanaryChoice | None = None
@@ -53,61 +53,11 @@ class RegistryHandle:
         """The agents of the kept snapshots, and how many were added when they were listed."""
         self._loads: dict[int, asyncio.Task[RegistrySnapshot]] = {}
         self._updating = asyncio.Lock()
-        self._snapshot = RegistrySnapshot(0, RegistrySet(), host)
         self.replace(registries)
-
-    def snapshot(self) -> RegistrySnapshot:
-        """Return the current snapshot; it stays valid after a replacement."""
-        return self._snapshot
 
     def snapshots(self) -> Iterator[RegistrySnapshot]:
         """Every snapshot that runs hold, or may take without compiling it."""
         return iter(self._kept)
-
-    async def pin(self, agent_id: str, publication: int | None = None) -> RegistrySnapshot:
-        """Return the snapshot that a run of an agent keeps; the host is asked for unknown agents.
-
-        Args:
-            agent_id: The agent.
-            publication: The publication that the run is pinned to. None: what is current.
-
-        Raises:
-            UnknownPublication: There is no such publication.
-            AgentResolverFailed: The host could not say whether there is such an agent.
-        """
-        snapshot = self._snapshot
-        if publication is not None and publication != snapshot.publication:
-            snapshot = await self._find_publication(publication)
-        if self.host is None:
-            return snapshot
-        return await self.host.pin(snapshot, agent_id)
-
-    async def resolve(self, agent_id: str, publication: int | None = None) -> ResolvedAgent:
-        """Return the runnable agent that a run would use if it began now, or on a publication.
-
-        Raises:
-            UnknownAgent: There is no such agent.
-            UnknownPublication: There is no such publication.
-            AgentResolverFailed: The host could not say whether there is one.
-            AwakenError: It cannot be resolved; the error names what is missing.
-        """
-        return (await self.pin(agent_id, publication)).resolve(agent_id)
-
-    def last_seen(self, agent_id: str) -> RegistrySnapshot:
-        """Return the current snapshot, with the last known form of an agent of the host."""
-        if self.host is None:
-            return self._snapshot
-        return self.host.last_seen(self._snapshot, agent_id)
-
-    async def list_agents(self) -> RegistrySnapshot:
-        """Return the current snapshot, with the agents that the host lists.
-
-        Raises:
-            AgentResolverFailed: The host could not list its agents.
-        """
-        if self.host is None:
-            return self._snapshot
-        return await self.host.list_agents(self._snapshot)
 
     def served_agents(self) -> tuple[str, ...]:
         """The agents that runs can take or continue here, with those of kept publications."""
@@ -116,11 +66,6 @@ class RegistryHandle:
             agents = (name for snapshot in self._kept for name in snapshot.usable_agents())
             self._served = known = self._kept.additions, tuple(sorted({*agents}))
         return known[1]
-
-    @property
-    def version(self) -> int:
-        """The current version; the first is 1."""
-        return self._snapshot.version
 
     def replace(self, registries: RegistrySet) -> int:
         """Install a new code layer; returns the new version.
@@ -214,6 +159,9 @@ class RegistryHandle:
     async def _load(self, no: int, kept: RegistrySnapshot | None) -> RegistrySnapshot:
         if kept is None:
             if self.publications is None:
+                # Only a process with managed configuration needs these errors.
+                from awaken.contracts.config.errors import UnknownPublication  # noqa: PLC0415
+
                 raise UnknownPublication(no=no)
             layer = await self.publications.load_layer(no)
             kept = (await self._compile(layer, self._snapshot)).with_publication(no)

@@ -9,12 +9,10 @@ from typing import Protocol
 import msgspec
 
 from awaken.authoring.resolvers import AgentResolver, Written
-from awaken.contracts.config.errors import AgentUnusable
 from awaken.contracts.errors import AwakenError, UnknownAgent
 from awaken.contracts.models.model_specs import ModelPool
 from awaken.contracts.specs.remote_registries import AgentNotDiscovered
 
-from .changes import Changes
 from .layers import ManagedLayer
 from .models import names, pool_routes
 from .registries import RegistrySet
@@ -169,8 +167,10 @@ class RegistrySnapshot:
             renewed: The ids (`id()`) of plugins that register something else since then.
         """
         earlier: Mapping[str, ResolvedAgent] = {}
-        changes = Changes(self.registries, self.registries)
-        if before is not None:
+        if before is not None and before._resolved:  # noqa: SLF001
+            # Imported on demand: most programs never change their registry.
+            from .changes import Changes  # noqa: PLC0415
+
             earlier = before._resolved  # noqa: SLF001
             changes = Changes(before.registries, self.registries, renewed)
         problems: dict[str, AwakenError] = {}
@@ -191,6 +191,9 @@ class RegistrySnapshot:
 
     def _spread(self, problems: Mapping[str, AwakenError]) -> Mapping[str, AwakenError]:
         """Add the agents that the configuration rules out, and those that need an unusable one."""
+        # Only a process with managed configuration needs these errors.
+        from awaken.contracts.config.errors import AgentUnusable  # noqa: PLC0415
+
         declared = {} if self.layer is None else self.layer.unusable
         found: dict[str, AwakenError] = {
             **problems,
@@ -224,6 +227,72 @@ class RegistrySnapshot:
                 yield from agent.diagnostics
 
 
+class CurrentSnapshot:
+    """Finds the snapshot that a run takes: the current one, or that of its publication."""
+
+    def __init__(self, snapshot: RegistrySnapshot, host: AgentHost | None) -> None:
+        self.host = host
+        """Finds agents that are not registered; None without a resolver."""
+        self._snapshot = snapshot
+
+    def snapshot(self) -> RegistrySnapshot:
+        """Return the current snapshot; it stays valid after a replacement."""
+        return self._snapshot
+
+    @property
+    def version(self) -> int:
+        """The current version; the first is 1."""
+        return self._snapshot.version
+
+    async def pin(self, agent_id: str, publication: int | None = None) -> RegistrySnapshot:
+        """Return the snapshot that a run of an agent keeps; the host is asked for unknown agents.
+
+        Args:
+            agent_id: The agent.
+            publication: The publication that the run is pinned to. None: what is current.
+
+        Raises:
+            UnknownPublication: There is no such publication.
+            AgentResolverFailed: The host could not say whether there is such an agent.
+        """
+        snapshot = self._snapshot
+        if publication is not None and publication != snapshot.publication:
+            snapshot = await self._find_publication(publication)
+        if self.host is None:
+            return snapshot
+        return await self.host.pin(snapshot, agent_id)
+
+    async def resolve(self, agent_id: str, publication: int | None = None) -> ResolvedAgent:
+        """Return the runnable agent that a run would use if it began now, or on a publication.
+
+        Raises:
+            UnknownAgent: There is no such agent.
+            UnknownPublication: There is no such publication.
+            AgentResolverFailed: The host could not say whether there is one.
+            AwakenError: It cannot be resolved; the error names what is missing.
+        """
+        return (await self.pin(agent_id, publication)).resolve(agent_id)
+
+    def last_seen(self, agent_id: str) -> RegistrySnapshot:
+        """Return the current snapshot, with the last known form of an agent of the host."""
+        if self.host is None:
+            return self._snapshot
+        return self.host.last_seen(self._snapshot, agent_id)
+
+    async def list_agents(self) -> RegistrySnapshot:
+        """Return the current snapshot, with the agents that the host lists.
+
+        Raises:
+            AgentResolverFailed: The host could not list its agents.
+        """
+        if self.host is None:
+            return self._snapshot
+        return await self.host.list_agents(self._snapshot)
+
+    async def _find_publication(self, no: int) -> RegistrySnapshot:
+        raise NotImplementedError
+
+
 def describe_problems(problems: Mapping[str, AwakenError]) -> list[str]:
     """The problems of agents as texts; each names its agent."""
     found = []
@@ -233,7 +302,9 @@ def describe_problems(problems: Mapping[str, AwakenError]) -> list[str]:
     return found
 
 
-def _make_unusable(agent_id: str, error: AwakenError) -> AgentUnusable:
+def _make_unusable(agent_id: str, error: AwakenError) -> AwakenError:
+    from awaken.contracts.config.errors import AgentUnusable  # noqa: PLC0415 - as above
+
     # A new error for each caller: a raised one gathers tracebacks.
     problem = error.problem if isinstance(error, AgentUnusable) else str(error)
     return AgentUnusable(agent_id=agent_id, problem=problem)
