@@ -19,7 +19,7 @@ from awaken.extensions.mcp import McpPlugin, McpServer
 from awaken.runtime.resolution.layers import ManagedLayer
 from awaken.runtime.resolution.registries import RegistrySet
 
-from .config_layers.agents import SourceCache, add_agents
+from .config_layers.agents import AT_ONCE, SourceCache, add_agents
 from .config_layers.build import LayerBuild
 from .config_layers.code_records import hash_code, read_code_layer
 from .config_layers.models import ClientCache, add_models, add_providers
@@ -127,13 +127,16 @@ class RuntimeConfigCompiler:
     async def compile(self, config: EffectiveConfig) -> CompiledConfig:
         """Compile a configuration; nothing is installed, and problems are collected, not raised."""
         async with self._turn:
-            build = LayerBuild(self._code, self._keep_specs(config))
+            build = LayerBuild(self._code, await self._keep_specs(config))
             build.check_owners()
+            await asyncio.sleep(0)
             await add_providers(build, self._clients)
             add_models(build, self._parts.prices)
             add_tools(build, self._tools)
             check_remotes(build)
+            await asyncio.sleep(0)
             await self._shelf.add_plugins(build)
+            await asyncio.sleep(0)
             await add_agents(build, self._sources)
             layer = _finish_layer(build)
             snapshot = await self._parts.registry.prepare(layer)
@@ -177,7 +180,7 @@ class RuntimeConfigCompiler:
             self._waiting.pop(id(compiled.layer), None)
             await self._reconcile()
 
-    def _keep_specs(self, config: EffectiveConfig) -> EffectiveConfig:
+    async def _keep_specs(self, config: EffectiveConfig) -> EffectiveConfig:
         """Return the configuration with the earlier objects of specs that did not change."""
         records: dict[str, dict[str, Any]] = {}
         seen: dict[tuple[str, str], tuple[str, Any]] = {}
@@ -189,6 +192,8 @@ class RuntimeConfigCompiler:
                     record = msgspec.structs.replace(record, spec=spec)
                 seen[namespace, name] = (record.hash, record.spec)
                 records[namespace][name] = record
+                if len(seen) % AT_ONCE == 0:
+                    await asyncio.sleep(0)
         self._specs = seen
         return msgspec.structs.replace(config, records=records)
 

@@ -1,7 +1,6 @@
 """One compilation in progress: its records, what was made of them, and what is wrong."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from awaken.contracts.config.compiler import ConfigProblem, EffectiveConfig, EffectiveRecord
 from awaken.contracts.config.publications import OVERRIDE
@@ -37,6 +36,7 @@ class LayerBuild:
         """Whether the MCP plugin has servers that the code does not declare."""
         self.agents: dict[str, AgentSource] = {}
         self.unusable: dict[str, str] = {}
+        self._names: dict[str, set[str]] = {}
 
     def records(self, namespace: str) -> Mapping[str, EffectiveRecord]:
         """The records of a namespace that can be used so far."""
@@ -85,10 +85,9 @@ class LayerBuild:
                     message = f"'{name}' is in {shared} as well: rename one of the two."
                     self.refuse(path, "duplicate_id", message)
 
-    def names(self, namespace: str, more: Mapping[str, Any] | None = None) -> set[str]:
-        """The known names of a namespace: of the code, of the configuration, and more."""
-        return {
-            *self.code.records.get(namespace, {}),
-            *self.config.records.get(namespace, {}),
-            *(more or {}),
-        }
+    def names(self, namespace: str) -> set[str]:
+        """The known names of a namespace: of the code and of the configuration."""
+        if namespace not in self._names:
+            code, managed = self.code.records, self.config.records
+            self._names[namespace] = {*code.get(namespace, {}), *managed.get(namespace, {})}
+        return self._names[namespace]
