@@ -24,7 +24,7 @@ from .lineage import delete_thread, save_thread
 from .listings import list_events, list_messages, list_runs, list_threads
 from .mailbox import MemoryMailbox
 from .outbox import MemoryOutbox
-from .tables import EndedRuns
+from .tables import EndedRuns, Tables
 from .ticket_port import MemoryTickets
 
 if TYPE_CHECKING:
@@ -46,6 +46,41 @@ if TYPE_CHECKING:
 
 RETAINED_RUNS = 10_000
 """How many ended runs are kept unless the caller says otherwise."""
+
+
+class MemoryUsagePort:
+    """The part of the store that is about all runs: usage, and those that have not ended."""
+
+    _tables: Tables
+    clock: Clock
+
+    async def list_pinned_publications(self) -> frozenset[int]:
+        """Return the publications of runs that have not ended."""
+        return self._usage().list_pinned_publications()
+
+    async def count_open_runs(self, tenant_id: str | None = None) -> dict[str, int]:
+        """Count the chats and tasks that have not ended, by status."""
+        return self._usage().count_open_runs(tenant_id)
+
+    async def fill_run_columns(self, limit: int = 200) -> int:
+        """Do nothing: this store has no columns."""
+        return 0
+
+    async def count_usage(self, limit: int = 200) -> int:
+        """Add ended runs to the usage of their days; returns how many were looked at."""
+        return self._usage().count_usage(limit)
+
+    async def list_usage(
+        self, first_day: int, last_day: int, tenant_id: str | None = None
+    ) -> "tuple[UsageDay, ...]":
+        """Return the usage of the days between two, both included, by day, agent and model."""
+        return self._usage().list_usage(first_day, last_day, tenant_id)
+
+    def _usage(self) -> "MemoryUsage":
+        # Most programs that use this store ask for no usage.
+        from .usage import MemoryUsage  # noqa: PLC0415
+
+        return MemoryUsage(self._tables, self.clock)
 
 
 class MemoryConfigPort:
@@ -132,7 +167,7 @@ class MemoryConfigPort:
         return await self._config.purge_config(purge)
 
 
-class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets, MemoryConfigPort):
+class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets, MemoryUsagePort, MemoryConfigPort):
     """A `Store` and a `ConfigStore` in this process's memory, as long as this object lives.
 
     Use it from one event loop. No method suspends, so every call is atomic to every other task
@@ -243,34 +278,6 @@ class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets, MemoryConfigPort):
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
         """List runs by creation time, ties by id."""
         return list_runs(self._tables, query)
-
-    async def list_pinned_publications(self) -> frozenset[int]:
-        """Return the publications of runs that have not ended."""
-        return self._usage().list_pinned_publications()
-
-    async def count_open_runs(self, tenant_id: str | None = None) -> dict[str, int]:
-        """Count the chats and tasks that have not ended, by status."""
-        return self._usage().count_open_runs(tenant_id)
-
-    async def fill_run_columns(self, limit: int = 200) -> int:
-        """Do nothing: this store has no columns."""
-        return 0
-
-    async def count_usage(self, limit: int = 200) -> int:
-        """Add ended runs to the usage of their days; returns how many were looked at."""
-        return self._usage().count_usage(limit)
-
-    async def list_usage(
-        self, first_day: int, last_day: int, tenant_id: str | None = None
-    ) -> "tuple[UsageDay, ...]":
-        """Return the usage of the days between two, both included, by day, agent and model."""
-        return self._usage().list_usage(first_day, last_day, tenant_id)
-
-    def _usage(self) -> "MemoryUsage":
-        # Most programs that use this store ask for no usage.
-        from .usage import MemoryUsage  # noqa: PLC0415
-
-        return MemoryUsage(self._tables, self.clock)
 
     async def list_events(
         self, thread_id: str, *, after: int = 0, limit: int = 1000
