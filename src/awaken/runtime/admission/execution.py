@@ -11,10 +11,11 @@ from awaken.contracts.storage.dispatch import DispatchStatus
 from awaken.contracts.storage.queries import DispatchQuery
 from awaken.contracts.storage.store import Store
 from awaken.contracts.tenancy import namespace_of
+from awaken.contracts.tracing import CURRENT_RUN, CURRENT_TRACE
 from awaken.redaction import describe_error
 from awaken.runtime.journal.leases import Lease, LeaseBook, RunHandedOver, RuntimeClosing
 from awaken.runtime.journal.run_log import log_takeover
-from awaken.runtime.loop.loop import drive_here
+from awaken.runtime.loop.loop import drive_run
 from awaken.runtime.primitives.signals import RUNS_PER_TURN
 from awaken.runtime.remote.backend_calls import call_backend
 from awaken.runtime.run import ChildStarter, Run, Services
@@ -161,9 +162,12 @@ class Execution:
         return await self._execute(run)
 
     async def _execute(self, run: Run) -> RunResult:
+        """Execute a run at its backend, within its identity and its trace."""
+        identity = CURRENT_RUN.set(run.identity)
+        trace = CURRENT_TRACE.set(run.record.trace)
         try:
             if run.agent.is_local:
-                ended = await call_backend(run, drive=partial(drive_here, run))
+                ended = await call_backend(run, drive=partial(drive_run, run))
             else:
                 # Loaded by the first run of a remote agent: most programs have none.
                 from awaken.runtime.remote.remote_run import (  # noqa: PLC0415
@@ -192,6 +196,9 @@ class Execution:
             if lease is not None and lease.claim is not None:
                 raise RuntimeClosing(run_id=run.identity.run_id) from error
             raise
+        finally:
+            CURRENT_TRACE.reset(trace)
+            CURRENT_RUN.reset(identity)
 
     async def _give_back(self, run: Run) -> None:
         """Give a run that stopped here to another process; a run that has ended stays ended."""

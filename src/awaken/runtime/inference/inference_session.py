@@ -34,6 +34,9 @@ from .retry_planner import RetryPlanner
 from .screens import answer_streams, screen_answer, take_given_answer
 from .streamed_answer import ShownAnswer
 
+# Bound once: Python 3.11 reads a member through its class slowly.
+_MAX_TOKENS = StopReason.MAX_TOKENS
+
 
 async def infer(run: Run) -> StreamResult:
     """Call the model until its answer is complete or no further attempt is allowed.
@@ -154,7 +157,7 @@ class InferenceSession(msgspec.Struct, eq=False):
                     continue
                 # The answer is complete; only the connection broke.
                 result = self.answer.result()
-            is_cut = result.stop_reason is StopReason.MAX_TOKENS
+            is_cut = result.stop_reason is _MAX_TOKENS
             if not (is_cut and continuations and result.needs_truncation_recovery):
                 return result
             continuations -= 1

@@ -1,11 +1,11 @@
 """How one commit is applied: all checks come first, so that no later step can fail."""
 
-from awaken.contracts.lifecycle import RunStatus, TicketStatus
+from awaken.contracts.lifecycle import TicketStatus
 from awaken.contracts.runs.records import run_id_in_use
 from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.storage.store import Commit, CommitReceipt
 from awaken.contracts.suspension.tickets import Ticket
-from awaken.stores.rules.commits import advance, check_commit, run_of
+from awaken.stores.rules.commits import DONE, advance, check_commit, run_of
 from awaken.stores.rules.head import blank_thread, tenant_of
 from awaken.stores.rules.transcript import foreign_ids
 
@@ -72,7 +72,7 @@ def _apply_parts(
         tables.runs[run.run_id] = run
         if thread.open_run is None and thread.run_state:
             thread.run_state.clear()
-        if run.status is RunStatus.DONE:
+        if run.status is DONE:
             tables.ended.order[run.run_id] = None
             tables.ended.since += 1
     if commit.state:
