@@ -65,7 +65,6 @@ class Execution:
                 raise
             active, run = await self._admit(request, configure)
         run.is_attached = True
-        run.cancels.begin()
         is_cancelled = False
         try:
             result = await self._execute(run)
@@ -105,8 +104,8 @@ class Execution:
         """Execute a request in a task of its own."""
         active, run = await self._admit(request, configure, lease)
         loop = asyncio.get_running_loop()
-        active.task = loop.create_task(self._execute_alone(run), name=f"run {run.identity.run_id}")
-        active.task.add_done_callback(lambda task: self._task_over(active, run, task))
+        active.task = loop.create_task(self._execute(run), name=f"run {run.identity.run_id}")
+        active.task.add_done_callback(partial(self._task_over, active, run))
         return active, run
 
     async def _admit(
@@ -157,14 +156,12 @@ class Execution:
             raise ThreadBusy(thread_id=thread_id, run_id=error.worker_id) from error
         return await self.admission.prepare(request, thread_id)
 
-    async def _execute_alone(self, run: Run) -> RunResult:
-        run.cancels.begin()
-        return await self._execute(run)
-
     async def _execute(self, run: Run) -> RunResult:
-        """Execute a run at its backend, within its identity and its trace."""
-        identity = CURRENT_RUN.set(run.identity)
-        trace = CURRENT_TRACE.set(run.record.trace)
+        """Execute a run at its backend in the current task, within its identity and its trace."""
+        run.cancels.begin()
+        identity, trace = CURRENT_RUN.set(run.identity), None
+        if run.record.trace is not CURRENT_TRACE.get():
+            trace = CURRENT_TRACE.set(run.record.trace)
         try:
             if run.agent.is_local:
                 ended = await call_backend(run, drive=partial(drive_run, run))
@@ -197,7 +194,8 @@ class Execution:
                 raise RuntimeClosing(run_id=run.identity.run_id) from error
             raise
         finally:
-            CURRENT_TRACE.reset(trace)
+            if trace is not None:
+                CURRENT_TRACE.reset(trace)
             CURRENT_RUN.reset(identity)
 
     async def _give_back(self, run: Run) -> None:

@@ -1,7 +1,7 @@
 """Collecting a model's answer while it is streamed, over several streams if one breaks off."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from types import AsyncGeneratorType
 from typing import NoReturn
 
@@ -105,10 +105,13 @@ class Answer(msgspec.Struct, eq=False):
         self._stop = self.usage = self._vendor = None
         self.has_begun = False
         self._before = self._size() if self._blocks or self._text else 0
-        feed, run, text, is_held = self.run.feed, self.run, self._text, self.is_held
+        feed, text, is_held = self.run.feed, self._text, self.is_held
+        show = self._let_through if is_held else self.run.emit
         try:
             with IdleTimer(self.watchdog, idle_ms) as timer:
-                events = self._open_stream(request)
+                events = client.stream(request)
+                if not (type(events) is AsyncGeneratorType or hasattr(events, "aclose")):
+                    self._refuse_stream(events)
                 try:
                     async for event in events:
                         if type(event) is Alive:
@@ -117,15 +120,15 @@ class Answer(msgspec.Struct, eq=False):
                         timer.is_fresh = True
                         self._alive_since = None
                         if not self.has_begun:
-                            self._begin()
+                            self.has_begun = True
+                            if self.on_begun is not None:
+                                self.on_begun()
                         if type(event) is TextDelta:
                             if self._thinking:
                                 self._close_block()
                             text.append(event.delta)
-                            if is_held:
-                                self._let_through(event)
-                            elif feed.readers:
-                                run.emit(event)
+                            if is_held or feed.readers:
+                                show(event)
                         elif type(event) is Stop:
                             self._stop = event.reason
                         else:
@@ -229,17 +232,6 @@ class Answer(msgspec.Struct, eq=False):
         open_tool = found.in_flight_tool.name if found.in_flight_tool is not None else None
         return self._content(), found.completed_tool_calls, open_tool
 
-    def _open_stream(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
-        events = self.client.stream(request)
-        if not (type(events) is AsyncGeneratorType or hasattr(events, "aclose")):
-            self._refuse_stream(events)
-        return events
-
-    def _begin(self) -> None:
-        self.has_begun = True
-        if self.on_begun is not None:
-            self.on_begun()
-
     def _explain(self, error: Exception) -> ModelError:
         """Return the model error that a failure of a stream means."""
         if isinstance(error, TimeoutError):
@@ -286,8 +278,6 @@ class Answer(msgspec.Struct, eq=False):
         match event:
             case ToolCallStart():
                 self._open_call(event)
-            case UsageReport(usage=usage):
-                self.usage = usage if self.usage is None else self.usage.plus(usage)
             case ToolCallDelta():
                 if self._renamed and event.id in self._renamed:
                     self._take_renamed(event)
@@ -295,6 +285,8 @@ class Answer(msgspec.Struct, eq=False):
                     self._calls[event.id][1].append(event.args_delta)
                     if self.run.feed.readers and not self.is_held:
                         self.run.emit(event)
+            case UsageReport(usage=usage):
+                self.usage = usage if self.usage is None else self.usage.plus(usage)
             case ReasoningDelta():
                 if self._text:
                     self._close_block()

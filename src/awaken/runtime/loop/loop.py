@@ -191,11 +191,7 @@ async def _end_step(run: Run, outcome: StepOutcome) -> StepOutcome:
     """End the step and take in the messages that arrived meanwhile."""
     step = run.step
     step.is_over = True
-    match outcome:
-        case Finish(termination=termination):
-            step.ending = termination
-        case _:
-            step.ending = None
+    ending = step.ending = outcome.termination if type(outcome) is Finish else None
     has_rules, stats = bool(run.agent.stop_rules.conditions), run.stats
     run.stats = count_step(
         stats,
@@ -206,14 +202,13 @@ async def _end_step(run: Run, outcome: StepOutcome) -> StepOutcome:
     if run.has_phases and run.has_work(Phase.STEP_END):
         await run_step_end(run)
     end_step(run)
-    match outcome:
-        case Continue() | Finish(termination=NaturalEnd()):
-            # New input continues a run that would have ended by itself.
-            is_asked = run.drain_inbox()
-            if run.has_input:
-                is_asked = await absorb_messages(run) or is_asked
-            if is_asked:
-                outcome = CONTINUE
+    if outcome is CONTINUE or type(ending) is NaturalEnd:
+        # New input continues a run that would have ended by itself.
+        is_asked = run.drain_inbox()
+        if run.has_input:
+            is_asked = await absorb_messages(run) or is_asked
+        if is_asked:
+            outcome = CONTINUE
     if outcome is CONTINUE:
         # An end or a suspension has a commit of its own, which includes the step.
         step.ending = None

@@ -42,7 +42,7 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
     if foreign:
         thread.message_ids.update(foreign)
     _apply_parts(tables, thread, commit, change.tickets)
-    run_id = run_of(thread, commit)
+    run_id = run.run_id if run is not None else run_of(thread, commit)
     if run_id is not None and tables.checkpoints:
         tables.checkpoints.pop(run_id, None)
     if held is not None or commit.claim is not None or thread.queue:
@@ -52,7 +52,11 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
     for dispatch in commit.enqueued:
         queues.add(dispatch)
     thread.applied[commit.commit_id] = AppliedCommit(
-        receipt=receipt, committed_at=commit.committed_at, run_id=run_id
+        version=receipt.version,
+        message_count=receipt.message_count,
+        event_seq=receipt.event_seq,
+        committed_at=commit.committed_at,
+        run_id=run_id,
     )
     thread.last_commit = commit
     if run is not None and tables.ended.since >= tables.ended.batch:
