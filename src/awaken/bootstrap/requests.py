@@ -79,6 +79,7 @@ _IDS = (
 )
 _DESCRIPTORS = "pass ToolDescriptor(id=…, parameters=…); the agent's own tools go into Agent(tools)"
 _MESSAGES = "make one with awaken.user(text)"
+_USER = Role.USER
 
 
 def run_request(
@@ -173,7 +174,7 @@ def messages_of(input: Input) -> tuple[Message, ...]:
         InvalidInput: The input is neither text, blocks nor messages.
     """
     if type(input) is str:
-        return (Message(role=Role.USER, content=(Text(text=input),)),)
+        return (Message(role=_USER, content=(Text(text=input),)),)
     if isinstance(input, Message):
         return (input,)
     if isinstance(input, str | ContentBlock):

@@ -1,12 +1,17 @@
 """The two shapes every contract value has: frozen data, with or without a wire tag."""
 
+from collections.abc import Mapping
 from functools import partial
 from operator import itemgetter
-from typing import TypeVar
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 import msgspec
 
 T = TypeVar("T")
+
+EMPTY: Mapping[Any, Any] = MappingProxyType({})
+"""Cannot be changed, so all objects with a mapping that mostly stays empty share it."""
 
 
 class Record(

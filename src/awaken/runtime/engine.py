@@ -226,8 +226,14 @@ class RunEngine:
 
         active, run = await self._execution.launch(request, watch)
         assert active.task is not None
-        active.task.add_done_callback(lambda _: opened.set())
+
+        def give_up(_task: object) -> None:
+            opened.set()
+
+        active.task.add_done_callback(give_up)
         await opened.wait()
+        # The task lives as long as the run, and would keep the callback.
+        active.task.remove_done_callback(give_up)
         if active.task.done():
             active.task.result()
         return RunHandle(active, run, self.store, self.tasks.cancel)

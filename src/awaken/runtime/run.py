@@ -39,6 +39,7 @@ from awaken.contracts.plugins.loop_state import (
     RunLifecycle,
     StopStats,
 )
+from awaken.contracts.record import EMPTY
 from awaken.contracts.runs.records import RunRecord, RunRequest, Waiting
 from awaken.contracts.state.keys import Clear, MutationBatch
 from awaken.contracts.state.profile import ProfileAccess, ProfileStore
@@ -143,6 +144,9 @@ class PromptCounter(Protocol):
 
 _NOT_SPENT = Amount()
 _LIFECYCLE, _ACTIONS, _HELD = RUN_LIFECYCLE.name, PENDING_ACTIONS.name, PENDING_MESSAGES.name
+# Bound once: Python 3.11 reads a member through its class slowly.
+_RUNNING, _WAITING, _DONE = RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE
+_ASSISTANT, _TOOL = Role.ASSISTANT, Role.TOOL
 
 
 class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
@@ -208,7 +212,7 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
     instruments: tuple[Instrument, ...] = ()
     """Instruments that observe the run while it executes here."""
     profile: ProfileAccess | None = None
-    own: Mapping[str, Any] = {}
+    own: Mapping[str, Any] = EMPTY
     """The per-run objects of the plugins, by plugin name."""
     streaming: "UnfinishedAnswer | None" = None
     """The model turn that is being streamed."""
@@ -239,16 +243,15 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
         lease = self.journal.lease
         return lease is not None and lease.dispatch_id is not None
 
-    @property
-    def due_end(self) -> Termination | None:
-        """How the run has to end now: cancelled, or as a plugin or a rule decided; None: go on.
+    def find_due_end(self) -> Termination | None:
+        """Return how the run has to end now: cancelled, or as a plugin or a rule decided.
 
         Checked at every turn, because foreign code may swallow the cancellation it received.
         """
         if self.token.cause is not None:
             return Cancelled(cause=self.token.cause)
         lifecycle: RunLifecycle = self.state.values[_LIFECYCLE]
-        return lifecycle.termination if lifecycle.status is RunStatus.DONE else None
+        return lifecycle.termination if lifecycle.status is _DONE else None
 
     def end(self, termination: Termination) -> None:
         """Decide how the run ends; the current step checks this at its next turn."""
@@ -297,9 +300,9 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
         """Add a message, with its id and metadata, to the transcript and to the next commit."""
         self.messages.append(message)
         self.journal.messages.append(message)
-        if message.role is Role.TOOL:
+        if message.role is _TOOL:
             self.open_calls.pop(message.tool_call_id or "", None)
-        elif message.role is Role.ASSISTANT:
+        elif message.role is _ASSISTANT:
             self.response = text_of(message.content)
             for call in message.tool_calls or ():
                 self.open_calls[call.id] = call
@@ -425,9 +428,9 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
         termination: Termination | None = None,
         waiting: Waiting | None = None,
     ) -> RunRecord:
-        step, status = self.step, RunStatus.RUNNING
+        step, status = self.step, _RUNNING
         if is_last:
-            status = RunStatus.DONE if waiting is None else RunStatus.WAITING
+            status = _DONE if waiting is None else _WAITING
         is_kept = not is_last and self.journal.lease is not None
         self.record = msgspec.structs.replace(
             self.record,
@@ -443,7 +446,7 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
             # A run begins with its first commit.
             created_at=self.record.created_at or now,
             started_at=self.record.started_at or now,
-            finished_at=now if status is RunStatus.DONE else None,
+            finished_at=now if status is _DONE else None,
             updated_at=now,
         )
         return self.record

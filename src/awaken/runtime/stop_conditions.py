@@ -111,7 +111,7 @@ def count_step(
         rounds=stats.rounds + 1,
         active_ms=active_ms,
         consecutive_errors=stats.consecutive_errors + 1 if is_failed else 0,
-        last_calls=prints[-_WINDOW_MAX:],
+        last_calls=prints[-_WINDOW_MAX:] if prints else (),
     )
 
 

@@ -83,11 +83,11 @@ ContentBlock = Text | Image | Document | Audio | Video | ToolUse | ToolResultCon
 
 def text_of(blocks: "tuple[ContentBlock, ...] | None") -> str:
     """Concatenate the text blocks; every other block is ignored."""
-    match blocks:
-        case (Text(text=text),):
-            return text
-        case None | ():
-            return ""
+    if not blocks:
+        return ""
+    first, *others = blocks
+    if not others and type(first) is Text:
+        return first.text
     return "".join(block.text for block in blocks if type(block) is Text)
 
 

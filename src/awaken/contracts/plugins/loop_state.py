@@ -81,17 +81,21 @@ class End(Record, frozen=True, kw_only=True):
 LifecycleUpdate = Begin | CompleteStep | Wait | End
 
 
+# Bound once: Python 3.11 reads a member through its class slowly.
+_DONE = RunStatus.DONE
+
+
 def _lifecycle_after(value: RunLifecycle, update: LifecycleUpdate) -> RunLifecycle:
     target, before = _TARGETS[type(update)], value.status
-    if before is RunStatus.DONE and target is RunStatus.DONE:
+    if before is _DONE and target is _DONE:
         return value
     if target not in RUN_TRANSITIONS[before]:
         raise IllegalTransition(thing=f"Run '{value.run_id}'", old=str(before), new=str(target))
     match update:
-        case Begin(run_id=run_id, step_count=step_count):
-            return RunLifecycle(run_id=run_id, status=target, step_count=step_count)
         case CompleteStep():
             return RunLifecycle(run_id=value.run_id, status=target, step_count=value.step_count + 1)
+        case Begin(run_id=run_id, step_count=step_count):
+            return RunLifecycle(run_id=run_id, status=target, step_count=step_count)
         case Wait(reason=reason):
             return RunLifecycle(
                 run_id=value.run_id, status=target, step_count=value.step_count, waiting_for=reason

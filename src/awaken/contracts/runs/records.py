@@ -246,6 +246,26 @@ class RunRequest(RunProvenance, frozen=True, kw_only=True):
         namespace = self._namespace()
         return self._rename(namespace, remove_namespace) if namespace else self
 
+    def identify(self, run_id: str, thread_id: str, agent_id: str) -> RunIdentity:
+        """Return the identity of a new run that executes the request."""
+        # Field by field: unpacking a mapping takes twice as long.
+        return RunIdentity(
+            thread_id=thread_id,
+            run_id=run_id,
+            agent_id=agent_id,
+            parent_thread_id=self.parent_thread_id,
+            parent_run_id=self.parent_run_id,
+            parent_tool_call_id=self.parent_tool_call_id,
+            dispatch_id=self.dispatch_id,
+            session_id=self.session_id,
+            transport_request_id=self.transport_request_id,
+            tenant_id=self.tenant_id,
+            user_id=self.user_id,
+            origin=self.origin,
+            run_mode=self.run_mode,
+            adapter=self.adapter,
+        )
+
     def _namespace(self) -> str:
         namespace = "" if self.tenant_id is None else namespace_of(self.tenant_id)
         return namespace or ("" if self.thread_id is None else namespace_in(self.thread_id))

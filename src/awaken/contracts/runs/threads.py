@@ -11,6 +11,9 @@ from awaken.contracts.record import Record
 
 from .records import RunRecord
 
+# Bound once: Python 3.11 reads a member through its class slowly.
+_RUNNING, _DONE = RunStatus.RUNNING, RunStatus.DONE
+
 
 class ThreadMetadata(Record, frozen=True, kw_only=True):
     """User-defined metadata of a thread."""
@@ -101,10 +104,10 @@ class Thread(Record, frozen=True, kw_only=True):
             return self
         active: str | None = run.run_id
         opened: str | None = run.run_id
-        if run.status is RunStatus.DONE:
+        if run.status is _DONE:
             active = None if self.active_run_id == run.run_id else self.active_run_id
             opened = None if self.open_run_id == run.run_id else self.open_run_id
-        elif run.status is not RunStatus.RUNNING:
+        elif run.status is not _RUNNING:
             active = None
         parent = self.parent_thread_id
         if parent is None and run.parent_thread_id is not None:

@@ -12,7 +12,7 @@ from operator import attrgetter
 import msgspec
 
 from awaken.contracts.errors import AwakenError, InvalidResume, ThreadBusy, VersionConflict
-from awaken.contracts.identity import PROVENANCE, RunIdentity, normalize_id, read_provenance
+from awaken.contracts.identity import RunIdentity, normalize_id
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.messages.message import Message, MessageMetadata, ToolCall, Transcript
 from awaken.contracts.models.budgets import RUN_LEDGER, THREAD_LEDGER
@@ -373,8 +373,6 @@ class Admission:
         if pinned.registries.hidden:
             pinned.check_start(agent_id)
         first, count = thread.message_count + 1, len(request.messages)
-        provenance = dict(zip(PROVENANCE, read_provenance(request), strict=True))
-        identity = RunIdentity(thread_id=thread.id, run_id=run_id, agent_id=agent_id, **provenance)
         record = RunRecord(
             run_id=run_id,
             thread_id=thread.id,
@@ -386,9 +384,19 @@ class Admission:
             publication=pinned.publication,
             purpose=request.purpose,
             input=RunInput(from_seq=first, to_seq=first + count - 1) if count else RunInput(),
-            **provenance,
+            parent_thread_id=request.parent_thread_id,
+            parent_run_id=request.parent_run_id,
+            parent_tool_call_id=request.parent_tool_call_id,
+            dispatch_id=request.dispatch_id,
+            session_id=request.session_id,
+            transport_request_id=request.transport_request_id,
+            tenant_id=request.tenant_id,
+            user_id=request.user_id,
+            origin=request.origin,
+            run_mode=request.run_mode,
+            adapter=request.adapter,
         )
-        return record, identity
+        return record, request.identify(run_id, thread.id, agent_id)
 
 
 def _select_agent(request: RunRequest, checkout: Checkout, previous: RunRecord | None) -> str:

@@ -11,11 +11,12 @@ from awaken.contracts.storage.dispatch import DispatchStatus
 from awaken.contracts.storage.queries import DispatchQuery
 from awaken.contracts.storage.store import Store
 from awaken.contracts.tenancy import namespace_of
+from awaken.contracts.tracing import CURRENT_RUN, CURRENT_TRACE
 from awaken.redaction import describe_error
 from awaken.runtime.inference.routing import enabled_routes
 from awaken.runtime.journal.leases import Lease, LeaseBook, RunHandedOver, RuntimeClosing
 from awaken.runtime.journal.run_log import log_takeover
-from awaken.runtime.loop.loop import drive_here
+from awaken.runtime.loop.loop import drive_run
 from awaken.runtime.primitives.signals import RUNS_PER_TURN
 from awaken.runtime.remote.backend_calls import call_backend
 from awaken.runtime.run import ChildStarter, Run, Services
@@ -66,7 +67,6 @@ class Execution:
                 raise
             active, run = await self._admit(request, configure)
         run.is_attached = True
-        run.cancels.begin()
         is_cancelled = False
         try:
             result = await self._execute(run)
@@ -106,8 +106,8 @@ class Execution:
         """Execute a request in a task of its own."""
         active, run = await self._admit(request, configure, lease)
         loop = asyncio.get_running_loop()
-        active.task = loop.create_task(self._execute_alone(run), name=f"run {run.identity.run_id}")
-        active.task.add_done_callback(lambda task: self._task_over(active, run, task))
+        active.task = loop.create_task(self._execute(run), name=f"run {run.identity.run_id}")
+        active.task.add_done_callback(partial(self._task_over, active, run))
         return active, run
 
     async def _admit(
@@ -160,14 +160,15 @@ class Execution:
             raise ThreadBusy(thread_id=thread_id, run_id=error.worker_id) from error
         return await self.admission.prepare(request, thread_id)
 
-    async def _execute_alone(self, run: Run) -> RunResult:
-        run.cancels.begin()
-        return await self._execute(run)
-
     async def _execute(self, run: Run) -> RunResult:
+        """Execute a run at its backend in the current task, within its identity and its trace."""
+        run.cancels.begin()
+        identity, trace = CURRENT_RUN.set(run.identity), None
+        if run.record.trace is not CURRENT_TRACE.get():
+            trace = CURRENT_TRACE.set(run.record.trace)
         try:
             if run.agent.is_local:
-                ended = await call_backend(run, drive=partial(drive_here, run))
+                ended = await call_backend(run, drive=partial(drive_run, run))
             else:
                 # Loaded by the first run of a remote agent: most programs have none.
                 from awaken.runtime.remote.remote_run import (  # noqa: PLC0415
@@ -196,6 +197,10 @@ class Execution:
             if lease is not None and lease.claim is not None:
                 raise RuntimeClosing(run_id=run.identity.run_id) from error
             raise
+        finally:
+            if trace is not None:
+                CURRENT_TRACE.reset(trace)
+            CURRENT_RUN.reset(identity)
 
     async def _give_back(self, run: Run) -> None:
         """Give a run that stopped here to another process; a run that has ended stays ended."""

@@ -1,7 +1,7 @@
 """Collecting a model's answer while it is streamed, over several streams if one breaks off."""
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from types import AsyncGeneratorType
 from typing import NoReturn
 
@@ -40,6 +40,7 @@ from awaken.contracts.models.inference import (
     VendorAnswer,
 )
 from awaken.contracts.models.stream_recovery import InFlightTool, InterruptSnapshot
+from awaken.contracts.record import EMPTY
 from awaken.contracts.storage.store import StreamCheckpoint
 from awaken.redaction import describe_error, make_loggable
 from awaken.runtime.journal.streams import block_events
@@ -80,15 +81,15 @@ class Answer(msgspec.Struct, eq=False):
     """Whether the newest stream has produced anything."""
     on_begun: Callable[[], None] | None = None
     """Called when it produces its first event."""
-    _blocks: list[ContentBlock] = []
+    _blocks: tuple[ContentBlock, ...] = ()
     _text: list[str] = []
-    _thinking: list[str] = []
+    _thinking: list[str] | None = None
     _calls: dict[str, tuple[str, list[str]]] = {}
-    _refused: dict[str, str] = {}
+    _refused: Mapping[str, str] = EMPTY
     """Call ids that no further call may use, and why."""
-    _renamed: dict[str, str] = {}
+    _renamed: Mapping[str, str] = EMPTY
     """New ids of calls whose own id an earlier call of the thread has used."""
-    _signatures: dict[str, str] = {}
+    _signatures: Mapping[str, str] = EMPTY
     _stop: StopReason | None = None
     _vendor: VendorAnswer | None = None
     _before: int = 0
@@ -104,20 +105,48 @@ class Answer(msgspec.Struct, eq=False):
         self._stop = self.usage = self._vendor = None
         self.has_begun = False
         self._before = self._size() if self._blocks or self._text else 0
-        timer = IdleTimer(self.watchdog, idle_ms)
+        feed, text, is_held = self.run.feed, self._text, self.is_held
+        show = self._let_through if is_held else self.run.emit
         try:
-            with timer:
-                await self._consume(request, timer)
+            with IdleTimer(self.watchdog, idle_ms) as timer:
+                events = client.stream(request)
+                if not (type(events) is AsyncGeneratorType or hasattr(events, "aclose")):
+                    self._refuse_stream(events)
+                try:
+                    async for event in events:
+                        if type(event) is Alive:
+                            timer.is_fresh = timer.is_fresh or self._is_patient()
+                            continue
+                        timer.is_fresh = True
+                        self._alive_since = None
+                        if not self.has_begun:
+                            self.has_begun = True
+                            if self.on_begun is not None:
+                                self.on_begun()
+                        if type(event) is TextDelta:
+                            if self._thinking:
+                                self._close_block()
+                            text.append(event.delta)
+                            if is_held or feed.readers:
+                                show(event)
+                        elif type(event) is Stop:
+                            self._stop = event.reason
+                        else:
+                            self._take(event)
+                        if feed.is_full:
+                            timer.pause()
+                            await feed.drain()
+                            timer.resume()
+                except BaseException:
+                    await events.aclose()
+                    raise
+                if type(events) is not AsyncGeneratorType:
+                    # A generator that was read to its end is closed.
+                    await events.aclose()
         except ModelError:
             raise
-        except TimeoutError as error:
-            raise ModelTimeout("the model sent nothing for too long") from error
-        except OSError as error:
-            raise TransportFailed(describe_error(error)) from error
         except Exception as error:
-            shown = make_loggable(error)
-            logger.error("Provider '%s' raised.", client.name, exc_info=shown)
-            raise ProviderBroken(describe_error(error)) from error
+            raise self._explain(error) from error
 
     @property
     def has_stopped(self) -> bool:
@@ -151,7 +180,7 @@ class Answer(msgspec.Struct, eq=False):
         self._stop = None
         self._close_block()
         if self._blocks and isinstance(last := self._blocks[-1], Text):
-            self._blocks.pop()
+            self._blocks = self._blocks[:-1]
             self._text.append(last.text)
 
     def start_over(self, reason: str) -> None:
@@ -162,21 +191,20 @@ class Answer(msgspec.Struct, eq=False):
             self._emit(StreamReset(reason=reason))
         if self.shown is not None:
             self.shown.start_over(reason)
-        self._blocks.clear()
+        self._blocks, self._thinking = (), None
         self._text.clear()
-        self._thinking.clear()
 
     def take_up(self, checkpoint: StreamCheckpoint) -> None:
         """Begin with what another process has received, and show it to the readers."""
         for block in checkpoint.content:
             for part in (*block_events((block,)), block):
                 self._let_through(part)
-            self._blocks.append(block)
+            self._blocks += (block,)
         for call in checkpoint.tool_calls:
             text = msgspec.json.encode(call.arguments).decode()
             self._calls[call.id] = (call.name, [text])
             if call.signature is not None:
-                self._signatures[call.id] = call.signature
+                self._signatures = _add_entry(self._signatures, call.id, call.signature)
         for event in self.list_streamed():
             self._emit(event)
 
@@ -187,7 +215,7 @@ class Answer(msgspec.Struct, eq=False):
             # A call without any arguments received may have been cut off before them.
             if not any(parts) or self._call(call_id) is None:
                 self._drop(call_id, f"the arguments of '{name}' were cut off")
-        self._refused[""] = "the connection broke, and further calls, if any, did not arrive"
+        self._refuse_call("", "the connection broke, and further calls, if any, did not arrive")
         return self.result()
 
     def list_streamed(self) -> list[AgentEvent]:
@@ -204,49 +232,15 @@ class Answer(msgspec.Struct, eq=False):
         open_tool = found.in_flight_tool.name if found.in_flight_tool is not None else None
         return self._content(), found.completed_tool_calls, open_tool
 
-    async def _consume(self, request: InferenceRequest, timer: IdleTimer) -> None:
-        feed, run, text, client = self.run.feed, self.run, self._text, self.client
-        is_held = self.is_held
-        events = client.stream(request)
-        is_generator = type(events) is AsyncGeneratorType
-        if not (is_generator or hasattr(events, "aclose")):
-            self._refuse_stream(events)
-        try:
-            async for event in events:
-                if type(event) is Alive:
-                    timer.is_fresh = timer.is_fresh or self._is_patient()
-                    continue
-                timer.is_fresh = True
-                if not self.has_begun:
-                    self.has_begun = True
-                    if self.on_begun is not None:
-                        self.on_begun()
-                self._alive_since = None
-                if type(event) is TextDelta:
-                    if self._thinking:
-                        self._close_block()
-                    text.append(event.delta)
-                    if is_held:
-                        self._let_through(event)
-                    elif feed.readers:
-                        run.emit(event)
-                elif type(event) is UsageReport:
-                    before = self.usage
-                    self.usage = event.usage if before is None else before.plus(event.usage)
-                elif type(event) is Stop:
-                    self._stop = event.reason
-                else:
-                    self._take(event)
-                if feed.is_full:
-                    timer.pause()
-                    await feed.drain()
-                    timer.resume()
-        except BaseException:
-            await events.aclose()
-            raise
-        if not is_generator:
-            # A generator that was read to its end is closed.
-            await events.aclose()
+    def _explain(self, error: Exception) -> ModelError:
+        """Return the model error that a failure of a stream means."""
+        if isinstance(error, TimeoutError):
+            return ModelTimeout("the model sent nothing for too long")
+        if isinstance(error, OSError):
+            return TransportFailed(describe_error(error))
+        shown = make_loggable(error)
+        logger.error("Provider '%s' raised.", self.client.name, exc_info=shown)
+        return ProviderBroken(describe_error(error))
 
     def _refuse_stream(self, opened: object) -> NoReturn:
         if isinstance(opened, Coroutine):
@@ -291,9 +285,13 @@ class Answer(msgspec.Struct, eq=False):
                     self._calls[event.id][1].append(event.args_delta)
                     if self.run.feed.readers and not self.is_held:
                         self.run.emit(event)
+            case UsageReport(usage=usage):
+                self.usage = usage if self.usage is None else self.usage.plus(usage)
             case ReasoningDelta():
                 if self._text:
                     self._close_block()
+                if self._thinking is None:
+                    self._thinking = []
                 self._thinking.append(event.delta)
                 self._emit(event)
                 self._let_through(event)
@@ -302,7 +300,8 @@ class Answer(msgspec.Struct, eq=False):
             case ThinkingSignature():
                 self._sign(event)
             case CallSignature(id=call_id, signature=signature):
-                self._signatures[self._renamed.get(call_id, call_id)] = signature
+                place = self._renamed.get(call_id, call_id)
+                self._signatures = _add_entry(self._signatures, place, signature)
             case VendorAnswer():
                 self._vendor = event
             case _:
@@ -316,17 +315,17 @@ class Answer(msgspec.Struct, eq=False):
     def _open_call(self, event: ToolCallStart) -> None:
         if event.id in self._calls or event.id in self._renamed:
             # Only the first call of an id counts: two results for one id would be invalid.
-            self._refused[event.id] = f"call id '{event.id}' was used twice"
+            self._refuse_call(event.id, f"call id '{event.id}' was used twice")
             return
         if not (event.id and event.name):
-            self._refused[event.id] = "a call has no id or no name"
+            self._refuse_call(event.id, "a call has no id or no name")
             return
         run = self.run
         if event.id in run.messages.call_ids:
             # Decisions and results of the earlier call must not apply to this one. The new id is
             # deterministic: a process that continues the run asks the model again.
             new = derive_id(run.identity.run_id, str(run.step.number), event.id)
-            self._renamed[event.id] = new
+            self._renamed = _add_entry(self._renamed, event.id, new)
             event = msgspec.structs.replace(event, id=new)
         self._calls[event.id] = (event.name, [])
         if run.feed.readers and not self.is_held:
@@ -350,21 +349,18 @@ class Answer(msgspec.Struct, eq=False):
         for call_id, (name, _) in self._calls.items():
             self._emit(ToolCallCancel(id=call_id, name=name, reason=reason))
         self._calls.clear()
-        self._refused.clear()
-        self._renamed.clear()
-        self._signatures.clear()
+        self._refused = self._renamed = self._signatures = EMPTY
 
     def _size(self) -> int:
         closed = sum(len(block.text) for block in self._blocks if isinstance(block, Text))
-        return closed + sum(map(len, self._text)) + sum(map(len, self._thinking))
+        return closed + sum(map(len, self._text)) + sum(map(len, self._thinking or ()))
 
     def _close_block(self, signed: ThinkingSignature | None = None) -> None:
         content = self._content(signed)
         for block in content[len(self._blocks) :]:
             self._let_through(block)
-        self._blocks = list(content)
+        self._blocks, self._thinking = content, None
         self._text.clear()
-        self._thinking.clear()
 
     def _content(self, signed: ThinkingSignature | None = None) -> tuple[ContentBlock, ...]:
         blocks = self._blocks
@@ -376,7 +372,7 @@ class Answer(msgspec.Struct, eq=False):
             )
             return (*blocks, block)
         text = "".join(self._text) if self._text else ""
-        return (*blocks, Text(text=replace_surrogates(text))) if text else tuple(blocks)
+        return (*blocks, Text(text=replace_surrogates(text))) if text else blocks
 
     def result(self) -> StreamResult:
         """Return the whole answer; calls that cannot be executed are dropped, with the reason."""
@@ -420,7 +416,17 @@ class Answer(msgspec.Struct, eq=False):
         signature = self._signatures.get(call_id)
         return ToolCall(id=call_id, name=name, arguments=arguments, signature=signature)
 
+    def _refuse_call(self, call_id: str, problem: str) -> None:
+        self._refused = _add_entry(self._refused, call_id, problem)
+
     def _drop(self, call_id: str, problem: str) -> None:
         name, _ = self._calls.pop(call_id)
-        self._refused[call_id] = problem
+        self._refuse_call(call_id, problem)
         self._emit(ToolCallCancel(id=call_id, name=name, reason=problem))
+
+
+def _add_entry(known: Mapping[str, str], key: str, value: str) -> Mapping[str, str]:
+    """Return the mapping with an entry more; the first entry makes a dict of its own."""
+    entries = known if isinstance(known, dict) else {}
+    entries[key] = value
+    return entries

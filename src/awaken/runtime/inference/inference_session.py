@@ -5,7 +5,9 @@ where it stopped, complete calls are used as they are, and only an answer with n
 requested again from its beginning.
 """
 
+from collections.abc import Coroutine
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -34,8 +36,11 @@ from .retry_planner import RetryPlanner
 from .screens import answer_streams, screen_answer, take_given_answer
 from .streamed_answer import ShownAnswer
 
+# Bound once: Python 3.11 reads a member through its class slowly.
+_MAX_TOKENS = StopReason.MAX_TOKENS
 
-async def infer(run: Run) -> StreamResult:
+
+def infer(run: Run) -> Coroutine[Any, Any, StreamResult]:
     """Call the model until its answer is complete or no further attempt is allowed.
 
     Parts of a broken or truncated answer are joined into one; neither the parts nor the prompts
@@ -45,49 +50,35 @@ async def infer(run: Run) -> StreamResult:
         ModelError: The provider failed.
     """
     if STEP_ANSWER.name in run.state.values and (given := take_given_answer(run)) is not None:
-        _show_answer(run, given)
-        return given
-    clock, env = run.services.clock, run.agent.env
-    began = clock.monotonic_ms()
+        return _give_answer(run, given)
+    began = run.services.clock.monotonic_ms()
     request = build_request(run)
     streamed = None
     if run.recovery is not None and run.recovery.streamed is not None:
         streamed, run.recovery.streamed = run.recovery.streamed, None
         # Readers may have seen more than what was saved.
         run.emit(StreamReset(reason="the process that streamed the answer stopped"))
+    agent = run.agent
     # An answer that has to be screened is neither shown nor saved before its screening.
-    is_held, shown = bool(env.answer_screens), None
+    is_held, shown = bool(agent.env.answer_screens), None
     if is_held and answer_streams(run) is not None:
         shown = ShownAnswer(run, partial(answer_streams, run))
-    client = run.agent.models[0].client
-    answer = Answer(run, client, run.watchdog, is_held=is_held, shown=shown)
+    answer = Answer(run, agent.models[0].client, run.watchdog, is_held=is_held, shown=shown)
     run.streaming = shown if is_held else answer
     has_checkpoints = run.journal.lease is not None and run.streaming is not None
     checkpoints = StreamCheckpoints(run) if has_checkpoints else None
-    agent = run.agent
     is_plain = agent.pool is None and request.upstream_model == agent.upstream_model
     routes = agent.models if is_plain else routes_for(run, request)
     session = InferenceSession(run, request, answer, checkpoints, routes, began)
     if checkpoints is None:
-        result = await session.complete_answer(streamed)
-    else:
-        async with checkpoints:
-            result = await session.complete_answer(streamed)
-    if is_held:
-        result = screen_answer(run, result)
-        _show_answer(run, result, shown)
-    else:
-        _log_answer(run, result)
-    run.streaming = None
-    asked = answer.asked
-    run.show(
-        InferenceComplete(
-            model=request.upstream_model if asked is None else asked.spec.upstream_model,
-            usage=result.usage,
-            duration_ms=clock.monotonic_ms() - began,
-        )
-    )
-    return result
+        return session.complete_answer(streamed)
+    return session.save_and_complete(streamed, checkpoints)
+
+
+async def _give_answer(run: Run, given: StreamResult) -> StreamResult:
+    """Show an answer that a plugin gave in place of the model's."""
+    _show_answer(run, given)
+    return given
 
 
 def _show_answer(run: Run, result: StreamResult, shown: ShownAnswer | None = None) -> None:
@@ -124,6 +115,15 @@ class InferenceSession(msgspec.Struct, eq=False):
     began: int
     _made_retry_planner: RetryPlanner | None = None
 
+    async def save_and_complete(
+        self, streamed: StreamCheckpoint | None, checkpoints: StreamCheckpoints
+    ) -> StreamResult:
+        """Complete the answer while it is saved from time to time; see `complete_answer`."""
+        async with checkpoints:
+            result = await self.complete_answer(streamed)
+        # Only now: the last save reads the answer as it streams.
+        return self._close(result)
+
     async def complete_answer(self, streamed: StreamCheckpoint | None) -> StreamResult:
         """Call the model until nothing is missing, or until the continuations are used up.
 
@@ -154,11 +154,26 @@ class InferenceSession(msgspec.Struct, eq=False):
                     continue
                 # The answer is complete; only the connection broke.
                 result = self.answer.result()
-            is_cut = result.stop_reason is StopReason.MAX_TOKENS
+            is_cut = result.stop_reason is _MAX_TOKENS
             if not (is_cut and continuations and result.needs_truncation_recovery):
-                return result
+                return result if self.checkpoints is not None else self._close(result)
             continuations -= 1
             asked = self._rest_of_text(result.text, TRUNCATED_PROMPT)
+
+    def _close(self, result: StreamResult) -> StreamResult:
+        """Screen the answer if it has to be, log it, and show that the inference is complete."""
+        run, answer = self.run, self.answer
+        if answer.is_held:
+            result = screen_answer(run, result)
+            _show_answer(run, result, answer.shown)
+        else:
+            _log_answer(run, result)
+        run.streaming = None
+        asked = answer.asked
+        model = self.request.upstream_model if asked is None else asked.spec.upstream_model
+        duration_ms = run.services.clock.monotonic_ms() - self.began
+        run.show(InferenceComplete(model=model, usage=result.usage, duration_ms=duration_ms))
+        return result
 
     async def _recover(self, error: ModelError) -> InferenceRequest | None:
         """Return the next request after a failure; None when no further call is needed.

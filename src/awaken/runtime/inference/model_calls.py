@@ -1,15 +1,16 @@
 """One call of a model: choose it, reserve budget, make the call, account for any outcome."""
 
 from collections.abc import Awaitable
+from contextlib import AbstractContextManager
 from functools import partial
 
 import msgspec
 
 from awaken.contracts.models.budgets import BudgetExceeded
 from awaken.contracts.models.errors import ModelError
-from awaken.contracts.models.inference import InferenceRequest
+from awaken.contracts.models.inference import InferenceRequest, StreamResult, TokenUsage
 from awaken.contracts.models.model_specs import ModelSpec
-from awaken.contracts.plugins.instruments import ModelCall
+from awaken.contracts.plugins.instruments import Instrument, ModelCall, ModelWatch
 from awaken.runtime.phases.instruments import Watches
 from awaken.runtime.resolution.models import ModelRoute
 from awaken.runtime.run import Run
@@ -117,8 +118,8 @@ async def _watch(
         step=run.step.number,
         server=getattr(route.client, "server", None),
     )
-    with Watches(run, lambda it: it.watch_model_call(seen)) as watches:
-        answer.on_begun = partial(watches.tell, lambda it: it.on_first_piece())
+    with Watches(run, partial(_watch_call, seen)) as watches:
+        answer.on_begun = partial(watches.tell, _tell_first_piece)
         try:
             await call
         finally:
@@ -127,7 +128,20 @@ async def _watch(
         if run.agent.env.answer_screens:
             # The answer is not screened yet, and a screen may remove parts of it.
             result = msgspec.structs.replace(result, content=(), tool_calls=())
-        watches.tell(lambda it: it.on_end(result, usage))
+        watches.tell(partial(_tell_end, result, usage))
+
+
+# Not closures of `_watch`: its frame lives as long as the model streams.
+def _watch_call(call: ModelCall, instrument: Instrument) -> AbstractContextManager[ModelWatch]:
+    return instrument.watch_model_call(call)
+
+
+def _tell_first_piece(watch: ModelWatch) -> None:
+    watch.on_first_piece()
+
+
+def _tell_end(answer: StreamResult, usage: TokenUsage | None, watch: ModelWatch) -> None:
+    watch.on_end(answer, usage)
 
 
 async def _book_call(

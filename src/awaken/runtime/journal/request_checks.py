@@ -11,6 +11,7 @@ from awaken.contracts.tenancy import namespace_in
 ID_LENGTH_MAX = 256
 _PLAIN_ID = re.compile(rf"[\w.:-]{{1,{ID_LENGTH_MAX}}}", re.ASCII)
 """Most ids: they need no further check."""
+_SENDERS = (Role.USER, Role.SYSTEM)
 
 
 def check_id(name: str, value: str) -> None:
@@ -37,7 +38,7 @@ def check_message(message: Message, limit: int) -> None:
             form.
         LimitExceeded: It is larger than `limit` bytes.
     """
-    if message.role not in (Role.USER, Role.SYSTEM):
+    if message.role not in _SENDERS:
         raise InvalidInput(what="A message of the request", problem=f"role '{message.role}'")
     if message.id is not None:
         check_id("message id", message.id)

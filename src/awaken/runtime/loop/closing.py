@@ -53,6 +53,9 @@ from .task_waits import see_tasks_end, tasks_to_wait_for
 logger = logging.getLogger(__name__)
 
 AWAITING_TASKS = "awaiting_tasks"
+# Bound once: Python 3.11 reads a member through its class slowly.
+_DONE = RunStatus.DONE
+_DONE_TEXT, _WAITING_TEXT = RunStatus.DONE.value, RunStatus.WAITING.value
 
 
 async def run_step_end(run: Run) -> None:
@@ -77,7 +80,7 @@ def end_step(run: Run) -> None:
 def _count_completed(run: Run) -> None:
     """Count the step once; a run that has ended counts no more steps."""
     lifecycle: RunLifecycle = run.state.values[RUN_LIFECYCLE.name]
-    if lifecycle.status is not RunStatus.DONE and lifecycle.step_count < run.step.number:
+    if lifecycle.status is not _DONE and lifecycle.step_count < run.step.number:
         run.state.update(RUN_LIFECYCLE, CompleteStep())
 
 
@@ -235,7 +238,7 @@ async def _write_outcome(run: Run, termination: Termination, waiting: Waiting | 
     identity = run.identity
     result: dict[str, object] = {
         "response": run.response,
-        "status": _DONE if waiting is None else _WAITING,
+        "status": _DONE_TEXT if waiting is None else _WAITING_TEXT,
         "status_reason": reason_text(termination) if waiting is None else _reason(waiting),
     }
     if run.agent.spec.endpoint is not None:
@@ -253,9 +256,6 @@ async def _write_outcome(run: Run, termination: Termination, waiting: Waiting | 
     ended = None if waiting is not None else termination
     follow_ups = _follow_ups(run, ended)
     await run.cancels.carry_through(partial(run.flush_last, finish, ended, waiting, follow_ups))
-
-
-_DONE, _WAITING = RunStatus.DONE.value, RunStatus.WAITING.value
 
 
 def _reason(waiting: Waiting) -> str:

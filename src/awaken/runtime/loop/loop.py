@@ -6,7 +6,8 @@ the only exit. No storage, provider or protocol is named here.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from awaken.contracts.backend_results import BackendRunOutput, BackendRunResult, backend_status
 from awaken.contracts.errors import AwakenError, StoreUnavailable, ThreadClaimed
@@ -23,7 +24,6 @@ from awaken.contracts.models.budgets import BudgetExceeded
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins.instruments import Instrument
 from awaken.contracts.plugins.loop_state import ACTIVE_AGENT
-from awaken.contracts.tracing import CURRENT_RUN, CURRENT_TRACE
 from awaken.redaction import describe_error, make_loggable, remove_secrets
 from awaken.runtime.journal.outcomes import CONTINUE, Continue, Finish, StepOutcome, SuspendRun
 from awaken.runtime.phases.instruments import Watches
@@ -43,9 +43,33 @@ logger = logging.getLogger(__name__)
 Body = Callable[[Run], Awaitable[Termination]]
 
 
-async def drive_here(run: Run) -> BackendRunResult:
-    """Drive a run through the loop of this process and return its backend result."""
-    termination = await drive_run(run)
+def drive_run(run: Run, body: Body | None = None) -> Coroutine[Any, Any, BackendRunResult]:
+    """Drive a run until it ends or waits, observed by its instruments.
+
+    Exactly one terminal event is emitted in any case.
+
+    Raises:
+        StorageError: The outcome could not be made durable; an error event was emitted.
+        LeaseLost: Another process has the thread; nothing was written since.
+        RunHandedOver: This process stops; another one continues the run.
+        ThreadClaimed: Another process has the thread; nothing was written.
+        StoreUnavailable: The store was unavailable; the run's dispatch can be redelivered.
+    """
+    if run.services.instruments or run.agent.env.instruments:
+        run.instruments = _make_instruments(run)
+    if run.instruments:
+        return _watch_to_end(run, body or _take_steps)
+    return _run_to_end(run, body or _take_steps)
+
+
+async def _watch_to_end(run: Run, body: Body) -> BackendRunResult:
+    with Watches(run, lambda it: it.watch_run(is_continued=run.is_continued)) as watches:
+        ended = await _run_to_end(run, body)
+        watches.tell(lambda it: it.on_end(ended.termination, run.usage))
+        return ended
+
+
+def _build_result(run: Run, termination: Termination) -> BackendRunResult:
     is_natural = type(termination) is NaturalEnd
     status, message = _COMPLETED if is_natural else backend_status(termination)
     identity = run.identity
@@ -67,35 +91,7 @@ async def drive_here(run: Run) -> BackendRunResult:
 _COMPLETED = backend_status(NaturalEnd())
 
 
-async def drive_run(run: Run, body: Body | None = None) -> Termination:
-    """Drive a run until it ends or waits, within its trace and observed by its instruments.
-
-    Exactly one terminal event is emitted in any case.
-
-    Raises:
-        StorageError: The outcome could not be made durable; an error event was emitted.
-        LeaseLost: Another process has the thread; nothing was written since.
-        RunHandedOver: This process stops; another one continues the run.
-        ThreadClaimed: Another process has the thread; nothing was written.
-        StoreUnavailable: The store was unavailable; the run's dispatch can be redelivered.
-    """
-    identity = CURRENT_RUN.set(run.identity)
-    trace = CURRENT_TRACE.set(run.record.trace)
-    try:
-        if run.services.instruments or run.agent.env.instruments:
-            run.instruments = _make_instruments(run)
-        if not run.instruments:
-            return await _run_to_end(run, body or _take_steps)
-        with Watches(run, lambda it: it.watch_run(is_continued=run.is_continued)) as watches:
-            termination = await _run_to_end(run, body or _take_steps)
-            watches.tell(lambda it: it.on_end(termination, run.usage))
-            return termination
-    finally:
-        CURRENT_TRACE.reset(trace)
-        CURRENT_RUN.reset(identity)
-
-
-async def _run_to_end(run: Run, body: Body) -> Termination:
+async def _run_to_end(run: Run, body: Body) -> BackendRunResult:
     try:
         await open_run(run)
         termination = await body(run)
@@ -125,7 +121,7 @@ async def _run_to_end(run: Run, body: Body) -> Termination:
     run.token.seal()
     if run.cancels.has_pending and await run.cancels.absorb_pending():
         termination = Cancelled(cause=run.cancel_cause)
-    return await close_run(run, termination)
+    return _build_result(run, await close_run(run, termination))
 
 
 async def _take_steps(run: Run) -> Termination:
@@ -135,10 +131,11 @@ async def _take_steps(run: Run) -> Termination:
     elif run.tickets or run.is_continued:
         outcome = first_outcome(run)
     # A plugin's decision is final: a run that a plugin ended takes no step and does not wait.
-    while (ending := run.due_end) is None:
+    while (ending := run.find_due_end()) is None:
         match outcome:
             case Continue():
-                outcome = await _take_next_step(run)
+                stop = await _begin_next_step(run)
+                outcome = stop or await _end_step(run, await take_step(run))
             case SuspendRun():
                 # A decision may have arrived while other calls of the step were still running.
                 while run.has_input:
@@ -148,7 +145,7 @@ async def _take_steps(run: Run) -> Termination:
                 outcome = await _resume_calls(run)
             case Finish(termination=NaturalEnd() as termination) if may_have_work(run):
                 if not (waits_in_process(run) and await wait_for_updates(run)):
-                    return run.due_end or termination
+                    return run.find_due_end() or termination
                 outcome = CONTINUE
             case Finish(termination=termination):
                 return termination
@@ -175,7 +172,8 @@ async def _resume_calls(run: Run) -> StepOutcome:
     return outcome
 
 
-async def _take_next_step(run: Run) -> StepOutcome:
+async def _begin_next_step(run: Run) -> Finish | None:
+    """Take in what has arrived and begin a step; return how the run ends if it may take none."""
     if (reason := find_stop_reason(run)) is not None:
         return Finish(termination=Stopped(reason=reason))
     if ACTIVE_AGENT.name in run.state.values and (problem := await switch_agent(run)) is not None:
@@ -190,18 +188,14 @@ async def _take_next_step(run: Run) -> StepOutcome:
             # Durable before the model reads it: until then its sender may withdraw it.
             await run.flush()
     run.begin_step()
-    return await _end_step(run, await take_step(run))
+    return None
 
 
 async def _end_step(run: Run, outcome: StepOutcome) -> StepOutcome:
     """End the step and take in the messages that arrived meanwhile."""
     step = run.step
     step.is_over = True
-    match outcome:
-        case Finish(termination=termination):
-            step.ending = termination
-        case _:
-            step.ending = None
+    ending = step.ending = outcome.termination if type(outcome) is Finish else None
     has_rules, stats = bool(run.agent.stop_rules.conditions), run.stats
     run.stats = count_step(
         stats,
@@ -212,14 +206,13 @@ async def _end_step(run: Run, outcome: StepOutcome) -> StepOutcome:
     if run.has_phases and run.has_work(Phase.STEP_END):
         await run_step_end(run)
     end_step(run)
-    match outcome:
-        case Continue() | Finish(termination=NaturalEnd()):
-            # New input continues a run that would have ended by itself.
-            is_asked = run.drain_inbox()
-            if run.has_input:
-                is_asked = await absorb_messages(run) or is_asked
-            if is_asked:
-                outcome = CONTINUE
+    if outcome is CONTINUE or type(ending) is NaturalEnd:
+        # New input continues a run that would have ended by itself.
+        is_asked = run.drain_inbox()
+        if run.has_input:
+            is_asked = await absorb_messages(run) or is_asked
+        if is_asked:
+            outcome = CONTINUE
     if outcome is CONTINUE:
         # An end or a suspension has a commit of its own, which includes the step.
         step.ending = None

@@ -64,7 +64,8 @@ async def open_run(run: Run) -> None:
     if recovery is not None:
         log_recovery(run.record)
     if run.on_open is not None:
-        run.on_open()
+        on_open, run.on_open = run.on_open, None
+        on_open()
     if run.has_phases and run.has_work(Phase.RUN_START):
         await run_phase(run, Phase.RUN_START, phase_context(run, RunStartContext))
 

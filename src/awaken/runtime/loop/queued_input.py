@@ -77,5 +77,8 @@ def _reads_next(run: Run, agent_id: str) -> bool:
     speaker = run.agent.spec.id
     is_staying = run.state.get(ACTIVE_AGENT) in (None, speaker)
     return (
-        agent_id == speaker and is_staying and run.due_end is None and find_stop_reason(run) is None
+        agent_id == speaker
+        and is_staying
+        and run.find_due_end() is None
+        and find_stop_reason(run) is None
     )

@@ -26,6 +26,9 @@ from awaken.runtime.stop_conditions import RunProgress
 from awaken.runtime.tools.batch import run_calls
 from awaken.runtime.tools.settle import interrupt
 
+# Bound once: Python 3.11 reads a member through its class slowly.
+_ASSISTANT, _MAX_TOKENS = Role.ASSISTANT, StopReason.MAX_TOKENS
+
 
 def find_stop_reason(run: Run) -> StoppedReason | None:
     """Return the stop condition that holds now, or None when the run may take another step."""
@@ -47,10 +50,10 @@ async def take_step(run: Run) -> StepOutcome:
         commit_command(run, StateCommand().clear(TOOL_CALL_STATES))
     if run.has_phases and run.has_work(Phase.STEP_START):
         await run_phase(run, Phase.STEP_START, phase_context(run, StepStartContext))
-    if run.has_phases and run.has_work(Phase.BEFORE_INFERENCE) and run.due_end is None:
+    if run.has_phases and run.has_work(Phase.BEFORE_INFERENCE) and run.find_due_end() is None:
         context = phase_context(run, BeforeInferenceContext, tool_ids=run.agent.tool_ids)
         await run_phase(run, Phase.BEFORE_INFERENCE, context)
-    if (ending := run.due_end) is not None:
+    if (ending := run.find_due_end()) is not None:
         return Finish(termination=ending)
     try:
         response = await infer(run)
@@ -105,7 +108,7 @@ async def _act_on_answer(run: Run, response: StreamResult) -> StepOutcome:
         await run.flush()
         context = phase_context(run, AfterInferenceContext, response=response)
         await run_phase(run, Phase.AFTER_INFERENCE, context)
-    if (ending := run.due_end) is not None:
+    if (ending := run.find_due_end()) is not None:
         interrupt(run, _still_open(run, calls))
         return Finish(termination=ending)
     if not calls:
@@ -121,7 +124,7 @@ async def _act_on_answer(run: Run, response: StreamResult) -> StepOutcome:
         interrupt(run, _still_open(run, calls[limit:]), text)
     if response.dropped_calls:
         _write_hint(run, response)
-    if outcome is CONTINUE and (ending := run.due_end) is not None:
+    if outcome is CONTINUE and (ending := run.find_due_end()) is not None:
         return Finish(termination=ending)
     return outcome
 
@@ -149,13 +152,13 @@ def _write_answer(run: Run, response: StreamResult) -> None:
     """
     calls = response.tool_calls
     if run.journal.lease is not None:
-        is_cut = response.stop_reason is StopReason.MAX_TOKENS
+        is_cut = response.stop_reason is _MAX_TOKENS
         run.step.answer = Answered(is_cut=is_cut, dropped_calls=response.dropped_calls)
     run.step.calls = calls[: run.services.limits.calls_per_step]
     if calls or text_of(response.content).strip():
         run.append(
             Message(
-                role=Role.ASSISTANT,
+                role=_ASSISTANT,
                 id=run.step.message_id,
                 content=response.content,
                 tool_calls=calls or None,
@@ -166,7 +169,7 @@ def _write_answer(run: Run, response: StreamResult) -> None:
 
 def _finish_answer(run: Run, response: StreamResult) -> StepOutcome:
     """The model asked for no tool: the run is over, unless the answer has to be repeated."""
-    is_cut = response.stop_reason is StopReason.MAX_TOKENS
+    is_cut = response.stop_reason is _MAX_TOKENS
     if response.dropped_calls and not is_cut:
         _write_hint(run, response)
         return CONTINUE

@@ -63,7 +63,8 @@ async def wait_for_updates(run: Run) -> bool:
             await run.flush_record()
         has_tasks = bool(await tasks_to_wait_for(run))
         # A sub-agent also waits for other pending work, which messages report.
-        if run.due_end is not None or not (has_tasks or (is_below and has_pending_work(run))):
+        has_work = has_tasks or (is_below and has_pending_work(run))
+        if not has_work or run.find_due_end() is not None:
             return False
         if not await run.inbox.signal.wait(LOOK_S):
             run.has_input = True

@@ -46,18 +46,22 @@ class Mutex(msgspec.Struct, eq=False):
 
     is_held: bool = False
     is_awaited: bool = False
-    _released: Latch = msgspec.field(default_factory=Latch)
+    _released: Latch | None = None
+    """Present while a task waits."""
 
     async def wait(self) -> None:
         """Wait until the holder releases it; another task may be faster to take it."""
         self.is_awaited = True
+        if self._released is None:
+            self._released = Latch()
         await self._released.wait()
 
     def release(self) -> None:
         """Let another task take it; while none waits, clearing `is_held` is enough."""
-        released, self._released = self._released, Latch()
+        released, self._released = self._released, None
         self.is_held = self.is_awaited = False
-        released.set()
+        if released is not None:
+            released.set()
 
 
 class WakeSignal:

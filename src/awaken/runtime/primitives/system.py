@@ -33,24 +33,24 @@ class Uuid7Source:
 
     def new_id(self) -> str:
         """Return a fresh id."""
-        now = time.time_ns() // 1_000_000
-        if now > self._last_ms:
-            self._begin(now)
-        elif self._counter < _COUNTER_MAX:
-            self._counter += 1
-        else:
-            # The counter of this millisecond is used up: borrow the next one, order is kept.
-            self._begin(self._last_ms + 1)
-        place = self._place
+        now, place = time.time_ns() // 1_000_000, self._place
         if place == _TAILS:
             self._tails, place = _make_tails(), 0
+            self._begin(max(now, self._last_ms))
+        elif now > self._last_ms:
+            self._begin(now)
         self._place = place + 1
-        return f"{self._prefix}{self._counter:03x}-{self._tails[place]}"
+        return self._prefix + self._tails[place]
 
     def _begin(self, now: int) -> None:
+        """Make the first part of the ids of a millisecond, or of the next tails in it."""
+        self._counter = 0 if now > self._last_ms else self._counter + 1
+        if self._counter > _COUNTER_MAX:
+            # The counter of this millisecond is used up: borrow the next one, order is kept.
+            now, self._counter = now + 1, 0
+        self._last_ms = now
         text = f"{now:012x}"
-        self._last_ms, self._counter = now, 0
-        self._prefix = f"{text[:8]}-{text[8:]}-7"
+        self._prefix = f"{text[:8]}-{text[8:]}-7{self._counter:03x}-"
 
     def renew_seed(self) -> None:
         """Discard the random ends that were made and make new ones."""
@@ -58,10 +58,14 @@ class Uuid7Source:
 
 
 def _make_tails() -> list[str]:
-    """Return the random ends of the next ids, with the bits that mark the variant of the UUID."""
-    # From the system: a client that has seen many ids must not be able to guess another.
+    """Return the random ends of the next ids, with the bits that mark the variant of the UUID.
+
+    They ascend, so that ids of one millisecond do.
+    """
+    # From the system: a client that has seen many ids must not be able to guess another. Between
+    # two that follow each other there are about 2 ** 54.
     numbers = struct.unpack(f"{_TAILS}Q", os.urandom(8 * _TAILS))
-    texts = [f"{_VARIANT | number >> 2:x}" for number in numbers]
+    texts = [f"{_VARIANT | number >> 2:x}" for number in sorted(numbers)]
     return [f"{text[:4]}-{text[4:]}" for text in texts]
 
 

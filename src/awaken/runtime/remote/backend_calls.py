@@ -21,6 +21,9 @@ from awaken.contracts.identity import RunIdentity, RunOrigin
 from awaken.contracts.messages.message import Message, Role
 from awaken.runtime.run import Run
 
+# Bound once: Python 3.11 reads a member through its class slowly.
+_SUBAGENT = RunOrigin.SUBAGENT
+
 
 class RunCheckpoint(msgspec.Struct, frozen=True, eq=False):
     """The backend's checkpoint, stored in the state of the run's thread."""
@@ -62,7 +65,7 @@ def call_backend(
     # A run of this process appends its messages in the loop.
     new: Sequence[Message] = asked.messages if drive is not None else new_messages(run)
     checkpoint = RunCheckpoint(run)
-    if run.identity.origin is not RunOrigin.SUBAGENT:
+    if run.identity.origin is not _SUBAGENT:
         return backend.execute_root(
             BackendRootRunRequest(
                 agent_id=run.agent.spec.id,

@@ -88,7 +88,7 @@ async def execute_remote_root_lifecycle(run: Run) -> BackendRunResult:
         forget()
         return await _turn(run)
 
-    termination = await drive_run(run, turn)
+    termination = (await drive_run(run, turn)).termination
     status, message = backend_status(termination)
     return BackendRunResult(
         agent_id=run.identity.agent_id,
@@ -107,7 +107,7 @@ async def execute_remote_root_lifecycle(run: Run) -> BackendRunResult:
 async def _turn(run: Run) -> Termination:
     """Execute one turn at the backend, unless another process has already written its end."""
     # An end that a plugin decided is final, and so is a cancellation that a plugin swallowed.
-    if (ended := run.due_end or run.step.ending) is not None:
+    if (ended := run.find_due_end() or run.step.ending) is not None:
         return ended
     if not run.step.is_open:
         run.begin_step()

@@ -16,7 +16,7 @@ from awaken.contracts.errors import (
     RevisionConflict,
     UnknownKey,
 )
-from awaken.contracts.record import Record
+from awaken.contracts.record import EMPTY, Record
 from awaken.contracts.state.keys import (
     Clear,
     MutationBatch,
@@ -48,17 +48,17 @@ CommitHook = Callable[[CommitNotice], None]
 class StateStore(msgspec.Struct, eq=False):
     """Values by key, at a revision that every commit raises by exactly one."""
 
-    keys: Mapping[str, StateKey[Any, Any]] = {}
+    keys: Mapping[str, StateKey[Any, Any]] = EMPTY
     """The declared keys by name. Runs of an agent share one mapping, so it is never changed."""
-    values: Mapping[str, Any] = {}
+    values: Mapping[str, Any] = EMPTY
     """The decoded values by key name; the loop reads its own keys here."""
     revision: int = 0
     written: dict[str, int] = {}
     """Key name → the revision that last wrote it; tells whether a snapshot is stale."""
     changed: dict[StateKey[Any, Any], StoredValue | None] = {}
     """Persistent keys written since the last `take_changes`, encoded for storage."""
-    _stored: Mapping[str, StoredValue] = {}
-    _plugins: dict[str, dict[str, bool]] = {}
+    _stored: Mapping[str, StoredValue] = EMPTY
+    _plugins: Mapping[str, dict[str, bool]] = EMPTY
     _hooks: tuple[CommitHook, ...] = ()
 
     @classmethod
@@ -154,7 +154,8 @@ class StateStore(msgspec.Struct, eq=False):
             if key.name in self.keys:
                 raise KeyAlreadyRegistered(key=key.name)
         self.declare(keys)
-        self._plugins[plugin] = {key.name: retain for key, retain in keys.items()}
+        owned = {key.name: retain for key, retain in keys.items()}
+        self._plugins = {**self._plugins, plugin: owned}
 
     def uninstall(self, plugin: str) -> None:
         """Remove a plugin's keys, and their values unless they are to be retained.
@@ -164,7 +165,8 @@ class StateStore(msgspec.Struct, eq=False):
         """
         if plugin not in self._plugins:
             raise PluginNotInstalled(name=plugin)
-        owned = self._plugins.pop(plugin)
+        owned = self._plugins[plugin]
+        self._plugins = {name: it for name, it in self._plugins.items() if name != plugin}
         doomed = [
             self.keys[name] for name, retain in owned.items() if not retain and name in self.values
         ]

@@ -139,7 +139,7 @@ async def _execute(run: Run, attempts: Sequence[ToolExecution]) -> None:
     """Run attempts side by side, and settle each as soon as those before it are settled."""
     running = [attempt for attempt in attempts if attempt.output is None]
     await _prepare(run, running)
-    if run.due_end is not None:
+    if run.find_due_end() is not None:
         # Gates and hooks are foreign code: a cancellation that they swallowed, or an end that they
         # decided, takes effect before tools run.
         interrupt(run, tuple(attempt.call for attempt in attempts))

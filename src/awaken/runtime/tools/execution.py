@@ -42,6 +42,8 @@ from awaken.runtime.run import Run
 logger = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
+# Bound once: Python 3.11 reads a member through its class slowly.
+_NO_EFFECT, _FINISHED = ToolEffect.NONE, ToolRecordStatus.FINISHED
 
 DECLINED = "The call was declined."
 
@@ -130,7 +132,7 @@ def prepare_attempt(
         attempt.output = build_error_output(call.name, missing)
         return attempt
     tool = attempt.tool = run.agent.tools[call.name]
-    attempt.is_journalled = tool.descriptor.effect is not ToolEffect.NONE
+    attempt.is_journalled = tool.descriptor.effect is not _NO_EFFECT
     try:
         data = _encode_sorted(call.arguments)
         limit = run.services.limits.argument_bytes
@@ -169,7 +171,7 @@ def build_finish_record(attempt: ToolExecution) -> ToolRecord:
     assert attempt.output is not None
     return msgspec.structs.replace(
         intent(attempt),
-        status=ToolRecordStatus.FINISHED,
+        status=_FINISHED,
         result=attempt.output.result,
         updates=attempt.updates,
         reads=tuple(sorted(attempt.state.reads)) if attempt.state is not None else (),

@@ -54,6 +54,9 @@ _STATUS = {
     ToolCallOutcome.SUSPENDED: ToolCallStatus.SUSPENDED,
 }
 _GIVEN_UP = (ToolCallStatus.SUSPENDED, ToolCallStatus.CANCELLED)
+# Bound once: Python 3.11 reads a member through its class slowly.
+_TOOL, _SUCCEEDED = Role.TOOL, ToolCallOutcome.SUCCEEDED
+_PENDING, _ERROR = ToolStatus.PENDING, ToolStatus.ERROR
 
 
 async def settle(
@@ -124,12 +127,12 @@ def write_result(
     is_gated: bool = False,
 ) -> None:
     """Write a result: a message that answers the call, or a ticket if the call is suspended."""
-    if result.status is ToolStatus.PENDING:
+    if result.status is _PENDING:
         wanted = result.suspension or SuspendTicket()
         announce_ticket(run, result, open_ticket(run, call, wanted, is_gated=is_gated))
         return
-    outcome = ToolCallOutcome.SUCCEEDED
-    if result.status is ToolStatus.ERROR:
+    outcome = _SUCCEEDED
+    if result.status is _ERROR:
         outcome = ToolCallOutcome.FAILED
         run.step.failures += 1
     if result.usage is not None:
@@ -140,7 +143,7 @@ def write_result(
     message_id = run.services.ids.new_id()
     run.append(
         Message(
-            role=Role.TOOL,
+            role=_TOOL,
             id=message_id,
             content=(Text(text=shown_text(result)),),
             tool_call_id=call.id,

@@ -1,11 +1,11 @@
 """How one commit is applied: all checks come first, so that no later step can fail."""
 
-from awaken.contracts.lifecycle import RunStatus, TicketStatus
+from awaken.contracts.lifecycle import TicketStatus
 from awaken.contracts.runs.records import run_id_in_use
 from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.storage.store import Commit, CommitReceipt
 from awaken.contracts.suspension.tickets import Ticket
-from awaken.stores.rules.commits import advance, check_commit, run_of
+from awaken.stores.rules.commits import DONE, advance, check_commit, run_of
 from awaken.stores.rules.head import blank_thread, tenant_of
 from awaken.stores.rules.transcript import foreign_ids
 
@@ -42,7 +42,7 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
     if foreign:
         thread.message_ids.update(foreign)
     _apply_parts(tables, thread, commit, change.tickets)
-    run_id = run_of(thread, commit)
+    run_id = run.run_id if run is not None else run_of(thread, commit)
     if run_id is not None and tables.checkpoints:
         tables.checkpoints.pop(run_id, None)
     if held is not None or commit.claim is not None or thread.queue:
@@ -52,7 +52,11 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
     for dispatch in commit.enqueued:
         queues.add(dispatch)
     thread.applied[commit.commit_id] = AppliedCommit(
-        receipt=receipt, committed_at=commit.committed_at, run_id=run_id
+        version=receipt.version,
+        message_count=receipt.message_count,
+        event_seq=receipt.event_seq,
+        committed_at=commit.committed_at,
+        run_id=run_id,
     )
     thread.last_commit = commit
     if run is not None and tables.ended.since >= tables.ended.batch:
@@ -72,7 +76,7 @@ def _apply_parts(
         tables.runs[run.run_id] = run
         if thread.open_run is None and thread.run_state:
             thread.run_state.clear()
-        if run.status is RunStatus.DONE:
+        if run.status is DONE:
             tables.ended.order[run.run_id] = None
             tables.ended.since += 1
     if commit.state:

@@ -86,7 +86,7 @@ def _fits_message(thread: StoredThread, seq: int, query: MessageQuery) -> bool:
 
 
 def _message_count(applied: AppliedCommit) -> int:
-    return applied.receipt.message_count
+    return applied.message_count
 
 
 def list_runs(tables: Tables, query: RunQuery) -> Page[RunRecord]:
@@ -148,7 +148,7 @@ def list_events(thread: StoredThread, after: int, limit: int) -> tuple[LoggedEve
     place = bisect_right(history, seq, key=_event_seq)
     while seq < last:
         applied = history[place]
-        for event in thread.events[seq - purged : min(applied.receipt.event_seq, last) - purged]:
+        for event in thread.events[seq - purged : min(applied.event_seq, last) - purged]:
             seq += 1
             found.append(
                 LoggedEvent(
@@ -163,4 +163,4 @@ def list_events(thread: StoredThread, after: int, limit: int) -> tuple[LoggedEve
 
 
 def _event_seq(applied: AppliedCommit) -> int:
-    return applied.receipt.event_seq
+    return applied.event_seq

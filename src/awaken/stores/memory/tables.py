@@ -33,9 +33,11 @@ FORGOTTEN_AT_ONCE = 64
 
 
 class AppliedCommit(Record, frozen=True, kw_only=True):
-    """One commit that was applied: its receipt, its time and the run it belongs to."""
+    """One commit that was applied: the thread after it, its time and the run it belongs to."""
 
-    receipt: CommitReceipt
+    version: int
+    message_count: int
+    event_seq: int
     committed_at: int
     run_id: str | None
 
@@ -103,7 +105,14 @@ class StoredThread(ThreadHead):
     def find_receipt(self, commit_id: str) -> CommitReceipt | None:
         """Return the receipt of an applied commit, or None."""
         applied = self.applied.get(commit_id)
-        return None if applied is None else applied.receipt
+        if applied is None:
+            return None
+        return CommitReceipt(
+            commit_id=commit_id,
+            version=applied.version,
+            message_count=applied.message_count,
+            event_seq=applied.event_seq,
+        )
 
     def repeat_receipt(self, commit: Commit) -> CommitReceipt:
         """Return the receipt of a commit whose id was applied before.
@@ -114,7 +123,8 @@ class StoredThread(ThreadHead):
         Raises:
             IdempotencyConflict: The id was used for other contents.
         """
-        receipt = self.applied[commit.commit_id].receipt
+        receipt = self.find_receipt(commit.commit_id)
+        assert receipt is not None
         if receipt.version == self.version:
             is_same = self.last_commit == commit
         else:
