@@ -1,6 +1,6 @@
 """Named statements on one Postgres connection."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from awaken.stores.sql.arguments import check_arguments
@@ -65,5 +65,5 @@ class PostgresSession:
     def recall_head(self, thread_id: str) -> None:
         """Return None: other processes may have written since, and only the row can tell."""
 
-    def remember_head(self, thread_id: str, head: Any) -> None:
+    def remember_head(self, thread_id: str, head: Any, show: Callable[[Any], Any]) -> None:
         """Keep nothing."""

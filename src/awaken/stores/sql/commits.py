@@ -25,6 +25,7 @@ from .heads import (
     save_head,
     save_head_and_claim,
 )
+from .idle_threads import show_idle
 from .outbox import add_outbox
 from .queues import absorb, enqueue_all, refresh
 from .queues import find as find_dispatch
@@ -82,7 +83,7 @@ async def apply_commit(
     elif commit.thread is None and not _is_waiting(head.open_run):
         # A run may wait for days: meanwhile its thread uses no memory. Metadata that a caller gives
         # may have parts that the caller changes later.
-        session.remember_head(commit.thread_id, head)
+        session.remember_head(commit.thread_id, head, show_idle)
     return head.no, receipt
 
 
@@ -280,6 +281,8 @@ async def _write_head(
     """Write the thread's row; returns False if it is new and another process has created it."""
     if commit.run_state and head.open_run is commit.run:
         head.has_run_state = True
+    if commit.state:
+        head.has_state = True
     lease_until = None
     if commit.claim is not None and head.claim is not None:
         lease_until = (await session.now()).lease_ms + commit.claim.lease_ms

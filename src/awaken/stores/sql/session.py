@@ -51,8 +51,11 @@ class SqlSession(Protocol):
         """
         ...
 
-    def remember_head(self, thread_id: str, head: Any) -> None:
-        """Keep a thread's head as this transaction leaves it, if the database can do so."""
+    def remember_head(self, thread_id: str, head: Any, show: Callable[[Any], Any]) -> None:
+        """Keep a thread's head as this transaction leaves it, if the database can do so.
+
+        `show` makes what `Database.find_shown` returns; what it makes must not change later.
+        """
         ...
 
 
@@ -82,6 +85,13 @@ class Database(Protocol):
 
     async def write(self, work: Work[T]) -> T:
         """Run work and make it durable before returning; an exception undoes all of it."""
+        ...
+
+    def find_shown(self, thread_id: str) -> Any:
+        """Return what a commit has shown of its thread, if nothing newer has been written, or None.
+
+        Never waits: if the database cannot tell at once, the answer is None.
+        """
         ...
 
     def lease_keeper(self) -> LeaseKeeper:
