@@ -1,8 +1,7 @@
 """Chat messages. A message is content only; queue items and events have other names."""
 
 import operator
-from collections.abc import Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import chain, islice
 from typing import Any, overload
@@ -273,6 +272,26 @@ def record_of(message: Message, *, thread_id: str, seq: int, created_at: int) ->
     )
 
 
+class MessageList(list[Message]):
+    """A list of messages, only ever appended to, that knows the ids of its tool calls."""
+
+    __slots__ = ("_call_ids", "_seen")
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        super().__init__(messages)
+        self._call_ids: set[str] = set()
+        self._seen = 0
+
+    def has_call(self, call_id: str) -> bool:
+        """Whether a message has a call with this id; each message is read for it once."""
+        if self._seen < len(self):
+            for message in islice(self, self._seen, None):
+                for call in message.tool_calls or ():
+                    self._call_ids.add(call.id)
+            self._seen = len(self)
+        return call_id in self._call_ids
+
+
 class Transcript(Sequence[Message]):
     """A view of the first messages of an append-only list, followed by messages of its own.
 
@@ -288,15 +307,21 @@ class Transcript(Sequence[Message]):
         self._own: list[Message] = []
         self._call_ids: set[str] | None = None
 
-    @property
-    def call_ids(self) -> AbstractSet[str]:
-        """The ids of all tool calls; the first use reads all messages, later ones none."""
+    def has_call(self, call_id: str) -> bool:
+        """Whether a message has a tool call with this id.
+
+        The first use reads all messages, later ones none; a list that knows its calls is not read.
+        It may already have messages that are not visible here, whose ids are as unusable.
+        """
+        base = self._base
+        unread: Iterable[Message] = self
+        if isinstance(base, Transcript | MessageList):
+            if base.has_call(call_id):
+                return True
+            unread = self._own
         if self._call_ids is None:
-            self._call_ids = set()
-            for message in chain(islice(self._base, self._length), self._own):
-                for call in message.tool_calls or ():
-                    self._call_ids.add(call.id)
-        return self._call_ids
+            self._call_ids = {call.id for it in unread for call in it.tool_calls or ()}
+        return call_id in self._call_ids
 
     def append(self, message: Message) -> None:
         """Add a message at the end; the underlying list does not change."""

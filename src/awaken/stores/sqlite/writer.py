@@ -58,8 +58,8 @@ class SqliteWriter:
         )
         self._thread.start()
 
-    def submit(self, work: Callable[[SqlSession], Awaitable[T]]) -> "asyncio.Future[T]":
-        """Queue a job and return the future of its result.
+    def submit(self, work: Callable[[SqlSession], Awaitable[T]]) -> Awaitable[T]:
+        """Queue a job, and return what awaits its result.
 
         Raises:
             StoreUnavailable: The store is closed.
@@ -68,7 +68,7 @@ class SqliteWriter:
             raise StoreUnavailable(store=self._store, problem="it is closed")
         job = Job(work, asyncio.get_running_loop())
         self._jobs.put(job)
-        return job.future
+        return job
 
     def find_shown(self, thread_id: str) -> Any:
         """Return what a commit has shown of its thread; see `Database.find_shown`.
@@ -242,7 +242,7 @@ def _run_guarded(connection: sqlite3.Connection, session: SqliteSession, job: Jo
 def _run(session: SqliteSession, job: Job) -> None:
     job.error = None
     try:
-        job.result = run_without_suspending(job.work(session))
+        job.outcome = run_without_suspending(job.work(session))
     except OWN_FAULTS as error:
         job.error = InvalidRecord(what="A record", problem=str(error))
     except FAULTS:
