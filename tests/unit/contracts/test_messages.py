@@ -250,7 +250,7 @@ def asking(*ids: str) -> Message:
 
 
 def find_calls(messages: Transcript | MessageList, ids: str = "abcde") -> str:
-    return "".join(it for it in ids if messages.has_call(it))
+    return "".join(it for it in ids if it in messages.call_ids)
 
 
 def test_the_call_ids_of_a_transcript_are_read_once_and_follow_what_is_appended() -> None:

@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from itertools import chain, islice
 from typing import Any, overload
@@ -282,14 +283,15 @@ class MessageList(list[Message]):
         self._call_ids: set[str] = set()
         self._seen = 0
 
-    def has_call(self, call_id: str) -> bool:
-        """Whether a message has a call with this id; each message is read for it once."""
+    @property
+    def call_ids(self) -> AbstractSet[str]:
+        """The ids of all tool calls; each message is read for it once."""
         if self._seen < len(self):
             for message in islice(self, self._seen, None):
                 for call in message.tool_calls or ():
                     self._call_ids.add(call.id)
             self._seen = len(self)
-        return call_id in self._call_ids
+        return self._call_ids
 
 
 class Transcript(Sequence[Message]):
@@ -307,21 +309,23 @@ class Transcript(Sequence[Message]):
         self._own: list[Message] = []
         self._call_ids: set[str] | None = None
 
-    def has_call(self, call_id: str) -> bool:
-        """Whether a message has a tool call with this id.
+    @property
+    def call_ids(self) -> AbstractSet[str]:
+        """The ids of all tool calls; the first use reads all messages, later ones none.
 
-        The first use reads all messages, later ones none; a list that knows its calls is not read.
-        It may already have messages that are not visible here, whose ids are as unusable.
+        A list that knows its calls is not read. It may know of messages that are not visible here.
         """
-        base = self._base
-        unread: Iterable[Message] = self
-        if isinstance(base, Transcript | MessageList):
-            if base.has_call(call_id):
-                return True
-            unread = self._own
         if self._call_ids is None:
-            self._call_ids = {call.id for it in unread for call in it.tool_calls or ()}
-        return call_id in self._call_ids
+            base = self._base
+            unread: Iterable[Message] = self
+            self._call_ids = set()
+            if type(base) is Transcript or type(base) is MessageList:
+                self._call_ids |= base.call_ids
+                unread = self._own
+            for message in unread:
+                for call in message.tool_calls or ():
+                    self._call_ids.add(call.id)
+        return self._call_ids
 
     def append(self, message: Message) -> None:
         """Add a message at the end; the underlying list does not change."""

@@ -322,7 +322,7 @@ class Answer(msgspec.Struct, eq=False):
             self._refused[event.id] = "a call has no id or no name"
             return
         run = self.run
-        if run.messages.has_call(event.id):
+        if event.id in run.messages.call_ids:
             # Decisions and results of the earlier call must not apply to this one. The new id is
             # deterministic: a process that continues the run asks the model again.
             new = derive_id(run.identity.run_id, str(run.step.number), event.id)

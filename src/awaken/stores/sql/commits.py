@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from awaken.contracts.errors import IdempotencyConflict
+from awaken.contracts.identity import is_generated
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.runs.records import RunRecord, run_id_in_use
 from awaken.contracts.state.keys import StoredValue
@@ -83,7 +84,8 @@ async def apply_commit(
     elif commit.thread is None and not _is_waiting(head.open_run):
         # A run may wait for days: meanwhile its thread uses no memory. Metadata that a caller gives
         # may have parts that the caller changes later.
-        session.remember_head(commit.thread_id, head, show_idle)
+        show = show_idle if head.open_run is None else None
+        session.remember_head(commit.thread_id, head, show)
     return head.no, receipt
 
 
@@ -226,7 +228,9 @@ async def _read_known(
     session: SqlSession, head: StoredHead, commit: Commit, foreign: Sequence[str]
 ) -> _Known:
     known, run = _Known(head), commit.run
-    if run is not None and (head.open_run is None or head.open_run.run_id != run.run_id):
+    is_open = run is not None and head.open_run is not None and head.open_run.run_id == run.run_id
+    # A run's first commit is not looked up if a run has made the id: `add_run` finds a second use.
+    if run is not None and not is_open and not is_generated(run.run_id):
         await known.read_run(session, run.run_id)
     if run is not None and run.parent_thread_id is not None:
         await known.read_parents(session, run.parent_thread_id)

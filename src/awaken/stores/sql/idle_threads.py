@@ -25,12 +25,12 @@ class IdleThread(msgspec.Struct):
 
 
 def show_idle(head: StoredHead) -> IdleThread | None:
-    """Return what a checkout needs of a thread; None if the thread has to be read.
+    """Return what a checkout needs of a thread without an open run; None if it has to be read.
 
     State has to be read. Metadata with parts as well: the taker may change them, and the head is
     written again with the next commit.
     """
-    if head.open_run is not None or head.has_state or head.has_run_state:
+    if head.has_state or head.has_run_state:
         return None
     if head.cancel_cause is not None or head.live_tickets or head.shown.metadata.custom:
         return None

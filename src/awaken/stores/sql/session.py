@@ -9,6 +9,8 @@ from awaken.contracts.storage.mailbox import LeaseKeeper
 T = TypeVar("T")
 
 Row = Sequence[Any]
+Show = Callable[[Any], Any]
+"""Makes a copy of what other threads may see of a head, which changes with the next commit."""
 
 
 class Moment(Record, frozen=True, kw_only=True):
@@ -51,10 +53,10 @@ class SqlSession(Protocol):
         """
         ...
 
-    def remember_head(self, thread_id: str, head: Any, show: Callable[[Any], Any]) -> None:
+    def remember_head(self, thread_id: str, head: Any, show: Show | None) -> None:
         """Keep a thread's head as this transaction leaves it, if the database can do so.
 
-        `show` makes what `Database.find_shown` returns; what it makes must not change later.
+        `show` makes what `Database.find_shown` returns; without it that finds nothing.
         """
         ...
 

@@ -157,6 +157,7 @@ INSERT INTO runs
     (place, run_id, thread_no, status, created_at, finished_at, first_version, record)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8
 WHERE NOT EXISTS (SELECT 1 FROM dispatches WHERE run_id = $2 AND thread_no <> $3)
+ON CONFLICT (run_id) DO NOTHING
 
 -- name: save_run
 UPDATE runs SET status = $2, finished_at = $3, record = $4 WHERE run_id = $1

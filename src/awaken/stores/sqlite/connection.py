@@ -17,7 +17,7 @@ from awaken.contracts.errors import (
 )
 from awaken.stores.sql import tenant_ids
 from awaken.stores.sql.arguments import check_arguments
-from awaken.stores.sql.session import Moment, Row
+from awaken.stores.sql.session import Moment, Row, Show
 from awaken.stores.sql.statements import migrations, statements
 
 from .clock import boot_id, moment
@@ -233,11 +233,6 @@ class SqliteSession:
         """Return the time of the machine's clocks."""
         return self._now()
 
-    def begin(self) -> None:
-        """Verify the heads as a transaction begins: no other connection can write until it ends."""
-        self.batch += 1
-        self.verify()
-
     def verify(self) -> None:
         """Forget the heads if anything but a commit of this session has been written."""
         version = self._connection.execute("PRAGMA data_version").fetchone()[0]
@@ -253,9 +248,9 @@ class SqliteSession:
         found = self._heads.pop(thread_id, None)
         return None if found is None else found[0]
 
-    def remember_head(self, thread_id: str, head: Any, show: Callable[[Any], Any]) -> None:
+    def remember_head(self, thread_id: str, head: Any, show: Show | None) -> None:
         """Keep a thread's head as its commit leaves it; forgets the oldest beyond a limit."""
-        self._heads[thread_id] = (head, show(head), self.batch)
+        self._heads[thread_id] = (head, None if show is None else show(head), self.batch)
         self._changes = self._connection.total_changes
         if len(self._heads) > HEADS_MAX:
             del self._heads[next(iter(self._heads))]

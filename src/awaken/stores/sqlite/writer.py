@@ -173,7 +173,9 @@ class SqliteWriter:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(f"PRAGMA busy_timeout = {NOTICE_MS}")
-        session.begin()
+        # No other connection can write until this transaction ends.
+        session.batch += 1
+        session.verify()
         self._is_fenced = True
 
     def _translate(self, error: sqlite3.Error | UnicodeDecodeError) -> StorageError:
