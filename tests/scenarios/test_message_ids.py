@@ -8,6 +8,7 @@ import pytest
 
 from awaken import Agent, AgentRuntime, InvalidInput, Message, RunRequest, StepStart, tool, user
 from awaken.messages import Role
+from awaken.runtime.journal.known_messages import AlreadySaid
 from awaken.testing import ScriptedModel, ToolCalls
 
 both_stores = pytest.mark.parametrize("is_durable", [False, True], ids=["memory", "sqlite"])
@@ -46,6 +47,27 @@ def test_the_ids_of_answers_and_results_are_refused(is_durable: bool, tmp_path: 
             assert await ids_of(runtime) == before
             # On another thread it is nobody's.
             assert (await runtime.run("a", [named(before[-1])], thread_id="u")).text == "Done."
+
+    asyncio.run(scenario())
+
+
+@both_stores
+def test_the_id_that_a_run_made_for_a_question_is_not_used_for_another_one(
+    is_durable: bool, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        agent = Agent("a", model=ScriptedModel(["Hi."], cycle=True))
+        async with AgentRuntime([agent], store=store_in(tmp_path, is_durable)) as runtime:
+            await runtime.run("a", "hi", thread_id="t")
+            before = await ids_of(runtime)
+            with pytest.raises(InvalidInput, match="a message with other content"):
+                await runtime.run("a", [named(before[0])], thread_id="t")
+            with pytest.raises(AlreadySaid):
+                await runtime.run("a", [named(before[0], "hi")], thread_id="t")
+            queued = await runtime.submit("a", [named(before[0])], thread_id="t")
+            ended = await runtime.wait(queued.run_id, timeout_ms=10_000)
+            assert ended.text == ""
+            assert await ids_of(runtime) == before
 
     asyncio.run(scenario())
 

@@ -170,6 +170,11 @@ class PowerDatabase:
         assert self._writer is not None
         return await self._writer.submit(work)
 
+    def find_shown(self, thread_id: str) -> Any:
+        """Ask the writer."""
+        assert self._writer is not None
+        return self._writer.find_shown(thread_id)
+
     def lease_keeper(self) -> LeaseKeeper:
         """There is none: it would need a second connection."""
         raise NotImplementedError

@@ -63,6 +63,9 @@ class StoreFile:
         """Refuse: a checker changes nothing."""
         raise NotImplementedError(work)
 
+    def find_shown(self, thread_id: str) -> None:
+        """Return None: every check reads the file."""
+
     def lease_keeper(self) -> LeaseKeeper:
         """Refuse: a checker changes nothing."""
         raise NotImplementedError

@@ -35,6 +35,7 @@ from awaken.contracts.messages.context_messages import (
 )
 from awaken.contracts.messages.message import (
     Message,
+    MessageList,
     MessageMetadata,
     Role,
     ToolCall,
@@ -243,23 +244,39 @@ def test_context_messages_sort_by_target_then_priority_then_key() -> None:
     assert sorted(mixed, key=lambda each: each.order) == in_order
 
 
+def asking(*ids: str) -> Message:
+    calls = tuple(ToolCall(id=call_id, name="look") for call_id in ids)
+    return Message(role=Role.ASSISTANT, tool_calls=calls)
+
+
+def find_calls(messages: Transcript | MessageList, ids: str = "abcde") -> str:
+    return "".join(it for it in ids if it in messages.call_ids)
+
+
 def test_the_call_ids_of_a_transcript_are_read_once_and_follow_what_is_appended() -> None:
-    class Counted(list[Message]):
+    class Counted(tuple[Message, ...]):
         reads = 0
 
         def __iter__(self) -> Iterator[Message]:
-            self.reads += 1
+            Counted.reads += 1
             return super().__iter__()
 
-    def asking(*ids: str) -> Message:
-        calls = tuple(ToolCall(id=call_id, name="look") for call_id in ids)
-        return Message(role=Role.ASSISTANT, tool_calls=calls)
-
-    stored = Counted([user("hello"), asking("a", "b"), assistant("done")])
-    transcript = Transcript(stored)
+    transcript = Transcript(Counted([user("hello"), asking("a", "b"), assistant("done")]))
     transcript.append(asking("c"))
-    assert transcript.call_ids == {"a", "b", "c"}
+    assert find_calls(transcript) == "abc"
     transcript.append(user("more"))
     transcript.append(asking("d"))
-    assert transcript.call_ids == {"a", "b", "c", "d"}
-    assert stored.reads == 1
+    assert find_calls(transcript) == "abcd"
+    assert Counted.reads == 1
+
+
+def test_a_list_that_knows_its_calls_is_read_once_by_all_transcripts_on_it() -> None:
+    stored = MessageList([user("hello"), asking("a")])
+    first = Transcript(Transcript(stored))
+    first.append(asking("b"))
+    assert find_calls(first) == "ab"
+    assert find_calls(stored) == "a"
+    stored.extend([asking("c"), asking("d")])
+    assert find_calls(stored) == "acd"
+    assert find_calls(Transcript(stored)) == "acd"
+    assert stored._seen == len(stored)

@@ -178,6 +178,24 @@ def test_a_job_that_fails_alone_leaves_nothing(tmp_path: Path) -> None:
     on_a_file(tmp_path, scenario)
 
 
+def test_an_id_that_a_run_has_made_is_refused_when_it_is_used_for_a_second_run(
+    tmp_path: Path,
+) -> None:
+    """It is not looked up: the insert finds it."""
+    made = "01890a5d-ac96-774b-bcce-b302099a8057"
+
+    async def scenario(store: SqliteStore) -> None:
+        writer, other = Writer(store), Writer(store, "other")
+        await writer.commit(run=run(made))
+        await other.expect_refusal(InvalidResume, run=run(made, thread_id="other"))
+        await writer.commit(run=run(made, status=DONE))
+        await writer.commit(run=run("run-2", status=DONE))
+        await writer.expect_refusal(InvalidResume, run=run(made))
+        assert (await store.check()).problems == ()
+
+    on_a_file(tmp_path, scenario)
+
+
 def test_the_end_of_a_run_removes_run_state_that_an_earlier_version_wrote(tmp_path: Path) -> None:
     """Its heads did not say whether there is any."""
 

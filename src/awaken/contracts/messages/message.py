@@ -1,7 +1,7 @@
 """Chat messages. A message is content only; queue items and events have other names."""
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from itertools import chain, islice
@@ -273,6 +273,27 @@ def record_of(message: Message, *, thread_id: str, seq: int, created_at: int) ->
     )
 
 
+class MessageList(list[Message]):
+    """A list of messages, only ever appended to, that knows the ids of its tool calls."""
+
+    __slots__ = ("_call_ids", "_seen")
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        super().__init__(messages)
+        self._call_ids: set[str] = set()
+        self._seen = 0
+
+    @property
+    def call_ids(self) -> AbstractSet[str]:
+        """The ids of all tool calls; each message is read for it once."""
+        if self._seen < len(self):
+            for message in islice(self, self._seen, None):
+                for call in message.tool_calls or ():
+                    self._call_ids.add(call.id)
+            self._seen = len(self)
+        return self._call_ids
+
+
 class Transcript(Sequence[Message]):
     """A view of the first messages of an append-only list, followed by messages of its own.
 
@@ -290,10 +311,18 @@ class Transcript(Sequence[Message]):
 
     @property
     def call_ids(self) -> AbstractSet[str]:
-        """The ids of all tool calls; the first use reads all messages, later ones none."""
+        """The ids of all tool calls; the first use reads all messages, later ones none.
+
+        A list that knows its calls is not read. It may know of messages that are not visible here.
+        """
         if self._call_ids is None:
+            base = self._base
+            unread: Iterable[Message] = self
             self._call_ids = set()
-            for message in chain(islice(self._base, self._length), self._own):
+            if type(base) is Transcript or type(base) is MessageList:
+                self._call_ids |= base.call_ids
+                unread = self._own
+            for message in unread:
                 for call in message.tool_calls or ():
                     self._call_ids.add(call.id)
         return self._call_ids

@@ -82,10 +82,12 @@ def without_repeats(
 ) -> tuple[RunRequest, Message | None]:
     """Return the request without known messages, and a known one if nothing else is left.
 
-    A message with a known id and other content stays, and the store refuses it.
+    A message with a known id and other content stays, and the store refuses it, unless a run has
+    made the id: no store checks those.
 
     Raises:
-        InvalidInput: A message has the id of a message with another role.
+        InvalidInput: A message has the id of a message with another role, or an id that a run made
+            for a message with other content.
     """
     named = {message.id for message in request.messages}
     named.discard(None)
@@ -100,6 +102,10 @@ def without_repeats(
             problem = f"'{it.id}' is another message of the thread"
             raise InvalidInput(what="message id", problem=problem)
     new = tuple(it for it in request.messages if not is_repeat(it, known, screen))
+    for it in new:
+        if it.id in known and is_generated(it.id or ""):
+            problem = f"'{it.id}' is the id of a message with other content; leave it out"
+            raise InvalidInput(what="message id", problem=problem)
     if len(new) == len(request.messages):
         return request, None
     is_all = all(it.id is None and it.visibility is Visibility.INTERNAL for it in new)

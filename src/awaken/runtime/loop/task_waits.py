@@ -144,9 +144,9 @@ async def stop_if_paused(run: Run) -> Finish | None:
     await run.flush_record()
     stop_watching = board.watch(run.inbox.signal.ring)
     try:
-        while board.current.is_paused(agent_id) and run.due_end is None:
+        while board.current.is_paused(agent_id) and run.find_due_end() is None:
             if not await run.inbox.signal.wait(LOOK_S):
                 run.has_input = True
     finally:
         stop_watching()
-    return None if (ending := run.due_end) is None else Finish(termination=ending)
+    return None if (ending := run.find_due_end()) is None else Finish(termination=ending)

@@ -79,6 +79,9 @@ class PostgresDatabase:
         """
         return await self._run(work, is_write=True)
 
+    def find_shown(self, thread_id: str) -> None:
+        """Return None: only the server knows what other processes have written."""
+
     def lease_keeper(self) -> LeaseKeeper:
         """Return a new lease keeper with its own connection."""
         return PostgresLeaseKeeper(self._server)

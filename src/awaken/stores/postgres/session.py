@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from awaken.stores.sql.arguments import check_arguments
-from awaken.stores.sql.session import Moment, Row
+from awaken.stores.sql.session import Moment, Row, Show
 from awaken.stores.sql.statements import statements
 
 from .connection import Connection
@@ -65,5 +65,5 @@ class PostgresSession:
     def recall_head(self, thread_id: str) -> None:
         """Return None: other processes may have written since, and only the row can tell."""
 
-    def remember_head(self, thread_id: str, head: Any) -> None:
+    def remember_head(self, thread_id: str, head: Any, show: Show | None) -> None:
         """Keep nothing."""

@@ -77,7 +77,8 @@ class ThreadHead:
                 created_at=metadata.created_at,
                 updated_at=self.updated_at,
                 title=metadata.title,
-                custom=metadata.custom,
+                # Not the head's own dict: the reader may change it.
+                custom=metadata.custom or {},
             ),
             active_run_id=shown.active_run_id,
             open_run_id=shown.open_run_id,

@@ -36,14 +36,13 @@ NO_CHANGE = CallChange(opened={}, answered=set())
 def foreign_ids(messages: Iterable[Message]) -> list[str]:
     """Return the ids that may have been used before; the runtime itself made all others.
 
-    Only runs write answers and results, under fresh ids that begin with the time. A client can
-    send any other message twice. `check_chosen_ids` in `runtime/admission/admission.py` makes sure
-    that no client chooses the id of an answer.
+    An id of a run begins with the time and is fresh. A client can send one again, with the message
+    that has it or with another one: `runtime/journal/known_messages.py` finds that out, because a
+    run has its whole transcript, to which a commit adds only if nothing else was added.
     """
     found = []
     for message in messages:
-        is_run_written = message.role is _ASSISTANT or message.role is _TOOL
-        if not is_run_written or GENERATED_ID.fullmatch(message.id or "") is None:
+        if GENERATED_ID.fullmatch(message.id or "") is None:
             found.append(message.id or "")
     return found
 

@@ -95,7 +95,7 @@ _DICTIONARY_2 = (
     b'{"role":"user","id":"01","content":[{"type":"text","text":""}],"metadata":{"run_id":"01'
     b'","step_index":1}}'
 )
-_SMALL_PACKER = zlib.compressobj(3, zlib.DEFLATED, -12, 4, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY_2)
+_SMALL_PACKER = zlib.compressobj(6, zlib.DEFLATED, -12, 4, zlib.Z_DEFAULT_STRATEGY, _DICTIONARY_2)
 
 
 def seal(data: bytes, seed: int = 0) -> bytes:

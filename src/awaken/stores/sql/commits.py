@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from awaken.contracts.errors import IdempotencyConflict
+from awaken.contracts.identity import is_generated
 from awaken.contracts.lifecycle import NaturalEnd, RunStatus
 from awaken.contracts.runs.records import RunKind, RunRecord, run_id_in_use
 from awaken.contracts.state.keys import StoredValue
@@ -25,6 +26,7 @@ from .heads import (
     save_head,
     save_head_and_claim,
 )
+from .idle_threads import show_idle
 from .outbox import add_outbox
 from .queues import absorb, enqueue_all, refresh
 from .queues import find as find_dispatch
@@ -82,7 +84,8 @@ async def apply_commit(
     elif commit.thread is None and not _is_waiting(head.open_run):
         # A run may wait for days: meanwhile its thread uses no memory. Metadata that a caller gives
         # may have parts that the caller changes later.
-        session.remember_head(commit.thread_id, head)
+        show = show_idle if head.open_run is None else None
+        session.remember_head(commit.thread_id, head, show)
     return head.no, receipt
 
 
@@ -225,7 +228,9 @@ async def _read_known(
     session: SqlSession, head: StoredHead, commit: Commit, foreign: Sequence[str]
 ) -> _Known:
     known, run = _Known(head), commit.run
-    if run is not None and (head.open_run is None or head.open_run.run_id != run.run_id):
+    is_open = run is not None and head.open_run is not None and head.open_run.run_id == run.run_id
+    # A run's first commit is not looked up if a run has made the id: `add_run` finds a second use.
+    if run is not None and not is_open and not is_generated(run.run_id):
         await known.read_run(session, run.run_id)
     if run is not None and run.parent_thread_id is not None:
         await known.read_parents(session, run.parent_thread_id)
@@ -280,6 +285,8 @@ async def _write_head(
     """Write the thread's row; returns False if it is new and another process has created it."""
     if commit.run_state and head.open_run is commit.run:
         head.has_run_state = True
+    if commit.state:
+        head.has_state = True
     lease_until = None
     if commit.claim is not None and head.claim is not None:
         lease_until = (await session.now()).lease_ms + commit.claim.lease_ms

@@ -34,6 +34,8 @@ class _Shown(msgspec.Struct, array_like=True, frozen=True, kw_only=False, gc=Fal
     branching: _Branching | None = None
     has_run_state: bool = True
     """Earlier versions did not write it."""
+    has_state: bool = True
+    """Earlier versions did not write it."""
 
 
 _SHOWN = msgspec.json.Decoder(_Shown)
@@ -45,6 +47,7 @@ class StoredHead(ThreadHead):
     __slots__ = (
         "has_checkpoint",
         "has_run_state",
+        "has_state",
         "no",
         "purged_seq",
         "queued",
@@ -63,6 +66,8 @@ class StoredHead(ThreadHead):
         """Whether the thread has a stream checkpoint, which the next commit must remove."""
         self.has_run_state = False
         """Whether the thread may have run state, which the end of the run must remove."""
+        self.has_state = False
+        """Whether the thread may have state of its own."""
         self.ticket_ids: tuple[str, ...] = ()
         self.queued = 0
         self.served_at = 0
@@ -89,6 +94,7 @@ class StoredHead(ThreadHead):
             self.has_checkpoint,
             branching,
             self.has_run_state,
+            self.has_state,
         )
         counts = (self.version, self.message_count, self.event_seq)
         return rows.pack(kept, shown.id, *counts, self.updated_at, shown.latest_run_id)
@@ -113,6 +119,7 @@ def decode_head(row: Row) -> StoredHead:
     head.run_count = shown.run_count
     head.has_checkpoint = shown.has_checkpoint
     head.has_run_state = shown.has_run_state
+    head.has_state = shown.has_state
     head.ticket_ids = shown.live_tickets
     if row[9] is not None:
         head.claim = HeldClaim(token=row[9], worker_id=row[10], dispatch_id=row[11])
@@ -272,7 +279,7 @@ async def _load_parts(session: SqlSession, head: StoredHead) -> StoredHead:
 
 
 def _pack_blank(thread_id: str) -> bytes:
-    return rows.pack(_Shown(has_run_state=False), thread_id, 0, 0, 0, None, None)
+    return rows.pack(_Shown(has_run_state=False, has_state=False), thread_id, 0, 0, 0, None, None)
 
 
 def _make_thread(row: Row, shown: _Shown) -> Thread:

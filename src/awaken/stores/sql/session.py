@@ -9,6 +9,8 @@ from awaken.contracts.storage.mailbox import LeaseKeeper
 T = TypeVar("T")
 
 Row = Sequence[Any]
+Show = Callable[[Any], Any]
+"""Makes a copy of what other threads may see of a head, which changes with the next commit."""
 
 
 class Moment(Record, frozen=True, kw_only=True):
@@ -51,8 +53,11 @@ class SqlSession(Protocol):
         """
         ...
 
-    def remember_head(self, thread_id: str, head: Any) -> None:
-        """Keep a thread's head as this transaction leaves it, if the database can do so."""
+    def remember_head(self, thread_id: str, head: Any, show: Show | None) -> None:
+        """Keep a thread's head as this transaction leaves it, if the database can do so.
+
+        `show` makes what `Database.find_shown` returns; without it that finds nothing.
+        """
         ...
 
 
@@ -82,6 +87,13 @@ class Database(Protocol):
 
     async def write(self, work: Work[T]) -> T:
         """Run work and make it durable before returning; an exception undoes all of it."""
+        ...
+
+    def find_shown(self, thread_id: str) -> Any:
+        """Return what a commit has shown of its thread, if nothing newer has been written, or None.
+
+        Never waits: if the database cannot tell at once, the answer is None.
+        """
         ...
 
     def lease_keeper(self) -> LeaseKeeper:

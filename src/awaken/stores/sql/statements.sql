@@ -163,6 +163,7 @@ INSERT INTO runs
     kind, publication, tenant_id, ended, tokens, cost_nanos)
 SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15
 WHERE NOT EXISTS (SELECT 1 FROM dispatches WHERE run_id = $2 AND thread_no <> $3)
+ON CONFLICT (run_id) DO NOTHING
 
 -- name: save_run
 UPDATE runs SET status = $2, finished_at = $3, record = $4, ended = $5, tokens = $6,

@@ -23,6 +23,7 @@ from awaken.stores.rules.lineage import apply_edit
 from . import commits, lists, queries, retention, rows
 from .config import SqlConfig
 from .heads import ensure_head, find_head, load_run, wait_for_head
+from .idle_threads import IdleThread
 from .mailbox_port import SqlMailbox
 from .outbox import SqlOutbox
 from .profiles import SqlProfiles
@@ -82,6 +83,13 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlUsage, SqlConf
     async def checkout(self, thread_id: str) -> Checkout | None:
         """Read everything that a run needs in one consistent view; None for an unknown thread."""
         cache = self._transcripts
+        idle: IdleThread | None = self._database.find_shown(thread_id)
+        thread = None if idle is None else idle.take_thread()
+        if idle is not None and thread is not None:
+            kept = cache.find_messages(idle.no)
+            if len(kept) == thread.message_count:
+                transcript = Transcript(kept)
+                return Checkout(thread=thread, messages=transcript, latest_run=idle.latest_run)
         base: Sequence[Message] = ()
 
         def count_known(thread_no: int) -> int:

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 
-from awaken.contracts.messages.message import Message
+from awaken.contracts.messages.message import Message, MessageList
 from awaken.contracts.messages.sizes import message_bytes
 
 CACHE_BYTES = 16 * 1024 * 1024
@@ -21,7 +21,7 @@ class _Kept:
     __slots__ = ("messages", "size")
 
     def __init__(self) -> None:
-        self.messages: list[Message] = []
+        self.messages = MessageList()
         self.size = 0
 
 

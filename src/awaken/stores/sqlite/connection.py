@@ -17,7 +17,7 @@ from awaken.contracts.errors import (
 )
 from awaken.stores.sql import tenant_ids
 from awaken.stores.sql.arguments import check_arguments
-from awaken.stores.sql.session import Moment, Row
+from awaken.stores.sql.session import Moment, Row, Show
 from awaken.stores.sql.statements import migrations, statements
 
 from .clock import boot_id, moment
@@ -194,16 +194,19 @@ class SqliteSession:
     has put its own head there.
     """
 
-    __slots__ = ("_changes", "_connection", "_heads", "_now", "_version")
+    __slots__ = ("_changes", "_connection", "_heads", "_now", "_version", "batch")
 
     def __init__(self, connection: sqlite3.Connection, now: Callable[[], Moment] = moment) -> None:
         self._connection = connection
         self._now = now
-        self._heads: dict[str, Any] = {}
+        self._heads: dict[str, tuple[Any, Any, int]] = {}
+        """Heads by their thread, each with what is shown of it and the transaction it is from."""
         self._changes = connection.total_changes
         """How many rows this connection had changed when the latest head was remembered."""
         self._version = 0
         """The `data_version` that the remembered heads belong to."""
+        self.batch = 0
+        """How many transactions have begun; a head shown by the open one is not durable yet."""
 
     async def all(self, statement: str, *args: Any) -> Sequence[Row]:
         """Run a query and return every row."""
@@ -232,25 +235,32 @@ class SqliteSession:
         """Return the time of the machine's clocks."""
         return self._now()
 
-    def begin(self) -> None:
-        """Forget the heads if another connection has written; call it as a transaction begins."""
+    def verify(self) -> None:
+        """Forget the heads if anything but a commit of this session has been written."""
         version = self._connection.execute("PRAGMA data_version").fetchone()[0]
-        if version != self._version:
+        if version != self._version or self._changes != self._connection.total_changes:
             self._heads.clear()
             self._version = version
+            self._changes = self._connection.total_changes
 
     def recall_head(self, thread_id: str) -> Any:
         """Return and forget a thread's head, if nothing but commits has been written since."""
         if self._changes != self._connection.total_changes:
             self._heads.clear()
-        return self._heads.pop(thread_id, None)
+        found = self._heads.pop(thread_id, None)
+        return None if found is None else found[0]
 
-    def remember_head(self, thread_id: str, head: Any) -> None:
+    def remember_head(self, thread_id: str, head: Any, show: Show | None) -> None:
         """Keep a thread's head as its commit leaves it; forgets the oldest beyond a limit."""
-        self._heads[thread_id] = head
+        self._heads[thread_id] = (head, None if show is None else show(head), self.batch)
         self._changes = self._connection.total_changes
         if len(self._heads) > HEADS_MAX:
             del self._heads[next(iter(self._heads))]
+
+    def find_shown(self, thread_id: str, before: int) -> Any:
+        """Return what is shown of a thread, unless that is from a transaction after `before`."""
+        found = self._heads.get(thread_id)
+        return found[1] if found is not None and found[2] <= before else None
 
 
 def _check_size(path: Path, store: str) -> None:

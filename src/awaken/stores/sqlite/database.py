@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from awaken.contracts.errors import InvalidInput, StoreUnavailable
 from awaken.contracts.storage.mailbox import LeaseKeeper
@@ -79,6 +79,10 @@ class SqliteDatabase:
         if self._writer is None:
             raise StoreUnavailable(store=self.name, problem="it is not open")
         return await self._writer.submit(work)
+
+    def find_shown(self, thread_id: str) -> Any:
+        """Return what a commit has shown of its thread, if nothing newer has been written."""
+        return None if self._writer is None else self._writer.find_shown(thread_id)
 
     def lease_keeper(self) -> LeaseKeeper:
         """Return a new lease keeper with its own connection."""

@@ -32,11 +32,11 @@ class Readers:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, work: Callable[[SqlSession], Awaitable[T]]) -> "asyncio.Future[T]":
-        """Queue a job and return the future of its result."""
+    def submit(self, work: Callable[[SqlSession], Awaitable[T]]) -> Awaitable[T]:
+        """Queue a job, and return what awaits its result."""
         job = Job(work, asyncio.get_running_loop())
         self._jobs.put(job)
-        return job.future
+        return job
 
     def close(self) -> None:
         """Finish all queued jobs, then end the threads. Blocks."""
@@ -61,7 +61,7 @@ class Readers:
                 connection = connect(self._path, self._store, is_writer=False)
             connection.execute("BEGIN")
             try:
-                job.result = run_without_suspending(job.work(SqliteSession(connection, self._now)))
+                job.outcome = run_without_suspending(job.work(SqliteSession(connection, self._now)))
             finally:
                 connection.execute("COMMIT")
         except FAULTS as error:

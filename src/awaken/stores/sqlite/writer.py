@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from awaken.contracts.errors import InvalidRecord, StorageError, StoreUnavailable
 from awaken.stores.sql.session import Moment, SqlSession
@@ -49,13 +49,17 @@ class SqliteWriter:
         self._connection: sqlite3.Connection | None = None
         self._session: SqliteSession | None = None
         """The session of the connection, with the heads that it remembers."""
+        self._mutex = threading.Lock()
+        """Held while the connection is in use."""
+        self._is_fenced = False
+        """Whether a transaction is open, and no other connection can write until it commits."""
         self._thread = threading.Thread(
             target=self._serve, name=f"awaken writer {store}", daemon=True
         )
         self._thread.start()
 
-    def submit(self, work: Callable[[SqlSession], Awaitable[T]]) -> "asyncio.Future[T]":
-        """Queue a job and return the future of its result.
+    def submit(self, work: Callable[[SqlSession], Awaitable[T]]) -> Awaitable[T]:
+        """Queue a job, and return what awaits its result.
 
         Raises:
             StoreUnavailable: The store is closed.
@@ -64,7 +68,34 @@ class SqliteWriter:
             raise StoreUnavailable(store=self._store, problem="it is closed")
         job = Job(work, asyncio.get_running_loop())
         self._jobs.put(job)
-        return job.future
+        return job
+
+    def find_shown(self, thread_id: str) -> Any:
+        """Return what a commit has shown of its thread; see `Database.find_shown`.
+
+        Safe in any thread. It is true of a moment during the call: of the one at which an open
+        transaction is seen, which has verified the heads as it began, or of a verification by this
+        thread while the connection is idle, which reads the shared memory of the log.
+        """
+        session = self._session
+        if session is None:
+            return None
+        batch = session.batch
+        if self._is_fenced:
+            return session.find_shown(thread_id, batch - 1)
+        if not self._mutex.acquire(blocking=False):
+            # A commit is on its way to the disk: what the file has is not known yet.
+            return None
+        try:
+            if session is not self._session:
+                return None
+            session.verify()
+            return session.find_shown(thread_id, session.batch)
+        except FAULTS:
+            # The read that follows tells the caller what is wrong with the file.
+            return None
+        finally:
+            self._mutex.release()
 
     def close(self) -> None:
         """Finish all queued jobs, then end the thread. Blocks."""
@@ -75,12 +106,14 @@ class SqliteWriter:
     def _serve(self) -> None:
         while batch := self._next_batch():
             try:
-                self._write(batch)
+                with self._mutex:
+                    self._write(batch)
             except BaseException as error:  # noqa: BLE001 - passed to the waiting tasks
                 for job in batch:
                     job.error = job.error or error
             settle(batch)
-        self._drop_connection()
+        with self._mutex:
+            self._drop_connection()
 
     def _next_batch(self) -> list[Job]:
         """Wait for a job and take all others that wait too; an empty batch means the end."""
@@ -105,13 +138,16 @@ class SqliteWriter:
             session = self._session = self._session or SqliteSession(connection, self._now)
             self._begin(connection, session)
             changes = connection.total_changes
-            if not _run_all(connection, session, batch):
+            is_done = _run_all(connection, session, batch)
+            self._is_fenced = False
+            if not is_done:
                 connection.execute("ROLLBACK")
                 if len(batch) == 1:
                     return
                 self._begin(connection, session)
                 for job in batch:
                     _run_guarded(connection, session, job)
+                self._is_fenced = False
             connection.execute("COMMIT")
             if connection.total_changes != changes:
                 self.written_at = self._now().lease_ms
@@ -123,6 +159,8 @@ class SqliteWriter:
         except StorageError as error:
             for job in batch:
                 job.error = error
+        finally:
+            self._is_fenced = False
 
     def _begin(self, connection: sqlite3.Connection, session: SqliteSession) -> None:
         """Begin a transaction; logs which process holds the lock if it takes long."""
@@ -135,7 +173,10 @@ class SqliteWriter:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(f"PRAGMA busy_timeout = {NOTICE_MS}")
-        session.begin()
+        # No other connection can write until this transaction ends.
+        session.batch += 1
+        session.verify()
+        self._is_fenced = True
 
     def _translate(self, error: sqlite3.Error | UnicodeDecodeError) -> StorageError:
         if not is_locked(error):
@@ -203,7 +244,7 @@ def _run_guarded(connection: sqlite3.Connection, session: SqliteSession, job: Jo
 def _run(session: SqliteSession, job: Job) -> None:
     job.error = None
     try:
-        job.result = run_without_suspending(job.work(session))
+        job.outcome = run_without_suspending(job.work(session))
     except OWN_FAULTS as error:
         job.error = InvalidRecord(what="A record", problem=str(error))
     except FAULTS:
