@@ -131,7 +131,9 @@ def compose_runtime(
     managed = None
     if given := options.get("managed"):
         # Only a runtime with managed configuration loads its modules.
-        from .managed_config import ManagedOptions, ManagedWiring, build_managed  # noqa: PLC0415
+        from awaken.managed.options import ManagedOptions  # noqa: PLC0415
+
+        from .managed_config import ManagedWiring, build_managed  # noqa: PLC0415
 
         wiring = ManagedWiring(
             store=opened,

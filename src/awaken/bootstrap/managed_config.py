@@ -21,8 +21,8 @@ from awaken.managed.configuration import ManagedConfig, manage_config
 from awaken.managed.effective import PublicationReader
 from awaken.managed.followers import Follower
 from awaken.managed.live import ConfigReport, LiveConfig
+from awaken.managed.options import ManagedOptions
 from awaken.managed.parts import ConfigParts
-from awaken.managed.publish_rules import PublishRules
 from awaken.managed.secret_keys import ConfiguredKeys
 from awaken.managed.secrets import SecretBox, SecretResolver
 from awaken.runtime.engine import RunEngine
@@ -41,14 +41,6 @@ from .providers import Connections
 
 SAMPLE_MAX = 1_000
 """How many runs of a publication a guardrail looks at."""
-
-
-class ManagedOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a runtime takes part in managed configuration."""
-
-    rules: PublishRules = PublishRules()
-    publication: int | None = None
-    """The publication that this process stays on, for rescue; None follows the head."""
 
 
 class ManagedWiring(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from awaken.runtime.limits import Limits
 
 if TYPE_CHECKING:
     # Only a runtime with managed configuration loads it.
-    from .managed_config import ManagedOptions
+    from awaken.managed.options import ManagedOptions
 
 
 class RuntimeOptions(TypedDict, total=False):

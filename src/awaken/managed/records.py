@@ -19,7 +19,7 @@ from awaken.contracts.config.errors import (
     UnknownNamespace,
 )
 from awaken.contracts.config.kinds import ConfigKind, RecordMeta
-from awaken.contracts.config.publications import OVERRIDE, Publication
+from awaken.contracts.config.publications import OVERRIDE, Publication, PublicationOrigin
 from awaken.contracts.config.secret_fields import (
     find_secret_problems,
     lift_literals,
@@ -232,7 +232,10 @@ class ConfigRecords:
         changes: dict[str, dict[str, Any]] = {write.namespace: {write.id: earlier}}
         request = self._request_all(write, changes, ())
         request = msgspec.structs.replace(
-            request, action=AuditAction.RESTORE, restored_from=version
+            request,
+            origin=PublicationOrigin.RESTORE,
+            action=AuditAction.RESTORE,
+            restored_from=version,
         )
         return await self._publisher.publish(request)
 

@@ -1,8 +1,8 @@
 """The server: one ASGI app made of the protocols' routes, with authentication and limits.
 
-This module has its configuration and what `runtime.asgi()`, `runtime.view()` and
-`runtime.remembered` return. The package knows no concrete protocol, store or agent; `bootstrap`
-puts them together.
+This module has its configuration, the options of managed configuration, and what `runtime.asgi()`,
+`runtime.view()` and `runtime.remembered` return. The package knows no concrete protocol, store or
+agent; `bootstrap` puts them together.
 """
 
 from typing import TYPE_CHECKING
@@ -11,6 +11,8 @@ from awaken._deferred_imports import defer_imports
 
 if TYPE_CHECKING:
     from awaken.contracts.suspension.remembered_answers import RememberedAnswer
+    from awaken.managed.options import ManagedOptions
+    from awaken.managed.publish_rules import FreezeWindow, PublishRules
     from awaken.server.app import (
         ServerApp,
     )
@@ -32,8 +34,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Access",
+    "FreezeWindow",
     "JwtConfig",
+    "ManagedOptions",
     "Principal",
+    "PublishRules",
     "RateLimit",
     "RememberedAnswer",
     "RememberedAnswers",
@@ -46,8 +51,11 @@ __all__ = [
 
 _HOMES = {
     "Access": "awaken.transport.routes",
+    "FreezeWindow": "awaken.managed.publish_rules",
     "JwtConfig": "awaken.server.config",
+    "ManagedOptions": "awaken.managed.options",
     "Principal": "awaken.transport.routes",
+    "PublishRules": "awaken.managed.publish_rules",
     "RateLimit": "awaken.server.config",
     "RememberedAnswer": "awaken.contracts.suspension.remembered_answers",
     "RememberedAnswers": "awaken.services.remembered_answers",
