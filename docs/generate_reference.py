@@ -9,6 +9,7 @@ import asyncio
 import dataclasses
 import importlib
 import inspect
+import json
 import pkgutil
 import re
 import sys
@@ -54,10 +55,16 @@ from awaken import (
     ToolContext,
     tool,
 )
+from awaken.bootstrap.config_kinds import config_kinds
 from awaken.bootstrap.decisions import DecisionOptions
 from awaken.bootstrap.known_providers import ADAPTERS, KNOWN_PROVIDERS
 from awaken.bootstrap.requests import DeliveryOptions
 from awaken.cli.main import app
+from awaken.contracts.config import drafts, specs
+from awaken.contracts.config.audit import AuditAction
+from awaken.contracts.config.errors import PROBLEMS_MAX, ConfigError, HeadMoved
+from awaken.contracts.config.heads import CanaryPlan, Guardrails
+from awaken.contracts.config.kinds import ConfigKind
 from awaken.contracts.plugins import loop_state
 from awaken.errors import AllModelsUnavailable, ModelError
 from awaken.events import LIVE_EVENTS, MessagesSnapshot, StateDelta
@@ -86,6 +93,8 @@ from awaken.extensions.reminder import (
     ReminderRule,
 )
 from awaken.extensions.skills import ScriptsConfig, SkillsConfig
+from awaken.managed import change_sets, followers, heads, live, secrets
+from awaken.managed.drafts import RECORDS_MAX as DRAFT_RECORDS_MAX
 from awaken.models import CompactionConfig, InferenceOverride, ModelPrices, RetryPolicy, TokenUsage
 from awaken.plugins import ScheduledActionSpec
 from awaken.protocols.native.bodies import (
@@ -103,7 +112,10 @@ from awaken.providers.openai_responses.encode import ResponsesOptions
 from awaken.runtime.model_health.breaker import BreakerPolicy
 from awaken.runtime.primitives.system import SystemClock
 from awaken.server import (
+    FreezeWindow,
     JwtConfig,
+    ManagedOptions,
+    PublishRules,
     RateLimit,
     RememberedAnswers,
     ServerConfig,
@@ -376,6 +388,60 @@ MEANINGS: dict[str, dict[str, str]] = {
         "principal_claim": "The claim that names the caller.",
         "scope_claim": "The scopes: words in a text, or a list. Unknown words are ignored.",
     },
+    "PublishRules": {
+        "requires_message": "Whether every publication needs a message.",
+        "freeze": "Times in which nothing is published; see below.",
+    },
+    "FreezeWindow": {
+        "begin": "When it begins, in milliseconds since 1970.",
+        "end": "When it ends.",
+        "reason": "What the refusal says.",
+    },
+    "CanaryPlan": {
+        "percent": "The share of new runs: above 0, at most 100.",
+        "by": "What stays on one side: `thread`, `user` or `tenant`.",
+        "guardrails": "What ends it; see below.",
+    },
+    "Guardrails": {
+        "window_ms": "How far back runs count.",
+        "max_error_rate": "The largest share of failed runs, 0 to 1.",
+        "max_p95_ms": "The longest duration of 95 % of the runs.",
+        "max_cost_usd_per_run": "The highest average cost of a run.",
+    },
+    "RulesetSpec": {
+        "id": "The name under which agents include it: `sections.permission.include`.",
+        "rules": "A list of `{tool, behavior, scope}`.",
+    },
+    "BudgetSpec": {
+        "id": "Its name.",
+        "scope": "`runtime`: each run. `tenant`: all runs of a tenant together.",
+        "tokens": "Tokens of requests and answers.",
+        "cost_usd": "US dollars. Every model of the runs must have a price.",
+        "time_ms": "Time, in milliseconds.",
+        "soft": "Ask a person, with a ticket, instead of stopping the run.",
+    },
+    "ToolOverride": {
+        "id": "What the model calls the tool.",
+        "name": "A name for people.",
+        "description": "What the model reads about the tool.",
+        "category": "For people and policies.",
+        "parameters_schema": "The JSON Schema of the arguments.",
+        "enabled": "Whether models are offered the tool.",
+    },
+    "ManagedSkill": {
+        "id": "Its name.",
+        "description": "What it is for; models read it.",
+        "body": "The instructions.",
+        "when_to_use": "More of what models read.",
+        "arguments": "What it takes, as a list of `{name, description, required}`.",
+        "argument_hint": "A hint for people who type it.",
+        "allowed_tools": "Tools that it grants while it is active.",
+        "user_invocable": "Whether people may activate it.",
+        "model_invocable": "Whether models may activate it.",
+        "context": "`inline`, or `fork`: in a run of its own.",
+        "agent": "The agent of that run.",
+        "paths": "The files that it is about; models read them.",
+    },
     "NewMessage": {
         "role": "`user` or `system`.",
         "content": "Text, or a list of blocks: `text`, `image`, `document`, `audio`, `video`.",
@@ -484,6 +550,10 @@ REFUSALS: dict[str, str] = {
     "headers_too_large": "The headers are too many or too long.",
     "internal_error": "A bug, or something unexpected; the log has more, under the request's id.",
     "invalid_action": "A decision is `resume` or `cancel`.",
+    "invalid_config": "A record of the configuration is malformed.",
+    "invalid_cursor": "The cursor of a list is malformed.",
+    "invalid_header": "A header, such as `If-Match`, is malformed.",
+    "not_overridable": "The record is not one of the code; write it whole.",
     "invalid_body": "The body is JSON and does not fit.",
     "invalid_file": "A picture, sound, film or document in a message is malformed or too large.",
     "invalid_part": "A part of an A2A message has none or several of text, raw, url and data.",
@@ -518,6 +588,129 @@ REFUSALS: dict[str, str] = {
     "unknown_ticket": "There is none, or it is another run's.",
     "unsupported_media_type": "Send `application/json`.",
 }
+
+KINDS: dict[str, str] = {
+    "agents": (
+        "Fields as in [AgentSpec](agent-spec.md#agentspec). They name models, pools, delegates, "
+        "plugins, MCP servers (`sections.mcp.servers`) and rulesets "
+        "(`sections.permission.include`)."
+    ),
+    "models": "Fields as in [ModelSpec](models.md#modelspec). A model names its provider.",
+    "model-pools": "Fields as in [ModelPool](models.md#modelpool). A pool names its models.",
+    "providers": "Fields as in [ProviderSpec](models.md#providerspec).",
+    "mcp-servers": "Fields as in [the extension](extensions.md#mcp-servers), with the transport flattened.",
+    "a2a-servers": "A server whose [agents are found](../how-to/remote-agents.md) by their cards.",
+    "skills": (
+        "Text only: no scripts. Files stand below `references/` and `assets/`. A skill may name an "
+        "agent and a model."
+    ),
+    "tools": "Tools are code; overrides change what the model reads, and whether it is offered.",
+    "rulesets": "[Permission rules](../how-to/permission.md) that several agents include.",
+    "budgets": "[Budgets](../how-to/budgets.md) beside those of the code.",
+}
+HTTP_FIELDS: dict[str, str] = {
+    "a2a-servers.base_url": "The address of the server.",
+    "mcp-servers.connect_ms": "How long a connection may take to be made.",
+    "mcp-servers.enabled": "Whether it is connected to at all.",
+    "mcp-servers.limits": "How much it may send; see the extension.",
+    "mcp-servers.on_drift": "What happens to a tool that has another hash than its pin.",
+    "mcp-servers.transport": "How it is reached: `stdio` starts a program, `http` is an address.",
+    "providers.id": "The name that models use.",
+    "providers.timeout_secs": "How long the connection may be silent, in seconds.",
+    "active_plugins": "Another name of `plugin_ids`.",
+    "allow_private": "Of `http`: whether the address may be a private one.",
+    "allowed_tool_patterns": "The globs of `allowed_tools`.",
+    "api_key_ref": "The reference.",
+    "args": "Of `stdio`: the arguments of the program.",
+    "backend": "Only `{\"kind\": \"awaken\"}`.",
+    "cache_read_token_price_per_million_usd": "`prices.cache_read`.",
+    "cache_write_token_price_per_million_usd": "`prices.cache_write`.",
+    "command": "Of `stdio`: the program.",
+    "config": "Must be empty.",
+    "created_at": "When it was made.",
+    "cwd": "Of `stdio`: the folder of the program.",
+    "env": "Of `stdio`: the environment of the program.",
+    "env_keys": "The names of its environment.",
+    "excluded_tool_patterns": "The globs of `excluded_tools`.",
+    "has_api_key": "Whether there is one.",
+    "has_auth": "Whether there is one.",
+    "has_env": "Whether there is any.",
+    "has_headers": "Whether there are any.",
+    "header_keys": "The names of its headers.",
+    "headers": "Of `http`: sent with every request.",
+    "id": "Its name.",
+    "input_token_price_per_million_usd": "`prices.input`.",
+    "instructions_md": "Another name of `body`.",
+    "model_override": "The model of the skill.",
+    "name": "The id.",
+    "oauth": "Of `http`: `client_credentials` or `login`.",
+    "output_token_price_per_million_usd": "`prices.output`.",
+    "restart_policy": "Of `stdio`: when the program is started again.",
+    "timeout_secs": "How long a call may take, in seconds; fractions are allowed.",
+    "updated_at": "When it was changed last.",
+    "url": "Of `http`: the address.",
+}
+AUDIT_MEANINGS: dict[str, str] = {
+    "create": "A record was made.",
+    "update": "A record, or the overrides of one, was changed.",
+    "delete": "A record was deleted.",
+    "restart": "An MCP server was started again.",
+    "publish": "Of Awaken for Rust; here a publish has one event for each record.",
+    "restore": "A record was written as it was; `restored_from` says which version.",
+    "seed_apply": "A record was written or deleted by files that were applied.",
+    "apply_failed": "Of Awaken for Rust; here a refused change writes nothing.",
+    "rollback": "A record was changed by a rollback; `restored_from` is the publication.",
+    "canary": "A canary was begun, with its plan as `details`, or ended.",
+    "promote": "A canary became live.",
+    "switch": "A kill switch was set or released.",
+    "secret_set": "A stored secret was set.",
+    "secret_unset": "A stored secret was removed.",
+    "repin": "A run was given another publication.",
+    "replay_dead": "A dead letter was queued again.",
+    "breaker": "The breaker of a model was set by hand.",
+    "purge": "Kept for later; nothing writes it yet.",
+    "batch": "An action on many objects.",
+    "cancel": "A delivery was cancelled.",
+    "retry_outbox": "A command of the outbox was tried again.",
+    "pin": "A run was kept from the purge.",
+}
+PROBLEMS: dict[str, str] = {
+    "bad_pattern": "A tool pattern cannot be read.",
+    "drift": "A record of files was changed elsewhere since they were applied.",
+    "duplicate_id": "Two records that share their names have the same id.",
+    "invalid": "A value does not fit its field.",
+    "invalid_id": "An id has other characters, is too long, or is a word of the API.",
+    "invalid_record": "A stored record cannot be read here, such as one of a newer version.",
+    "invalid_secret": "A reference to a secret is malformed, or names what may not be named.",
+    "missing": "A field is required.",
+    "missing_secret": "A stored secret does not exist.",
+    "no_price": "Diagnostic: a model has no price, so that budgets of money cannot hold.",
+    "not_a_secret": "A reference stands in a field that is no secret.",
+    "not_overridable": "The record is not one of the code; write it whole.",
+    "not_patchable": "This field cannot be overridden.",
+    "object_lost": "The body of a record is gone from the store.",
+    "orphan_override": "Diagnostic: the code has no longer what an override changes.",
+    "owned_by_code": "The code declares a record of this id.",
+    "owned_by_other": "Other files own the record.",
+    "patch_only": "Records of this kind exist in code only; write their overrides.",
+    "pattern_matches_nothing": "Diagnostic: a pattern of tools fits none.",
+    "plain_secret": "A stored record has a secret as text.",
+    "reserved": "The name is taken by the runtime itself.",
+    "too_large": "A text or a record is too long.",
+    "too_many_records": "The publication would have too many records.",
+    "twice": "Files have a record twice.",
+    "unknown_adapter": "There is no such adapter of providers.",
+    "unknown_base": "The code declares no record of this id, so that nothing can be overridden.",
+    "unknown_field": "There is no such field; `known` lists them.",
+    "unknown_namespace": "There is no such namespace.",
+    "unknown_reference": "A record names another that does not exist; `known` lists them.",
+    "unseen_skill": "Diagnostic: no agent can see a skill.",
+    "unsupported": "A part that it needs is not installed or not set up here.",
+    "unsupported_field": "Only Awaken for Rust has this field; it must be empty.",
+    "unusable_reference": "A record names another that cannot be used itself.",
+    "warning": "Diagnostic: what else an agent's resolution warns about.",
+}
+_PROBLEM = re.compile(r"[a-z]+(_[a-z]+)*")
 
 
 def event_table() -> str:
@@ -767,6 +960,118 @@ def status_table() -> str:
     """The statuses of errors: the first class that fits counts."""
     rows = [(f"`{kind.code}`", f"`{kind.__name__}`", str(status)) for kind, status in STATUSES]
     return table(("code", "class", "status"), rows)
+
+
+def kind_tables() -> str:
+    """Every kind of managed record, with its fields over HTTP."""
+    return "\n\n".join(_kind_table(kind) for kind in config_kinds().values())
+
+
+def _kind_table(kind: ConfigKind) -> str:
+    told = {**HTTP_FIELDS, **attribute_texts(kind.spec), **MEANINGS.get(kind.spec.__name__, {})}
+    required, rows = kind.wire_schema["required"], []
+    for name, schema in kind.wire_schema["properties"].items():
+        own = schema.get("description") or HTTP_FIELDS.get(f"{kind.name}.{name}")
+        text = _required(own or told.get(name, ""), f"{kind.name}.{name}")
+        default = "required" if name in required else _json_default(schema)
+        note = _field_note(schema) + text.replace("; see below", "")
+        rows.append((f"`{name}`", f"`{_json_type(schema)}`", default, note))
+    facts = [_required(KINDS.get(kind.name, ""), f"Kind '{kind.name}'"), *_kind_facts(kind)]
+    head = ("field", "JSON", "default", "meaning")
+    return f"### {kind.name}\n\n{' '.join(facts)}\n\n{table(head, rows)}"
+
+
+def _kind_facts(kind: ConfigKind) -> Iterator[str]:
+    if kind.secrets:
+        yield f"Secrets: {', '.join(f'`{it}`' for it in kind.secrets)}."
+    if kind.patchable:
+        yield f"Overridable: {', '.join(f'`{it}`' for it in sorted(kind.patchable))}."
+
+
+def _field_note(schema: dict[str, Any]) -> str:
+    text = "*Read only.* " if schema.get("readOnly") else ""
+    return text or ("*Write only.* " if schema.get("writeOnly") else "")
+
+
+def _json_default(schema: dict[str, Any]) -> str:
+    return f"`{json.dumps(schema['default'])}`" if "default" in schema else ""
+
+
+def _json_type(schema: dict[str, Any]) -> str:
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(_json_type(it) for it in schema["anyOf"]))
+    kinds = schema.get("type", "string")
+    kinds = kinds if isinstance(kinds, list) else [kinds]
+    item = f" of {_json_type(schema['items'])}" if "items" in schema else ""
+    return " or ".join(f"{it}{item}" if it == "array" else str(it) for it in kinds)
+
+
+def audit_table() -> str:
+    """What the audit calls what was done."""
+    rows = [
+        (f"`{it}`", _required(AUDIT_MEANINGS.get(it, ""), f"Audit action '{it}'"))
+        for it in AuditAction
+    ]
+    return table(("action", "meaning"), rows)
+
+
+def problem_table() -> str:
+    """The codes of problems and diagnostics."""
+    for code in _problem_codes():
+        _required(PROBLEMS.get(code, ""), f"Problem '{code}'")
+    stale = PROBLEMS.keys() - {*_constants()}
+    _required("" if stale else "all are used", f"A problem that is not used any more, {stale},")
+    return table(("code", "meaning"), [(f"`{it}`", about) for it, about in PROBLEMS.items()])
+
+
+def _problem_codes() -> Iterator[str]:
+    """The code of every problem that the package writes as a text of its own."""
+    root = Path(*awaken.__path__)
+    folders = ("managed", "contracts/config", "bootstrap/config_kinds", "bootstrap/config_layers")
+    for path in (it for folder in folders for it in sorted((root / folder).rglob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                yield from _problem_code(node)
+
+
+def _problem_code(node: ast.Call) -> Iterator[str]:
+    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    given = node.args[1:2] if name in ("_problem", "add", "refuse", "warn") else []
+    if name == "ConfigProblem":
+        given = [it.value for it in node.keywords if it.arg == "code"]
+    for code in given:
+        if isinstance(code, ast.Constant) and _PROBLEM.fullmatch(str(code.value)):
+            yield str(code.value)
+
+
+def config_error_table() -> str:
+    """The errors of managed configuration with their statuses."""
+    rows = []
+    for kind in sorted({*_family(ConfigError), HeadMoved}, key=lambda kind: kind.code):
+        status = next(status for class_, status in STATUSES if issubclass(kind, class_))
+        rows.append((f"`{kind.code}`", str(status), summary(kind)))
+    return table(("code", "status", "meaning"), rows)
+
+
+def config_limit_table() -> str:
+    """The limits of managed configuration, with the values of the code."""
+    rows = [
+        ("the body of a record", f"{change_sets.BODY_BYTES_MAX:,} bytes"),
+        ("records of a publication", f"{change_sets.RECORDS_MAX:,}"),
+        ("records of a draft", f"{DRAFT_RECORDS_MAX:,}"),
+        ("a draft without an edit", f"{drafts.DRAFT_LIFE_MS // 86_400_000} days"),
+        ("problems of a refusal; then `problem_count`", f"{PROBLEMS_MAX:,}"),
+        ("the description of a tool", f"{specs.DESCRIPTION_BYTES_MAX:,} bytes"),
+        ("files of a skill", f"{specs.SKILL_FILES_MAX:,}"),
+        ("the body and the files of a skill", f"{specs.SKILL_BYTES_MAX:,} bytes"),
+        ("a secret", f"{secrets.SECRET_BYTES_MAX:,} bytes"),
+        ("the reason of a switch", f"{heads.REASON_CHARS_MAX:,} characters"),
+        ("the answer of a process to `require: all`", f"{followers.TRIAL_MS // 1000} seconds"),
+        ("the pause between two looks at the head", f"{live.POLL_MS // 1000} seconds"),
+    ]
+    return table(("what", "at most"), rows)
 
 
 def key_table() -> str:
@@ -1107,6 +1412,15 @@ PARTS: dict[str, Callable[[], str]] = {
     "section-mcp": lambda: section_tables(
         McpConfig, McpServer, Stdio, Http, ClientCredentials, Login, Restart, McpLimits, Root
     ),
+    "routes-config": lambda: route_table("config", "audit"),
+    "config-kinds": kind_tables,
+    "config-audit": audit_table,
+    "config-problems": problem_table,
+    "config-errors": config_error_table,
+    "config-limits": config_limit_table,
+    "managed-options": lambda: struct_table(ManagedOptions),
+    "publish-rules": lambda: section_tables(PublishRules, FreezeWindow),
+    "canary-plan": lambda: section_tables(CanaryPlan, Guardrails),
     "loop-keys": key_table,
     "loop-actions": action_table,
     "commands": commands,
