@@ -264,7 +264,6 @@ class Publisher:
         self, head: ConfigHead, candidate: Candidate, request: PublishRequest
     ) -> ConfigWrite:
         now, kind = self._parts.clock.now_ms(), PublicationKind.LIVE
-        draft = None if request.is_ephemeral else request.draft
         target, next_head = HeadTarget.LIVE, msgspec.structs.replace(head, canary=None)
         if request.is_ephemeral:
             kind, target, next_head = PublicationKind.EPHEMERAL, HeadTarget.NONE, head
@@ -296,8 +295,9 @@ class Publisher:
             expected_revision=head.revision,
             audit=() if request.is_ephemeral else self._audit(candidate, request, now),
             secrets=request.secrets,
-            removed_draft=None if draft is None else draft.id,
-            draft_revision=None if draft is None else draft.revision,
+            removed_draft=None
+            if request.draft is None or request.is_ephemeral
+            else request.draft.id,
             idempotency_key=request.idempotency_key,
             request_hash=request.request_hash,
         )
