@@ -38,17 +38,10 @@ from .config_kinds import config_kinds
 from .node import Node
 from .plugins import PluginLifecycle
 from .providers import Connections
+from .runtime_options import ManagedOptions
 
 SAMPLE_MAX = 1_000
 """How many runs of a publication a guardrail looks at."""
-
-
-class ManagedOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a runtime takes part in managed configuration."""
-
-    rules: PublishRules = PublishRules()
-    publication: int | None = None
-    """The publication that this process stays on, for rescue; None follows the head."""
 
 
 class ManagedWiring(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +121,7 @@ def build_managed(wiring: ManagedWiring, options: ManagedOptions) -> ManagedConf
     async def sample(publication: int | None, since: int) -> Sequence[EndedRun]:
         return await sample_runs(store, publication, since)
 
-    return manage_config(parts, live, options.rules, list_followers, sample)
+    return manage_config(parts, live, options.rules or PublishRules(), list_followers, sample)
 
 
 class PinnedPublications:
