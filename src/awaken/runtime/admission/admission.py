@@ -344,6 +344,7 @@ class Admission:
             profile=agent.env.profile,
             has_phases=bool(agent.env.phases) or PENDING_ACTIONS.name in state.values,
             has_budgets=bool(agent.spec.budgets or request.budgets or services.budgets)
+            or bool(pinned.registries.budgets)
             or RUN_LEDGER.name in state.values
             or THREAD_LEDGER.name in state.values,
         )
