@@ -114,7 +114,6 @@ from awaken.runtime.primitives.system import SystemClock
 from awaken.server import (
     FreezeWindow,
     JwtConfig,
-    ManagedOptions,
     PublishRules,
     RateLimit,
     RememberedAnswers,
@@ -1418,7 +1417,6 @@ PARTS: dict[str, Callable[[], str]] = {
     "config-problems": problem_table,
     "config-errors": config_error_table,
     "config-limits": config_limit_table,
-    "managed-options": lambda: struct_table(ManagedOptions),
     "publish-rules": lambda: section_tables(PublishRules, FreezeWindow),
     "canary-plan": lambda: section_tables(CanaryPlan, Guardrails),
     "loop-keys": key_table,

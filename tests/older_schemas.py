@@ -2,12 +2,30 @@
 
 LATER_TABLES = (
     "config_state", "config_heads", "config_objects", "config_publications", "config_drafts",
-    "config_secrets", "config_requests", "config_audit",
+    "config_secrets", "config_requests", "config_audit", "usage_days",
 )  # fmt: skip
 """Tables that came after schema 5."""
+LATER_INDEXES = (
+    "runs_recent", "runs_agent", "runs_open", "runs_finished", "runs_ended", "runs_kind",
+    "runs_publication", "runs_tenant",
+)  # fmt: skip
+LATER_COLUMNS = (
+    "agent_id", "kind", "publication", "tenant_id", "ended", "tokens", "cost_nanos",
+)  # fmt: skip
+"""Columns of runs that came after schema 5."""
+POSTGRES_INDEXES = {"runs_created": "created_at, run_id", "runs_ended": "finished_at"}
+"""Indexes of Postgres that schema 7 replaced."""
 
 
 def list_removals(schema: str | None = None) -> list[str]:
-    """Return the statements that take later tables away, from a schema of a database or a file."""
+    """Return the statements that take later parts away, from a schema of a database or a file."""
     prefix = "" if schema is None else f"{schema}."
-    return [f"DROP TABLE {prefix}{table}" for table in LATER_TABLES]
+    removals = [f"DROP TABLE {prefix}{table}" for table in LATER_TABLES]
+    removals += [f"DROP INDEX IF EXISTS {prefix}{index}" for index in LATER_INDEXES]
+    removals += [f"ALTER TABLE {prefix}runs DROP COLUMN {column}" for column in LATER_COLUMNS]
+    if schema is not None:
+        removals += [
+            f"CREATE INDEX {name} ON {prefix}runs ({columns})"
+            for name, columns in POSTGRES_INDEXES.items()
+        ]
+    return removals

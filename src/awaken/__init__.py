@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from awaken.bootstrap.requests import (
         RunOptions,
     )
-    from awaken.bootstrap.runtime_options import RuntimeOptions
+    from awaken.bootstrap.runtime_options import ManagedOptions, RuntimeOptions
     from awaken.contracts.clock import (
         Clock,
         IdSource,
@@ -186,6 +186,7 @@ __all__ = [
     "ListingResolver",
     "LoopDetection",
     "MailboxConfig",
+    "ManagedOptions",
     "MaxRounds",
     "Message",
     "ModelPool",
@@ -273,6 +274,7 @@ _HOMES = {
     "ListingResolver": "awaken.authoring.resolvers",
     "LoopDetection": "awaken.contracts.specs.agents",
     "MailboxConfig": "awaken.mailbox.config",
+    "ManagedOptions": "awaken.bootstrap.runtime_options",
     "MaxRounds": "awaken.contracts.specs.agents",
     "Message": "awaken.contracts.messages.message",
     "ModelPool": "awaken.contracts.models.model_specs",

@@ -40,7 +40,7 @@ from .plugins import PluginLifecycle
 from .providers import Connections, provider_clients
 from .registries import check_mapping, check_remotes, registry_set, with_everywhere
 from .run_services import build_services
-from .runtime_options import RuntimeOptions
+from .runtime_options import ManagedOptions, RuntimeOptions
 from .stores import profiles_of, resolve_store
 
 if TYPE_CHECKING:
@@ -128,26 +128,6 @@ def compose_runtime(
     node.make_chores = lambda: _reports().build_chores(opened, profile)
     plugins, discovery = PluginLifecycle(registry), Discovery(registry, remotes, backends, clock)
     report = _reports().build_report(node, engine, profile) if opened.is_shared else None
-    managed = None
-    if given := options.get("managed"):
-        # Only a runtime with managed configuration loads its modules.
-        from awaken.managed.options import ManagedOptions  # noqa: PLC0415
-
-        from .managed_config import ManagedWiring, build_managed  # noqa: PLC0415
-
-        wiring = ManagedWiring(
-            store=opened,
-            code=registries,
-            remotes=remotes,
-            registry=registry,
-            plugins=plugins,
-            discovery=discovery,
-            connections=connections,
-            engine=engine,
-            node=node,
-            report=report,
-        )
-        managed = build_managed(wiring, ManagedOptions() if given is True else given)
     return RuntimeParts(
         clock=clock,
         ids=ids,
@@ -164,8 +144,31 @@ def compose_runtime(
         remembered=RememberedAnswers(opened, profile, clock),
         outbox=outbox,
         report=report,
-        managed=managed,
+        managed=_compose_managed(
+            options,
+            store=opened,
+            code=registries,
+            remotes=remotes,
+            registry=registry,
+            plugins=plugins,
+            discovery=discovery,
+            connections=connections,
+            engine=engine,
+            node=node,
+            report=report,
+        ),
     )
+
+
+def _compose_managed(options: RuntimeOptions, **parts: Any) -> "ManagedConfig | None":
+    """Build the managed configuration over the parts of a runtime; None if it is off."""
+    given = options.get("managed", False)
+    if given is False:
+        return None
+    # Only a runtime with managed configuration loads its modules.
+    from .managed_config import ManagedWiring, build_managed  # noqa: PLC0415
+
+    return build_managed(ManagedWiring(**parts), ManagedOptions() if given is True else given)
 
 
 def _reports() -> Any:

@@ -21,8 +21,8 @@ from awaken.managed.configuration import ManagedConfig, manage_config
 from awaken.managed.effective import PublicationReader
 from awaken.managed.followers import Follower
 from awaken.managed.live import ConfigReport, LiveConfig
-from awaken.managed.options import ManagedOptions
 from awaken.managed.parts import ConfigParts
+from awaken.managed.publish_rules import PublishRules
 from awaken.managed.secret_keys import ConfiguredKeys
 from awaken.managed.secrets import SecretBox, SecretResolver
 from awaken.runtime.engine import RunEngine
@@ -38,6 +38,7 @@ from .config_kinds import config_kinds
 from .node import Node
 from .plugins import PluginLifecycle
 from .providers import Connections
+from .runtime_options import ManagedOptions
 
 SAMPLE_MAX = 1_000
 """How many runs of a publication a guardrail looks at."""
@@ -120,7 +121,7 @@ def build_managed(wiring: ManagedWiring, options: ManagedOptions) -> ManagedConf
     async def sample(publication: int | None, since: int) -> Sequence[EndedRun]:
         return await sample_runs(store, publication, since)
 
-    return manage_config(parts, live, options.rules, list_followers, sample)
+    return manage_config(parts, live, options.rules or PublishRules(), list_followers, sample)
 
 
 class PinnedPublications:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypedDict
 
+import msgspec
+
 from awaken.authoring.resolvers import AgentResolver
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.models.budgets import Budget, PriceList
@@ -16,8 +18,16 @@ from awaken.mailbox.config import MailboxConfig
 from awaken.runtime.limits import Limits
 
 if TYPE_CHECKING:
-    # Only a runtime with managed configuration loads it.
-    from awaken.managed.options import ManagedOptions
+    from awaken.managed.publish_rules import PublishRules
+
+
+class ManagedOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of managed configuration; `managed=True` stands for the usual ones."""
+
+    rules: "PublishRules | None" = None
+    """What must hold before a change becomes live; None: nothing besides that it compiles."""
+    publication: int | None = None
+    """The publication that this process stays on, for rescue; None follows the head."""
 
 
 class RuntimeOptions(TypedDict, total=False):
@@ -38,4 +48,4 @@ class RuntimeOptions(TypedDict, total=False):
     resolver: AgentResolver
     message_sink: DurableMessageSink
     has_worker: bool
-    managed: "bool | ManagedOptions"
+    managed: bool | ManagedOptions

@@ -57,7 +57,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return hash_manifest(self.manifest)
 
 
-class CodeLayer(msgspec.Struct, frozen=True, kw_only=True):
+class CodeRecords(msgspec.Struct, frozen=True, kw_only=True):
     """The records that the code of this process declares, and their hashes by `namespace/id`."""
 
     records: Mapping[str, Mapping[str, Any]]
@@ -79,7 +79,7 @@ def build_candidate(
     base: Publication,
     change_set: ChangeSet,
     kinds: Mapping[str, ConfigKind],
-    code: CodeLayer,
+    code: CodeRecords,
     authorship: Authorship,
 ) -> Candidate:
     """Apply a change set to a publication; nothing is written.
@@ -138,7 +138,7 @@ def find_change_problem(
     kind: ConfigKind,
     record_id: str,
     change: Change | EarlierRecord,
-    code: CodeLayer,
+    code: CodeRecords,
     before: ManifestEntry | None,
 ) -> ConfigProblem | None:
     """Return why a change cannot be applied to a record, or None.

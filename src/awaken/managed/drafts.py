@@ -33,7 +33,7 @@ from .differences import (
     merge_fields,
 )
 from .parts import Author, ConfigParts
-from .publishing import Published, Publisher, PublishRequest, Trial
+from .publishing import CandidateTrial, Published, Publisher, PublishRequest
 from .records import ConfigRecords, RecordWrite, Stored
 
 RECORDS_MAX = 500
@@ -221,7 +221,7 @@ class ConfigDrafts:
         draft = msgspec.structs.replace(draft, base=live.no or None, changes=changes)
         return await self._save(draft, author, draft.revision)
 
-    async def validate(self, draft_id: str, author: Author) -> Trial:
+    async def validate(self, draft_id: str, author: Author) -> CandidateTrial:
         """Compile a draft without publishing it.
 
         Raises:

@@ -22,7 +22,7 @@ from awaken.contracts.config.store import ConfigStore
 from awaken.contracts.errors import AwakenError, InvalidSpec
 from awaken.contracts.secrets import RedactedString, to_builtins_with_secrets
 
-from .change_sets import CodeLayer
+from .change_sets import CodeRecords
 
 PUBLICATIONS_KEPT = 16
 OBJECTS_KEPT = 20_000
@@ -81,7 +81,7 @@ class PublicationReader:
         }
 
     async def read_effective(
-        self, manifest: Manifest, code: CodeLayer, publication: int | None = None
+        self, manifest: Manifest, code: CodeRecords, publication: int | None = None
     ) -> EffectiveConfig:
         """Return the records of a manifest as specs; what cannot be read becomes a problem.
 
@@ -117,7 +117,7 @@ class PublicationReader:
         record_id: str,
         entry: ManifestEntry,
         bodies: Mapping[str, dict[str, Any]],
-        code: CodeLayer,
+        code: CodeRecords,
     ) -> EffectiveRecord | ConfigProblem | None:
         """Decode one record; None for a patch whose record the code no longer has."""
         path, kind, body = (
@@ -174,7 +174,7 @@ def apply_patch(
 
 
 def _record_key(
-    namespace: str, record_id: str, entry: ManifestEntry, code: CodeLayer
+    namespace: str, record_id: str, entry: ManifestEntry, code: CodeRecords
 ) -> tuple[Any, ...]:
     base = code.hashes.get(f"{namespace}/{record_id}") if entry.source == OVERRIDE else None
     return namespace, record_id, entry.hash, entry.source, entry.is_hidden, base

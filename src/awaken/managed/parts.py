@@ -11,7 +11,7 @@ from awaken.contracts.config.heads import ConfigHead
 from awaken.contracts.config.kinds import ConfigKind
 from awaken.contracts.config.store import ConfigStore
 
-from .change_sets import CodeLayer
+from .change_sets import CodeRecords
 from .effective import PublicationReader
 from .secrets import SecretBox, SecretResolver
 
@@ -43,9 +43,9 @@ class ConfigParts(msgspec.Struct, frozen=True, kw_only=True):
     """Tells the other processes to read the head."""
 
     @property
-    def code(self) -> CodeLayer:
+    def code(self) -> CodeRecords:
         """The records of the code of this process."""
-        return CodeLayer(records=self.compiler.code_records(), hashes=self.compiler.code_hashes())
+        return CodeRecords(records=self.compiler.code_records(), hashes=self.compiler.code_hashes())
 
     async def read_head(self) -> ConfigHead:
         """Return the head; before the first change, the empty one."""

@@ -62,7 +62,7 @@ class PublishRequest(msgspec.Struct, frozen=True, kw_only=True):
     request_hash: str = ""
 
 
-class Trial(msgspec.Struct, frozen=True, kw_only=True):
+class CandidateTrial(msgspec.Struct, frozen=True, kw_only=True):
     """A candidate that was compiled; `problems` says whether it could be published."""
 
     candidate: Candidate
@@ -97,7 +97,7 @@ class Publisher:
         # Two publications of one process are compiled and installed one after the other.
         self._turn = asyncio.Lock()
 
-    async def try_changes(self, request: PublishRequest) -> Trial:
+    async def try_changes(self, request: PublishRequest) -> CandidateTrial:
         """Compile a change set without publishing it, and say what is wrong with it.
 
         Raises:
@@ -207,12 +207,12 @@ class Publisher:
             base, request.change_set, self._parts.kinds, self._parts.code, authorship
         )
 
-    async def _compile(self, candidate: Candidate, request: PublishRequest) -> Trial:
+    async def _compile(self, candidate: Candidate, request: PublishRequest) -> CandidateTrial:
         self._parts.reader.add_objects(candidate.objects)
         config = await self._parts.reader.read_effective(candidate.manifest, self._parts.code)
         check_unused(candidate, config, self._parts.kinds, self._parts.code)
         compiled = await self._parts.compiler.compile(config)
-        return Trial(
+        return CandidateTrial(
             candidate=candidate,
             compiled=compiled,
             problems=(*config.problems, *compiled.problems),

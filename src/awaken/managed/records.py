@@ -33,7 +33,7 @@ from .change_sets import ChangeSet
 from .effective import apply_patch
 from .history import find_version
 from .parts import Author, ConfigParts
-from .publishing import Published, Publisher, PublishRequest, Trial
+from .publishing import CandidateTrial, Published, Publisher, PublishRequest
 from .references import list_users
 
 WriteSecrets = Callable[
@@ -180,7 +180,7 @@ class ConfigRecords:
 
     async def validate(
         self, write: RecordWrite, body: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], Trial]:
+    ) -> tuple[dict[str, Any], CandidateTrial]:
         """Compile a record without publishing it; returns its normalized HTTP form as well.
 
         Raises:
@@ -210,7 +210,7 @@ class ConfigRecords:
 
     async def try_patch(
         self, write: RecordWrite, fields: Mapping[str, Any], *, cleared: Iterable[str] = ()
-    ) -> tuple[dict[str, Any], Trial]:
+    ) -> tuple[dict[str, Any], CandidateTrial]:
         """Compile overrides without publishing them; returns the record as it would be."""
         kind = self.find_kind(write.namespace)
         stored = await self.store_patch(write, fields, cleared=cleared)
@@ -400,7 +400,7 @@ class ConfigRecords:
         return _to_body(apply_patch(base, patch, kind, self._parts.reader.bind))
 
 
-def list_problems(trial: Trial) -> tuple[ConfigProblem, ...]:
+def list_problems(trial: CandidateTrial) -> tuple[ConfigProblem, ...]:
     """Return everything that would refuse a trial, missing secrets included."""
     missing = (
         ConfigProblem(path="", code="missing_secret", message=f"The secret '{ref}' does not exist.")

@@ -6,7 +6,7 @@ from awaken.contracts.config.compiler import EffectiveConfig
 from awaken.contracts.config.errors import RecordInUse
 from awaken.contracts.config.kinds import ConfigKind
 
-from .change_sets import Candidate, CodeLayer
+from .change_sets import Candidate, CodeRecords
 
 _NAMED_ALIKE = {"models": ("models", "model-pools"), "model-pools": ("models", "model-pools")}
 """Namespaces that share their names: an agent names a pool like a model."""
@@ -19,7 +19,7 @@ def check_unused(
     candidate: Candidate,
     config: EffectiveConfig,
     kinds: Mapping[str, ConfigKind],
-    code: CodeLayer,
+    code: CodeRecords,
 ) -> None:
     """Refuse a deletion of a record that the candidate's other records still name.
 
@@ -59,14 +59,14 @@ def list_users(
 
 
 def _is_named_by(
-    namespace: str, wanted: str, config: EffectiveConfig, code: CodeLayer, name: str
+    namespace: str, wanted: str, config: EffectiveConfig, code: CodeRecords, name: str
 ) -> bool:
     """Whether a reference meant the record that is gone: nothing else has the name now."""
     is_alike = namespace in _NAMED_ALIKE.get(wanted, (wanted,))
     return is_alike and name not in _list_names(config, code, wanted)
 
 
-def _list_names(config: EffectiveConfig, code: CodeLayer, namespace: str) -> set[str]:
+def _list_names(config: EffectiveConfig, code: CodeRecords, namespace: str) -> set[str]:
     names: set[str] = set()
     for one in _NAMED_ALIKE.get(namespace, (namespace,)):
         names |= config.records.get(one, {}).keys() | code.records.get(one, {}).keys()

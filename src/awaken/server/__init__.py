@@ -1,6 +1,6 @@
 """The server: one ASGI app made of the protocols' routes, with authentication and limits.
 
-This module has its configuration, the options of managed configuration, and what `runtime.asgi()`,
+This module has its configuration, the rules of publishing, and what `runtime.asgi()`,
 `runtime.view()` and `runtime.remembered` return. The package knows no concrete protocol, store or
 agent; `bootstrap` puts them together.
 """
@@ -11,7 +11,6 @@ from awaken._deferred_imports import defer_imports
 
 if TYPE_CHECKING:
     from awaken.contracts.suspension.remembered_answers import RememberedAnswer
-    from awaken.managed.options import ManagedOptions
     from awaken.managed.publish_rules import FreezeWindow, PublishRules
     from awaken.server.app import (
         ServerApp,
@@ -36,7 +35,6 @@ __all__ = [
     "Access",
     "FreezeWindow",
     "JwtConfig",
-    "ManagedOptions",
     "Principal",
     "PublishRules",
     "RateLimit",
@@ -53,7 +51,6 @@ _HOMES = {
     "Access": "awaken.transport.routes",
     "FreezeWindow": "awaken.managed.publish_rules",
     "JwtConfig": "awaken.server.config",
-    "ManagedOptions": "awaken.managed.options",
     "Principal": "awaken.transport.routes",
     "PublishRules": "awaken.managed.publish_rules",
     "RateLimit": "awaken.server.config",

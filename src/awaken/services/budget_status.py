@@ -39,6 +39,7 @@ async def list_budgets(
         entry = await profile.find_entry(tenant_scope(tenant_id), TENANT_LEDGER)
         ledger = decode_ledger(None if entry is None else entry.value)
     given: list[tuple[str | None, Budget]] = [(None, it) for it in engine.services.budgets]
+    given += [(None, it) for it in engine.registry.snapshot().registries.budgets]
     agents = engine.registry.snapshot().registries.agents
     given += [(name, it) for name in sorted(agents) for it in agents[name].spec.budgets]
     now = clock.now_ms()

@@ -394,7 +394,7 @@ async def test_tools_get_other_descriptions_and_can_be_disabled() -> None:
     assert layer.disabled_tools == {"own"}
     await trial.compiler.install(compiled)
     tools = trial.registry.current.resolved.resolve("a").tools
-    assert tools["own"].descriptor.description == "Mine."
+    assert "own" not in tools
     assert tools["look_up"].descriptor.description == "Better."
     again = trial.layer(await trial.compile({}, look_up={"description": "Better."}))
     assert again.tools["look_up"] is layer.tools["look_up"]

@@ -17,7 +17,7 @@ from awaken.stores.sql import rows
 from awaken.stores.sqlite import SqliteStore
 from awaken.stores.sqlite.connection import STATEMENTS
 from awaken.testing.store_conformance.config_writing import (
-    Publisher,
+    ConfigWriter,
     check_chain,
     make_draft,
     make_event,
@@ -42,7 +42,7 @@ def on_file(path: Path, work: Callable[[SqliteStore], Awaitable[None]]) -> None:
 
 
 async def fill(store: SqliteStore) -> None:
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     for number in range(4):
         await publisher.publish(idempotency_key=f"k{number}", secrets=(make_secret("s", number),))
     await publisher.publish_ephemeral()
@@ -186,7 +186,7 @@ def test_a_page_is_found_by_an_index(
 
 def test_a_refused_write_undoes_nothing_of_the_writes_beside_it(tmp_path: Path) -> None:
     async def race(store: SqliteStore) -> None:
-        publisher = Publisher(store)
+        publisher = ConfigWriter(store)
         await publisher.publish()
         late = [await publisher.build() for _ in range(10)]
         good = [ConfigWrite(audit=(make_event(number),)) for number in range(10)]
@@ -216,7 +216,7 @@ def test_a_refused_write_undoes_nothing_of_the_writes_beside_it(tmp_path: Path) 
 
 def test_a_cancelled_caller_leaves_its_write_applied_or_absent(tmp_path: Path) -> None:
     async def cancel_everywhere(store: SqliteStore) -> None:
-        publisher = Publisher(store)
+        publisher = ConfigWriter(store)
         outcomes = set()
         for turns in range(60):
             before = await read_config(store)

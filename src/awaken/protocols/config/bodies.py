@@ -32,7 +32,7 @@ class WriteQuery(StrictRecord, frozen=True, kw_only=True):
     message: Reason = ""
 
 
-class DeleteQuery(StrictRecord, frozen=True, kw_only=True):
+class RemovalQuery(StrictRecord, frozen=True, kw_only=True):
     """How a record is deleted; `force` takes the models of a provider along."""
 
     force: bool = False

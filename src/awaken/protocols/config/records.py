@@ -5,13 +5,13 @@ from typing import Any
 from awaken.contracts.config.errors import InvalidConfig
 from awaken.contracts.config.kinds import RecordMeta
 from awaken.managed.configuration import ManagedConfig
-from awaken.managed.publishing import Published, Trial
+from awaken.managed.publishing import CandidateTrial, Published
 from awaken.managed.records import CODE, RecordView, list_problems
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import RouteCall
 
-from .bodies import DeleteQuery, RecordPaging, RestoreBody, ValidateQuery, WriteQuery
+from .bodies import RecordPaging, RemovalQuery, RestoreBody, ValidateQuery, WriteQuery
 from .replies import reply_written, write_of, written_headers
 
 
@@ -66,7 +66,7 @@ class RecordRoutes:
 
     async def delete_record(self, call: RouteCall) -> Reply:
         """Delete a record; one of the code is hidden."""
-        query: DeleteQuery = call.query
+        query: RemovalQuery = call.query
         write = write_of(call, call.path["namespace"], call.path["record_id"], query.message)
         published = await self._records.delete(write, is_forced=query.force)
         return Bytes(204, headers=written_headers(published))
@@ -209,7 +209,7 @@ def meta_view(view: RecordView, version: str) -> dict[str, Any]:
     return shown if view.overrides is None else {**shown, "user_overrides": view.overrides}
 
 
-def _reply_compiled(normalized: dict[str, Any], trial: Trial) -> Reply:
+def _reply_compiled(normalized: dict[str, Any], trial: CandidateTrial) -> Reply:
     problems = list_problems(trial)
     if problems:
         raise InvalidConfig(problems=problems)

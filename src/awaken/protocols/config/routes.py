@@ -106,7 +106,7 @@ _TABLE: tuple[_Row, ...] = (
         f"DELETE {_RECORD}",
         RecordRoutes,
         "delete_record",
-        query=bodies.DeleteQuery,
+        query=bodies.RemovalQuery,
         status=204,
         headers=_WRITE,
         reply=None,

@@ -64,7 +64,7 @@ from awaken.runtime.state.store import StateStore
 from awaken.runtime.suspension.recovery import latest_turn, restore
 from awaken.runtime.suspension.resume import take_decisions
 
-from .continuation import check_capabilities, continue_record
+from .continuation import carry_over, check_capabilities, continue_identity, continue_record
 
 _IDS = ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint", "tenant_id")
 
@@ -291,7 +291,7 @@ class Admission:
             record, identity = self._new_record(request, checkout, agent, pinned, run_id)
         else:
             record = continue_record(request, previous)
-            identity = identity_of(request, record, agent.spec.id)
+            identity = continue_identity(request, record, agent.spec.id)
         if agent.env.message_screens:
             request = look_at_options(agent.env, request)
         state = _restore_state(request, checkout, agent, previous)
@@ -344,10 +344,11 @@ class Admission:
             profile=agent.env.profile,
             has_phases=bool(agent.env.phases) or PENDING_ACTIONS.name in state.values,
             has_budgets=bool(agent.spec.budgets or request.budgets or services.budgets)
+            or bool(pinned.registries.budgets)
             or RUN_LEDGER.name in state.values
             or THREAD_LEDGER.name in state.values,
         )
-        return run if previous is None else _carry_over(run, previous, answer)
+        return run if previous is None else carry_over(run, previous, answer)
 
     def _open_journal(self, thread: Thread, writer: str, feed: EventFeed) -> Journal:
         return Journal(
@@ -478,27 +479,3 @@ def _own_tickets(
     if tickets:
         state.update(TOOL_CALL_STATES, tuple(map(ToolCallState.of, tickets.values())))
     return tickets
-
-
-def _carry_over(run: Run, previous: RunRecord, answer: Message | None) -> Run:
-    """Restore what a continued run has from its earlier activation."""
-    run.is_continued = previous.status is RunStatus.WAITING
-    # Messages that were sent to a task while it was not executing are for this run only.
-    run.has_input = previous.task is not None
-    if answer is not None:
-        # It is still in the step of its latest answer, which the stop rules check.
-        run.response, run.step.calls = answer.text, answer.tool_calls or ()
-    return run
-
-
-def identity_of(request: RunRequest, record: RunRecord, agent_id: str) -> RunIdentity:
-    """Return the identity of a run while it executes for a request."""
-    return msgspec.structs.replace(
-        record.identity,
-        active_agent_id=agent_id if agent_id != record.agent_id else None,
-        dispatch_id=request.dispatch_id,
-        session_id=request.session_id,
-        transport_request_id=request.transport_request_id,
-        run_mode=request.run_mode,
-        adapter=request.adapter,
-    )

@@ -4,8 +4,11 @@ import msgspec
 
 from awaken.contracts.backends.backend import BackendCapabilities, check_root_request
 from awaken.contracts.errors import UnsupportedFeature
+from awaken.contracts.identity import RunIdentity
 from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.messages.message import Message
 from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.runtime.run import Run
 
 
 class CannotGoOn(UnsupportedFeature):
@@ -57,4 +60,28 @@ def continue_record(request: RunRequest, previous: RunRecord) -> RunRecord:
         dispatch_id=dispatch_id,
         session_id=request.session_id,
         transport_request_id=request.transport_request_id,
+    )
+
+
+def carry_over(run: Run, previous: RunRecord, answer: Message | None) -> Run:
+    """Restore what a continued run has from its earlier activation."""
+    run.is_continued = previous.status is RunStatus.WAITING
+    # Messages that were sent to a task while it was not executing are for this run only.
+    run.has_input = previous.task is not None
+    if answer is not None:
+        # It is still in the step of its latest answer, which the stop rules check.
+        run.response, run.step.calls = answer.text, answer.tool_calls or ()
+    return run
+
+
+def continue_identity(request: RunRequest, record: RunRecord, agent_id: str) -> RunIdentity:
+    """Return the identity of a run while it executes for a request."""
+    return msgspec.structs.replace(
+        record.identity,
+        active_agent_id=agent_id if agent_id != record.agent_id else None,
+        dispatch_id=request.dispatch_id,
+        session_id=request.session_id,
+        transport_request_id=request.transport_request_id,
+        run_mode=request.run_mode,
+        adapter=request.adapter,
     )

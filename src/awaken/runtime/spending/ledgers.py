@@ -35,14 +35,15 @@ _NONE: tuple[Budget, ...] = ()
 
 
 def applicable(run: Run) -> tuple[Budget, ...]:
-    """The budgets of the agent, of the run's earlier agents, of the request and of the runtime.
+    """The budgets of the agent, of earlier agents, the request, the runtime and its configuration.
 
     Tenant budgets are included only if the run has a tenant.
     """
     spec, asked, general = run.agent.spec, run.request.budgets, run.services.budgets
-    if not (spec.budgets or asked or general or run.state.has(RUN_LEDGER)):
+    managed = run.pinned.registries.budgets
+    if not (spec.budgets or asked or general or managed or run.state.has(RUN_LEDGER)):
         return _NONE
-    given = (*spec.budgets, *asked, *general)
+    given = (*spec.budgets, *asked, *general, *managed)
     for agent_id, budgets in run.state.get(RUN_LEDGER).budgets.items():
         given += budgets if agent_id != spec.id else ()
     tenant_id = run.identity.tenant_id

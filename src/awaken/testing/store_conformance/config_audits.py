@@ -18,7 +18,7 @@ from awaken.contracts.config.store import (
 from .config_writing import (
     EPHEMERAL,
     LIST_MAX,
-    Publisher,
+    ConfigWriter,
     check_chain,
     make_canary,
     make_draft,
@@ -48,7 +48,7 @@ async def audit_events_come_back_as_they_were(store: ConfigStore) -> None:
         details={"b": [1, 2.5, None], "a": {"z": True, "y": ""}},
     )
     own = make_event(2, publication=77)
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     await publisher.publish(audit=(event, own))
     await store.write_config(ConfigWrite(audit=(make_event(3),)))
     found = [row.event for row in await check_chain(store)]
@@ -125,7 +125,7 @@ async def a_changed_event_breaks_the_chain(store: ConfigStore) -> None:
 
 async def a_purge_keeps_what_is_needed(store: ConfigStore) -> None:
     """The head, the canary, bases of drafts and pinned publications, however old."""
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     for _ in range(4):
         await publisher.publish()
     await publisher.publish_ephemeral()
@@ -151,7 +151,7 @@ async def a_purge_keeps_what_is_needed(store: ConfigStore) -> None:
 
 async def a_purge_keeps_the_newest_and_the_young(store: ConfigStore) -> None:
     """A live publication goes if it is old and not one of the newest; an ephemeral one by age."""
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     for number in range(1, 9):
         await publisher.publish()
         if number % 2 == 0:
@@ -173,7 +173,7 @@ async def a_purge_keeps_the_newest_and_the_young(store: ConfigStore) -> None:
 
 async def a_purge_removes_objects_that_nothing_names(store: ConfigStore) -> None:
     """Those of publications and of audit events that stay remain."""
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     names = [make_object(f"text {number}")[0] for number in range(1, 6)]
     for _ in names:
         await publisher.publish()
@@ -213,7 +213,7 @@ async def a_pruned_chain_still_verifies(store: ConfigStore) -> None:
 
 async def a_purge_removes_drafts_and_keys_by_age(store: ConfigStore) -> None:
     """A base is free once its draft is gone; a forgotten key can be used anew."""
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     await publisher.publish(idempotency_key="key", request_hash="h")
     await publisher.publish()
     await store.save_draft(make_draft("old", base=1, expires_at=10), 0)
@@ -237,7 +237,7 @@ async def a_purge_removes_drafts_and_keys_by_age(store: ConfigStore) -> None:
 
 async def a_purge_that_races_with_writers_loses_nothing(store: ConfigStore) -> None:
     """Every publication that stays has its objects, and so does what is written meanwhile."""
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     purge = ConfigPurge(
         pinned=frozenset(),
         keep_newest=1,

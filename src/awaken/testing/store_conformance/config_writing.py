@@ -102,7 +102,7 @@ def make_canary(no: int = 0) -> Canary:
     return Canary(publication=no, plan=CanaryPlan(percent=5), salt="salt", since=7)
 
 
-class Publisher:
+class ConfigWriter:
     """Publishes one agent again and again, each time on the head that it reads."""
 
     def __init__(self, store: ConfigStore) -> None:

@@ -20,7 +20,7 @@ from awaken.contracts.errors import IdempotencyConflict, InvalidRecord
 
 from .config_writing import (
     EPHEMERAL,
-    Publisher,
+    ConfigWriter,
     check_chain,
     make_canary,
     make_draft,
@@ -54,7 +54,7 @@ async def an_empty_store_has_no_configuration(store: ConfigStore) -> None:
 
 async def a_publication_comes_back_as_it_was(store: ConfigStore) -> None:
     """With its number, its manifest, its changes and its objects; the head names it."""
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     write = await publisher.build()
     receipt = await store.write_config(write)
     assert write.publication is not None
@@ -71,7 +71,7 @@ async def a_publication_comes_back_as_it_was(store: ConfigStore) -> None:
 
 async def the_head_keeps_its_canary_and_switches(store: ConfigStore) -> None:
     """Every part of the head comes back; a canary gets the number of its publication."""
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     await publisher.publish()
     stop = Switch(
         kind=SwitchKind.AGENT, id="a", state=SwitchState.PAUSED, reason="ünsafe", by="ada", at=5
@@ -88,7 +88,7 @@ async def the_head_keeps_its_canary_and_switches(store: ConfigStore) -> None:
 
 async def a_moved_head_refuses_the_write(store: ConfigStore) -> None:
     """With everything in it; the error says where the head is."""
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     await store.save_draft(make_draft("d"), 0)
     late = await publisher.build(
         secrets=(make_secret("providers/x/key"),), removed_draft="d", idempotency_key="new"
@@ -104,7 +104,7 @@ async def a_moved_head_refuses_the_write(store: ConfigStore) -> None:
 
 async def a_write_without_a_head_leaves_it(store: ConfigStore) -> None:
     """An ephemeral publication, audit events and secrets move no head."""
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     tried = await publisher.publish_ephemeral()
     assert (tried.no, tried.kind) == (1, EPHEMERAL)
     assert await store.find_config_head() is None
@@ -119,7 +119,7 @@ async def a_write_without_a_head_leaves_it(store: ConfigStore) -> None:
 
 async def numbers_are_never_used_again(store: ConfigStore) -> None:
     """A refused write leaves no gap; each publication has the next number."""
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     assert (await publisher.publish()).no == 1
     await refusal(HeadMoved, store.write_config(await publisher.build(expected_revision=9)))
     assert (await publisher.publish_ephemeral()).no == 2
@@ -128,7 +128,7 @@ async def numbers_are_never_used_again(store: ConfigStore) -> None:
 
 async def a_write_whose_parts_do_not_fit_is_refused(store: ConfigStore) -> None:
     """It would leave a head that names nothing, or an object under a wrong name."""
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     await publisher.publish()
     whole = await publisher.build()
     assert whole.publication is not None
@@ -153,7 +153,7 @@ async def a_write_whose_parts_do_not_fit_is_refused(store: ConfigStore) -> None:
 
 async def a_head_names_publications_that_exist(store: ConfigStore) -> None:
     """A rollback to one that was purged meanwhile is refused, for live and for the canary."""
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     await publisher.publish()
     await publisher.publish()
     for head in (ConfigHead(publication=7), ConfigHead(publication=1, canary=make_canary(7))):
@@ -165,7 +165,7 @@ async def a_head_names_publications_that_exist(store: ConfigStore) -> None:
 
 async def the_same_request_is_applied_once(store: ConfigStore) -> None:
     """Again it gives the same publication and the head of now; another request is refused."""
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     write = await publisher.build(idempotency_key="key", request_hash="h", audit=(make_event(1),))
     first = await store.write_config(write)
     assert await store.find_config_request("key") == ("h", 1)
@@ -197,7 +197,7 @@ async def a_request_without_a_publication_is_remembered(store: ConfigStore) -> N
 
 async def a_failing_part_leaves_nothing(store: ConfigStore) -> None:
     """Whichever part is refused: no object, publication, head, audit, secret, draft or key."""
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     await publisher.publish(secrets=(make_secret("kept"),))
     await store.save_draft(make_draft("d"), 0)
     await store.save_draft(make_draft("e"), 0)
@@ -270,7 +270,7 @@ async def writers_that_race_make_one_chain(store: ConfigStore) -> None:
 
 async def the_same_key_from_many_writers_is_applied_once(store: ConfigStore) -> None:
     """A retry that races with the first attempt repeats it."""
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     write = await publisher.build(idempotency_key="key", request_hash="h")
     receipts = await asyncio.gather(*(store.write_config(write) for _ in range(WRITERS)))
     assert sorted(it.is_repeated for it in receipts) == [False] + [True] * (WRITERS - 1)
@@ -280,7 +280,7 @@ async def the_same_key_from_many_writers_is_applied_once(store: ConfigStore) -> 
 
 async def publications_are_listed_newest_first(store: ConfigStore) -> None:
     """By pages, without manifests; ephemeral ones only if asked for."""
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     for number in range(7):
         await (publisher.publish_ephemeral() if number % 3 == 2 else publisher.publish())
     live = await store.list_publications()
@@ -315,7 +315,7 @@ async def many_objects_are_loaded_at_once(store: ConfigStore) -> None:
 
 async def a_draft_counts_its_edits(store: ConfigStore) -> None:
     """Each edit names the revision that it saw; every part comes back."""
-    publisher = Publisher(store)
+    publisher = ConfigWriter(store)
     await publisher.publish()
     changes = {
         "agents": {"a": PutRecord(body={"x": [1, None]}), "b": DeleteRecord()},
