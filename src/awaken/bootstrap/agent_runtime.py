@@ -241,9 +241,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
         """
         # Imported on demand: a program that serves nothing needs no web server.
         serving = importlib.import_module("awaken.bootstrap.server_app")
-        app: ServerApp = serving.server_app(
-            self._services, self._ensure_open, config, self.managed
-        )
+        app: ServerApp = serving.server_app(self._services, self._ensure_open, config, self.managed)
         self._servers.append(app)
         return app
 

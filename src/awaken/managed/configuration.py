@@ -52,15 +52,16 @@ def manage_config(
     publisher = Publisher(parts, live, rules, list_followers)
     heads = ConfigHeads(parts, live, publisher)
     records = ConfigRecords(parts, publisher, heads.write_secrets)
+    drafts = ConfigDrafts(parts, records, publisher)
     return ManagedConfig(
         parts=parts,
         live=live,
         publisher=publisher,
         records=records,
-        drafts=ConfigDrafts(parts, records, publisher),
+        drafts=drafts,
         heads=heads,
         audit=ConfigAudit(parts),
-        files=ConfigFiles(parts, publisher),
+        files=ConfigFiles(parts, publisher, drafts),
         canary=CanaryWatch(live, heads, sample, parts.clock),
         list_followers=list_followers,
     )
