@@ -87,6 +87,7 @@ def compose_runtime(
     options: RuntimeOptions,
     start_worker: Callable[[], None],
     has_claiming_worker: Callable[[], bool],
+    list_audit_days: Callable[[], Iterable[int]] = tuple,
 ) -> RuntimeParts:
     """Build the parts of a runtime; nothing is opened or started.
 
@@ -125,13 +126,17 @@ def compose_runtime(
     control = RunControl(engine, node.mailbox, start_worker, has_claiming_worker)
     streams = StreamHub(engine, control, node.bus, config.poll_ms)
     outbox = OutboxWiring(engine, control, node.mailbox, start_worker)
-    node.make_chores = lambda: _reports().build_chores(opened, profile)
     plugins, discovery = PluginLifecycle(registry), Discovery(registry, remotes, backends, clock)
     report = _reports().build_report(node, engine, profile) if opened.is_shared else None
-    managed = None
+    managed = purger = None
     if given := options.get("managed"):
         # Only a runtime with managed configuration loads its modules.
-        from .managed_config import ManagedOptions, ManagedWiring, build_managed  # noqa: PLC0415
+        from .managed_config import (  # noqa: PLC0415
+            ManagedOptions,
+            ManagedWiring,
+            build_managed,
+            build_purger,
+        )
 
         wiring = ManagedWiring(
             store=opened,
@@ -146,6 +151,8 @@ def compose_runtime(
             report=report,
         )
         managed = build_managed(wiring, ManagedOptions() if given is True else given)
+        purger = build_purger(opened, clock, list_audit_days)
+    node.make_chores = lambda: _reports().build_chores(opened, profile, purger)
     return RuntimeParts(
         clock=clock,
         ids=ids,

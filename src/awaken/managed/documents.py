@@ -91,6 +91,19 @@ def split_documents(files: FileSet, kinds: Mapping[str, ConfigKind]) -> dict[str
     return dict(sorted(documents.items()))
 
 
+def join_documents(files: FileSet, kinds: Mapping[str, ConfigKind]) -> dict[str, Any]:
+    """Return one document with every record."""
+    joined: dict[str, Any] = {}
+    for document in split_documents(files, kinds).values():
+        for section, value in document.items():
+            if section == OVERRIDES:
+                for name, patches in value.items():
+                    joined.setdefault(OVERRIDES, {}).setdefault(name, {}).update(patches)
+            else:
+                joined.setdefault(section, []).extend(value)
+    return joined
+
+
 class _Merge:
     """Collects records and problems."""
 

@@ -7,7 +7,7 @@ and is never overwritten unless the caller says so.
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -87,7 +87,7 @@ class ApplyOptions(StrictRecord, frozen=True, kw_only=True):
     adopt: bool = False
     """Whether the files take over records that others own."""
     drift: DriftChoice = DriftChoice.STOP
-    message: str = ""
+    message: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
     canary: CanaryPlan | None = None
     require_all: bool = False
     """Whether every live process must be able to use it first."""

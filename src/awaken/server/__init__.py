@@ -11,10 +11,15 @@ from awaken._deferred_imports import defer_imports
 
 if TYPE_CHECKING:
     from awaken.contracts.suspension.remembered_answers import RememberedAnswer
+    from awaken.managed.publish_rules import (
+        FreezeWindow,
+        PublishRules,
+    )
     from awaken.server.app import (
         ServerApp,
     )
     from awaken.server.config import (
+        AdminConfig,
         JwtConfig,
         RateLimit,
         ServerConfig,
@@ -32,8 +37,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Access",
+    "AdminConfig",
+    "FreezeWindow",
     "JwtConfig",
     "Principal",
+    "PublishRules",
     "RateLimit",
     "RememberedAnswer",
     "RememberedAnswers",
@@ -46,8 +54,11 @@ __all__ = [
 
 _HOMES = {
     "Access": "awaken.transport.routes",
+    "AdminConfig": "awaken.server.config",
+    "FreezeWindow": "awaken.managed.publish_rules",
     "JwtConfig": "awaken.server.config",
     "Principal": "awaken.transport.routes",
+    "PublishRules": "awaken.managed.publish_rules",
     "RateLimit": "awaken.server.config",
     "RememberedAnswer": "awaken.contracts.suspension.remembered_answers",
     "RememberedAnswers": "awaken.services.remembered_answers",

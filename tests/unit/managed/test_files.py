@@ -28,6 +28,7 @@ from awaken.stores.memory.store import MemoryStore
 from .config_world import ANN, BEN, ConfigWorld, in_loop
 
 KINDS = config_kinds()
+PROMPT = "agents/a/system_prompt_file"
 SECRET = "sk-canary-0123456789"
 
 
@@ -336,13 +337,13 @@ def test_a_repeated_id_is_a_problem_that_names_both_files(tmp_path: Path) -> Non
         ("overrides: {agents: {a: 1}}", "overrides/agents/a", "invalid"),
         ("agents: [", "", "unreadable"),
         ("agents: &a [*a]", "", "unreadable"),
-        ("agents: [{id: a, system_prompt_file: ../x}]", "agents/a/system_prompt_file", "unreadable"),
-        ("agents: [{id: a, system_prompt_file: /etc/hosts}]", "agents/a/system_prompt_file", "unreadable"),
-        ("agents: [{id: a, system_prompt_file: out/hosts}]", "agents/a/system_prompt_file", "unreadable"),
-        ("agents: [{id: a, system_prompt_file: 3}]", "agents/a/system_prompt_file", "invalid"),
-        ("agents: [{id: a, system_prompt: x, system_prompt_file: y}]", "agents/a/system_prompt_file", "invalid"),
+        ("agents: [{id: a, system_prompt_file: ../x}]", PROMPT, "unreadable"),
+        ("agents: [{id: a, system_prompt_file: /etc/hosts}]", PROMPT, "unreadable"),
+        ("agents: [{id: a, system_prompt_file: out/hosts}]", PROMPT, "unreadable"),
+        ("agents: [{id: a, system_prompt_file: 3}]", PROMPT, "invalid"),
+        ("agents: [{id: a, system_prompt: x, system_prompt_file: y}]", PROMPT, "invalid"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_document_is_a_problem_with_its_file(
     tmp_path: Path, text: str, path: str, code: str
 ) -> None:
@@ -433,24 +434,51 @@ RECORDS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
         ),
     ),
     "models": record({"provider_id": NAMES, "upstream_model": FILLED}),
-    "model-pools": record({"members": st.lists(record({"model_id": NAMES.map("m-{}".format)}), min_size=1, max_size=2,
-                                               unique_by=lambda it: it["model_id"])}),
+    "model-pools": record(
+        {
+            "members": st.lists(
+                record({"model_id": NAMES.map("m-{}".format)}),
+                min_size=1,
+                max_size=2,
+                unique_by=lambda it: it["model_id"],
+            )
+        }
+    ),
     "providers": record(
-        {"adapter": st.just("openai_chat")}, api_key=REFERENCE,
+        {"adapter": st.just("openai_chat")},
+        api_key=REFERENCE,
         adapter_options=record({}, headers=st.dictionaries(NAMES, REFERENCE, max_size=2)),
     ),
     "mcp-servers": record(
-        {"transport": record({"type": st.just("stdio"), "command": st.just("server")},
-                             env=st.dictionaries(st.sampled_from(["A", "B"]), REFERENCE))},
+        {
+            "transport": record(
+                {"type": st.just("stdio"), "command": st.just("server")},
+                env=st.dictionaries(st.sampled_from(["A", "B"]), REFERENCE),
+            )
+        },
     ),
-    "a2a-servers": record({"base_url": st.just("https://a.example")},
-                          auth=record({"type": st.just("bearer"), "token": REFERENCE})),
-    "skills": record({"description": FILLED, "body": FILLED},
-                     files=st.dictionaries(st.sampled_from(["references/a.md", "assets/b.txt"]), TEXTS)),
-    "rulesets": record({}, rules=st.lists(st.fixed_dictionaries(
-        {"tool": NAMES.filter(str.isalnum), "behavior": st.sampled_from(["allow", "ask", "deny"])}), max_size=3)),
+    "a2a-servers": record(
+        {"base_url": st.just("https://a.example")},
+        auth=record({"type": st.just("bearer"), "token": REFERENCE}),
+    ),
+    "skills": record(
+        {"description": FILLED, "body": FILLED},
+        files=st.dictionaries(st.sampled_from(["references/a.md", "assets/b.txt"]), TEXTS),
+    ),
+    "rulesets": record(
+        {},
+        rules=st.lists(
+            st.fixed_dictionaries(
+                {
+                    "tool": NAMES.filter(str.isalnum),
+                    "behavior": st.sampled_from(["allow", "ask", "deny"]),
+                }
+            ),
+            max_size=3,
+        ),
+    ),
     "budgets": record({"tokens": st.integers(1, 10**9)}, soft=st.booleans()),
-}  # fmt: skip
+}
 PATCHES = {
     "agents": record({}, system_prompt=TEXTS, max_rounds=st.none() | st.integers(1, 9),
                      hidden=st.just(True)),
