@@ -131,14 +131,9 @@ def compose_runtime(
     managed = purger = None
     if given := options.get("managed"):
         # Only a runtime with managed configuration loads its modules.
-        from .managed_config import (  # noqa: PLC0415
-            ManagedOptions,
-            ManagedWiring,
-            build_managed,
-            build_purger,
-        )
+        from . import managed_config  # noqa: PLC0415
 
-        wiring = ManagedWiring(
+        wiring = managed_config.ManagedWiring(
             store=opened,
             code=registries,
             remotes=remotes,
@@ -150,8 +145,8 @@ def compose_runtime(
             node=node,
             report=report,
         )
-        managed = build_managed(wiring, ManagedOptions() if given is True else given)
-        purger = build_purger(opened, clock, list_audit_days)
+        managed = managed_config.build_managed(wiring, given)
+        purger = managed_config.build_purger(opened, clock, list_audit_days)
     node.make_chores = lambda: _reports().build_chores(opened, profile, purger)
     return RuntimeParts(
         clock=clock,

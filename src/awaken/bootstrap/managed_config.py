@@ -4,6 +4,7 @@ import os
 import random
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -70,12 +71,13 @@ class ManagedWiring(msgspec.Struct, frozen=True, kw_only=True):
     report: WorkerReport | None
 
 
-def build_managed(wiring: ManagedWiring, options: ManagedOptions) -> ManagedConfig:
-    """Build the managed configuration of a runtime; nothing is read yet.
+def build_managed(wiring: ManagedWiring, given: ManagedOptions | Literal[True]) -> ManagedConfig:
+    """Build the managed configuration of a runtime; nothing is read yet. True: the defaults.
 
     Raises:
         InvalidInput: The store cannot keep configuration.
     """
+    options = ManagedOptions() if given is True else given
     store = wiring.store
     if not isinstance(store, ConfigStore):
         problem = f"the store {store.name} keeps no configuration (it is no ConfigStore)"

@@ -18,7 +18,7 @@ from awaken.managed.documents import (
     join_documents,
     name_files,
 )
-from awaken.managed.files import ApplyOptions, DriftChoice, FileSet, Plan, drift_problem
+from awaken.managed.files import ApplyOptions, DriftChoice, FilePlan, FileSet, drift_problem
 
 from .command_context import REFUSED
 from .command_line import new_app
@@ -234,12 +234,12 @@ def _read(context: ConfigContext, folder: Path, origin: str | None) -> MergedDoc
     return found
 
 
-async def _plan(context: ConfigContext, found: MergedDocuments, options: ApplyOptions) -> Plan:
+async def _plan(context: ConfigContext, found: MergedDocuments, options: ApplyOptions) -> FilePlan:
     made = await context.managed.files.plan(found.files, options, context.author)
     return msgspec.structs.replace(made, problems=name_files(made.problems, found.places))
 
 
-def _list_refusals(made: Plan, options: ApplyOptions) -> tuple[ConfigProblem, ...]:
+def _list_refusals(made: FilePlan, options: ApplyOptions) -> tuple[ConfigProblem, ...]:
     """Everything for which the files would not be applied."""
     drift = made.drift if options.drift is DriftChoice.STOP else ()
     return (*made.problems, *map(drift_problem, drift))
@@ -275,7 +275,7 @@ def _choose(files: FileSet, sections: list[str]) -> FileSet:
     )
 
 
-def _document(made: Plan, problems: tuple[ConfigProblem, ...]) -> dict[str, object]:
+def _document(made: FilePlan, problems: tuple[ConfigProblem, ...]) -> dict[str, object]:
     shown = {it: getattr(made, it) for it in ("head", "creates", "updates", "deletes", "drift")}
     return {
         **shown,
@@ -287,7 +287,7 @@ def _document(made: Plan, problems: tuple[ConfigProblem, ...]) -> dict[str, obje
     }
 
 
-def _text(made: Plan, problems: tuple[ConfigProblem, ...]) -> str:
+def _text(made: FilePlan, problems: tuple[ConfigProblem, ...]) -> str:
     lines = [f"+ {ns}/{it}" for ns, it in made.creates]
     for update in made.updates:
         lines += [f"~ {update.ns}/{update.id}", *format_fields(update.fields)]

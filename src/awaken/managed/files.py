@@ -102,7 +102,7 @@ class PlannedUpdate(Record, frozen=True, kw_only=True):
     fields: tuple[FieldDifference, ...]
 
 
-class Plan(Record, frozen=True, kw_only=True):
+class FilePlan(Record, frozen=True, kw_only=True):
     """What files would change. Without problems and drift it can be applied."""
 
     creates: tuple[tuple[str, str], ...] = ()
@@ -132,7 +132,7 @@ class ConfigFiles:
         self._publisher = publisher
         self._drafts = drafts
 
-    async def plan(self, files: FileSet, options: ApplyOptions, author: Author) -> Plan:
+    async def plan(self, files: FileSet, options: ApplyOptions, author: Author) -> FilePlan:
         """Compare files with what is live, and compile what would follow. Nothing is written."""
         plan, request = await self._prepare(files, options, author)
         if plan.problems or not plan.has_changes:
@@ -150,7 +150,7 @@ class ConfigFiles:
 
     async def apply(
         self, files: FileSet, options: ApplyOptions, author: Author
-    ) -> tuple[Plan, Published | None]:
+    ) -> tuple[FilePlan, Published | None]:
         """Publish what files change, as one change set; None if they change nothing.
 
         If another process publishes meanwhile, the files are compared again with what is live.
@@ -174,7 +174,7 @@ class ConfigFiles:
 
     async def draft(
         self, files: FileSet, options: ApplyOptions, author: Author
-    ) -> tuple[Plan, ConfigDraft | None]:
+    ) -> tuple[FilePlan, ConfigDraft | None]:
         """Make a draft of what files change; None if they change nothing.
 
         Raises:
@@ -229,7 +229,7 @@ class ConfigFiles:
 
     async def _prepare(
         self, files: FileSet, options: ApplyOptions, author: Author
-    ) -> tuple[Plan, PublishRequest]:
+    ) -> tuple[FilePlan, PublishRequest]:
         head = await self._parts.read_head()
         live = await self._parts.reader.load_publication(head.publication)
         changes, problems = self._read(files)
@@ -308,7 +308,7 @@ class ConfigFiles:
         body = kind.read_stored_patch(record_id, fields)
         return PatchRecord(body=body, is_hidden=is_hidden) if body or is_hidden else DeleteRecord()
 
-    async def _describe(self, changes: Changes, live: Publication) -> Plan:
+    async def _describe(self, changes: Changes, live: Publication) -> FilePlan:
         creates, updates, deletes = [], [], []
         entries = [
             entry
@@ -329,10 +329,10 @@ class ConfigFiles:
                     new = _with_hidden(change.body, is_hidden=change.is_hidden)
                     fields = list_differences(old, old, new)
                     updates.append(PlannedUpdate(ns=namespace, id=record_id, fields=fields))
-        return Plan(creates=tuple(creates), updates=tuple(updates), deletes=tuple(deletes))
+        return FilePlan(creates=tuple(creates), updates=tuple(updates), deletes=tuple(deletes))
 
 
-def _check_applicable(plan: Plan, options: ApplyOptions) -> None:
+def _check_applicable(plan: FilePlan, options: ApplyOptions) -> None:
     problems = plan.problems
     if options.drift is DriftChoice.STOP:
         problems = (*problems, *map(drift_problem, plan.drift))

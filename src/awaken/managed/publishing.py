@@ -247,14 +247,14 @@ class Publisher:
             raise HeadMoved(expected=expected, actual=head.publication or 0)
 
     def _check_rules(self, head: ConfigHead, request: PublishRequest) -> None:
-        unmet = []
+        unmet: list[str] = []
         if not request.is_ephemeral and self._live.pinned is not None:
             unmet.append(f"this process stays on publication {self._live.pinned}, and only reads")
         if not request.is_ephemeral:
             now = self._parts.clock.now_ms()
             editors = request.draft.editors if request.draft is not None else ()
             who = request.author.id
-            unmet = find_unmet_rules(self._rules, request.message, who, editors, now)
+            unmet += find_unmet_rules(self._rules, request.message, who, editors, now)
             if head.canary is not None and not request.is_over_canary:
                 unmet.append(
                     f"publication {head.canary.publication} is being tried: promote it, end it, "

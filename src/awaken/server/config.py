@@ -169,6 +169,7 @@ class ServerConfig(StrictRecord, frozen=True, kw_only=True):
     outbound_ports: tuple[int, ...] = (80, 443)
     """The ports at which push notifications may reach public hosts."""
     admin: AdminConfig = AdminConfig()
+    """Which routes manage the configuration, and under which rules."""
 
     @property
     def requires_authentication(self) -> bool:

@@ -22,7 +22,7 @@ from awaken.contracts.config.store import ConfigReceipt, ConfigWrite
 from awaken.contracts.errors import InvalidInput
 from awaken.managed.documents import MergedDocuments, name_files
 from awaken.managed.drafts import PublishDraft
-from awaken.managed.files import ApplyOptions, DriftChoice, FileSet, Plan
+from awaken.managed.files import ApplyOptions, DriftChoice, FilePlan, FileSet
 from awaken.stores.memory.store import MemoryStore
 
 from .config_world import ANN, BEN, ConfigWorld, in_loop
@@ -40,12 +40,12 @@ def agents(**bodies: dict[str, Any]) -> FileSet:
     return FileSet(origin="repo", records={"agents": bodies})
 
 
-async def apply(world: ConfigWorld, files: FileSet, **options: Any) -> tuple[Plan, int | None]:
+async def apply(world: ConfigWorld, files: FileSet, **options: Any) -> tuple[FilePlan, int | None]:
     plan, published = await world.managed.files.apply(files, ApplyOptions(**options), ANN)
     return plan, None if published is None else published.publication.no
 
 
-async def plan(world: ConfigWorld, files: FileSet, **options: Any) -> Plan:
+async def plan(world: ConfigWorld, files: FileSet, **options: Any) -> FilePlan:
     return await world.managed.files.plan(files, ApplyOptions(**options), ANN)
 
 

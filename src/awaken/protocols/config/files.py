@@ -6,7 +6,7 @@ import msgspec
 
 from awaken.contracts.config.errors import PROBLEMS_MAX
 from awaken.managed.configuration import ManagedConfig
-from awaken.managed.files import FileSet, Plan
+from awaken.managed.files import FilePlan, FileSet
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import RouteCall
@@ -63,7 +63,7 @@ def choose_kinds(files: FileSet, kind: str | None) -> FileSet:
     )
 
 
-def show_plan(plan: Plan) -> dict[str, Any]:
+def show_plan(plan: FilePlan) -> dict[str, Any]:
     """A plan as JSON; of its problems the first ones, and how many there are."""
     return {
         "head": plan.head,
