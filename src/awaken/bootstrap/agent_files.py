@@ -6,15 +6,16 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.config.secret_fields import bind_references
-from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.models.model_specs import ModelPool, ModelSpec, ProviderSpec
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.secrets import SECRET_KEY, decode_secret, encode_reference
+from awaken.contracts.secrets import decode_secret, encode_reference
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.specs.remote_registries import RemoteRegistry
 from awaken.managed.secrets import SecretResolver
 
-FILE_BYTES_MAX = 4 * 1024 * 1024
+from .document_files import FILE_BYTES_MAX as FILE_BYTES_MAX
+from .document_files import decode_document, explain_refusal, invalid_file, read_bytes
+
 _SECRETS = {
     "agents": ("endpoint/auth/!type", "endpoint/options/env/*"),
     "providers": ("api_key",),
@@ -66,12 +67,7 @@ def read_agent_file(path: str | Path) -> AgentFile:
             no value.
     """
     file = Path(path)
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(FILE_BYTES_MAX + 1)
-    except OSError as error:
-        raise _invalid(file.name, error.strerror or type(error).__name__) from error
-    return parse_agent_file(data, file.name)
+    return parse_agent_file(read_bytes(file, file.name), file.name)
 
 
 def parse_agent_file(data: bytes, name: str) -> AgentFile:
@@ -80,15 +76,11 @@ def parse_agent_file(data: bytes, name: str) -> AgentFile:
     Raises:
         InvalidSpec: It cannot be accepted.
     """
-    if len(data) > FILE_BYTES_MAX:
-        raise _invalid(name, f"it is larger than {FILE_BYTES_MAX} bytes")
-    decode = msgspec.json.decode if name.lower().endswith(".json") else msgspec.yaml.decode
+    document = decode_document(data, name)
     try:
-        if SECRET_KEY.encode() in data:
-            return msgspec.convert(_bind(decode(data)), AgentFile, dec_hook=decode_secret)
-        return decode(data, type=AgentFile, dec_hook=decode_secret)
+        return msgspec.convert(_bind(document), AgentFile, dec_hook=decode_secret)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise _invalid(name, _reason(error)) from error
+        raise invalid_file(name, explain_refusal(error)) from error
 
 
 def _bind(document: Any) -> Any:
@@ -104,16 +96,3 @@ def _bind(document: Any) -> Any:
                 for it in records
             ]
     return bound
-
-
-def _reason(error: Exception) -> str:
-    """Why a document was refused, on one line and without the document's text."""
-    cause: Any = error.__context__
-    mark = getattr(cause, "problem_mark", None)
-    if mark is None:
-        return str(error)
-    return f"{cause.problem} (line {mark.line + 1}, column {mark.column + 1})"
-
-
-def _invalid(name: str, problem: str) -> InvalidSpec:
-    return InvalidSpec(what=f"File '{name}'", problem=problem)

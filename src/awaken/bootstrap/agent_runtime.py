@@ -120,6 +120,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
             options,
             self._start_worker,
             self._has_claiming_worker,
+            self._list_audit_days,
         )
         self._parts = parts
         self.store = parts.node.store
@@ -213,6 +214,9 @@ class AgentRuntime(ThreadCalls, RunQueries):
 
     def _has_claiming_worker(self) -> bool:
         return self.store.is_shared and self._node.worker is not None
+
+    def _list_audit_days(self) -> Iterable[int]:
+        return [it.context.config.admin.audit_days for it in self._servers]
 
     def _start_worker(self) -> None:
         # In memory the worker starts only when something is queued.

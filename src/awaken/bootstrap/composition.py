@@ -45,6 +45,7 @@ from .stores import profiles_of, resolve_store
 
 if TYPE_CHECKING:
     from awaken.managed.configuration import ManagedConfig
+    from awaken.managed.retention import ConfigPurger
     from awaken.services.workers import WorkerReport
 
 
@@ -87,6 +88,7 @@ def compose_runtime(
     options: RuntimeOptions,
     start_worker: Callable[[], None],
     has_claiming_worker: Callable[[], bool],
+    list_audit_days: Callable[[], Iterable[int]] = tuple,
 ) -> RuntimeParts:
     """Build the parts of a runtime; nothing is opened or started.
 
@@ -125,9 +127,23 @@ def compose_runtime(
     control = RunControl(engine, node.mailbox, start_worker, has_claiming_worker)
     streams = StreamHub(engine, control, node.bus, config.poll_ms)
     outbox = OutboxWiring(engine, control, node.mailbox, start_worker)
-    node.make_chores = lambda: _reports().build_chores(opened, profile)
     plugins, discovery = PluginLifecycle(registry), Discovery(registry, remotes, backends, clock)
     report = _reports().build_report(node, engine, profile) if opened.is_shared else None
+    managed, purger = _compose_managed(
+        options,
+        list_audit_days,
+        store=opened,
+        code=registries,
+        remotes=remotes,
+        registry=registry,
+        plugins=plugins,
+        discovery=discovery,
+        connections=connections,
+        engine=engine,
+        node=node,
+        report=report,
+    )
+    node.make_chores = lambda: _reports().build_chores(opened, profile, purger)
     return RuntimeParts(
         clock=clock,
         ids=ids,
@@ -144,31 +160,26 @@ def compose_runtime(
         remembered=RememberedAnswers(opened, profile, clock),
         outbox=outbox,
         report=report,
-        managed=_compose_managed(
-            options,
-            store=opened,
-            code=registries,
-            remotes=remotes,
-            registry=registry,
-            plugins=plugins,
-            discovery=discovery,
-            connections=connections,
-            engine=engine,
-            node=node,
-            report=report,
-        ),
+        managed=managed,
     )
 
 
-def _compose_managed(options: RuntimeOptions, **parts: Any) -> "ManagedConfig | None":
-    """Build the managed configuration over the parts of a runtime; None if it is off."""
+def _compose_managed(
+    options: RuntimeOptions, list_audit_days: Callable[[], Iterable[int]], **parts: Any
+) -> "tuple[ManagedConfig | None, ConfigPurger | None]":
+    """Build the managed configuration over the parts of a runtime, and what removes old ones."""
     given = options.get("managed", False)
     if given is False:
-        return None
+        return None, None
     # Only a runtime with managed configuration loads its modules.
-    from .managed_config import ManagedWiring, build_managed  # noqa: PLC0415
+    from . import managed_config  # noqa: PLC0415
 
-    return build_managed(ManagedWiring(**parts), ManagedOptions() if given is True else given)
+    wiring = managed_config.ManagedWiring(**parts)
+    managed = managed_config.build_managed(wiring, ManagedOptions() if given is True else given)
+    purger = managed_config.build_purger(
+        wiring.store, wiring.engine.services.clock, list_audit_days
+    )
+    return managed, purger
 
 
 def _reports() -> Any:

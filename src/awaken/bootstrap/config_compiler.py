@@ -237,6 +237,18 @@ class RuntimeConfigCompiler:
             await plugin.apply((*self._code.servers, *servers))
 
 
+class CompilerOnly(RuntimeConfigCompiler):
+    """Compiles and installs nothing: no server is started, and no registry is contacted."""
+
+    async def install(self, compiled: CompiledConfig) -> None:
+        """Close what the configuration opened: nothing runs here."""
+        await self.discard(compiled)
+
+    async def keep(self, compiled: CompiledConfig) -> None:
+        """Close what the configuration opened: nothing runs here."""
+        await self.discard(compiled)
+
+
 def _finish_layer(build: LayerBuild) -> CompiledLayer:
     agents = build.config.records.get("agents", {})
     remotes: list[RemoteRegistry] = [it.spec for it in build.records("a2a-servers").values()]

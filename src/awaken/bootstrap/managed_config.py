@@ -2,12 +2,14 @@
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from awaken import __version__
+from awaken.contracts.clock import Clock
 from awaken.contracts.config.heads import ConfigHead
 from awaken.contracts.config.store import ConfigStore
 from awaken.contracts.errors import InvalidInput
@@ -23,6 +25,7 @@ from awaken.managed.followers import Follower
 from awaken.managed.live import ConfigReport, LiveConfig
 from awaken.managed.parts import ConfigParts
 from awaken.managed.publish_rules import PublishRules
+from awaken.managed.retention import AUDIT_DAYS, ConfigPurger, ConfigRetention
 from awaken.managed.secret_keys import ConfiguredKeys
 from awaken.managed.secrets import SecretBox, SecretResolver
 from awaken.runtime.engine import RunEngine
@@ -33,7 +36,7 @@ from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.services.discovery import Discovery
 from awaken.services.workers import WorkerConfig, WorkerReport, list_workers
 
-from .config_compiler import CompilerParts, RuntimeConfigCompiler
+from .config_compiler import CompilerOnly, CompilerParts, RuntimeConfigCompiler
 from .config_kinds import config_kinds
 from .node import Node
 from .plugins import PluginLifecycle
@@ -59,12 +62,13 @@ class ManagedWiring(msgspec.Struct, frozen=True, kw_only=True):
     report: WorkerReport | None
 
 
-def build_managed(wiring: ManagedWiring, options: ManagedOptions) -> ManagedConfig:
-    """Build the managed configuration of a runtime; nothing is read yet.
+def build_managed(wiring: ManagedWiring, given: ManagedOptions | Literal[True]) -> ManagedConfig:
+    """Build the managed configuration of a runtime; nothing is read yet. True: the defaults.
 
     Raises:
         InvalidInput: The store cannot keep configuration.
     """
+    options = ManagedOptions() if given is True else given
     store = wiring.store
     if not isinstance(store, ConfigStore):
         problem = f"the store {store.name} keeps no configuration (it is no ConfigStore)"
@@ -77,10 +81,11 @@ def build_managed(wiring: ManagedWiring, options: ManagedOptions) -> ManagedConf
     async def notify_changed() -> None:
         await bus.publish(Signal(kind=SignalKind.CONFIG_CHANGED))
 
+    make_compiler = RuntimeConfigCompiler if options.is_installing else CompilerOnly
     parts = ConfigParts(
         store=store,
         kinds=kinds,
-        compiler=RuntimeConfigCompiler(
+        compiler=make_compiler(
             CompilerParts(
                 code=wiring.code,
                 remotes=wiring.remotes,
@@ -122,6 +127,18 @@ def build_managed(wiring: ManagedWiring, options: ManagedOptions) -> ManagedConf
         return await sample_runs(store, publication, since)
 
     return manage_config(parts, live, options.rules or PublishRules(), list_followers, sample)
+
+
+def build_purger(
+    store: Store, clock: Clock, list_audit_days: Callable[[], Iterable[int]]
+) -> ConfigPurger:
+    """Build what removes old configuration; the longest time of audit that is asked for counts."""
+    assert isinstance(store, ConfigStore)
+
+    def read_retention() -> ConfigRetention:
+        return ConfigRetention(audit_days=max(list_audit_days(), default=AUDIT_DAYS))
+
+    return ConfigPurger(store, clock, store.list_pinned_publications, read_retention)
 
 
 class PinnedPublications:

@@ -28,6 +28,8 @@ class ManagedOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What must hold before a change becomes live; None: nothing besides that it compiles."""
     publication: int | None = None
     """The publication that this process stays on, for rescue; None follows the head."""
+    is_installing: bool = True
+    """Whether publications are installed here; a command only compiles them."""
 
 
 class RuntimeOptions(TypedDict, total=False):

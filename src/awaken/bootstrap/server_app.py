@@ -22,7 +22,7 @@ from awaken.protocols.operations.routes import operations_protocol
 from awaken.protocols.welcome.routes import ROUTES as WELCOME
 from awaken.server.app import ServerApp
 from awaken.server.auth import build_authenticator
-from awaken.server.config import ServerConfig
+from awaken.server.config import AdminConfig, ServerConfig
 from awaken.server.endpoint import ServerContext
 from awaken.server.environment import with_environment
 from awaken.services.activity import ActivityFeed
@@ -43,7 +43,7 @@ def server_app(
     protocols = (
         WireProtocol(name="native", routes=NATIVE),
         operations_protocol(_operator_context(services, context.statistics)),
-        config_protocol(managed),
+        *_config_protocols(managed, settings.admin),
         WireProtocol(name="ag-ui", routes=AG_UI),
         WireProtocol(name="ai-sdk", routes=AI_SDK),
         a2a_protocol(outbound, asks_tokens=settings.requires_authentication),
@@ -52,6 +52,12 @@ def server_app(
         WireProtocol(name="welcome", routes=WELCOME),
     )
     return ServerApp(context, protocols, open_runtime, __version__)
+
+
+def _config_protocols(managed: ManagedConfig | None, admin: AdminConfig) -> list[WireProtocol]:
+    if not admin.config_routes:
+        return []
+    return [config_protocol(None if managed is None else managed.with_rules(admin.publish))]
 
 
 def _operator_context(services: AppServices, statistics: StatisticsKeeper) -> OperatorContext:

@@ -2,7 +2,9 @@
 
 import os
 import socket
+from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from awaken import __version__
 from awaken.contracts.state.profile import ProfileStore
@@ -19,6 +21,10 @@ from awaken.services.workers import (
 )
 
 from .node import Node
+
+if TYPE_CHECKING:
+    # Only a runtime with managed configuration loads it.
+    from awaken.managed.retention import ConfigPurger
 
 
 def build_report(node: Node, engine: RunEngine, profile: ProfileStore) -> WorkerReport:
@@ -40,13 +46,23 @@ def build_report(node: Node, engine: RunEngine, profile: ProfileStore) -> Worker
     return WorkerReport(identity, profile, node.store.now_ms, measure_load)
 
 
-def build_chores(store: Store, profile: ProfileStore) -> SweeperChores:
-    """Make what the sweeper does besides: it forgets ended processes, and leaves pinned runs."""
+def build_chores(
+    store: Store, profile: ProfileStore, purger: "ConfigPurger | None" = None
+) -> SweeperChores:
+    """Make what the sweeper does besides: it forgets ended processes, and leaves pinned runs.
+
+    With managed configuration it also removes the part of its past that is not kept.
+    """
 
     async def remove_silent() -> None:
         await remove_silent_workers(profile, await store.now_ms())
 
+    stages: list[tuple[Callable[[], Awaitable[object]], str]] = [
+        (remove_silent, "Removing entries of ended processes")
+    ]
+    if purger is not None:
+        stages.append((purger.purge_if_due, "Removing old configuration"))
     return SweeperChores(
-        stages=[(remove_silent, "Removing entries of ended processes")],
+        stages=stages,
         find_kept=partial(list_pinned, profile),
     )

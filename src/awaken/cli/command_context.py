@@ -81,17 +81,26 @@ def store_command(*, may_create: bool = False) -> Callable[[Body[P]], Callable[.
             with report_errors(is_json=is_json):
                 asyncio.run(_run_body(body, given, store_url, is_json, may_create))
 
-        own = list(inspect.signature(body).parameters.values())[1:]
-        shown = [*own, *_SHARED]
-        named: Any = command
-        named.__name__, named.__doc__ = getattr(body, "__name__", ""), body.__doc__
-        named.__module__ = body.__module__
-        # Typer makes arguments and options from the signature.
-        named.__signature__ = inspect.Signature(shown)
-        named.__annotations__ = {each.name: each.annotation for each in shown}
-        return command
+        return with_signature(command, body)
 
     return decorate
+
+
+def with_signature(
+    command: Callable[..., None],
+    body: Callable[..., Awaitable[None]],
+    *options: tuple[str, Any, object],
+) -> Callable[..., None]:
+    """Give a command the parameters of its body but the first, further options, and the common."""
+    own = list(inspect.signature(body).parameters.values())[1:]
+    shown = [*own, *(_option(*it) for it in options), *_SHARED]
+    named: Any = command
+    named.__name__, named.__doc__ = getattr(body, "__name__", ""), body.__doc__
+    named.__module__ = body.__module__
+    # Typer makes arguments and options from the signature.
+    named.__signature__ = inspect.Signature(shown)
+    named.__annotations__ = {each.name: each.annotation for each in shown}
+    return command
 
 
 @contextmanager

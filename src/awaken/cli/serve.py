@@ -36,6 +36,7 @@ from .listen_address import (
     resolve_address,
 )
 from .logs import with_logs
+from .managed_start import ConfigFolder, ConfigPublication, IsUnmanaged, ManagedStart
 from .output import as_json, plain, print_stdout
 from .reload import WatchedApp, restart_process, take_inherited_socket
 from .serve_targets import (
@@ -80,6 +81,9 @@ def serve(  # noqa: PLR0913 - typer makes an option of each parameter
     is_reloading: Annotated[
         bool, typer.Option("--reload", help="Restart when a Python file beside APP changes.")
     ] = False,
+    is_unmanaged: IsUnmanaged = False,
+    config_folder: ConfigFolder = None,
+    config_publication: ConfigPublication = None,
     store_url: StoreUrl = None,
     is_json: IsJson = False,
 ) -> None:
@@ -91,19 +95,22 @@ def serve(  # noqa: PLR0913 - typer makes an option of each parameter
     with report_errors(is_json=is_json):
         watched = _watch_app(app_place) if is_reloading else None
         address = resolve_address(host, port)
+        start = ManagedStart(not is_unmanaged, config_folder, config_publication)
         # A runtime in the app has its own store, whatever the environment says.
         is_store_chosen = store_url not in (None, os.environ.get("AWAKEN_STORE"))
 
         def load() -> ServeTarget:
             if app_place is None:
-                served = load_demo_target(store_url)
+                served = load_demo_target(store_url, start)
             else:
-                served = load_app_target(app_place, store_url, is_store_chosen=is_store_chosen)
+                served = load_app_target(
+                    app_place, store_url, is_store_chosen=is_store_chosen, start=start
+                )
             config = _with_token(served.config, token)
             check_exposure(address.host, with_environment(config, os.environ))
             return ServeTarget(served.runtime, config)
 
-        _Process(address, load, drain_ms, is_json).run(watched)
+        _Process(address, load, drain_ms, start, is_json).run(watched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +120,7 @@ class _Process:
     address: ListenAddress
     load: Callable[[], ServeTarget]
     drain_ms: int
+    start: ManagedStart
     is_json: bool
 
     def run(self, watched: WatchedApp | None) -> None:
@@ -152,6 +160,7 @@ class _Process:
         """Serve until a signal or a change; returns whether it was a change."""
         with catch_stop_signals() as stop:
             async with served.runtime as runtime:
+                await self.start.apply(runtime)
                 warn_missing_keys(runtime)
                 application = runtime.asgi(served.config)
                 await application.open()
@@ -173,7 +182,9 @@ class _Process:
     def _say_ready(self, url: str, runtime: AgentRuntime) -> None:
         agents, store = list(runtime.registry.snapshot().registries.agents), runtime.store.name
         facts = {"event": "ready", "pid": os.getpid(), "url": url, "store": store, "agents": agents}
-        text = plain(f"Ready: {url}, {store}, agents {name_agents(runtime)}.")
+        text = plain(
+            f"Ready: {url}, {store}, agents {name_agents(runtime)}{self.start.describe(runtime)}."
+        )
         print_stdout(as_json(facts, indent=None) if self.is_json else text)
 
 

@@ -18,6 +18,7 @@ from awaken.mailbox.config import MailboxConfig
 from awaken.server.config import ServerConfig
 
 from .apps import App, load_app
+from .managed_start import ManagedStart
 from .stores import DEFAULT_FILE
 
 logger = logging.getLogger("awaken.start")
@@ -32,6 +33,8 @@ DrainMs = Annotated[
     int, typer.Option("--drain-ms", min=0, help="How long runs may continue without a client.")
 ]
 DRAIN_MS = MailboxConfig().drain_ms
+DEFAULT_START = ManagedStart()
+"""For commands that take no options of managed configuration: it is on, as everywhere."""
 
 
 class ServeTarget(NamedTuple):
@@ -54,7 +57,7 @@ def load_stdio_target(place: str | None, store_url: str | None) -> ServeTarget:
     return load_app_target(place, store_url, is_store_chosen=is_store_chosen)
 
 
-def load_demo_target(store_url: str | None) -> ServeTarget:
+def load_demo_target(store_url: str | None, start: ManagedStart = DEFAULT_START) -> ServeTarget:
     """Load the demo.
 
     Raises:
@@ -62,10 +65,17 @@ def load_demo_target(store_url: str | None) -> ServeTarget:
     """
     environment = os.environ
     agents, providers = demo_agents(environment), demo_providers(environment)
-    return ServeTarget(AgentRuntime(agents, providers=providers, store=store_to_serve(store_url)))
+    store = store_to_serve(store_url)
+    return ServeTarget(AgentRuntime(agents, providers=providers, store=store, **start.options()))
 
 
-def load_app_target(place: str, store_url: str | None, *, is_store_chosen: bool) -> ServeTarget:
+def load_app_target(
+    place: str,
+    store_url: str | None,
+    *,
+    is_store_chosen: bool,
+    start: ManagedStart = DEFAULT_START,
+) -> ServeTarget:
     """Load the app that a place names, with the `ServerConfig` in its module.
 
     Raises:
@@ -76,7 +86,9 @@ def load_app_target(place: str, store_url: str | None, *, is_store_chosen: bool)
     configs = [value for value in app.values.values() if isinstance(value, ServerConfig)]
     config = configs[0] if configs else ServerConfig()
     if app.runtime is None:
-        return ServeTarget(AgentRuntime(app.agents, store=store_to_serve(store_url)), config)
+        store = store_to_serve(store_url)
+        return ServeTarget(AgentRuntime(app.agents, store=store, **start.options()), config)
+    start.check_own_runtime(place, app.runtime)
     check_own_store(app, is_store_chosen=is_store_chosen)
     return ServeTarget(app.runtime, config)
 

@@ -10,6 +10,7 @@ import typer
 
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.node import bus_of
+from awaken.bootstrap.runtime_options import RuntimeOptions
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.storage.store import Store
@@ -22,6 +23,7 @@ from .command_context import IsJson, StoreUrl, report_errors
 from .command_line import new_app
 from .finished_runs import FinishedRuns
 from .logs import with_logs
+from .managed_start import ConfigFolder, ConfigPublication, IsUnmanaged, ManagedStart
 from .output import as_json, plain, print_stdout, termination_text
 from .serve_targets import check_own_store, name_agents, warn_missing_keys
 from .stop_signals import catch_stop_signals
@@ -69,6 +71,9 @@ def worker(  # noqa: PLR0913 - typer makes an option of each parameter
             "--verbose", help="Print a line for each run that ends or waits, and log more."
         ),
     ] = False,
+    is_unmanaged: IsUnmanaged = False,
+    config_folder: ConfigFolder = None,
+    config_publication: ConfigPublication = None,
     store_url: StoreUrl = None,
     is_json: IsJson = False,
 ) -> None:
@@ -82,15 +87,20 @@ def worker(  # noqa: PLR0913 - typer makes an option of each parameter
         root.setLevel(min(root.level, logging.INFO))
     with report_errors(is_json=is_json):
         lines = _Lines(is_json=is_json, is_verbose=is_verbose)
+        start = ManagedStart(not is_unmanaged, config_folder, config_publication)
         app = None if app_place is None else load_app(app_place)
         given = {"concurrency": concurrency, "lease_ms": lease_ms, "drain_ms": drain_ms}
         if app is not None and app.runtime is not None:
             _check_own(app, given, store_url)
-            asyncio.run(_work(app.runtime, lines))
+            start.check_own_runtime(app.place, app.runtime)
+            asyncio.run(_work(app.runtime, lines, start))
             return
         config = build_config(**given)
-        runtime = _runtime(app, store_at(store_url), config, lines)
-        asyncio.run(_work(runtime, lines, config))
+        store = store_at(store_url)
+        options = start.options()
+        options |= {"bus": FinishedRuns(bus_of(store), store, lines.say_finished)}
+        runtime = _runtime(app, store, {**options, "mailbox": config})
+        asyncio.run(_work(runtime, lines, start, config))
 
 
 def _check_own(app: App, given: Mapping[str, int | None], store_url: str | None) -> None:
@@ -107,19 +117,22 @@ def _check_own(app: App, given: Mapping[str, int | None], store_url: str | None)
         raise InvalidInput(what=f"The runtime in '{app.place}'", problem=problem)
 
 
-def _runtime(app: App | None, store: Store, config: MailboxConfig, lines: "_Lines") -> AgentRuntime:
-    bus = FinishedRuns(bus_of(store), store, lines.say_finished)
+def _runtime(app: App | None, store: Store, options: RuntimeOptions) -> AgentRuntime:
     if app is not None:
-        return AgentRuntime(app.agents, store=store, bus=bus, mailbox=config)
+        return AgentRuntime(app.agents, store=store, **options)
     agents, providers = demo_agents(), demo_providers(os.environ)
-    return AgentRuntime(agents, providers=providers, store=store, bus=bus, mailbox=config)
+    return AgentRuntime(agents, providers=providers, store=store, **options)
 
 
 async def _work(
-    runtime: AgentRuntime, lines: "_Lines", config: MailboxConfig | None = None
+    runtime: AgentRuntime,
+    lines: "_Lines",
+    start: ManagedStart,
+    config: MailboxConfig | None = None,
 ) -> None:
     with catch_stop_signals() as stop:
         async with runtime:
+            await start.apply(runtime)
             warn_missing_keys(runtime)
             lines.say_ready(runtime, config)
             await stop.wait()

@@ -77,6 +77,7 @@ class ConfigAudit:
     async def verify(self) -> AuditProof:
         """Walk the whole chain, and find the first event that was changed, added or removed."""
         anchor = await self._parts.store.find_audit_anchor()
+        end = await self._parts.store.find_audit_end()
         last, link, checked = anchor.no, anchor.chain, 0
         while rows := await self._parts.store.read_audit_chain(after=last, limit=_PAGE):
             for row in rows:
@@ -86,4 +87,8 @@ class ConfigAudit:
                         is_intact=False, checked=checked, first_no=anchor.no, broken_at=row.no
                     )
                 last, checked = row.no, checked + 1
-        return AuditProof(is_intact=True, checked=checked, first_no=anchor.no)
+        # Events that were written meanwhile lie after the end; those before it must be there.
+        broken_at = last + 1 if last < end.no else None
+        return AuditProof(
+            is_intact=broken_at is None, checked=checked, first_no=anchor.no, broken_at=broken_at
+        )

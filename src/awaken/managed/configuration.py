@@ -10,7 +10,7 @@ from .followers import ListFollowers
 from .heads import ConfigHeads
 from .live import LiveConfig
 from .parts import ConfigParts
-from .publish_rules import PublishRules
+from .publish_rules import PublishRules, combine_rules
 from .publishing import Publisher
 from .records import ConfigRecords
 
@@ -29,11 +29,24 @@ class ManagedConfig(msgspec.Struct, frozen=True, kw_only=True):
     canary: CanaryWatch
     list_followers: ListFollowers
     """Reads what every live process says of its configuration."""
+    rules: PublishRules
+    sample: RunSample
 
     async def open(self) -> None:
         """Apply the head, and follow it and its canary from now on."""
         await self.live.open()
         self.canary.open()
+
+    def with_rules(self, rules: PublishRules) -> "ManagedConfig":
+        """Return the same configuration for callers who must meet further rules."""
+        made = manage_config(
+            self.parts,
+            self.live,
+            combine_rules(self.rules, rules),
+            self.list_followers,
+            self.sample,
+        )
+        return msgspec.structs.replace(made, canary=self.canary)
 
     async def close(self) -> None:
         """Stop following; what is installed stays installed."""
@@ -52,15 +65,18 @@ def manage_config(
     publisher = Publisher(parts, live, rules, list_followers)
     heads = ConfigHeads(parts, live, publisher)
     records = ConfigRecords(parts, publisher, heads.write_secrets)
+    drafts = ConfigDrafts(parts, records, publisher)
     return ManagedConfig(
         parts=parts,
         live=live,
         publisher=publisher,
         records=records,
-        drafts=ConfigDrafts(parts, records, publisher),
+        drafts=drafts,
         heads=heads,
         audit=ConfigAudit(parts),
-        files=ConfigFiles(parts, publisher),
+        files=ConfigFiles(parts, publisher, drafts),
         canary=CanaryWatch(live, heads, sample, parts.clock),
         list_followers=list_followers,
+        rules=rules,
+        sample=sample,
     )

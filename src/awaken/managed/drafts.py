@@ -96,15 +96,31 @@ class ConfigDrafts:
 
     async def create(self, author: Author, title: str = "") -> ConfigDraft:
         """Begin a draft on what is live."""
+        return await self._save(await self._begin(author, title), author, 0)
+
+    async def create_from_files(
+        self, author: Author, title: str, changes: dict[str, dict[str, Change]], origin: str
+    ) -> ConfigDraft:
+        """Begin a draft with the changes of files; they own what it publishes.
+
+        Raises:
+            DraftTooLarge: There are more changes than a draft may have.
+        """
+        if sum(map(len, changes.values())) > RECORDS_MAX:
+            raise DraftTooLarge(limit=RECORDS_MAX)
+        draft = await self._begin(author, title)
+        draft = msgspec.structs.replace(draft, changes=changes, origin=origin)
+        return await self._save(draft, author, 0)
+
+    async def _begin(self, author: Author, title: str) -> ConfigDraft:
         now, head = self._parts.clock.now_ms(), await self._parts.read_head()
-        draft = ConfigDraft(
+        return ConfigDraft(
             id=self._parts.ids.new_id(),
             title=title,
             base=head.publication,
             owner=author.id,
             created_at=now,
         )
-        return await self._save(draft, author, 0)
 
     async def rename(
         self, draft_id: str, title: str, author: Author, expected: int | None
@@ -261,7 +277,7 @@ class ConfigDrafts:
             entry = base.find_entry(namespace, record_id)
             expected[(namespace, record_id)] = 0 if entry is None else entry.revision
         return PublishRequest(
-            change_set=ChangeSet(changes=draft.changes, expected=expected),
+            change_set=ChangeSet(changes=draft.changes, expected=expected, origin=draft.origin),
             author=how.author,
             message=how.message or draft.title,
             origin=PublicationOrigin.DRAFT,

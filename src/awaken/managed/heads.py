@@ -8,6 +8,7 @@ from awaken.contracts.config.audit import AuditAction, AuditEvent
 from awaken.contracts.config.errors import (
     HeadMoved,
     NoCanary,
+    PublishRefused,
     SecretInUse,
     UnknownPublication,
     UnknownSecret,
@@ -103,7 +104,11 @@ class ConfigHeads:
 
         Raises:
             NoCanary: There is none.
+            PublishRefused: This process stays on one publication.
         """
+        if self._live.pinned is not None:
+            reason = f"this process stays on publication {self._live.pinned}, and only reads"
+            raise PublishRefused(unmet=(reason,), reasons=reason)
 
         def promote(head: ConfigHead) -> ConfigHead:
             if head.canary is None:
@@ -192,6 +197,24 @@ class ConfigHeads:
             raise SecretInUse(ref=ref, users=", ".join(users))
         event = self._parts.make_event(author, AuditAction.SECRET_UNSET, f"secrets/{ref}")
         await self.write_secrets((), (ref,), (event,))
+
+    async def rotate_secrets(self, author: Author) -> tuple[SealedSecret, ...]:
+        """Encrypt with the first key what another key encrypts; returns those secrets.
+
+        Raises:
+            SecretUnresolved: One cannot be decrypted here; nothing was changed.
+            SecretsUnavailable: This process has no key.
+        """
+        rotated = self._parts.box.rotate(await self.list_secrets(), author.id)
+        events = tuple(
+            self._parts.make_event(
+                author, AuditAction.SECRET_SET, f"secrets/{it.ref}", details={"state": "rotated"}
+            )
+            for it in rotated
+        )
+        if rotated:
+            await self.write_secrets(rotated, (), events)
+        return rotated
 
     async def write_secrets(
         self,

@@ -57,8 +57,10 @@ class LiveConfig:
         self._apply_head = apply_head
         self._report = report
         self._chance = chance
-        self._pinned = pinned
+        self.pinned = pinned
         """The publication that this process stays on, for rescue; None follows the head."""
+        self.publishing = asyncio.Lock()
+        """Held by a publisher of this process from reading the head until it has installed."""
         self._turn = asyncio.Lock()
         self._wake = asyncio.Event()
         self._follower: asyncio.Task[None] | None = None
@@ -114,7 +116,7 @@ class LiveConfig:
             # A newer head may have been applied meanwhile; an older one never replaces it.
             is_newest = head is not None and head.revision > self.head.revision
             is_live = head is not None and head.publication == publication.no
-            if is_newest and is_live and self._pinned is None:
+            if is_newest and is_live and self.pinned is None:
                 await self._install(numbered)
             else:
                 await self._parts.compiler.keep(numbered)
@@ -126,7 +128,7 @@ class LiveConfig:
         if head.secrets_at != self.head.secrets_at or self._unknown_head:
             await self._parts.resolver.reload(self._parts.store)
         problem: str | None = None
-        wanted = head.publication if self._pinned is None else self._pinned
+        wanted = head.publication if self.pinned is None else self.pinned
         if wanted is not None and wanted != self.applied.publication:
             problem = await self._load(wanted)
         if head.canary is not None:

@@ -27,6 +27,15 @@ class PublishRules(StrictRecord, frozen=True, kw_only=True):
     freeze: tuple[FreezeWindow, ...] = ()
 
 
+def combine_rules(first: PublishRules, second: PublishRules) -> PublishRules:
+    """Return the rules under which both hold."""
+    return PublishRules(
+        requires_message=first.requires_message or second.requires_message,
+        requires_second_person=first.requires_second_person or second.requires_second_person,
+        freeze=(*first.freeze, *second.freeze),
+    )
+
+
 def find_unmet_rules(
     rules: PublishRules, message: str, publisher: str, editors: Sequence[str], now: int
 ) -> list[str]:

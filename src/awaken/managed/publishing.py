@@ -5,7 +5,6 @@ publication, head, audit and secrets in one transaction. Whatever fails before t
 nothing; after it every process reads the new head.
 """
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -81,7 +80,11 @@ class Published(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Publisher:
-    """Publishes change sets against the code of this process."""
+    """Publishes change sets against the code of this process.
+
+    Two publications of one process are compiled and installed one after the other, also by two
+    publishers: `LiveConfig.publishing` is theirs together.
+    """
 
     def __init__(
         self,
@@ -94,8 +97,6 @@ class Publisher:
         self._live = live
         self._rules = rules
         self._list_followers = list_followers
-        # Two publications of one process are compiled and installed one after the other.
-        self._turn = asyncio.Lock()
 
     async def try_changes(self, request: PublishRequest) -> CandidateTrial:
         """Compile a change set without publishing it, and say what is wrong with it.
@@ -103,7 +104,7 @@ class Publisher:
         Raises:
             ConfigError: The change set cannot be applied to the live publication.
         """
-        async with self._turn:
+        async with self._live.publishing:
             head = await self._parts.read_head()
             base = await self._parts.reader.load_publication(head.publication)
             trial = await self._compile(self._build(base, request), request)
@@ -125,7 +126,7 @@ class Publisher:
         """
         if request.is_required_of_all and not request.is_ephemeral:
             await self._try_everywhere(request)
-        async with self._turn:
+        async with self._live.publishing:
             if (repeated := await self._find_repeated(request)) is not None:
                 return repeated
             for attempt in range(REBASES_MAX + 1):
@@ -246,12 +247,14 @@ class Publisher:
             raise HeadMoved(expected=expected, actual=head.publication or 0)
 
     def _check_rules(self, head: ConfigHead, request: PublishRequest) -> None:
-        unmet = []
+        unmet: list[str] = []
+        if not request.is_ephemeral and self._live.pinned is not None:
+            unmet.append(f"this process stays on publication {self._live.pinned}, and only reads")
         if not request.is_ephemeral:
             now = self._parts.clock.now_ms()
             editors = request.draft.editors if request.draft is not None else ()
             who = request.author.id
-            unmet = find_unmet_rules(self._rules, request.message, who, editors, now)
+            unmet += find_unmet_rules(self._rules, request.message, who, editors, now)
             if head.canary is not None and not request.is_over_canary:
                 unmet.append(
                     f"publication {head.canary.publication} is being tried: promote it, end it, "

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         ServerApp,
     )
     from awaken.server.config import (
+        AdminConfig,
         JwtConfig,
         RateLimit,
         ServerConfig,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Access",
+    "AdminConfig",
     "FreezeWindow",
     "JwtConfig",
     "Principal",
@@ -49,6 +51,7 @@ __all__ = [
 
 _HOMES = {
     "Access": "awaken.transport.routes",
+    "AdminConfig": "awaken.server.config",
     "FreezeWindow": "awaken.managed.publish_rules",
     "JwtConfig": "awaken.server.config",
     "Principal": "awaken.transport.routes",

@@ -8,9 +8,12 @@ import msgspec
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.secrets import RedactedString
+from awaken.managed.publish_rules import PublishRules
+from awaken.managed.retention import AUDIT_DAYS
 from awaken.transport.json_bodies import VALUES_MAX
 from awaken.transport.routes import SCOPES, Access, Principal
 
+AUDIT_DAYS_MAX = 36_500
 ANONYMOUS = Principal(id="anonymous", access=frozenset(), tenant_id="(nobody)")
 """The caller of an open route. It owns nothing, and no other caller may have its tenant."""
 
@@ -123,6 +126,26 @@ class ServerLimits(StrictRecord, frozen=True, kw_only=True):
     """Counted per client address."""
 
 
+class AdminConfig(StrictRecord, frozen=True, kw_only=True):
+    """What a server offers for the management of its configuration.
+
+    Raises:
+        InvalidInput: Audit events would be kept for less than a day.
+    """
+
+    config_routes: bool = True
+    """Whether the routes of the configuration are mounted."""
+    publish: PublishRules = PublishRules()
+    """What must hold before a change that comes over HTTP becomes live."""
+    audit_days: int = AUDIT_DAYS
+    """How long audit events are kept; of several servers of one runtime the longest counts."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.audit_days <= AUDIT_DAYS_MAX:
+            problem = f"audit_days is 1 to {AUDIT_DAYS_MAX}"
+            raise InvalidInput(what="admin", problem=problem)
+
+
 class ServerConfig(StrictRecord, frozen=True, kw_only=True):
     """The settings of a server. Without tokens and without `jwt` it serves only its own machine.
 
@@ -145,6 +168,8 @@ class ServerConfig(StrictRecord, frozen=True, kw_only=True):
     """Hosts that push notifications may reach although they are not public, on any port."""
     outbound_ports: tuple[int, ...] = (80, 443)
     """The ports at which push notifications may reach public hosts."""
+    admin: AdminConfig = AdminConfig()
+    """Which routes manage the configuration, and under which rules."""
 
     @property
     def requires_authentication(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from awaken.contracts.config.kinds import ConfigKind, RecordMeta
 from awaken.contracts.config.publications import encode_canonical
+from awaken.contracts.config.secret_fields import find_secret_problems, lift_literals
 
 from .problems import Problems
 from .stored import MaskedBody, check_fields, decode_masked, encode_stored, fill_defaults
@@ -80,11 +81,20 @@ def build_kind(form: WireForm) -> ConfigKind:
     def patch_from_wire(record_id: str, body: Mapping[str, Any]) -> Body:
         return read_patch(form, record_id, body)
 
+    def read_stored(record_id: str, body: Mapping[str, Any]) -> Body:
+        return read_stored_body(form, record_id, body)
+
+    def read_stored_patch(record_id: str, body: Mapping[str, Any]) -> Body:
+        return read_written_patch(form, record_id, body)
+
     return ConfigKind(
         name=form.name,
         spec=form.spec,
         to_wire=to_wire,
         from_wire=from_wire,
+        read_stored=read_stored,
+        read_stored_patch=None if form.patchable is None else read_stored_patch,
+        id_field=form.id_field,
         patch_from_wire=None if form.patchable is None else patch_from_wire,
         wire_schema=build_schema(form.spec, form.id_field, form.properties),
         references=form.references,
@@ -150,6 +160,72 @@ def read_patch(form: WireForm, record_id: str, body: Mapping[str, Any]) -> Body:
     problems.raise_if_any()
     cleared = {name: None for name, it in masked.body.items() if it is None}
     return {**masked.restore(dict(values)), **cleared}
+
+
+def read_stored_body(form: WireForm, record_id: str, body: Mapping[str, Any]) -> Body:
+    """Return the canonical stored form of a stored body that people wrote; secrets are references.
+
+    Raises:
+        InvalidConfig: The body is invalid; lists its problems, and repeats no value of a secret.
+    """
+    problems = Problems(f"{form.name}/{record_id[:128]}", {})
+    _check_size(body, problems)
+    _check_id(record_id, problems)
+    problems.raise_if_any()
+    fields = {form.id_field: record_id, **body}
+    if fields[form.id_field] != record_id:
+        problems.add(form.id_field, "invalid_id", "It is not the id under which the record stands.")
+    _check_written_secrets(form, fields, problems)
+    masked = MaskedBody(fields, form.secrets, problems)
+    check_fields(masked.body, form.spec, problems)
+    problems.raise_if_any()
+    spec = decode_masked(masked.body, form.spec, problems)
+    if spec is not None:
+        form.check(spec, problems)
+    problems.raise_if_any()
+    return _without_texts(form, masked.restore(encode_stored(spec, lambda it: it.reveal())))
+
+
+def read_written_patch(form: WireForm, record_id: str, body: Mapping[str, Any]) -> Body:
+    """Return the stored form of a patch that people wrote; secrets are references.
+
+    Raises:
+        InvalidConfig: A field may not be patched, or does not fit.
+    """
+    problems = Problems(f"{form.name}/{record_id[:128]}", {})
+    _check_size(body, problems)
+    _check_id(record_id, problems)
+    problems.raise_if_any()
+    fields, allowed = dict(body), form.patchable or frozenset()
+    if form.is_patch_only:
+        # Their two forms are the same, and what a patch may have is checked there.
+        form.read(fields, problems)
+    for name in fields:
+        if name not in allowed:
+            message = f"The field '{name[:80]}' cannot be overridden."
+            problems.add(name[:80], "not_patchable", message, tuple(sorted(allowed)))
+    given = {name: it for name, it in fields.items() if name in allowed}
+    _check_written_secrets(form, given, problems)
+    masked = MaskedBody(given, form.secrets, problems)
+    values = {name: it for name, it in masked.body.items() if it is not None}
+    check_fields(values, form.spec, problems, is_whole=False)
+    problems.raise_if_any()
+    cleared = {name: None for name, it in masked.body.items() if it is None}
+    return {**_without_texts(form, masked.restore(dict(values))), **cleared}
+
+
+def _check_written_secrets(form: WireForm, body: Body, problems: Problems) -> None:
+    """Refuse secrets that are written as texts, and references that are malformed."""
+    for found in find_secret_problems(body, form.secrets):
+        way_out = ""
+        if found.code == "plain_secret":
+            way_out = '; write {"$secret": "env:NAME"}'
+        problems.add(found.path, found.code, f"{found.message}{way_out}.")
+
+
+def _without_texts(form: WireForm, body: Body) -> Body:
+    """Drop the marks of secrets that are absent; there is no text left to lift."""
+    return lift_literals(body, form.secrets, lambda path: path)[0]
 
 
 def _take_fields(form: WireForm, body: Mapping[str, Any], problems: Problems) -> Body:

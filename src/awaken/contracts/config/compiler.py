@@ -16,6 +16,8 @@ class ConfigProblem(Record, frozen=True, kw_only=True):
     message: str
     known: tuple[str, ...] = ()
     """The names that would be accepted, if the problem is an unknown name."""
+    file: str | None = None
+    """The file that has it, if the record comes from one."""
 
 
 class EffectiveRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -45,6 +45,8 @@ class ConfigDraft(Record, frozen=True, kw_only=True):
     revision: int = 0
     changes: dict[str, dict[str, Change]] = {}
     """The changes by namespace and id."""
+    origin: str | None = None
+    """The name of the files that it was made from: they own what it publishes."""
     created_at: int = 0
     updated_at: int = 0
     expires_at: int = 0

@@ -51,6 +51,11 @@ class ConfigKind:
 
     A secret that is written as a plain text stays one; the caller moves it into the secret store.
     """
+    read_stored: Callable[[str, Mapping[str, Any]], dict[str, Any]]
+    """The canonical stored form of a stored body that people wrote under an id, as in files.
+
+    Raises InvalidConfig with every problem; a secret that is written as a text is one of them.
+    """
     wire_schema: Mapping[str, Any]
     references: Callable[[Any], Iterable[tuple[str, str, str]]]
     """The records that a spec names: path of the field, namespace, id."""
@@ -63,6 +68,10 @@ class ConfigKind:
 
     Raises InvalidConfig like `from_wire`. None: no record can be patched.
     """
+    read_stored_patch: Callable[[str, Mapping[str, Any]], dict[str, Any]] | None = None
+    """The canonical form of a stored patch that people wrote; like `read_stored`."""
+    id_field: str = "id"
+    """The field of the stored form that holds the id."""
     is_patch_only: bool = False
     """Whether records exist in code only, and are only patched: tools."""
     version: int = 1

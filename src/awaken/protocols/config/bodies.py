@@ -8,6 +8,7 @@ from awaken.contracts.config.audit import AuditAction
 from awaken.contracts.config.heads import CanaryPlan, SwitchState
 from awaken.contracts.record import StrictRecord
 from awaken.managed.differences import Preference
+from awaken.managed.files import ApplyOptions, FileSet
 
 Title = Annotated[str, Meta(max_length=200)]
 Reason = Annotated[str, Meta(max_length=2_000)]
@@ -122,6 +123,20 @@ class ForceQuery(StrictRecord, frozen=True, kw_only=True):
     """Whether something is removed although it is in use."""
 
     force: bool = False
+
+
+class FilesBody(StrictRecord, frozen=True, kw_only=True):
+    """Files, and how they are compared with what is live."""
+
+    files: FileSet
+    options: ApplyOptions = ApplyOptions()
+
+
+class ExportQuery(StrictRecord, frozen=True, kw_only=True):
+    """What is exported: a publication, absent the live one, and one kind, absent all."""
+
+    publication: Number | None = None
+    kind: str | None = None
 
 
 class AuditFilter(StrictRecord, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 from . import bodies
 from .audit import AuditRoutes
 from .drafts import DraftRoutes
+from .files import FileRoutes
 from .publications import PublicationRoutes
 from .records import RecordRoutes
 
@@ -188,6 +189,15 @@ _TABLE: tuple[_Row, ...] = (
         body=bodies.PromoteBody,
     ),
     _publish("DELETE /v1/config/canary", PublicationRoutes, "end_canary"),
+    _config("POST /v1/config/plan", FileRoutes, "plan_files", body=bodies.FilesBody),
+    _publish(
+        "POST /v1/config/apply",
+        FileRoutes,
+        "apply_files",
+        body=bodies.FilesBody,
+        headers=("X-Awaken-Actor",),
+    ),
+    _config("GET /v1/config/export", FileRoutes, "export_files", query=bodies.ExportQuery),
     _config("GET /v1/config/head", PublicationRoutes, "get_head"),
     _config("GET /v1/config/switches", PublicationRoutes, "list_switches"),
     _operate(f"PUT {_SWITCH}", PublicationRoutes, "set_switch", body=bodies.SwitchBody),
