@@ -296,7 +296,7 @@ class ConfigDrafts:
         entries = [it.find_entry(*place) for it in (base, live)]
         bodies = await self._parts.reader.load_bodies(it.hash for it in entries if it is not None)
         stored = [
-            None if it is None else _show_hidden(bodies.get(it.hash, {}), it.is_hidden)
+            None if it is None else _show_hidden(bodies.get(it.hash, {}), is_hidden=it.is_hidden)
             for it in entries
         ]
         return stored[0], stored[1], _read_change(change)
@@ -330,10 +330,10 @@ def _read_change(change: Change) -> dict[str, Any] | None:
         case PatchRecord(body=body, is_hidden=False) if not body:
             return None
         case _:
-            return _show_hidden(change.body, change.is_hidden)
+            return _show_hidden(change.body, is_hidden=change.is_hidden)
 
 
-def _show_hidden(body: Mapping[str, Any], is_hidden: bool) -> dict[str, Any]:
+def _show_hidden(body: Mapping[str, Any], *, is_hidden: bool) -> dict[str, Any]:
     """Return a body in which it is a field that the record is hidden."""
     return {**body, HIDDEN: True} if is_hidden else {**body}
 

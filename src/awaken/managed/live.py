@@ -119,7 +119,7 @@ class LiveConfig:
             else:
                 await self._parts.compiler.keep(numbered)
             if head is not None and is_newest:
-                await self._apply(head)
+                await self._apply(head, kept=publication.no)
         await self.notify_others()
 
     async def notify_others(self) -> None:
@@ -129,15 +129,17 @@ class LiveConfig:
         except StorageError as error:
             logger.warning("The other processes were not told of the configuration: %s", error)
 
-    async def _apply(self, head: ConfigHead) -> None:
+    async def _apply(self, head: ConfigHead, kept: int | None = None) -> None:
+        """Apply a head; `kept` is a publication that is compiled and kept already."""
         if head.secrets_at != self.head.secrets_at or self._unknown_head:
             await self._parts.resolver.reload(self._parts.store)
         problem: str | None = None
         wanted = head.publication if self._pinned is None else self._pinned
         if wanted is not None and wanted != self.applied.publication:
             problem = await self._load(wanted)
-        if head.canary is not None and head.canary != self.head.canary:
-            problem = await self._keep(head.canary.publication) or problem
+        canary = head.canary
+        if canary is not None and canary != self.head.canary and canary.publication != kept:
+            problem = await self._keep(canary.publication) or problem
         trial_problems: tuple[ConfigProblem, ...] = ()
         if head.trial is not None and head.trial != self.applied.trial:
             trial_problems = await self._try(head.trial)

@@ -1,4 +1,4 @@
-"""Drafts: how they stand to what is live, how they are brought onto it, and how they become live."""
+"""Drafts: how they stand to what is live, are brought onto it, and become live."""
 
 from typing import Any
 
