@@ -78,10 +78,11 @@ def merge_fields(
     clashes: list[str] = []
     if base is None or live is None or mine is None:
         # Created or deleted on one side: there are no fields to merge.
-        is_clash = compare_versions(base, live, mine) is MergeState.CONFLICT
-        if is_clash and prefer is None:
+        state = compare_versions(base, live, mine)
+        if state is MergeState.CONFLICT and prefer is None:
             clashes.append("")
-        kept = live if is_clash and prefer is Preference.LIVE else mine
+        is_preferred = state is MergeState.CONFLICT and prefer is Preference.LIVE
+        kept = live if is_preferred or state is MergeState.THEIRS else mine
         return (None if kept is None else dict(kept)), clashes
     merged: dict[str, Any] = {}
     for name in sorted({*base, *live, *mine}):
@@ -104,7 +105,8 @@ def _compare(path: str, base: Any, live: Any, mine: Any, found: list[FieldDiffer
     if live == mine:
         return
     both = [it for it in (live, mine) if it is not _ABSENT]
-    if both and all(isinstance(it, Mapping) for it in both):
+    # An object that is empty on one side and absent on the other has no field that tells it.
+    if any(both) and all(isinstance(it, Mapping) for it in both):
         for name in sorted({name for it in both for name in it}):
             old, theirs, ours = (_get(it, name) for it in (base, live, mine))
             _compare(f"{path}/{name}" if path else str(name), old, theirs, ours, found)

@@ -10,6 +10,7 @@ from awaken.contracts.config.drafts import (
     Change,
     ConfigDraft,
     DeleteRecord,
+    PatchRecord,
     PutRecord,
 )
 from awaken.contracts.config.errors import (
@@ -36,6 +37,8 @@ from .parts import Author, ConfigParts
 from .publishing import CandidateTrial, Published, Publisher, PublishRequest
 from .records import ConfigRecords, RecordWrite, Stored
 
+HIDDEN = "hidden"
+"""The field of a version that says that the record is hidden; no kind has one of this name."""
 RECORDS_MAX = 500
 """How many records a draft may change."""
 
@@ -141,20 +144,24 @@ class ConfigDrafts:
         """Write a record in a draft: whole, as a patch on the code's, or None for its deletion.
 
         A secret that is written as text is kept in the secret store at once, because a draft has
-        references only; the reference is used when the draft is published.
+        references only. Its name is the draft's own, so that no secret that is in use changes
+        before the draft is published.
 
         Raises:
             DraftConflict: The draft has changed since the author read it.
             InvalidConfig: The record is malformed.
         """
         draft = await self._get_expected(draft_id, write.expected)
+        write = msgspec.structs.replace(write, draft_id=draft_id)
+        before = draft.changes.get(write.namespace, {}).get(write.id)
         if body is None:
             self._records.find_kind(write.namespace)
             stored = Stored(change=DeleteRecord())
         elif is_patch:
             stored = await self._records.store_patch(write, body, is_hidden=is_hidden)
         else:
-            stored = await self._records.store_put(write, body)
+            old = before.body if isinstance(before, PutRecord) else None
+            stored = await self._records.store_put(write, body, old)
         if stored.secrets:
             await self._records.keep_secrets(stored.secrets, write.author)
         changes = {name: dict(its) for name, its in draft.changes.items()}
@@ -229,6 +236,8 @@ class ConfigDrafts:
                 continue
             merged, fields = merge_fields(*versions, prefer)
             clashes += [f"{namespace}/{record_id}/{it}".rstrip("/") for it in fields]
+            if merged == versions[1]:
+                continue
             changes.setdefault(namespace, {})[record_id] = _with_body(change, merged)
         if clashes:
             raise DraftHasConflicts(
@@ -252,10 +261,17 @@ class ConfigDrafts:
 
         Raises:
             RecordConflict: A record of it has changed since it was begun; rebase it.
+            DraftConflict: It was edited meanwhile.
             ConfigError: It cannot be published; nothing was written.
         """
+        if (repeated := await self._publisher.find_repeated(how)) is not None:
+            return repeated
         draft = await self.get_draft(draft_id)
-        return await self._publisher.publish(await self._request(draft, how))
+        published = await self._publisher.publish(await self._request(draft, how))
+        if not published.is_changed:
+            # What it changes is live already: there was nothing to write it with.
+            await self._parts.store.delete_draft(draft_id)
+        return published
 
     async def preview(self, draft_id: str, author: Author) -> Publication:
         """Write an ephemeral publication of a draft, on which runs can be tried.
@@ -295,9 +311,11 @@ class ConfigDrafts:
     ) -> tuple[dict[str, Any] | None, dict[str, Any] | None, dict[str, Any] | None]:
         entries = [it.find_entry(*place) for it in (base, live)]
         bodies = await self._parts.reader.load_bodies(it.hash for it in entries if it is not None)
-        stored = [None if it is None else bodies.get(it.hash) for it in entries]
-        mine = None if isinstance(change, DeleteRecord) else dict(change.body)
-        return stored[0], stored[1], mine
+        stored = [
+            None if it is None else _show_hidden(bodies.get(it.hash, {}), is_hidden=it.is_hidden)
+            for it in entries
+        ]
+        return stored[0], stored[1], _read_change(change)
 
     async def _get_expected(self, draft_id: str, expected: int | None) -> ConfigDraft:
         draft = await self.get_draft(draft_id)
@@ -320,12 +338,29 @@ def _list_changes(draft: ConfigDraft) -> Iterable[tuple[str, str, Change]]:
             yield namespace, record_id, change
 
 
-def _with_body(change: Change, body: dict[str, Any] | None) -> Change:
-    """Return a change that leaves the merged body; None stands for a deletion."""
-    if body is None:
+def _read_change(change: Change) -> dict[str, Any] | None:
+    """Return the version of a record that a change leaves; None if it leaves none."""
+    match change:
+        case DeleteRecord():
+            return None
+        case PatchRecord(body=body, is_hidden=False) if not body:
+            return None
+        case _:
+            return _show_hidden(change.body, is_hidden=change.is_hidden)
+
+
+def _show_hidden(body: Mapping[str, Any], *, is_hidden: bool) -> dict[str, Any]:
+    """Return a body in which it is a field that the record is hidden."""
+    return {**body, HIDDEN: True} if is_hidden else {**body}
+
+
+def _with_body(change: Change, version: dict[str, Any] | None) -> Change:
+    """Return a change that leaves the merged version; None stands for a deletion."""
+    if version is None:
         return DeleteRecord()
+    body = {name: value for name, value in version.items() if name != HIDDEN}
     match change:
         case DeleteRecord():
             return PutRecord(body=body)
         case _:
-            return msgspec.structs.replace(change, body=body)
+            return msgspec.structs.replace(change, body=body, is_hidden=HIDDEN in version)

@@ -269,7 +269,7 @@ class ConfigHeads:
                 continue
             assert receipt.head is not None
             await self._live.refresh()
-            await self._parts.notify_changed()
+            await self._live.notify_others()
             return receipt.head
         raise AssertionError
 

@@ -121,18 +121,27 @@ class LiveConfig:
             else:
                 await self._parts.compiler.keep(numbered)
             if head is not None and is_newest:
-                await self._apply(head)
-        await self._parts.notify_changed()
+                await self._apply(head, kept=publication.no)
+        await self.notify_others()
 
-    async def _apply(self, head: ConfigHead) -> None:
+    async def notify_others(self) -> None:
+        """Tell the other processes to read the head; without the signal they read it later."""
+        try:
+            await self._parts.notify_changed()
+        except StorageError as error:
+            logger.warning("The other processes were not told of the configuration: %s", error)
+
+    async def _apply(self, head: ConfigHead, kept: int | None = None) -> None:
+        """Apply a head; `kept` is a publication that is compiled and kept already."""
         if head.secrets_at != self.head.secrets_at or self._unknown_head:
             await self._parts.resolver.reload(self._parts.store)
         problem: str | None = None
         wanted = head.publication if self.pinned is None else self.pinned
         if wanted is not None and wanted != self.applied.publication:
             problem = await self._load(wanted)
-        if head.canary is not None:
-            problem = await self._keep(head.canary.publication) or problem
+        canary = head.canary
+        if canary is not None and canary != self.head.canary and canary.publication != kept:
+            problem = await self._keep(canary.publication) or problem
         trial_problems: tuple[ConfigProblem, ...] = ()
         if head.trial is not None and head.trial != self.applied.trial:
             trial_problems = await self._try(head.trial)
@@ -175,11 +184,11 @@ class LiveConfig:
         except UnknownPublication as error:
             return (ConfigProblem(path="", code=error.code, message=str(error)),)
         await self._parts.compiler.discard(compiled)
-        # An agent that is unusable here already is lost by no new publication.
+        # What cannot be used here already is lost by no new publication.
         known = {f"agents/{name}" for name in self.applied.unusable}
-        return tuple(
-            it for it in compiled.problems if "/".join(it.path.split("/")[:2]) not in known
-        )
+        known |= {_record_of(it) for it in self.applied.problems}
+        problems = dict.fromkeys((*compiled.config.problems, *compiled.problems))
+        return tuple(it for it in problems if _record_of(it) not in known)
 
     async def _compile(self, no: int) -> CompiledConfig:
         publication = await self._parts.reader.load_publication(no)
@@ -215,3 +224,8 @@ class LiveConfig:
                 logger.warning("The configuration could not be read: %s", error)
             except Exception:
                 logger.exception("The configuration could not be applied.")
+
+
+def _record_of(problem: ConfigProblem) -> str:
+    """The record that a problem is about, as `namespace/id`."""
+    return "/".join(problem.path.split("/")[:2])

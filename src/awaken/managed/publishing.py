@@ -5,7 +5,8 @@ publication, head, audit and secrets in one transaction. Whatever fails before t
 nothing; after it every process reads the new head.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import msgspec
 
@@ -22,6 +23,7 @@ from awaken.contracts.config.publications import (
 )
 from awaken.contracts.config.secret_fields import list_references
 from awaken.contracts.config.store import ConfigWrite, HeadTarget, SealedSecret
+from awaken.contracts.errors import IdempotencyConflict
 
 from .change_sets import Authorship, Candidate, ChangeSet, build_candidate
 from .followers import ListFollowers, wait_for_trial
@@ -32,6 +34,20 @@ from .references import check_unused
 
 REBASES_MAX = 5
 """How often a change set is applied to a newer head before the author has to."""
+
+
+class IdempotentRequest(Protocol):
+    """A request that may come again: with the same key and hash it is the same one."""
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """The key that the caller chose; None without one."""
+        ...
+
+    @property
+    def request_hash(self) -> str:
+        """What is asked."""
+        ...
 
 
 class PublishRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,10 +140,13 @@ class Publisher:
             IdempotencyConflict: The key was used for another request.
             RefusedByWorkers: Another process would lose an agent, and all were asked.
         """
+        if (repeated := await self.find_repeated(request)) is not None:
+            return repeated
         if request.is_required_of_all and not request.is_ephemeral:
             await self._try_everywhere(request)
         async with self._live.publishing:
-            if (repeated := await self._find_repeated(request)) is not None:
+            # The same request may have waited for its turn as well.
+            if (repeated := await self.find_repeated(request)) is not None:
                 return repeated
             for attempt in range(REBASES_MAX + 1):
                 head = await self._parts.read_head()
@@ -181,17 +200,21 @@ class Publisher:
             idempotency_key=None,
         )
         no = (await self.publish(trial)).publication.no
-        await self._set_trial(no)
+        await self._change_trial(lambda _: no)
         try:
             await wait_for_trial(self._list_followers, no, self._parts.clock)
         finally:
-            await self._set_trial(None)
+            # Another process may have begun a trial of its own meanwhile.
+            await self._change_trial(lambda tried: None if tried == no else tried)
 
-    async def _set_trial(self, no: int | None) -> None:
-        """Name the publication that every process is to compile, in the head."""
+    async def _change_trial(self, change: Callable[[int | None], int | None]) -> None:
+        """Change which publication every process is to compile, in the head."""
         for attempt in range(REBASES_MAX + 1):
             head = await self._parts.read_head()
-            changed = msgspec.structs.replace(head, trial=no)
+            trial = change(head.trial)
+            if trial == head.trial:
+                return
+            changed = msgspec.structs.replace(head, trial=trial)
             write = ConfigWrite(head=changed, expected_revision=head.revision)
             try:
                 await self._parts.store.write_config(write)
@@ -200,7 +223,7 @@ class Publisher:
                 if attempt == REBASES_MAX:
                     raise
         await self._live.refresh()
-        await self._parts.notify_changed()
+        await self._live.notify_others()
 
     def _build(self, base: Publication, request: PublishRequest) -> Candidate:
         authorship = Authorship(by=request.author.id, at=self._parts.clock.now_ms())
@@ -301,6 +324,8 @@ class Publisher:
             removed_draft=None
             if request.draft is None or request.is_ephemeral
             else request.draft.id,
+            # What was edited after it was read is not removed unseen.
+            draft_revision=None if request.draft is None else request.draft.revision,
             idempotency_key=request.idempotency_key,
             request_hash=request.request_hash,
         )
@@ -350,12 +375,19 @@ class Publisher:
             )
         return tuple(events)
 
-    async def _find_repeated(self, request: PublishRequest) -> Published | None:
-        """Return the result of an earlier request under the same key."""
-        if request.idempotency_key is None:
+    async def find_repeated(self, request: IdempotentRequest) -> Published | None:
+        """Return the result of an earlier request under the same key; None without one.
+
+        Raises:
+            IdempotencyConflict: The key was used for another request.
+        """
+        key = request.idempotency_key
+        known = None if key is None else await self._parts.store.find_config_request(key)
+        if known is None:
             return None
-        known = await self._parts.store.find_config_request(request.idempotency_key)
-        if known is None or known[0] != request.request_hash or known[1] is None:
+        if known[0] != request.request_hash:
+            raise IdempotencyConflict(commit_id=key or "")
+        if known[1] is None:
             return None
         publication = await self._parts.reader.load_publication(known[1])
         return Published(publication=publication, head=await self._parts.read_head())

@@ -71,6 +71,8 @@ class RecordWrite(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     idempotency_key: str | None = None
     request_hash: str = ""
+    draft_id: str | None = None
+    """The draft in which it is written; None if it becomes live."""
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +144,8 @@ class ConfigRecords:
             RecordExists: There is one of this id.
             ConfigError: It cannot be published; nothing was written.
         """
+        if (repeated := await self._publisher.find_repeated(write)) is not None:
+            return repeated
         live = await self.read_live()
         if live.find_entry(write.namespace, write.id) is not None:
             raise RecordExists(namespace=write.namespace, record_id=write.id)
@@ -166,6 +170,8 @@ class ConfigRecords:
             UnknownConfigRecord: There is no such record.
             RecordInUse: Others name it.
         """
+        if (repeated := await self._publisher.find_repeated(write)) is not None:
+            return repeated
         view = await self.get_record(write.namespace, write.id)
         if view.meta.source in (CODE, OVERRIDE):
             if view.meta.is_hidden:
@@ -239,8 +245,13 @@ class ConfigRecords:
         )
         return await self._publisher.publish(request)
 
-    async def store_put(self, write: RecordWrite, body: Mapping[str, Any]) -> Stored:
+    async def store_put(
+        self, write: RecordWrite, body: Mapping[str, Any], old: Mapping[str, Any] | None = None
+    ) -> Stored:
         """Bring a whole record from its HTTP form into stored form.
+
+        Secrets that it does not name are those of `old`, the body in the draft that it replaces,
+        or of the live record.
 
         Raises:
             InvalidConfig: It is malformed; lists every problem.
@@ -254,9 +265,9 @@ class ConfigRecords:
         is_code = self._parts.code.has_record(write.namespace, write.id)
         if is_code and (entry is None or entry.source == OVERRIDE) and not kind.is_patch_only:
             raise OwnedByCode(namespace=write.namespace, record_id=write.id)
-        if entry is not None and entry.source != OVERRIDE:
+        if old is None and entry is not None and entry.source != OVERRIDE:
             old = (await self._parts.reader.load_bodies((entry.hash,))).get(entry.hash, {})
-            stored = merge_secrets(stored, old, kind.secrets)
+        stored = merge_secrets(stored, old or {}, kind.secrets)
         stored, secrets = self._lift_secrets(kind, write, stored)
         return Stored(change=PutRecord(body=stored), secrets=secrets)
 
@@ -297,7 +308,9 @@ class ConfigRecords:
         self, kind: ConfigKind, write: RecordWrite, body: dict[str, Any]
     ) -> tuple[dict[str, Any], tuple[SealedSecret, ...]]:
         lifted, texts = lift_literals(
-            body, kind.secrets, lambda path: store_ref(kind.name, write.id, path)
+            body,
+            kind.secrets,
+            lambda path: store_ref(kind.name, write.id, path, write.draft_id),
         )
         if found := find_secret_problems(lifted, kind.secrets):
             at = f"{kind.name}/{write.id}"

@@ -48,13 +48,14 @@ def in_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
 
 
 class NotingCompiler:
-    """A `ConfigCompiler` that refuses agents with the prompt `broken`, and notes what it does."""
+    """A `ConfigCompiler` that refuses agents with one prompt, and notes what it does."""
 
     def __init__(self, code: Mapping[str, AgentSpec]) -> None:
         self.code = code
         self.installed: list[int | None] = []
         self.kept: list[int | None] = []
         self.discarded = 0
+        self.refused_prompt = "broken"
         self.specs: Mapping[str, Any] = {}
 
     def code_records(self) -> Mapping[str, Mapping[str, Any]]:
@@ -72,7 +73,7 @@ class NotingCompiler:
         broken = {
             name: "its prompt is broken"
             for name, record in config.records.get("agents", {}).items()
-            if record.spec.system_prompt == "broken"
+            if record.spec.system_prompt == self.refused_prompt
         }
         problems = tuple(
             ConfigProblem(path=f"agents/{name}/system_prompt", code="broken", message=why)
