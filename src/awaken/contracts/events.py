@@ -68,6 +68,11 @@ class ToolCallDone(Event, frozen=True, kw_only=True, tag="tool_call_done"):
     outcome: ToolCallOutcome
     ticket_id: str | None = None
     """The ticket that a suspended call waits for."""
+    started_at: int | None = None
+    """When its tool began, in milliseconds; absent if no tool ran for it in this activation."""
+    duration_ms: int = 0
+    attempts: int = 1
+    """How often the call was executed, over all processes."""
 
 
 class ToolCallStreamDelta(Event, frozen=True, kw_only=True, tag="tool_call_stream_delta"):
@@ -88,6 +93,11 @@ class ToolCallResumed(Event, frozen=True, kw_only=True, tag="tool_call_resumed")
     """Whether the decision was not to make the call."""
     ticket_id: str | None = None
     """The ticket that it waited for."""
+    started_at: int | None = None
+    """When its tool began after the decision; absent if the decision itself is the result."""
+    duration_ms: int = 0
+    attempts: int = 1
+    """How often the call was executed, over all processes."""
 
 
 class ToolCallCancel(Event, frozen=True, kw_only=True, tag="tool_call_cancel"):
@@ -143,6 +153,18 @@ class InferenceComplete(Event, frozen=True, kw_only=True, tag="inference_complet
     model: str
     usage: TokenUsage | None = None
     duration_ms: int = always(0)
+    started_at: int | None = None
+    """When it began, in milliseconds; absent in logs of earlier versions."""
+    first_token_ms: int | None = None
+    """How long after its start the model sent its first output."""
+    attempts: int = 1
+    """How many calls of models it took: repeated, continued, or with another model."""
+    request_digest: str | None = None
+    """Equal digests mean the same question: 16 digits for instructions, tools and parameters, and
+    16 for the messages."""
+    sent_from: int = 0
+    """The place in the transcript of the first message that was sent as it is; a summary may
+    replace those before it."""
 
 
 class StateSnapshot(Event, frozen=True, kw_only=True, tag="state_snapshot"):

@@ -50,6 +50,7 @@ from awaken.contracts.tasks import BACKGROUND_TASKS, TaskEndDelivered
 from awaken.contracts.tools.sub_runs import DurableMessageSink, SubRuns
 from awaken.contracts.tools.tool import Tool
 
+from .context.digests import MessageDigest, ThreadDigests
 from .context.summaries import Compactor
 from .context.window import ContextWindow
 from .journal.bookmark import Bookmark, RemoteEnd, encode_bookmark
@@ -84,6 +85,7 @@ class Services:
     watchdogs: Watchdogs = field(default_factory=Watchdogs)
     """Calls back when an operation that a run awaits takes too long."""
     compactor: Compactor = field(default_factory=Compactor)
+    digests: ThreadDigests = field(default_factory=ThreadDigests)
     prices: PriceList = field(default_factory=OwnPrices)
     budgets: tuple[Budget, ...] = ()
     """Budgets that apply to every run."""
@@ -184,6 +186,10 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
     token: CancellationToken
     cancels: TaskCancels
     """The cancellations of the task that executes the run."""
+    opened_at: int = 0
+    """The wall-clock time at `started_ms`; 0 until the first commit of this activation."""
+    loop_zero_ms: int | None = None
+    """The wall-clock time at which the loop's time was 0; None until a tool runs."""
     active_before_ms: int = 0
     """Executing time of earlier activations."""
     has_phases: bool = True
@@ -218,6 +224,8 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
     """The model turn that is being streamed."""
     window: ContextWindow | None = None
     """The part of the transcript that is sent; None while all of it is sent."""
+    digest: MessageDigest | None = None
+    """The digest of the transcript up to the latest request that sent all of it."""
     meter: PromptCounter | None = None
     """Present once a budget needs the length of requests."""
     unsettled: Amount = _NOT_SPENT
@@ -294,7 +302,10 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
             is_open=True,
             passed=before.passed & _OF_RUN if before.passed else before.passed,
         )
-        self.show(StepStart(message_id=self.step.message_id))
+        event = StepStart(message_id=self.step.message_id)
+        self.journal.events.append(event)
+        if self.feed.readers:
+            self.emit(event)
 
     def append(self, message: Message) -> None:
         """Add a message, with its id and metadata, to the transcript and to the next commit."""
@@ -429,6 +440,12 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
         waiting: Waiting | None = None,
     ) -> RunRecord:
         step, status = self.step, _RUNNING
+        if not self.opened_at:
+            # The clock was read for the commit. Only plugins that were activated since the run
+            # began make a second reading necessary.
+            has_waited = bool(self.agent.env.activated)
+            late = self.services.clock.monotonic_ms() - self.started_ms if has_waited else 0
+            self.opened_at = now - late
         if is_last:
             status = _DONE if waiting is None else _WAITING
         is_kept = not is_last and self.journal.lease is not None

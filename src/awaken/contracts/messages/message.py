@@ -301,12 +301,14 @@ class Transcript(Sequence[Message]):
     appended to the list later are not visible in it.
     """
 
-    __slots__ = ("_base", "_call_ids", "_length", "_own")
+    __slots__ = ("_call_ids", "base", "length", "own")
 
     def __init__(self, base: Sequence[Message] = ()) -> None:
-        self._base = base
-        self._length = len(base)
-        self._own: list[Message] = []
+        self.base = base
+        self.length = len(base)
+        """How many messages of the underlying list belong to it."""
+        self.own: list[Message] = []
+        """The messages after them; only `append` adds to it."""
         self._call_ids: set[str] | None = None
 
     @property
@@ -316,12 +318,12 @@ class Transcript(Sequence[Message]):
         A list that knows its calls is not read. It may know of messages that are not visible here.
         """
         if self._call_ids is None:
-            base = self._base
+            base = self.base
             unread: Iterable[Message] = self
             self._call_ids = set()
             if type(base) is Transcript or type(base) is MessageList:
                 self._call_ids |= base.call_ids
-                unread = self._own
+                unread = self.own
             for message in unread:
                 for call in message.tool_calls or ():
                     self._call_ids.add(call.id)
@@ -329,16 +331,16 @@ class Transcript(Sequence[Message]):
 
     def append(self, message: Message) -> None:
         """Add a message at the end; the underlying list does not change."""
-        self._own.append(message)
+        self.own.append(message)
         if self._call_ids is not None and message.tool_calls:
             for call in message.tool_calls:
                 self._call_ids.add(call.id)
 
     def __len__(self) -> int:
-        return self._length + len(self._own)
+        return self.length + len(self.own)
 
     def __iter__(self) -> Iterator[Message]:
-        return chain(islice(self._base, self._length), self._own)
+        return chain(islice(self.base, self.length), self.own)
 
     @overload
     def __getitem__(self, index: int) -> Message: ...
@@ -353,7 +355,7 @@ class Transcript(Sequence[Message]):
         if not 0 <= place < len(self):
             message = f"there is no message {index} of {len(self)}"
             raise IndexError(message)
-        return self._base[place] if place < self._length else self._own[place - self._length]
+        return self.base[place] if place < self.length else self.own[place - self.length]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):

@@ -104,6 +104,11 @@ class ContextWindow:
         self._rebuild()
 
     @property
+    def first(self) -> int:
+        """The place of the first message that is sent as it is."""
+        return self._shape.first
+
+    @property
     def tokens(self) -> int:
         """The estimated tokens of the next request."""
         return round(self._estimate * self._correction)

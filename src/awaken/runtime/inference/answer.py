@@ -79,6 +79,8 @@ class Answer(msgspec.Struct, eq=False):
     """The usage of all streams that are accounted for, with its cost."""
     has_begun: bool = False
     """Whether the newest stream has produced anything."""
+    first_output_ms: int | None = None
+    """When its first stream produced its first event, by the monotonic clock."""
     on_begun: Callable[[], None] | None = None
     """Called when it produces its first event."""
     _blocks: tuple[ContentBlock, ...] = ()
@@ -121,6 +123,8 @@ class Answer(msgspec.Struct, eq=False):
                         self._alive_since = None
                         if not self.has_begun:
                             self.has_begun = True
+                            clock = self.run.services.clock
+                            self.first_output_ms = self.first_output_ms or clock.monotonic_ms()
                             if self.on_begun is not None:
                                 self.on_begun()
                         if type(event) is TextDelta:

@@ -30,6 +30,7 @@ from awaken.runtime.run import Run
 
 from .answer import Answer
 from .checkpoints import StreamCheckpoints
+from .digests import digest_request
 from .model_calls import make_call, routes_for
 from .request import build_request, smaller_request
 from .retry_planner import RetryPlanner
@@ -93,16 +94,6 @@ def _show_answer(run: Run, result: StreamResult, shown: ShownAnswer | None = Non
         run.show(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
 
 
-def _log_answer(run: Run, result: StreamResult) -> None:
-    """Keep the turn for the log: its text as one delta per block, its calls as they were made."""
-    events = run.journal.events
-    events += block_events(result.content)
-    for call in result.tool_calls:
-        events.append(ToolCallStart(id=call.id, name=call.name))
-    for call in result.tool_calls:
-        run.show(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
-
-
 class InferenceSession(msgspec.Struct, eq=False):
     """One inference, over as many model calls as it needs and the policy allows."""
 
@@ -113,6 +104,8 @@ class InferenceSession(msgspec.Struct, eq=False):
     routes: tuple[ModelRoute, ...]
     """The models that may be asked, in this order."""
     began: int
+    calls: int = 0
+    """How many calls of models were made."""
     _made_retry_planner: RetryPlanner | None = None
 
     async def save_and_complete(
@@ -146,6 +139,7 @@ class InferenceSession(msgspec.Struct, eq=False):
                 else:
                     patience = self._made_retry_planner
                     routes = self.routes if patience is None else patience.usable_routes
+                    self.calls += 1
                     await make_call(self.run, self.answer, asked, routes)
                     result = self.answer.result()
             except ModelError as error:
@@ -163,16 +157,36 @@ class InferenceSession(msgspec.Struct, eq=False):
     def _close(self, result: StreamResult) -> StreamResult:
         """Screen the answer if it has to be, log it, and show that the inference is complete."""
         run, answer = self.run, self.answer
+        events, has_readers = run.journal.events, bool(run.feed.readers)
         if answer.is_held:
             result = screen_answer(run, result)
             _show_answer(run, result, answer.shown)
         else:
-            _log_answer(run, result)
+            # The log has the text as one delta per block; readers have seen how calls began.
+            events += block_events(result.content)
+            for call in result.tool_calls:
+                events.append(ToolCallStart(id=call.id, name=call.name))
+            for call in result.tool_calls:
+                ready = ToolCallReady(id=call.id, name=call.name, arguments=call.arguments)
+                events.append(ready)
+                if has_readers:
+                    run.emit(ready)
         run.streaming = None
-        asked = answer.asked
-        model = self.request.upstream_model if asked is None else asked.spec.upstream_model
-        duration_ms = run.services.clock.monotonic_ms() - self.began
-        run.show(InferenceComplete(model=model, usage=result.usage, duration_ms=duration_ms))
+        asked, began, window = answer.asked, self.began, run.window
+        first = answer.first_output_ms
+        complete = InferenceComplete(
+            model=self.request.upstream_model if asked is None else asked.spec.upstream_model,
+            usage=result.usage,
+            duration_ms=run.services.clock.monotonic_ms() - began,
+            started_at=run.opened_at + began - run.started_ms,
+            first_token_ms=None if first is None else first - began,
+            attempts=self.calls or 1,
+            request_digest=digest_request(run, self.request),
+            sent_from=0 if window is None else window.first,
+        )
+        events.append(complete)
+        if has_readers:
+            run.emit(complete)
         return result
 
     async def _recover(self, error: ModelError) -> InferenceRequest | None:

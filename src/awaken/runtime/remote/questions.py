@@ -35,7 +35,7 @@ from awaken.runtime.phases.runner import run_hooks_of
 from awaken.runtime.plugins.input_screens import look_at_decision
 from awaken.runtime.run import Run
 from awaken.runtime.tools.gate import answer_of_gates
-from awaken.runtime.tools.settle import announce_ticket, open_ticket
+from awaken.runtime.tools.settle import build_ticket_event, open_ticket
 
 
 class RemoteQuestions:
@@ -131,9 +131,8 @@ class RemoteQuestions:
         run = self._run
         if call.id not in run.tickets:
             self._show(call)
-        announce_ticket(
-            run, ToolResult.from_ticket(call.name, ticket), open_ticket(run, call, ticket)
-        )
+        result = ToolResult.from_ticket(call.name, ticket)
+        run.journal.announce(build_ticket_event(result, open_ticket(run, call, ticket)))
         await run.flush()
 
     def _show(self, call: ToolCall) -> None:

@@ -134,7 +134,7 @@ async def _turn(run: Run) -> Termination:
     result = _align_termination(_result_of_gate_stop(run) or result)
     if result.is_work_left:
         order_abort(run)
-    _write(run, result, run.services.clock.monotonic_ms() - started_ms)
+    _write(run, result, started_ms)
     return result.termination
 
 
@@ -216,7 +216,7 @@ def _end_of(status: BackendRunStatus, message: str | None) -> Termination:
             return Failed(message=message or "it failed", code="backend_error")
 
 
-def _write(run: Run, result: BackendRunResult, duration_ms: int) -> None:
+def _write(run: Run, result: BackendRunResult, started_ms: int) -> None:
     """Write the result into the run: its text, its output, its end."""
     output = result.output
     if output.text is None and result.response:
@@ -237,7 +237,13 @@ def _write(run: Run, result: BackendRunResult, duration_ms: int) -> None:
     run.usage = run.usage.plus(result.usage)
     if isinstance(result.termination, NaturalEnd | BehaviorRequested):
         model = run.agent.spec.model_id
-        run.journal.announce(InferenceComplete(model=model, duration_ms=duration_ms))
+        run.journal.announce(
+            InferenceComplete(
+                model=model,
+                duration_ms=run.services.clock.monotonic_ms() - started_ms,
+                started_at=run.opened_at + started_ms - run.started_ms,
+            )
+        )
     if output != run.state.get(BACKEND_OUTPUT):
         run.state.update(BACKEND_OUTPUT, output)
     run.remote_end = _end(run, result)

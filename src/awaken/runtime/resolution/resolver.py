@@ -76,6 +76,8 @@ class ResolvedAgent:
     """The first model's name at its provider; blank without a model."""
     is_limited: bool = field(init=False)
     """Whether its backend may be unable to serve some requests."""
+    frame_digest: str = field(init=False, default="", compare=False)
+    """The digest of what all its requests have in common; blank until its first request."""
 
     def __post_init__(self) -> None:
         """Compute once per agent what every turn needs."""
@@ -84,6 +86,10 @@ class ResolvedAgent:
         object.__setattr__(self, "upstream_model", name)
         is_full = self.is_local and self.backend.capabilities() == FULL_CAPABILITIES
         object.__setattr__(self, "is_limited", not is_full)
+
+    def keep_frame_digest(self, digest: str) -> None:
+        """Keep the digest for later requests; what it covers never changes."""
+        object.__setattr__(self, "frame_digest", digest)
 
     def with_clients(self, change: Callable[[ModelClient], ModelClient]) -> "ResolvedAgent":
         """Return the agent with every client of its models replaced."""

@@ -157,9 +157,9 @@ async def _execute(run: Run, attempts: Sequence[ToolExecution]) -> None:
                     output = await _again(run, attempt)
                 is_hooked = run.has_phases and run.has_work(Phase.AFTER_TOOL_EXECUTE)
                 if output.command is EMPTY_COMMAND and not is_hooked:
-                    write_result(run, attempt.call, output.result, attempt.resume)
+                    write_result(run, attempt.call, output.result, attempt.resume, attempt)
                 else:
-                    await settle(run, attempt.call, output, attempt.resume)
+                    await settle(run, attempt.call, output, attempt.resume, attempt)
                 settled += 1
             if settled == count:
                 run.step.batch_base = None
@@ -200,10 +200,14 @@ def _start(run: Run, attempts: Sequence[ToolExecution]) -> Siblings[ToolOutput]:
     """Start attempts side by side on one frozen snapshot."""
     now, limit_ms = run.loop.time(), run.services.limits.tool_timeout_ms
     first = math.inf
+    if run.loop_zero_ms is None:
+        since_open = run.services.clock.monotonic_ms() - run.started_ms
+        run.loop_zero_ms = run.opened_at + since_open - int(now * 1000)
     for attempt in attempts:
         assert attempt.tool is not None
         deadline = now + (attempt.tool.descriptor.timeout_ms or limit_ms) / 1000
         attempt.deadline, attempt.is_late = deadline, False
+        attempt.started = attempt.ended = now
         if deadline < first:
             first = deadline
     snapshot, work = run.state.snapshot(), perform_watched if run.instruments else perform
@@ -240,6 +244,7 @@ def _stop_late_ones(
             continue
         if attempt.is_late:
             siblings.abandon(index)
+            attempt.ended = now
             attempt.output = build_timeout_output(attempt)
             if attempt.is_journalled:
                 run.journal.tool_records += (build_finish_record(attempt),)
@@ -338,4 +343,4 @@ def _answer_rest(run: Run, unsettled: Sequence[ToolExecution], text: str) -> Non
             interrupt(run, (attempt.call,), text)
             continue
         result = apply_updates(run, attempt.call, _conflict(attempt) if is_stale else output)
-        write_result(run, attempt.call, result, attempt.resume)
+        write_result(run, attempt.call, result, attempt.resume, attempt)

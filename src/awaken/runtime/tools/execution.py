@@ -73,6 +73,9 @@ class ToolExecution(msgspec.Struct, eq=False):
     updates: tuple[tuple[str, str, object], ...] = ()
     state: ToolState | None = None
     """What the tool read and wrote; None if it used no state, and until it is over."""
+    started: float | None = None
+    """When its latest execution began, in the loop's time; None if its tool did not run here."""
+    ended: float = 0.0
     deadline: float = 0.0
     """When the tool must be over, in the loop's time; if it is late, when it is abandoned."""
     is_late: bool = False
@@ -210,7 +213,8 @@ async def perform(attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
         else:
             async with run.services.tool_slots.of(tool):
                 # Waiting for the slot does not count towards the tool's time.
-                attempt.deadline = run.loop.time() + timeout_of(attempt) / 1000
+                attempt.started = run.loop.time()
+                attempt.deadline = attempt.started + timeout_of(attempt) / 1000
                 output = await tool.execute(attempt.arguments, context)
         if attempt.is_journalled and output.command is not EMPTY_COMMAND:
             attempt.updates = list_journal_entries(output.command)
@@ -228,6 +232,7 @@ async def perform(attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
             logger.warning("Tool %r raised.", call.name, exc_info=make_loggable(error))
         problem = ToolError(describe_error(error))
         output = _screen_output(run, build_error_output(call.name, problem))
+    attempt.ended = run.loop.time()
     if context.state.reads or context.state.ops:
         attempt.state = context.state
     if attempt.is_late:

@@ -41,7 +41,7 @@ from awaken.runtime.run import Run
 from awaken.runtime.spending.ledgers import charge, is_charged
 
 from .delegate_tickets import stop_child
-from .execution import shown_text
+from .execution import ToolExecution, shown_text
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +64,7 @@ async def settle(
     call: ToolCall,
     output: ToolOutput,
     resume: ToolCallResume | None = None,
+    attempt: ToolExecution | None = None,
     *,
     is_gated: bool = False,
 ) -> None:
@@ -71,7 +72,7 @@ async def settle(
     ticket = run.tickets.get(call.id) if resume is not None else None
     is_plain = output.command is EMPTY_COMMAND
     result = output.result if is_plain else apply_updates(run, call, output)
-    write_result(run, call, result, resume, is_gated=is_gated)
+    write_result(run, call, result, resume, attempt, is_gated=is_gated)
     if output.command.effects and result is output.result:
         # Effects act outside the run: the command that requested them is durable before they run.
         await run.flush()
@@ -123,13 +124,26 @@ def write_result(
     call: ToolCall,
     result: ToolResult,
     resume: ToolCallResume | None = None,
+    attempt: ToolExecution | None = None,
     *,
     is_gated: bool = False,
 ) -> None:
     """Write a result: a message that answers the call, or a ticket if the call is suspended."""
+    started_at, duration_ms, attempts = None, 0, 1
+    if attempt is not None:
+        attempts = attempt.number
+        if attempt.started is not None and run.loop_zero_ms is not None:
+            started_at = run.loop_zero_ms + int(attempt.started * 1000)
+            duration_ms = int((attempt.ended - attempt.started) * 1000)
     if result.status is _PENDING:
         wanted = result.suspension or SuspendTicket()
-        announce_ticket(run, result, open_ticket(run, call, wanted, is_gated=is_gated))
+        asked = open_ticket(run, call, wanted, is_gated=is_gated)
+        event = build_ticket_event(result, asked)
+        run.journal.announce(
+            msgspec.structs.replace(
+                event, started_at=started_at, duration_ms=duration_ms, attempts=attempts
+            )
+        )
         return
     outcome = _SUCCEEDED
     if result.status is _ERROR:
@@ -152,20 +166,30 @@ def write_result(
     )
     if run.agent.env.has_behaviour:
         put_states(run, (call,), _end_status(run, call, outcome))
+    done: ToolCallDone | ToolCallResumed
     if resume is None:
-        run.journal.announce(
-            ToolCallDone(id=call.id, message_id=message_id, result=result, outcome=outcome)
+        done = ToolCallDone(
+            id=call.id,
+            message_id=message_id,
+            result=result,
+            outcome=outcome,
+            started_at=started_at,
+            duration_ms=duration_ms,
+            attempts=attempts,
         )
     else:
-        run.journal.announce(
-            ToolCallResumed(
-                target_id=call.id,
-                message_id=message_id,
-                result=_payload_of_resume(result),
-                is_declined=resume.action is DecisionAction.CANCEL,
-                ticket_id=None if ticket is None else ticket.ticket_id,
-            )
+        done = ToolCallResumed(
+            target_id=call.id,
+            message_id=message_id,
+            result=_payload_of_resume(result),
+            is_declined=resume.action is DecisionAction.CANCEL,
+            ticket_id=None if ticket is None else ticket.ticket_id,
+            started_at=started_at,
+            duration_ms=duration_ms,
+            attempts=attempts,
         )
+    run.journal.events.append(done)
+    run.journal.announced.append(done)
 
 
 def _let_delegate_go(run: Run, ticket: Ticket) -> None:
@@ -224,18 +248,16 @@ def put_states(run: Run, calls: Sequence[ToolCall], status: ToolCallStatus) -> N
     run.state.update(TOOL_CALL_STATES, tuple(states))
 
 
-def announce_ticket(run: Run, result: ToolResult, ticket: Ticket) -> None:
-    """Announce that a call waits for a ticket, with the ticket's id for the client."""
+def build_ticket_event(result: ToolResult, ticket: Ticket) -> ToolCallDone:
+    """The event of a call that waits for a ticket, with the ticket's id for the client."""
     asked = msgspec.structs.replace(
         result.suspension or SuspendTicket(), suspension=ticket.suspension, asks=ticket.asks
     )
-    run.journal.announce(
-        ToolCallDone(
-            id=ticket.call_id,
-            result=msgspec.structs.replace(result, suspension=asked),
-            outcome=ToolCallOutcome.SUSPENDED,
-            ticket_id=ticket.ticket_id,
-        )
+    return ToolCallDone(
+        id=ticket.call_id,
+        result=msgspec.structs.replace(result, suspension=asked),
+        outcome=ToolCallOutcome.SUSPENDED,
+        ticket_id=ticket.ticket_id,
     )
 
 
