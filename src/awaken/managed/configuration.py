@@ -2,17 +2,28 @@
 
 import msgspec
 
+from awaken.contracts.config.connections import CapabilityLister, ConfigConnections
+
 from .auditing import ConfigAudit
 from .canaries import CanaryWatch, RunSample
 from .drafts import ConfigDrafts
 from .files import ConfigFiles
 from .followers import ListFollowers
 from .heads import ConfigHeads
+from .impact import ImpactReporter
 from .live import LiveConfig
 from .parts import ConfigParts
 from .publish_rules import PublishRules
 from .publishing import Publisher
 from .records import ConfigRecords
+
+
+class ConfigInspection(msgspec.Struct, frozen=True, kw_only=True):
+    """What people see of a process before they change its configuration."""
+
+    impact: ImpactReporter
+    connections: ConfigConnections
+    capabilities: CapabilityLister
 
 
 class ManagedConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +40,7 @@ class ManagedConfig(msgspec.Struct, frozen=True, kw_only=True):
     canary: CanaryWatch
     list_followers: ListFollowers
     """Reads what every live process says of its configuration."""
+    inspection: ConfigInspection
 
     async def open(self) -> None:
         """Apply the head, and follow it and its canary from now on."""
@@ -47,6 +59,7 @@ def manage_config(
     rules: PublishRules,
     list_followers: ListFollowers,
     sample: RunSample,
+    inspection: ConfigInspection,
 ) -> ManagedConfig:
     """Build the use cases over their ports."""
     publisher = Publisher(parts, live, rules, list_followers)
@@ -63,4 +76,5 @@ def manage_config(
         files=ConfigFiles(parts, publisher),
         canary=CanaryWatch(live, heads, sample, parts.clock),
         list_followers=list_followers,
+        inspection=inspection,
     )

@@ -5,9 +5,11 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.config.drafts import ConfigDraft, DeleteRecord, PatchRecord
+from awaken.contracts.config.errors import PROBLEMS_MAX
 from awaken.contracts.config.kinds import RecordMeta
 from awaken.managed.configuration import ManagedConfig
 from awaken.managed.drafts import PublishDraft
+from awaken.managed.impact import describe_impact
 from awaken.managed.records import list_problems
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import HttpError
@@ -94,8 +96,19 @@ class DraftRoutes:
         trial = await self._drafts.validate(call.path["draft_id"], author_of(call))
         problems = list_problems(trial)
         return as_json(
-            {"ok": not problems, "problems": problems, "diagnostics": trial.compiled.diagnostics}
+            {
+                "ok": not problems,
+                "problems": problems[:PROBLEMS_MAX],
+                "problem_count": len(problems),
+                "diagnostics": trial.compiled.diagnostics,
+                "impact": describe_impact(trial),
+            }
         )
+
+    async def get_impact(self, call: RouteCall) -> Reply:
+        """Show what a draft changes: agents, tools, runs, past calls, cost and secrets."""
+        trial = await self._drafts.validate(call.path["draft_id"], author_of(call))
+        return as_json(await self._managed.inspection.impact.report(trial))
 
     async def rebase_draft(self, call: RouteCall) -> Reply:
         """Bring a draft onto what is live."""

@@ -5,6 +5,7 @@ from typing import Any
 from awaken.contracts.config.errors import InvalidConfig
 from awaken.contracts.config.kinds import RecordMeta
 from awaken.managed.configuration import ManagedConfig
+from awaken.managed.impact import describe_impact
 from awaken.managed.publishing import Published, Trial
 from awaken.managed.records import CODE, RecordView, list_problems
 from awaken.transport.asgi import Bytes, Reply, as_json
@@ -219,6 +220,7 @@ def _reply_compiled(normalized: dict[str, Any], trial: Trial) -> Reply:
             "normalized": normalized,
             "problems": [],
             "diagnostics": trial.compiled.diagnostics,
+            "impact": describe_impact(trial),
         }
     )
 

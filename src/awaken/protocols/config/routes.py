@@ -4,13 +4,21 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from awaken.contracts.config.connections import (
+    McpInventory,
+    McpServerView,
+    ProviderTest,
+    RemoteView,
+)
 from awaken.contracts.config.errors import ConfigNotEnabled
 from awaken.managed.configuration import ManagedConfig
+from awaken.managed.impact import ConfigImpact
 from awaken.transport.asgi import Reply
 from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 
 from . import bodies
 from .audit import AuditRoutes
+from .connections import ConnectionRoutes
 from .drafts import DraftRoutes
 from .publications import PublicationRoutes
 from .records import RecordRoutes
@@ -23,6 +31,7 @@ _RECORDS = "/v1/config/{namespace}"
 _RECORD = "/v1/config/{namespace}/{record_id}"
 _DRAFT = "/v1/config/drafts/{draft_id}"
 _SWITCH = "/v1/config/switches/{kind}/{target}"
+_SERVER = "/v1/mcp-servers/{server_id}"
 _SECRET = "/v1/config/secrets/{ref:path}"
 
 
@@ -152,6 +161,7 @@ _TABLE: tuple[_Row, ...] = (
         headers=_EDIT,
     ),
     _config(f"GET {_DRAFT}/diff", DraftRoutes, "compare_draft"),
+    _config(f"GET {_DRAFT}/impact", DraftRoutes, "get_impact", reply=ConfigImpact),
     _config(f"POST {_DRAFT}/validate", DraftRoutes, "validate_draft"),
     _config(
         f"POST {_DRAFT}/rebase", DraftRoutes, "rebase_draft", body=bodies.RebaseBody, headers=_EDIT
@@ -202,6 +212,30 @@ _TABLE: tuple[_Row, ...] = (
         query=bodies.ForceQuery,
         status=204,
         reply=None,
+    ),
+    _config("GET /v1/capabilities", ConnectionRoutes, "list_capabilities"),
+    _operate(
+        "POST /v1/providers/{provider_id}/test",
+        ConnectionRoutes,
+        "test_provider",
+        query=bodies.TestQuery,
+        reply=ProviderTest,
+    ),
+    _config(f"GET {_SERVER}/status", ConnectionRoutes, "get_server", reply=McpServerView),
+    _config(f"GET {_SERVER}/inventory", ConnectionRoutes, "get_inventory", reply=McpInventory),
+    _operate(
+        f"POST {_SERVER}/restart",
+        ConnectionRoutes,
+        "restart_server",
+        status=202,
+        headers=("X-Awaken-Actor",),
+        reply=None,
+    ),
+    _config(
+        "GET /v1/a2a-servers/{registry_id}/status",
+        ConnectionRoutes,
+        "get_remote",
+        reply=RemoteView,
     ),
     _row(Access.ADMIN, "GET /v1/audit-log", AuditRoutes, "list_events", query=bodies.AuditFilter),
     _row(Access.ADMIN, "GET /v1/audit-log/verify", AuditRoutes, "verify_chain"),
