@@ -15,6 +15,7 @@ from .live import LiveConfig
 from .parts import ConfigParts
 from .publish_rules import PublishRules
 from .publishing import Publisher
+from .reading import ConfigReading
 from .records import ConfigRecords
 
 
@@ -41,6 +42,7 @@ class ManagedConfig(msgspec.Struct, frozen=True, kw_only=True):
     list_followers: ListFollowers
     """Reads what every live process says of its configuration."""
     inspection: ConfigInspection
+    reading: ConfigReading
 
     async def open(self) -> None:
         """Apply the head, and follow it and its canary from now on."""
@@ -77,4 +79,5 @@ def manage_config(
         canary=CanaryWatch(live, heads, sample, parts.clock),
         list_followers=list_followers,
         inspection=inspection,
+        reading=ConfigReading(parts, records, publisher),
     )

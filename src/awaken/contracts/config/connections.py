@@ -98,3 +98,31 @@ class CapabilityLister(Protocol):
     async def list_capabilities(self) -> Mapping[str, Any]:
         """Return agents, tools, plugins, skills, models, providers, backends and adapters."""
         ...
+
+
+class ConfigReader(Protocol):
+    """The configuration, for callers that may read it: specs of agents are in HTTP form."""
+
+    async def list_agent_specs(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the spec of every agent, by its id."""
+        ...
+
+    async def find_agent_spec(self, agent_id: str) -> Mapping[str, Any]:
+        """Return the spec of an agent; empty if the configuration does not know it."""
+        ...
+
+    async def is_ephemeral(self, publication: int) -> bool:
+        """Whether no head points to a publication: it is for previews and evals.
+
+        Raises:
+            UnknownPublication: There is none of that number.
+        """
+        ...
+
+    async def preview_agent(self, body: Mapping[str, Any], actor: str) -> tuple[str, int]:
+        """Write an ephemeral publication of one agent in HTTP form; returns its id and the number.
+
+        Raises:
+            ConfigError: It is malformed, or does not compile.
+        """
+        ...

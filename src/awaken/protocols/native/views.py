@@ -153,6 +153,14 @@ class Listed(Whole, Generic[T], frozen=True, kw_only=True):
     """How many there are on all pages; only when the query asks with `total=true`."""
 
 
+class AgentList(Listed[AgentView], frozen=True, kw_only=True):
+    """A page of the agents; the namespace and the place are as in Awaken for Rust."""
+
+    namespace: str = "agents"
+    offset: int = 0
+    limit: int = 0
+
+
 class ActiveRunView(Whole, frozen=True, kw_only=True):
     """The run of a thread that executes or waits."""
 
