@@ -128,6 +128,7 @@ def compose_runtime(
     node.make_chores = lambda: _reports().build_chores(opened, profile)
     plugins, discovery = PluginLifecycle(registry), Discovery(registry, remotes, backends, clock)
     report = _reports().build_report(node, engine, profile) if opened.is_shared else None
+    node.refuse_run = None if report is None else report.refuse_run
     managed = None
     if given := options.get("managed"):
         # Only a runtime with managed configuration loads its modules.

@@ -158,8 +158,8 @@ class ImpactReporter:
         calls = await self._load_calls_by_agent(rules)
         found: list[PolicyChange] = []
         for name, (old, new) in rules.items():
-            given = [_EVERYTHING_PASSES if it is None else it for it in (old, new)]
-            diff = await compare_policies(self._inspector, *given, calls[name])
+            old, new = (_EVERYTHING_PASSES if it is None else it for it in (old, new))
+            diff = await compare_policies(self._inspector, old, new, calls[name])
             found += diff.changes
         counts = Counter(it.after for it in found)
         return CallImpact(

@@ -47,6 +47,10 @@ class ConfigReading:
         found = await self._parts.reader.load_publication(publication)
         return found.kind is PublicationKind.EPHEMERAL
 
+    async def find_live(self) -> int | None:
+        """Return the live publication; None before the first one."""
+        return (await self._parts.read_head()).publication
+
     async def preview_agent(self, body: Mapping[str, Any], actor: str) -> tuple[str, int]:
         """Write an ephemeral publication of one agent in HTTP form; returns its id and the number.
 

@@ -352,6 +352,14 @@ class TenantView(ServiceView):
         await self.thread(thread_id)
         return await self._control.interrupt(self.add_namespace(thread_id))
 
+    async def stored_run(self, run_id: str) -> RunRecord:
+        """A run with its ids as they are stored, for what goes on with it.
+
+        Raises:
+            UnknownRun: There is none, or it belongs to another tenant.
+        """
+        return await self._record(run_id)
+
     async def run(self, run_id: str) -> RunRecord:
         """A run, also one that is still queued.
 

@@ -119,6 +119,10 @@ class ConfigReader(Protocol):
         """
         ...
 
+    async def find_live(self) -> int | None:
+        """Return the live publication; None before the first one."""
+        ...
+
     async def preview_agent(self, body: Mapping[str, Any], actor: str) -> tuple[str, int]:
         """Write an ephemeral publication of one agent in HTTP form; returns its id and the number.
 

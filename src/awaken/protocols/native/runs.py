@@ -77,7 +77,8 @@ async def list_runs(call: RouteCall) -> Reply:
 
 async def get_run(call: RouteCall) -> Reply:
     """Get a run, also one that is still queued."""
-    return as_json(run_view(await call.view.run(call.path["run_id"])))
+    run = await call.view.run(call.path["run_id"])
+    return as_json(run_view(run, is_whole=call.principal.may(Access.CONFIG)))
 
 
 async def _once(call: RouteCall, request: RunRequest, key: str) -> EventStream:

@@ -14,7 +14,17 @@ from awaken.services.workers import WorkerEntry
 from awaken.transport.asgi import Reply
 from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 
-from . import activity, batch_actions, dispatches, policy, runtime_stats, system, traces, usage
+from . import (
+    activity,
+    batch_actions,
+    dispatches,
+    policy,
+    repins,
+    runtime_stats,
+    system,
+    traces,
+    usage,
+)
 from .context import OperatorContext, OperatorList
 
 
@@ -98,6 +108,14 @@ def _queue_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
             queue.retry_outbox,
             dispatches.CommandView,
             status=202,
+        ),
+        _operate(
+            "POST /v1/runs/{run_id}/repin",
+            repins.RepinRoutes(context).repin,
+            repins.RepinnedRun,
+            body=repins.RepinRun,
+            status=202,
+            headers=("X-Awaken-Actor",),
         ),
         _by_body(
             "POST /v1/batch",
