@@ -13,7 +13,7 @@ from awaken.contracts.config.connections import (
     ServerTool,
 )
 from awaken.contracts.config.errors import UnknownConfigRecord
-from awaken.contracts.errors import AwakenError, UnknownReference
+from awaken.contracts.errors import AwakenError
 from awaken.contracts.messages.message import user
 from awaken.contracts.models.errors import ModelError
 from awaken.contracts.models.inference import InferenceOverride, InferenceRequest, ModelClient
@@ -62,6 +62,25 @@ class RuntimeConnections:
             network_tested=is_called,
             error=None if error is None else remove_secrets(error)[:_SHOWN_CHARS],
         )
+
+    async def try_server(self, server: Any) -> str | None:
+        """Connect to an MCP server that is not configured yet; returns why that failed, or None."""
+        try:
+            plugin = McpPlugin((server,))
+            try:
+                async with asyncio.timeout(server.connect_ms / 1000):
+                    # It returns after the first try, whether that succeeded or not.
+                    await plugin.open(_NoHost())
+            except TimeoutError:
+                return f"it is not connected after {server.connect_ms} ms"
+            finally:
+                (status,) = plugin.status()
+                await plugin.close()
+        except AwakenError as error:
+            return remove_secrets(str(error))
+        if status.state is ServerState.CONNECTED:
+            return None
+        return f"it is {status.state}: {status.last_error or 'no answer'}"
 
     def show_server(self, server_id: str) -> McpServerView:
         """Return the state of an MCP server."""
@@ -130,18 +149,11 @@ class RuntimeConnections:
         raise UnknownConfigRecord(namespace="mcp-servers", record_id=server_id)
 
 
-async def wait_until_connected(plugin: McpPlugin, server_id: str, timeout_ms: int) -> str | None:
-    """Wait until a server is connected; returns why it is not, if it is not in time."""
-    try:
-        async with asyncio.timeout(timeout_ms / 1000):
-            await plugin.wait_for_state(server_id)
-    except UnknownReference as error:
-        return str(error)
-    except TimeoutError:
-        status = next((it for it in plugin.status() if it.name == server_id), None)
-        said = None if status is None else status.last_error
-        return f"it is not connected after {timeout_ms} ms: {said or 'no answer'}"
-    return None
+class _NoHost:
+    """The host of a plugin that no agent has: nothing depends on its tools."""
+
+    async def renew(self) -> None:
+        """Do nothing."""
 
 
 def _find_setting_problem(client: ModelClient) -> str | None:

@@ -20,7 +20,8 @@ from awaken.contracts.config.errors import (
     UnknownConfigRecord,
 )
 from awaken.contracts.config.heads import CanaryPlan
-from awaken.contracts.config.publications import Publication, PublicationOrigin
+from awaken.contracts.config.publications import Publication, PublicationOrigin, hash_object
+from awaken.contracts.errors import IdempotencyConflict
 from awaken.contracts.record import Record
 
 from .change_sets import ChangeSet
@@ -32,7 +33,7 @@ from .differences import (
     list_differences,
     merge_fields,
 )
-from .parts import Author, ConfigParts
+from .parts import Author, ConfigParts, RequestKey
 from .publishing import Published, Publisher, PublishRequest, Trial
 from .records import ConfigRecords, RecordWrite, Stored
 
@@ -94,11 +95,23 @@ class ConfigDrafts:
             raise DraftNotFound(draft_id=draft_id)
         return draft
 
-    async def create(self, author: Author, title: str = "") -> ConfigDraft:
-        """Begin a draft on what is live."""
+    async def create(self, author: Author, title: str = "", key: str | None = None) -> ConfigDraft:
+        """Begin a draft on what is live; under the same key again it is the same draft.
+
+        Raises:
+            IdempotencyConflict: The key was used for a draft with another title.
+        """
+        draft_id = self._parts.ids.new_id()
+        if key is not None:
+            draft_id = hash_object(f"draft:{key}".encode())
+            known = await self._parts.store.find_draft(draft_id)
+            if known is not None and known.title != title:
+                raise IdempotencyConflict(commit_id=key)
+            if known is not None:
+                return known
         now, head = self._parts.clock.now_ms(), await self._parts.read_head()
         draft = ConfigDraft(
-            id=self._parts.ids.new_id(),
+            id=draft_id,
             title=title,
             base=head.publication,
             owner=author.id,
@@ -241,7 +254,9 @@ class ConfigDrafts:
         draft = await self.get_draft(draft_id)
         return await self._publisher.publish(await self._request(draft, how))
 
-    async def preview(self, draft_id: str, author: Author) -> Publication:
+    async def preview(
+        self, draft_id: str, author: Author, once: RequestKey | None = None
+    ) -> Publication:
         """Write an ephemeral publication of a draft, on which runs can be tried.
 
         Raises:
@@ -250,7 +265,11 @@ class ConfigDrafts:
         draft = await self.get_draft(draft_id)
         request = await self._request(draft, PublishDraft(author=author))
         request = msgspec.structs.replace(
-            request, is_ephemeral=True, origin=PublicationOrigin.PREVIEW
+            request,
+            is_ephemeral=True,
+            origin=PublicationOrigin.PREVIEW,
+            idempotency_key=None if once is None else once.key,
+            request_hash="" if once is None else f"{once.hash}:{draft.revision}",
         )
         return (await self._publisher.publish(request)).publication
 

@@ -75,6 +75,13 @@ class ConfigConnections(Protocol):
         """Check the settings of a provider; with `is_called` make one tiny call to it as well."""
         ...
 
+    async def try_server(self, server: Any) -> str | None:
+        """Connect to an MCP server that is not configured yet; returns why that failed, or None.
+
+        It waits for `connect_ms` of the server at most, and disconnects again.
+        """
+        ...
+
     def show_server(self, server_id: str) -> McpServerView:
         """Return the state of an MCP server."""
         ...

@@ -20,8 +20,10 @@ from .replies import (
     author_of,
     etag,
     hash_request,
+    publication_header,
     read_key,
     read_revision,
+    request_key,
     write_of,
     written_headers,
 )
@@ -42,7 +44,7 @@ class DraftRoutes:
     async def create_draft(self, call: RouteCall) -> Reply:
         """Begin a draft on what is live."""
         body: NewDraft = call.body
-        draft = await self._drafts.create(author_of(call), body.title)
+        draft = await self._drafts.create(author_of(call), body.title, read_key(call))
         return self._reply(draft, 201)
 
     async def get_draft(self, call: RouteCall) -> Reply:
@@ -60,7 +62,8 @@ class DraftRoutes:
     async def discard_draft(self, call: RouteCall) -> Reply:
         """Discard a draft."""
         await self._drafts.discard(call.path["draft_id"])
-        return Bytes(204)
+        live = self._managed.live.head.publication
+        return Bytes(204, headers=(publication_header(live),))
 
     async def put_record(self, call: RouteCall) -> Reply:
         """Write a record in a draft: whole, as overrides, or its deletion."""
@@ -120,8 +123,10 @@ class DraftRoutes:
 
     async def preview_draft(self, call: RouteCall) -> Reply:
         """Write an ephemeral publication of a draft, on which runs can be tried."""
-        publication = await self._drafts.preview(call.path["draft_id"], author_of(call))
-        return as_json({"publication": publication.no}, 201)
+        publication = await self._drafts.preview(
+            call.path["draft_id"], author_of(call), request_key(call)
+        )
+        return as_json({"publication": publication.no}, 201, (publication_header(publication.no),))
 
     async def publish_draft(self, call: RouteCall) -> Reply:
         """Make a draft live, and remove it."""
@@ -152,7 +157,8 @@ class DraftRoutes:
         return as_json(body_out, 201, written_headers(published))
 
     def _reply(self, draft: ConfigDraft, status: int = 200) -> Reply:
-        return as_json(self._show(draft), status, (etag(draft.revision),))
+        headers = (etag(draft.revision), publication_header(draft.base))
+        return as_json(self._show(draft), status, headers)
 
     def _show(self, draft: ConfigDraft, *, is_whole: bool = True) -> dict[str, Any]:
         shown: dict[str, Any] = msgspec.to_builtins(draft)

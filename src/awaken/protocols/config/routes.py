@@ -27,6 +27,7 @@ Handle = Callable[[RouteCall], Awaitable[Reply]]
 
 _WRITE = ("Idempotency-Key", "If-Match", "X-Awaken-Actor")
 _EDIT = ("If-Match", "X-Awaken-Actor")
+_ONCE = ("Idempotency-Key", "X-Awaken-Actor")
 _RECORDS = "/v1/config/{namespace}"
 _RECORD = "/v1/config/{namespace}/{record_id}"
 _DRAFT = "/v1/config/drafts/{draft_id}"
@@ -142,7 +143,12 @@ _TABLE: tuple[_Row, ...] = (
     ),
     _config("GET /v1/config/drafts", DraftRoutes, "list_drafts"),
     _config(
-        "POST /v1/config/drafts", DraftRoutes, "create_draft", body=bodies.NewDraft, status=201
+        "POST /v1/config/drafts",
+        DraftRoutes,
+        "create_draft",
+        body=bodies.NewDraft,
+        status=201,
+        headers=_ONCE,
     ),
     _config(f"GET {_DRAFT}", DraftRoutes, "get_draft"),
     _config(f"PATCH {_DRAFT}", DraftRoutes, "edit_draft", body=bodies.NewDraft, headers=_EDIT),
@@ -166,7 +172,7 @@ _TABLE: tuple[_Row, ...] = (
     _config(
         f"POST {_DRAFT}/rebase", DraftRoutes, "rebase_draft", body=bodies.RebaseBody, headers=_EDIT
     ),
-    _config(f"POST {_DRAFT}/preview", DraftRoutes, "preview_draft", status=201),
+    _config(f"POST {_DRAFT}/preview", DraftRoutes, "preview_draft", status=201, headers=_ONCE),
     _publish(
         f"POST {_DRAFT}/publish",
         DraftRoutes,
@@ -189,28 +195,41 @@ _TABLE: tuple[_Row, ...] = (
         "roll_back",
         body=bodies.RollbackBody,
         status=201,
-        headers=("X-Awaken-Actor",),
+        headers=_ONCE,
     ),
     _publish(
         "POST /v1/config/canary/promote",
         PublicationRoutes,
         "promote_canary",
         body=bodies.PromoteBody,
+        headers=_ONCE,
     ),
-    _publish("DELETE /v1/config/canary", PublicationRoutes, "end_canary"),
+    _publish("DELETE /v1/config/canary", PublicationRoutes, "end_canary", headers=_ONCE),
     _config("GET /v1/config/head", PublicationRoutes, "get_head"),
     _config("GET /v1/config/switches", PublicationRoutes, "list_switches"),
-    _operate(f"PUT {_SWITCH}", PublicationRoutes, "set_switch", body=bodies.SwitchBody),
-    _operate(f"DELETE {_SWITCH}", PublicationRoutes, "release_switch", status=204, reply=None),
+    _operate(
+        f"PUT {_SWITCH}", PublicationRoutes, "set_switch", body=bodies.SwitchBody, headers=_ONCE
+    ),
+    _operate(
+        f"DELETE {_SWITCH}",
+        PublicationRoutes,
+        "release_switch",
+        status=204,
+        reply=None,
+        headers=_ONCE,
+    ),
     _publish("GET /v1/config/secrets", PublicationRoutes, "list_secrets"),
     _publish(f"GET {_SECRET}", PublicationRoutes, "get_secret"),
-    _publish(f"PUT {_SECRET}", PublicationRoutes, "set_secret", body=bodies.SecretBody),
+    _publish(
+        f"PUT {_SECRET}", PublicationRoutes, "set_secret", body=bodies.SecretBody, headers=_ONCE
+    ),
     _publish(
         f"DELETE {_SECRET}",
         PublicationRoutes,
         "unset_secret",
         query=bodies.ForceQuery,
         status=204,
+        headers=_ONCE,
         reply=None,
     ),
     _config("GET /v1/capabilities", ConnectionRoutes, "list_capabilities"),
