@@ -160,6 +160,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
             ids=self._parts.ids,
             report=self._parts.report,
             audit=None if self.managed is None else self.managed.audit,
+            config=None if self.managed is None else self.managed.reading,
         )
 
     async def __aenter__(self) -> AgentRuntime:

@@ -129,6 +129,7 @@ def compose_runtime(
     outbox = OutboxWiring(engine, control, node.mailbox, start_worker)
     plugins, discovery = PluginLifecycle(registry), Discovery(registry, remotes, backends, clock)
     report = _reports().build_report(node, engine, profile) if opened.is_shared else None
+    node.refuse_run = None if report is None else report.refuse_run
     managed, purger = _compose_managed(
         options,
         list_audit_days,

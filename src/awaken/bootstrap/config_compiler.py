@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from awaken.contracts.config.compiler import CompiledConfig, EffectiveConfig
+from awaken.contracts.config.compiler import AgentChange, CompiledConfig, EffectiveConfig
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.models.budgets import Budget, OwnPrices, PriceList
 from awaken.contracts.plugins.plugin import Plugin
@@ -19,6 +19,7 @@ from awaken.extensions.mcp import McpPlugin, McpServer
 from awaken.runtime.resolution.layers import ManagedLayer
 from awaken.runtime.resolution.registries import RegistrySet
 
+from .agent_forms import compare_snapshots
 from .config_layers.agents import AT_ONCE, SourceCache, add_agents
 from .config_layers.build import LayerBuild
 from .config_layers.code_records import hash_code, read_code_layer
@@ -179,6 +180,13 @@ class RuntimeConfigCompiler:
         async with self._turn:
             self._waiting.pop(id(compiled.layer), None)
             await self._reconcile()
+
+    async def list_changes(self, compiled: CompiledConfig) -> tuple[AgentChange, ...]:
+        """List the agents that differ from those that new runs take now, sorted by id."""
+        _, snapshot = self._waiting.get(id(compiled.layer), (None, None))
+        if snapshot is None:
+            snapshot = await self._parts.registry.prepare(compiled.layer)
+        return await compare_snapshots(self._parts.registry.snapshot(), snapshot)
 
     async def _keep_specs(self, config: EffectiveConfig) -> EffectiveConfig:
         """Return the configuration with the earlier objects of specs that did not change."""

@@ -18,10 +18,12 @@ from awaken.contracts.specs.remote_registries import RemoteRegistry
 from awaken.contracts.storage.bus import Signal, SignalKind
 from awaken.contracts.storage.queries import LIMIT_MAX, Order, RunQuery, at_cursor
 from awaken.contracts.storage.store import Store
+from awaken.extensions.permission.inspector import PermissionInspector
 from awaken.managed.canaries import EndedRun
-from awaken.managed.configuration import ManagedConfig, manage_config
+from awaken.managed.configuration import ConfigInspection, ManagedConfig, manage_config
 from awaken.managed.effective import PublicationReader
 from awaken.managed.followers import Follower
+from awaken.managed.impact import ImpactReporter
 from awaken.managed.live import ConfigReport, LiveConfig
 from awaken.managed.parts import ConfigParts
 from awaken.managed.publish_rules import PublishRules
@@ -36,7 +38,9 @@ from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.services.discovery import Discovery
 from awaken.services.workers import WorkerConfig, WorkerReport, list_workers
 
+from .capabilities import RuntimeCapabilities
 from .config_compiler import CompilerOnly, CompilerParts, RuntimeConfigCompiler
+from .config_connections import RuntimeConnections
 from .config_kinds import config_kinds
 from .node import Node
 from .plugins import PluginLifecycle
@@ -126,7 +130,13 @@ def build_managed(wiring: ManagedWiring, given: ManagedOptions | Literal[True]) 
     async def sample(publication: int | None, since: int) -> Sequence[EndedRun]:
         return await sample_runs(store, publication, since)
 
-    return manage_config(parts, live, options.rules or PublishRules(), list_followers, sample)
+    inspection = ConfigInspection(
+        impact=ImpactReporter(store, PermissionInspector(), services.prices, services.clock),
+        connections=RuntimeConnections(wiring.registry, wiring.discovery, services.clock),
+        capabilities=RuntimeCapabilities(wiring.registry),
+    )
+    rules = options.rules or PublishRules()
+    return manage_config(parts, live, rules, list_followers, sample, inspection)
 
 
 def build_purger(

@@ -54,6 +54,8 @@ class Node:
         self._heartbeat = Heartbeat(store, clock, ids, config, self.worker_id)
         self.make_chores: Callable[[], SweeperChores] | None = None
         """Makes what the sweeper does besides; set before a worker starts."""
+        self.refuse_run: Callable[[str], Awaitable[bool]] | None = None
+        """Notes that this process cannot continue a run; None: it is the only process."""
         self._sweeper: Sweeper | None = None
         self._worker: Worker | None = None
 
@@ -79,6 +81,7 @@ class Node:
     def start_worker(self, engine: RunEngine) -> None:
         """Start to execute queued work; idempotent."""
         if self._worker is None:
+            from awaken.mailbox.held_runs import refuse_alone  # noqa: PLC0415
             from awaken.mailbox.sweeper import Sweeper  # noqa: PLC0415
             from awaken.mailbox.worker import Worker  # noqa: PLC0415
 
@@ -88,7 +91,13 @@ class Node:
             self._sweeper = self._sweeper or Sweeper(
                 self.mailbox, is_gone, engine.services.switches, chores
             )
-            self._worker = Worker(engine, self.mailbox, self._heartbeat, worker_id=self.worker_id)
+            self._worker = Worker(
+                engine,
+                self.mailbox,
+                self._heartbeat,
+                worker_id=self.worker_id,
+                refuse=self.refuse_run or refuse_alone,
+            )
             self._worker.start()
             self._sweeper.start()
 

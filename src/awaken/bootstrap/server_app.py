@@ -3,8 +3,10 @@
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
 from awaken import __version__
+from awaken.contracts.config.heads import ConfigHead
 from awaken.contracts.plugins.statistics import StatisticsKeeper
 from awaken.extensions.observability.statistics import RuntimeStatistics
 from awaken.extensions.permission.inspector import PermissionInspector
@@ -25,8 +27,9 @@ from awaken.server.auth import build_authenticator
 from awaken.server.config import AdminConfig, ServerConfig
 from awaken.server.endpoint import ServerContext
 from awaken.server.environment import with_environment
-from awaken.services.activity import ActivityFeed
+from awaken.services.activity import ActivityFeed, ActivityKind
 from awaken.services.view import AppServices
+from awaken.services.workers import WorkerReport
 from awaken.transport.routes import WireProtocol
 
 
@@ -42,7 +45,7 @@ def server_app(
     outbound = Outbound(settings.private_hosts, settings.outbound_ports)
     protocols = (
         WireProtocol(name="native", routes=NATIVE),
-        operations_protocol(_operator_context(services, context.statistics)),
+        operations_protocol(_operator_context(services, context.statistics, managed)),
         *_config_protocols(managed, settings.admin),
         WireProtocol(name="ag-ui", routes=AG_UI),
         WireProtocol(name="ai-sdk", routes=AI_SDK),
@@ -60,10 +63,30 @@ def _config_protocols(managed: ManagedConfig | None, admin: AdminConfig) -> list
     return [config_protocol(None if managed is None else managed.with_rules(admin.publish))]
 
 
-def _operator_context(services: AppServices, statistics: StatisticsKeeper) -> OperatorContext:
+def _operator_context(
+    services: AppServices, statistics: StatisticsKeeper, managed: ManagedConfig | None
+) -> OperatorContext:
     bus = services.control.mailbox.services.bus
     activity = ActivityFeed(services.engine, bus, services.clock)
+    if managed is not None:
+        managed.live.watchers.append(partial(_hint_at_head, activity, services.report))
     return OperatorContext(services, statistics, PermissionInspector(), activity)
+
+
+def _hint_at_head(
+    activity: ActivityFeed, report: WorkerReport | None, before: ConfigHead, after: ConfigHead
+) -> None:
+    """Tell readers of the activity what another head has changed in this process."""
+    if (before.publication, before.canary) != (after.publication, after.canary):
+        activity.publish(ActivityKind.CONFIG, {"publication": str(after.publication or 0)})
+    states = [{(it.kind, it.id): it for it in head.switches} for head in (before, after)]
+    for kind, target in {**states[0], **states[1]}:
+        old, new = (it.get((kind, target)) for it in states)
+        if old != new:
+            status = "released" if new is None else new.state.value
+            activity.publish(ActivityKind.SWITCH, {"kind": kind.value, "id": target}, status)
+    if report is not None:
+        activity.publish(ActivityKind.WORKER, {"worker_id": report.identity.id})
 
 
 def build_server_context(services: AppServices, config: ServerConfig) -> ServerContext:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from awaken.contracts.config.heads import SwitchKind, SwitchState
-from awaken.managed.heads import ALL
+from awaken.managed.heads import ALL, SwitchOrder
 
 from .command_line import new_app
 from .config_context import ConfigContext, config_command
@@ -55,5 +55,6 @@ async def release(context: ConfigContext, kind: Kind, target: Target = ALL) -> N
 async def _set(
     context: ConfigContext, kind: SwitchKind, target: str, state: SwitchState, reason: str
 ) -> None:
-    switch = await context.managed.heads.set_switch(kind, target, state, reason, context.author)
+    order = SwitchOrder(kind=kind, id=target, state=state, reason=reason)
+    switch = await context.managed.heads.set_switch(order, context.author)
     context.show(switch, f"{kind}/{plain(target)} is {state}.")

@@ -27,6 +27,7 @@ from awaken.redaction import describe_error, make_loggable, remove_secrets
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.suspension.dispatch_plan import EndRun, is_own
 
+from .held_runs import HeldRuns, RefuseRun, refuse_alone
 from .outages import backoff_ms
 from .services import MailboxServices
 
@@ -50,8 +51,13 @@ class Failures:
     """Requeues failed dispatches of this worker, or ends them as dead letters."""
 
     def __init__(
-        self, engine: RunEngine, services: MailboxServices, randomness: Callable[[], float]
+        self,
+        engine: RunEngine,
+        services: MailboxServices,
+        randomness: Callable[[], float],
+        refuse: RefuseRun = refuse_alone,
     ) -> None:
+        self._held = HeldRuns(services, refuse)
         self._engine = engine
         self._services = services
         self._store = services.store
@@ -63,6 +69,9 @@ class Failures:
         try:
             if isinstance(error, AgentPaused):
                 await self.give_back(dispatch, PAUSED_MS)
+                return
+            if (pinned := await self._held.find_pinned(dispatch, error)) is not None:
+                await self._held.settle(dispatch, pinned, error)
                 return
             if isinstance(error, NotServedHere) and await self._is_others_turn(dispatch):
                 logger.info("Dispatch '%s' is left to others: %s", dispatch.dispatch_id, error)

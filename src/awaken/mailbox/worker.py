@@ -24,6 +24,7 @@ from awaken.runtime.switches import NO_SWITCHES, CompiledSwitches
 
 from .failures import Failures
 from .heartbeat import Heartbeat
+from .held_runs import RefuseRun, refuse_alone
 from .mailbox import INTERRUPT, Mailbox
 from .outages import Outage
 
@@ -51,13 +52,14 @@ class Worker:
         *,
         worker_id: str,
         randomness: Callable[[], float] = random.random,
+        refuse: RefuseRun = refuse_alone,
     ) -> None:
         self._engine = engine
         self._services = mailbox.services
         self._config = mailbox.services.config
         self._heartbeat = heartbeat
         self._worker_id = worker_id
-        self._failures = Failures(engine, mailbox.services, randomness)
+        self._failures = Failures(engine, mailbox.services, randomness, refuse)
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._claiming: asyncio.Task[None] | None = None

@@ -2,17 +2,29 @@
 
 import msgspec
 
+from awaken.contracts.config.connections import CapabilityLister, ConfigConnections
+
 from .auditing import ConfigAudit
 from .canaries import CanaryWatch, RunSample
 from .drafts import ConfigDrafts
 from .files import ConfigFiles
 from .followers import ListFollowers
 from .heads import ConfigHeads
+from .impact import ImpactReporter
 from .live import LiveConfig
 from .parts import ConfigParts
 from .publish_rules import PublishRules, combine_rules
 from .publishing import Publisher
+from .reading import ConfigReading
 from .records import ConfigRecords
+
+
+class ConfigInspection(msgspec.Struct, frozen=True, kw_only=True):
+    """What people see of a process before they change its configuration."""
+
+    impact: ImpactReporter
+    connections: ConfigConnections
+    capabilities: CapabilityLister
 
 
 class ManagedConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +43,8 @@ class ManagedConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Reads what every live process says of its configuration."""
     rules: PublishRules
     sample: RunSample
+    inspection: ConfigInspection
+    reading: ConfigReading
 
     async def open(self) -> None:
         """Apply the head, and follow it and its canary from now on."""
@@ -45,6 +59,7 @@ class ManagedConfig(msgspec.Struct, frozen=True, kw_only=True):
             combine_rules(self.rules, rules),
             self.list_followers,
             self.sample,
+            self.inspection,
         )
         return msgspec.structs.replace(made, canary=self.canary)
 
@@ -60,6 +75,7 @@ def manage_config(
     rules: PublishRules,
     list_followers: ListFollowers,
     sample: RunSample,
+    inspection: ConfigInspection,
 ) -> ManagedConfig:
     """Build the use cases over their ports."""
     publisher = Publisher(parts, live, rules, list_followers)
@@ -79,4 +95,6 @@ def manage_config(
         list_followers=list_followers,
         rules=rules,
         sample=sample,
+        inspection=inspection,
+        reading=ConfigReading(parts, records, publisher),
     )

@@ -21,7 +21,8 @@ from awaken.contracts.config.errors import (
     UnknownConfigRecord,
 )
 from awaken.contracts.config.heads import CanaryPlan
-from awaken.contracts.config.publications import Publication, PublicationOrigin
+from awaken.contracts.config.publications import Publication, PublicationOrigin, hash_object
+from awaken.contracts.errors import IdempotencyConflict
 from awaken.contracts.record import Record
 
 from .change_sets import ChangeSet
@@ -33,7 +34,7 @@ from .differences import (
     list_differences,
     merge_fields,
 )
-from .parts import Author, ConfigParts
+from .parts import Author, ConfigParts, RequestKey
 from .publishing import CandidateTrial, Published, Publisher, PublishRequest
 from .records import ConfigRecords, RecordWrite, Stored
 
@@ -97,9 +98,21 @@ class ConfigDrafts:
             raise DraftNotFound(draft_id=draft_id)
         return draft
 
-    async def create(self, author: Author, title: str = "") -> ConfigDraft:
-        """Begin a draft on what is live."""
-        return await self._save(await self._begin(author, title), author, 0)
+    async def create(self, author: Author, title: str = "", key: str | None = None) -> ConfigDraft:
+        """Begin a draft on what is live; under the same key again it is the same draft.
+
+        Raises:
+            IdempotencyConflict: The key was used for a draft with another title.
+        """
+        draft = await self._begin(author, title)
+        if key is not None:
+            draft = msgspec.structs.replace(draft, id=hash_object(f"draft:{key}".encode()))
+            known = await self._parts.store.find_draft(draft.id)
+            if known is not None and known.title != title:
+                raise IdempotencyConflict(commit_id=key)
+            if known is not None:
+                return known
+        return await self._save(draft, author, 0)
 
     async def create_from_files(
         self, author: Author, title: str, changes: dict[str, dict[str, Change]], origin: str
@@ -273,7 +286,9 @@ class ConfigDrafts:
             await self._parts.store.delete_draft(draft_id)
         return published
 
-    async def preview(self, draft_id: str, author: Author) -> Publication:
+    async def preview(
+        self, draft_id: str, author: Author, once: RequestKey | None = None
+    ) -> Publication:
         """Write an ephemeral publication of a draft, on which runs can be tried.
 
         Raises:
@@ -282,7 +297,11 @@ class ConfigDrafts:
         draft = await self.get_draft(draft_id)
         request = await self._request(draft, PublishDraft(author=author))
         request = msgspec.structs.replace(
-            request, is_ephemeral=True, origin=PublicationOrigin.PREVIEW
+            request,
+            is_ephemeral=True,
+            origin=PublicationOrigin.PREVIEW,
+            idempotency_key=None if once is None else once.key,
+            request_hash="" if once is None else f"{once.hash}:{draft.revision}",
         )
         return (await self._publisher.publish(request)).publication
 

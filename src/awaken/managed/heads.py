@@ -21,7 +21,7 @@ from awaken.contracts.config.store import ConfigWrite, SealedSecret
 
 from .change_sets import ChangeSet, EarlierRecord
 from .live import LiveConfig
-from .parts import Author, ConfigParts
+from .parts import Author, ConfigParts, RequestKey
 from .publishing import Published, Publisher, PublishRequest
 
 TRIES = 5
@@ -29,6 +29,15 @@ TRIES = 5
 ALL = "*"
 """The id of the switch that stops everything."""
 REASON_CHARS_MAX = 500
+
+
+class SwitchOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What to stop, how, and why."""
+
+    kind: SwitchKind
+    id: str
+    state: SwitchState
+    reason: str
 
 
 class ConfigHeads:
@@ -44,13 +53,14 @@ class ConfigHeads:
         return await self._parts.read_head()
 
     async def set_switch(
-        self, kind: SwitchKind, target: str, state: SwitchState, reason: str, author: Author
-    ) -> Switch:
+        self, switch: SwitchOrder, author: Author, once: RequestKey | None = None
+    ) -> ConfigHead:
         """Stop an agent, a tool, a model, a provider, an MCP server, or everything, now.
 
         Raises:
             UnknownSwitch: The state does not fit the kind, or there is no reason.
         """
+        kind, target, state, reason = switch.kind, switch.id, switch.state, switch.reason
         pauses = kind in (SwitchKind.AGENT, SwitchKind.ALL)
         if pauses != (state is SwitchState.PAUSED):
             problem = f"it can be {'paused' if pauses else 'disabled'} only"
@@ -62,7 +72,7 @@ class ConfigHeads:
             problem = f"it needs a reason of at most {REASON_CHARS_MAX} characters"
             raise UnknownSwitch(kind=kind.value, target=target, problem=problem)
         now = self._parts.clock.now_ms()
-        switch = Switch(kind=kind, id=target, state=state, reason=reason, by=author.id, at=now)
+        made = Switch(kind=kind, id=target, state=state, reason=reason, by=author.id, at=now)
         event = self._parts.make_event(
             author,
             AuditAction.SWITCH,
@@ -73,12 +83,13 @@ class ConfigHeads:
 
         def set_it(head: ConfigHead) -> ConfigHead:
             others = (it for it in head.switches if (it.kind, it.id) != (kind, target))
-            return msgspec.structs.replace(head, switches=(*others, switch))
+            return msgspec.structs.replace(head, switches=(*others, made))
 
-        await self._change(set_it, (event,))
-        return switch
+        return await self._change(set_it, (event,), once=once)
 
-    async def release_switch(self, kind: SwitchKind, target: str, author: Author) -> None:
+    async def release_switch(
+        self, kind: SwitchKind, target: str, author: Author, once: RequestKey | None = None
+    ) -> ConfigHead:
         """Let it go on; runs that were paused continue.
 
         Raises:
@@ -97,9 +108,11 @@ class ConfigHeads:
                 raise UnknownSwitch(kind=kind.value, target=target, problem="it is not switched")
             return msgspec.structs.replace(head, switches=rest)
 
-        await self._change(release, (event,))
+        return await self._change(release, (event,), once=once)
 
-    async def promote_canary(self, author: Author, message: str = "") -> ConfigHead:
+    async def promote_canary(
+        self, author: Author, message: str = "", once: RequestKey | None = None
+    ) -> ConfigHead:
         """Make the publication live that is being tried.
 
         Raises:
@@ -118,10 +131,14 @@ class ConfigHeads:
         event = self._parts.make_event(
             author, AuditAction.PROMOTE, "config/canary", message=message or None
         )
-        return await self._change(promote, (event,))
+        return await self._change(promote, (event,), once=once)
 
     async def end_canary(
-        self, author: Author, message: str, tried: int | None = None
+        self,
+        author: Author,
+        message: str,
+        tried: int | None = None,
+        once: RequestKey | None = None,
     ) -> ConfigHead:
         """Stop trying a publication; runs that began on it go on.
 
@@ -139,10 +156,16 @@ class ConfigHeads:
         event = self._parts.make_event(
             author, AuditAction.CANARY, "config/canary", message=message, details={"state": "ended"}
         )
-        return await self._change(end, (event,))
+        return await self._change(end, (event,), once=once)
 
     async def roll_back(
-        self, no: int, author: Author, message: str = "", *, is_over_canary: bool = False
+        self,
+        no: int,
+        author: Author,
+        message: str = "",
+        *,
+        is_over_canary: bool = False,
+        once: RequestKey | None = None,
     ) -> Published:
         """Publish the manifest of an earlier publication again; secrets stay as they are.
 
@@ -165,6 +188,8 @@ class ConfigHeads:
                 restored_from=str(no),
                 is_over_canary=is_over_canary,
                 expected_head=head.publication,
+                idempotency_key=None if once is None else once.key,
+                request_hash="" if once is None else once.hash,
             )
         )
 
@@ -172,7 +197,9 @@ class ConfigHeads:
         """Return the stored secrets; their values stay encrypted."""
         return await self._parts.store.list_secrets()
 
-    async def set_secret(self, ref: str, text: str, author: Author) -> SealedSecret:
+    async def set_secret(
+        self, ref: str, text: str, author: Author, once: RequestKey | None = None
+    ) -> SealedSecret:
         """Store a secret, over one of the same name; every process uses it at its next call.
 
         Raises:
@@ -180,23 +207,32 @@ class ConfigHeads:
         """
         sealed = self._parts.box.seal(ref, text, author.id)
         event = self._parts.make_event(author, AuditAction.SECRET_SET, f"secrets/{ref}")
-        await self.write_secrets((sealed,), (), (event,))
+        await self.write_secrets((sealed,), (), (event,), once)
         return sealed
 
-    async def unset_secret(self, ref: str, author: Author, *, is_forced: bool = False) -> None:
+    async def unset_secret(
+        self,
+        ref: str,
+        author: Author,
+        *,
+        is_forced: bool = False,
+        once: RequestKey | None = None,
+    ) -> None:
         """Remove a stored secret.
 
         Raises:
             UnknownSecret: There is none.
             SecretInUse: A record of the live publication names it, and it is not forced.
         """
+        if await self._parts.is_repeated(once):
+            return
         if ref not in {it.ref for it in await self.list_secrets()}:
             raise UnknownSecret(ref=ref)
         users = await self._find_secret_users(ref)
         if users and not is_forced:
             raise SecretInUse(ref=ref, users=", ".join(users))
         event = self._parts.make_event(author, AuditAction.SECRET_UNSET, f"secrets/{ref}")
-        await self.write_secrets((), (ref,), (event,))
+        await self.write_secrets((), (ref,), (event,), once)
 
     async def rotate_secrets(self, author: Author) -> tuple[SealedSecret, ...]:
         """Encrypt with the first key what another key encrypts; returns those secrets.
@@ -221,13 +257,14 @@ class ConfigHeads:
         secrets: tuple[SealedSecret, ...],
         removed: tuple[str, ...],
         events: tuple[AuditEvent, ...],
+        once: RequestKey | None = None,
     ) -> None:
         """Write stored secrets; every process reads them again."""
 
         def mark(head: ConfigHead) -> ConfigHead:
             return msgspec.structs.replace(head, secrets_at=head.revision + 1)
 
-        await self._change(mark, events, secrets, removed)
+        await self._change(mark, events, secrets, removed, once)
 
     async def _find_secret_users(self, ref: str) -> list[str]:
         head = await self._parts.read_head()
@@ -250,8 +287,14 @@ class ConfigHeads:
         events: tuple[AuditEvent, ...],
         secrets: tuple[SealedSecret, ...] = (),
         removed: tuple[str, ...] = (),
+        once: RequestKey | None = None,
     ) -> ConfigHead:
-        """Replace the head by what `change` makes of it; again if it moves meanwhile."""
+        """Replace the head by what `change` makes of it; again if it moves meanwhile.
+
+        The same request under the same key again changes nothing.
+        """
+        if await self._parts.is_repeated(once):
+            return await self._parts.read_head()
         for attempt in range(TRIES):
             head = await self._parts.read_head()
             write = ConfigWrite(
@@ -260,6 +303,8 @@ class ConfigHeads:
                 audit=events,
                 secrets=secrets,
                 removed_secrets=removed,
+                idempotency_key=None if once is None else once.key,
+                request_hash="" if once is None else once.hash,
             )
             try:
                 receipt = await self._parts.store.write_config(write)

@@ -66,6 +66,8 @@ class LiveConfig:
         self._follower: asyncio.Task[None] | None = None
         self._compiled: CompiledConfig | None = None
         self._unknown_head = True
+        self.watchers: list[Callable[[ConfigHead, ConfigHead], None]] = []
+        """Called with the head before and after whenever another one was applied here."""
         self.head = ConfigHead()
         """The head that was applied last."""
         self.applied = ConfigReport()
@@ -148,7 +150,7 @@ class LiveConfig:
         elif head.trial is not None:
             trial_problems = self.applied.trial_problems
         await self._apply_head(head)
-        self.head, self._unknown_head = head, False
+        before, self.head, self._unknown_head = self.head, head, False
         self.applied = msgspec.structs.replace(
             self.applied,
             revision=head.revision,
@@ -157,6 +159,8 @@ class LiveConfig:
             trial_problems=trial_problems,
         )
         self._report(self.applied)
+        for watcher in self.watchers:
+            watcher(before, head)
 
     async def _load(self, no: int) -> str | None:
         """Compile a publication and install it; returns why that was impossible."""

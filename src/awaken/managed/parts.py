@@ -10,10 +10,18 @@ from awaken.contracts.config.compiler import ConfigCompiler
 from awaken.contracts.config.heads import ConfigHead
 from awaken.contracts.config.kinds import ConfigKind
 from awaken.contracts.config.store import ConfigStore
+from awaken.contracts.errors import IdempotencyConflict
 
 from .change_sets import CodeRecords
 from .effective import PublicationReader
 from .secrets import SecretBox, SecretResolver
+
+
+class RequestKey(msgspec.Struct, frozen=True, kw_only=True):
+    """The idempotency key of a request, and a hash of what it asks."""
+
+    key: str
+    hash: str
 
 
 class Author(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +54,19 @@ class ConfigParts(msgspec.Struct, frozen=True, kw_only=True):
     def code(self) -> CodeRecords:
         """The records of the code of this process."""
         return CodeRecords(records=self.compiler.code_records(), hashes=self.compiler.code_hashes())
+
+    async def is_repeated(self, given: RequestKey | None) -> bool:
+        """Whether the same request was served under this key before.
+
+        Raises:
+            IdempotencyConflict: The key was used for another request.
+        """
+        if given is None:
+            return False
+        known = await self.store.find_config_request(given.key)
+        if known is not None and known[0] != given.hash:
+            raise IdempotencyConflict(commit_id=given.key)
+        return known is not None
 
     async def read_head(self) -> ConfigHead:
         """Return the head; before the first change, the empty one."""

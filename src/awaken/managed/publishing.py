@@ -5,13 +5,14 @@ publication, head, audit and secrets in one transaction. Whatever fails before t
 nothing; after it every process reads the new head.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
 
 from awaken.contracts.config.audit import AuditAction, AuditEvent
-from awaken.contracts.config.compiler import CompiledConfig, ConfigProblem
+from awaken.contracts.config.compiler import AgentChange, CompiledConfig, ConfigProblem
 from awaken.contracts.config.drafts import ConfigDraft
 from awaken.contracts.config.errors import HeadMoved, InvalidConfig, MissingSecrets, PublishRefused
 from awaken.contracts.config.heads import Canary, CanaryPlan, ConfigHead
@@ -21,7 +22,7 @@ from awaken.contracts.config.publications import (
     PublicationOrigin,
     RecordChange,
 )
-from awaken.contracts.config.secret_fields import list_references
+from awaken.contracts.config.secret_fields import STORE, list_references
 from awaken.contracts.config.store import ConfigWrite, HeadTarget, SealedSecret
 from awaken.contracts.errors import IdempotencyConflict
 
@@ -84,6 +85,11 @@ class CandidateTrial(msgspec.Struct, frozen=True, kw_only=True):
     compiled: CompiledConfig
     problems: tuple[ConfigProblem, ...]
     missing_secrets: tuple[str, ...] = ()
+    unresolved_secrets: tuple[str, ...] = ()
+    """References to the environment and to files that this process cannot resolve: no problem,
+    because others may."""
+    agents: tuple[AgentChange, ...] = ()
+    """The agents that it would change; only of a candidate that was tried."""
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,8 +130,11 @@ class Publisher:
             head = await self._parts.read_head()
             base = await self._parts.reader.load_publication(head.publication)
             trial = await self._compile(self._build(base, request), request)
-            await self._parts.compiler.discard(trial.compiled)
-            return trial
+            try:
+                agents = await self._parts.compiler.list_changes(trial.compiled)
+            finally:
+                await self._parts.compiler.discard(trial.compiled)
+            return msgspec.structs.replace(trial, agents=agents)
 
     async def publish(self, request: PublishRequest) -> Published:
         """Make a change set live, or change nothing.
@@ -236,33 +245,40 @@ class Publisher:
         config = await self._parts.reader.read_effective(candidate.manifest, self._parts.code)
         check_unused(candidate, config, self._parts.kinds, self._parts.code)
         compiled = await self._parts.compiler.compile(config)
+        refs = await self._list_secrets(candidate)
+        brought = {it.ref for it in request.secrets}
+        stored = {ref for ref in refs if ref.startswith(STORE)}
+        missing = (
+            ref
+            for ref in stored
+            if (name := ref.removeprefix(STORE)) not in brought
+            and not self._parts.resolver.has_stored(name)
+        )
+        elsewhere = {ref: path for ref, path in refs.items() if ref not in stored}
+        unresolved = await asyncio.to_thread(self._parts.resolver.list_missing, elsewhere)
+        warnings = (_warn_unresolved(ref, elsewhere[ref]) for ref in unresolved)
         return CandidateTrial(
             candidate=candidate,
-            compiled=compiled,
+            compiled=msgspec.structs.replace(
+                compiled, diagnostics=(*compiled.diagnostics, *warnings)
+            ),
             problems=(*config.problems, *compiled.problems),
-            missing_secrets=await self._find_missing_secrets(candidate, request),
+            missing_secrets=tuple(sorted(missing)),
+            unresolved_secrets=unresolved,
         )
 
-    async def _find_missing_secrets(
-        self, candidate: Candidate, request: PublishRequest
-    ) -> tuple[str, ...]:
-        """Return references to stored secrets that exist neither now nor with this request."""
-        brought = {it.ref for it in request.secrets}
+    async def _list_secrets(self, candidate: Candidate) -> dict[str, str]:
+        """List the references to secrets in what changes, each with a place where it stands."""
         changed = [it for it in candidate.changes if it.after is not None]
         bodies = await self._parts.reader.load_bodies(it.after.hash for it in changed if it.after)
-        missing = set()
+        refs: dict[str, str] = {}
         for change in changed:
             assert change.after is not None
             body = bodies.get(change.after.hash, {})
-            for ref in list_references(body, self._parts.kinds[change.namespace].secrets).values():
-                name = ref.removeprefix("store:")
-                if (
-                    name != ref
-                    and name not in brought
-                    and not self._parts.resolver.has_stored(name)
-                ):
-                    missing.add(ref)
-        return tuple(sorted(missing))
+            found = list_references(body, self._parts.kinds[change.namespace].secrets)
+            at = f"{change.namespace}/{change.id}"
+            refs |= {ref: f"{at}/{path}" for path, ref in found.items()}
+        return dict(sorted(refs.items()))
 
     def _check_head(self, head: ConfigHead, request: PublishRequest) -> None:
         expected = request.expected_head
@@ -391,6 +407,11 @@ class Publisher:
             return None
         publication = await self._parts.reader.load_publication(known[1])
         return Published(publication=publication, head=await self._parts.read_head())
+
+
+def _warn_unresolved(ref: str, path: str) -> ConfigProblem:
+    message = f"The secret '{ref}' cannot be resolved in this process."
+    return ConfigProblem(path=path, code="unresolved_secret", message=message)
 
 
 def _action_of(change: RecordChange) -> AuditAction:

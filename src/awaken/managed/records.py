@@ -376,7 +376,7 @@ class ConfigRecords:
         entry = live.find_entry(kind.name, record_id)
         if entry is None:
             meta = RecordMeta(namespace=kind.name, id=record_id, source=CODE)
-            body = self._code_body(kind, record_id)
+            body = self.code_body(kind.name, record_id)
             return None if body is None else RecordView(kind=kind, body=body, meta=meta)
         meta = RecordMeta(
             namespace=kind.name,
@@ -402,8 +402,9 @@ class ConfigRecords:
         patched = self._patched_body(kind, record_id, body)
         return RecordView(kind=kind, body=patched, meta=meta, overrides=body)
 
-    def _code_body(self, kind: ConfigKind, record_id: str) -> dict[str, Any] | None:
-        spec = self._parts.code.records.get(kind.name, {}).get(record_id)
+    def code_body(self, namespace: str, record_id: str) -> dict[str, Any] | None:
+        """Return a record as the code declares it, in stored form; None if it does not."""
+        spec = self._parts.code.records.get(namespace, {}).get(record_id)
         return None if spec is None else _to_body(spec)
 
     def _patched_body(

@@ -102,10 +102,11 @@ class Operations:
         store = await self._store_state()
         runtime = "draining" if self._context.is_draining else "ok"
         is_healthy = store == runtime == "ok"
-        health = Health(
-            status="healthy" if is_healthy else "unhealthy",
-            components={"store": store, "runtime": runtime},
-        )
+        components = {"store": store, "runtime": runtime}
+        if self._context.services.config is not None:
+            # Everything else works: the server is healthy.
+            components["config"] = "partial" if self._unusable_agents() else "ok"
+        health = Health(status="healthy" if is_healthy else "unhealthy", components=components)
         return as_json(health, 200 if is_healthy else 503)
 
     async def metrics(self, call: RouteCall) -> Reply:
@@ -162,6 +163,10 @@ class Operations:
             return "error"
         return "ok"
 
+    def _unusable_agents(self) -> int:
+        """How many agents of the configuration cannot be used in this process."""
+        return len(self._context.services.engine.registry.snapshot().unusable)
+
     async def _gauges(self) -> list[Gauge]:
         active = Gauge("awaken_active_runs", "Runs that execute in this process.")
         active.add(sum(1 for _ in self._context.services.engine.active))
@@ -171,7 +176,9 @@ class Operations:
             depth.add(count, status)
             if status == DispatchStatus.QUEUED.value:
                 queue.add(count)
-        return [active, queue, depth]
+        unusable = Gauge("awaken_config_unusable_agents", "Agents that cannot be used here.")
+        unusable.add(self._unusable_agents())
+        return [active, queue, depth, unusable]
 
     async def _depths(self) -> dict[str, int]:
         # However many clients ask, the store is counted at most every `_COUNTED_MS`.

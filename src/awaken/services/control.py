@@ -362,8 +362,10 @@ class RunControl:
             # It waits only for its own tasks, and resumes by itself.
             return None
         if record.status is RunStatus.WAITING:
-            # A decision or a message that was sent resumes it, and so does its delegate.
-            is_sent = dispatch is not None and not dispatch.status.is_terminal
+            # A decision or a message that was sent resumes it, and so does its delegate; but only a
+            # person, or a process with other code, lets a held run go on.
+            is_queued = dispatch is not None and not dispatch.status.is_terminal
+            is_sent = is_queued and not record.is_held
             return None if is_sent or await self._has_busy_delegates(record) else run_id
         # In a store that no other process sees, a run that does not execute here stays as it is.
         is_over = record.status is RunStatus.DONE or not self._store.is_shared

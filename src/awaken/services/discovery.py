@@ -136,6 +136,10 @@ class Discovery:
                 group.create_task(watch.look())
         return self.status()
 
+    def remotes(self) -> tuple[RemoteRegistry, ...]:
+        """The registries that are watched now."""
+        return tuple(watch.remote for watch in self._watches)
+
     def status(self) -> tuple[RemoteStatus, ...]:
         """The result of the last refresh of each registry, in configuration order."""
         return tuple(watch.status for watch in self._watches)

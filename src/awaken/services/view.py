@@ -8,6 +8,7 @@ import msgspec
 
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.config.audit import AuditTrail
+from awaken.contracts.config.connections import ConfigReader
 from awaken.contracts.errors import (
     InvalidResume,
     ThreadBusy,
@@ -15,6 +16,7 @@ from awaken.contracts.errors import (
     UnknownRun,
 )
 from awaken.contracts.events import LoggedEvent
+from awaken.contracts.models.budgets import PriceList
 from awaken.contracts.runs.records import (
     DecisionReceipt,
     RunRecord,
@@ -63,6 +65,8 @@ class AppServices(msgspec.Struct, frozen=True, kw_only=True):
     """Shows this process to the others; None if the store is this process's own."""
     audit: AuditTrail | None = None
     """Records what operators do; None without managed configuration."""
+    config: ConfigReader | None = None
+    """The configuration as it is managed; None without that."""
 
     @property
     def store(self) -> Store:
@@ -107,11 +111,21 @@ class ServiceView(ThreadView):
         return RememberedAnswers(self._store, services.profile, services.clock, self.tenant_id)
 
     @property
+    def config(self) -> ConfigReader | None:
+        """The managed configuration; the caller must check first who may read it."""
+        return self._services.config
+
+    @property
     def outputs(self) -> AgentOutputs:
         """Decodes answers of agents into JSON of their output types; keeps what it looked up."""
         if self._outputs is None:
             self._outputs = AgentOutputs(self._services.engine.registry)
         return self._outputs
+
+    @property
+    def prices(self) -> PriceList:
+        """What models cost."""
+        return self._services.engine.services.prices
 
     @property
     def profile(self) -> ProfileStore:
@@ -166,17 +180,20 @@ class TenantView(ServiceView):
         listed = await self._services.engine.registry.list_agents()
         return {name: listed.resolve(name) for name in _own_agents(listed)}
 
-    async def agent(self, agent_id: str) -> ResolvedAgent:
+    async def agent(self, agent_id: str, publication: int | None = None) -> ResolvedAgent:
         """Resolve an agent that can be run, by its own id; not one discovered on another server.
 
+        It is that of a publication, or that which new runs take.
+
         Raises:
+            UnknownPublication: There is none of that number.
             UnknownAgent: There is none, or no new run may take it.
             AgentUnusable: This process cannot resolve it as it is configured.
             AwakenError: The host's resolver failed, or returned something that is not an agent.
         """
         registry = self._services.engine.registry
         with suppress(UnknownAgent):
-            pinned = await registry.pin(agent_id)
+            pinned = await registry.pin(agent_id, publication)
             found = pinned.resolve(agent_id)
             is_own = found.spec.id == agent_id and found.spec.registry is None
             if is_own and agent_id not in pinned.registries.hidden:
@@ -334,6 +351,14 @@ class TenantView(ServiceView):
         """
         await self.thread(thread_id)
         return await self._control.interrupt(self.add_namespace(thread_id))
+
+    async def stored_run(self, run_id: str) -> RunRecord:
+        """A run with its ids as they are stored, for what goes on with it.
+
+        Raises:
+            UnknownRun: There is none, or it belongs to another tenant.
+        """
+        return await self._record(run_id)
 
     async def run(self, run_id: str) -> RunRecord:
         """A run, also one that is still queued.

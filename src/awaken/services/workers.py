@@ -25,6 +25,11 @@ SILENT_MS = 60_000
 NAMES_MAX = 500
 """How many agents an entry names at most."""
 UNUSABLE_MAX = 100
+REFUSED_MAX = 200
+"""How many refused runs an entry names at most."""
+REFUSED_MS = 10 * 60_000
+"""How long a refusal counts."""
+REFUSALS_MAX = 8
 FIGURES_BYTES = 64 * 1024
 """How much of the statistics an entry has at most; the busiest agents come first."""
 _STORE_S = 5.0
@@ -87,6 +92,8 @@ class WorkerEntry(Record, frozen=True, kw_only=True, omit_defaults=False):
     problem: str | None = None
     trial: int | None = None
     trial_problems: tuple[ConfigProblem, ...] = ()
+    refused: Mapping[str, int] = {}
+    """The runs that it could not continue lately, and when, by their id."""
     statistics: StatisticsSummary | None = None
 
     @property
@@ -123,6 +130,8 @@ class WorkerReport:
         self._now = now
         self._measure_load = measure_load
         self._config = WorkerConfig()
+        self._refused: dict[str, tuple[int, int]] = {}
+        """When this process last refused a run, and how often, by the run's id."""
         self._started_at: int | None = None
         self._lag_s = 0.0
         self._is_written = False
@@ -156,6 +165,26 @@ class WorkerReport:
         self._config = msgspec.structs.replace(config, unusable=unusable)
         self._changed.set()
 
+    async def refuse_run(self, run_id: str) -> bool:
+        """Note that this process cannot continue a run; returns whether no live one can.
+
+        A process that did not take the run although it was offered `REFUSALS_MAX` times has no
+        use for it either.
+
+        Raises:
+            StorageError: The store could not answer.
+        """
+        now = await self._now()
+        _, times = self._refused.pop(run_id, (0, 0))
+        self._refused[run_id] = (now, times + 1)
+        if len(self._refused) > REFUSED_MAX:
+            del self._refused[next(iter(self._refused))]
+        await self.write()
+        if times + 1 >= REFUSALS_MAX:
+            return True
+        live = [it for it in await list_workers(self._profile, now) if it.slots]
+        return all(now - it.refused.get(run_id, -REFUSED_MS) < REFUSED_MS for it in live)
+
     async def write(self) -> WorkerEntry:
         """Write the entry now, and return it.
 
@@ -172,6 +201,7 @@ class WorkerReport:
             loop_lag_ms=round(lag_s * 1000),
             started_at=self._started_at,
             at=now,
+            refused={name: at for name, (at, _) in self._refused.items() if now - at < REFUSED_MS},
             statistics=self._summarize(),
         )
         self._is_written = True

@@ -3,19 +3,24 @@
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, cast
 
 import msgspec
 
 from awaken.bootstrap.config_kinds import config_kinds
-from awaken.contracts.config.compiler import CompiledConfig, ConfigProblem, EffectiveConfig
+from awaken.contracts.config.compiler import (
+    AgentChange,
+    CompiledConfig,
+    ConfigProblem,
+    EffectiveConfig,
+)
 from awaken.contracts.config.heads import ConfigHead
 from awaken.contracts.config.publications import encode_canonical, hash_object
 from awaken.contracts.config.store import ConfigStore
 from awaken.contracts.secrets import encode_reference
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.managed.canaries import EndedRun
-from awaken.managed.configuration import ManagedConfig, manage_config
+from awaken.managed.configuration import ConfigInspection, ManagedConfig, manage_config
 from awaken.managed.effective import PublicationReader
 from awaken.managed.followers import Follower
 from awaken.managed.live import ConfigReport, LiveConfig
@@ -93,6 +98,10 @@ class NotingCompiler:
         del compiled
         self.discarded += 1
 
+    async def list_changes(self, compiled: CompiledConfig) -> tuple[AgentChange, ...]:
+        del compiled
+        return ()
+
 
 class ConfigWorld:
     """One process with a managed configuration; several may share a store."""
@@ -130,7 +139,13 @@ class ConfigWorld:
         )
         live = LiveConfig(parts, self._apply_head, self.reports.append, lambda: 0.5)
         self.managed: ManagedConfig = manage_config(
-            parts, live, rules or PublishRules(), self._list_followers, self._sample
+            parts,
+            live,
+            rules or PublishRules(),
+            self._list_followers,
+            self._sample,
+            # Only routes look into the process.
+            cast(ConfigInspection, None),
         )
 
     async def put(self, record_id: str, author: Author = ANN, **fields: Any) -> int:

@@ -55,7 +55,7 @@ def read_code_layer(registries: RegistrySet, remotes: tuple[RemoteRegistry, ...]
         "mcp-servers": {it.name: it for it in servers},
         "a2a-servers": {it.name: it for it in remotes},
         "skills": {it.name: _describe_skill(it) for it in skills if it.body},
-        "tools": _list_tools(registries),
+        "tools": list_tools(registries),
         "rulesets": {},
         "budgets": {},
     }
@@ -109,7 +109,8 @@ def _describe_skill(skill: Skill) -> ManagedSkill:
     )
 
 
-def _list_tools(registries: RegistrySet) -> dict[str, ToolOverride]:
+def list_tools(registries: RegistrySet) -> dict[str, ToolOverride]:
+    """List the tools of the runtime, its agents and its plugins; those of MCP servers are not."""
     found: dict[str, ToolOverride] = {}
     for name, tool in registries.tools.items():
         found[name] = _describe_tool(tool, RUNTIME_TOOL)

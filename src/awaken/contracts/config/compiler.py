@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from awaken.contracts.models.model_specs import ModelSpec
 from awaken.contracts.record import Record
 
 
@@ -58,6 +59,29 @@ class CompiledConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Why an agent cannot start here, by its id."""
 
 
+class AgentForm(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent as a configuration resolves it in this process."""
+
+    fields: Mapping[str, Any]
+    """Its spec as builtins; secrets are references."""
+    tools: tuple[str, ...]
+    """The tools that its model sees, after the permission rules."""
+    prefix: str
+    """A hash of what begins every request: system prompt, tools and model."""
+    models: tuple[ModelSpec, ...]
+    """The models that may answer for it."""
+    rules: Any = None
+    """The section of its permission rules; None if it has no such rules: every call passes."""
+
+
+class AgentChange(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent before and after a change of the configuration; None: it cannot be started."""
+
+    agent_id: str
+    before: AgentForm | None
+    after: AgentForm | None
+
+
 class ConfigCompiler(Protocol):
     """Compiles configurations against the code of this process."""
 
@@ -87,4 +111,11 @@ class ConfigCompiler(Protocol):
 
     async def discard(self, compiled: CompiledConfig) -> None:
         """Close what only this configuration needs."""
+        ...
+
+    async def list_changes(self, compiled: CompiledConfig) -> tuple[AgentChange, ...]:
+        """List the agents that differ from those that new runs take now, sorted by id.
+
+        Call it before the configuration is installed or discarded.
+        """
         ...

@@ -45,6 +45,8 @@ class WaitingReason(StrEnum):
     EXTERNAL_EVENT = "external_event"
     RATE_LIMIT = "rate_limit"
     MANUAL_PAUSE = "manual_pause"
+    PINNED_CONFIG_UNUSABLE = "pinned_config_unusable"
+    """No process can use its agent as its publication configures it: repin or cancel it."""
 
 
 class Waiting(Record, frozen=True, kw_only=True):
@@ -58,6 +60,10 @@ class Waiting(Record, frozen=True, kw_only=True):
     """The reason as a single word."""
     question: str | None = None
     """The question of the remote agent, in its own words."""
+    problem: str | None = None
+    """Why no process can use its agent; only of `pinned_config_unusable`."""
+    before: WaitingReason | None = None
+    """What it waited for before that; absent: it was executing."""
 
     @property
     def is_for_own_tasks(self) -> bool:
@@ -156,6 +162,32 @@ class RunRecord(RunProvenance, frozen=True, kw_only=True):
     def is_resumable_waiting(self) -> bool:
         """Whether a decision or a new message can continue the run."""
         return self.status is RunStatus.WAITING and self.waiting is not None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it waits because no process can use its agent as it is configured."""
+        waiting = self.waiting
+        return waiting is not None and waiting.reason is WaitingReason.PINNED_CONFIG_UNUSABLE
+
+    def hold(self, problem: str, now_ms: int) -> "RunRecord":
+        """Return the run as it waits for another publication; `release_hold` undoes it."""
+        before = None if self.waiting is None else self.waiting.reason
+        reason = WaitingReason.PINNED_CONFIG_UNUSABLE
+        waiting = self.waiting or Waiting(reason=reason)
+        waiting = msgspec.structs.replace(waiting, reason=reason, problem=problem, before=before)
+        return msgspec.structs.replace(
+            self, status=RunStatus.WAITING, waiting=waiting, updated_at=now_ms
+        )
+
+    def release_hold(self) -> "RunRecord":
+        """Return the run as it was before it was held: executing, or waiting for what it did."""
+        waiting = self.waiting
+        if waiting is None or not self.is_held:
+            return self
+        if waiting.before is None:
+            return msgspec.structs.replace(self, status=RunStatus.RUNNING, waiting=None)
+        waiting = msgspec.structs.replace(waiting, reason=waiting.before, problem=None, before=None)
+        return msgspec.structs.replace(self, waiting=waiting)
 
     @property
     def awaits_tasks(self) -> bool:

@@ -76,6 +76,14 @@ class Listing(Record, frozen=True, kw_only=True):
     protocol_version: str | None = None
 
 
+class ServerOffers(Record, frozen=True, kw_only=True):
+    """Everything that a server offers, in its own words."""
+
+    tools: tuple[OfferedTool, ...] = ()
+    prompts: tuple[OfferedPrompt, ...] = ()
+    resources: tuple[dict[str, Any], ...] = ()
+
+
 class McpTool:
     """A tool that a server executes.
 

@@ -19,10 +19,10 @@ from awaken.contracts.state.keys import StateCommand
 from awaken.contracts.suspension.tickets import DecisionAction
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools.context import ToolContext
-from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolOutput
+from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolError, ToolOutput
 
 from .calls import perform_call
-from .catalog import SERVER, McpTool, build_exclusion, component
+from .catalog import SERVER, McpTool, ServerOffers, build_exclusion, component
 from .config import SECTION, McpConfig, McpServer, check
 from .exchange import Json
 from .offers import PromptSkills, resource_tools
@@ -197,6 +197,34 @@ class McpPlugin(plugins.Plugin):
             UnknownReference: There is no such server.
         """
         await self._server(server).close()
+
+    async def restart(self, server: str) -> None:
+        """Disconnect from a server and begin to connect again; waits for no connection.
+
+        Raises:
+            UnknownReference: There is no such server.
+        """
+        connected = self._server(server)
+        await connected.close()
+        connected.start(is_asked_for=True)
+
+    async def list_offers(self, server: str) -> ServerOffers:
+        """List what a server offers; the caller bounds the time.
+
+        The resources of a server that is not connected are left out.
+
+        Raises:
+            UnknownReference: There is no such server.
+        """
+        connected, resources = self._server(server), list[Json]()
+        if connected.listing.has_resources:
+            with suppress(ToolError):
+                resources = await connected.get_session().resources()
+        return ServerOffers(
+            tools=connected.listing.tools,
+            prompts=connected.listing.prompts,
+            resources=tuple(resources),
+        )
 
     async def login(self, server: str, person: "Person") -> None:
         """Have a person log in to a server, and store the login; the caller bounds the time.

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from awaken.contracts.suspension.policy import PastCall, PolicyChange, PolicyDiff
 from awaken.patterns import call_of
 
-from .rules import RuleSet, decide
+from .rules import RuleSet, Verdict, decide
 
 
 def policy_diff(old: RuleSet, new: RuleSet, calls: Sequence[PastCall]) -> PolicyDiff:
@@ -14,9 +14,17 @@ def policy_diff(old: RuleSet, new: RuleSet, calls: Sequence[PastCall]) -> Policy
 
 
 def _changes(old: RuleSet, new: RuleSet, calls: Iterable[PastCall]) -> Iterable[PolicyChange]:
+    # Most rules are about a tool, whatever its arguments are: one decision is that of all calls.
+    decided: dict[str, tuple[Verdict, Verdict] | None] = {}
     for past in calls:
-        call = call_of(past.tool, past.arguments)
-        before, after = decide(old, call), decide(new, call)
+        verdicts = decided.get(past.tool)
+        if verdicts is None:
+            call = call_of(past.tool, past.arguments)
+            verdicts = decide(old, call), decide(new, call)
+            if past.tool not in decided:
+                is_same = not (_reads_arguments(old, past.tool) or _reads_arguments(new, past.tool))
+                decided[past.tool] = verdicts if is_same else None
+        before, after = verdicts
         if before.behavior is not after.behavior:
             yield PolicyChange(
                 call=past,
@@ -24,3 +32,8 @@ def _changes(old: RuleSet, new: RuleSet, calls: Iterable[PastCall]) -> Iterable[
                 after=after.behavior,
                 rule=after.rule_text,
             )
+
+
+def _reads_arguments(rules: RuleSet, tool: str) -> bool:
+    """Whether a rule about a tool depends on the arguments of the call."""
+    return any(it.pattern.has_arguments and it.is_about(tool) for it in rules.rules)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from awaken.contracts.config.errors import ConfigNotEnabled
 from awaken.contracts.identity import Adapter, normalize_id
 from awaken.contracts.messages.message import Message, MessageRecord
 from awaken.contracts.runs.records import RunRequest
@@ -16,6 +17,7 @@ from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Order, at_
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.services.event_streams import EventStream
 from awaken.services.histories import CopiedMessage, ThreadCopy, compare_copy, start_branch
+from awaken.services.previews import pin_request
 from awaken.transport.asgi import Header, Reply
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import Access, RouteCall
@@ -23,7 +25,7 @@ from awaken.transport.sse import EventStreamReply
 
 from .decode import context_messages, decisions_of, find_unseen, input_messages, tool_descriptors
 from .encoder import AiSdkEncoder, Calls
-from .wire import ChatRequest
+from .wire import ChatRequest, PreviewRequest
 
 MARK: Header = (b"x-vercel-ai-ui-message-stream", b"v1")
 _ANEW = "regenerate-message"
@@ -31,36 +33,62 @@ _ANEW = "regenerate-message"
 
 async def chat(call: RouteCall) -> Reply:
     """Send the new messages of a chat to the agent, and stream its answer."""
+    return await take_turn(call)
+
+
+async def preview_agent(call: RouteCall) -> Reply:
+    """Try an agent that is not saved: tools with effects ask first, and it may spend little."""
+    body: PreviewRequest = call.body
+    if call.view.config is None:
+        raise ConfigNotEnabled
+    agent_id, publication = await call.view.config.preview_agent(body.agent, call.actor)
+    named = normalize_id(body.thread_id or body.thread_id_alias) or normalize_id(body.id)
+    asked = RunRequest(agent_id=agent_id, thread_id=named)
+    return await take_turn(call, await pin_request(call.view, asked, publication))
+
+
+async def take_turn(call: RouteCall, preview: RunRequest | None = None) -> Reply:
+    """Send the new messages of a chat to the agent, or to that of a preview."""
     body: ChatRequest = call.body
     named = call.path.get("thread_id") or body.thread_id or body.thread_id_alias
     chat_id = normalize_id(named) or normalize_id(body.id)
     thread = await call.view.find_branch(chat_id) if chat_id else None
     if chat_id is None or thread is None:
-        return await _begin(call, _request(call, chat_id, input_messages(body.messages)), None)
+        request = _request(call, chat_id, input_messages(body.messages), preview)
+        return await _begin(call, request, None)
     copied = [CopiedMessage(normalize_id(it.id), it.role != "assistant") for it in body.messages]
-    return await _Turn(call, chat_id, thread, await compare_copy(call.view, thread, copied)).take()
+    copy = await compare_copy(call.view, thread, copied)
+    return await _Turn(call, chat_id, thread, copy, preview).take()
 
 
 class _Turn:
     """A request to an existing chat."""
 
-    def __init__(self, call: RouteCall, chat_id: str, thread: Thread, copy: ThreadCopy) -> None:
+    def __init__(
+        self,
+        call: RouteCall,
+        chat_id: str,
+        thread: Thread,
+        copy: ThreadCopy,
+        preview: RunRequest | None = None,
+    ) -> None:
         self._call = call
         self._body: ChatRequest = call.body
         self._chat_id = chat_id
         self._thread = thread
         self._copy = copy
+        self._preview = preview
 
     async def take(self) -> Reply:
         """Branch, resume a run, start one, or stream the one that answers already."""
         call, body, copy = self._call, self._body, self._copy
         if (changed := await self._find_changed()) is not None:
             before, message = changed
-            request = _request(call, self._thread.id, {before: message})
+            request = _request(call, self._thread.id, {before: message}, self._preview)
             return await self._branch(before, request)
         said = find_unseen(body.messages, copy.ids, is_all=copy.is_all)
         fresh = input_messages(said)
-        request = _request(call, self._thread.id, fresh)
+        request = _request(call, self._thread.id, fresh, self._preview)
         tickets = await call.view.tickets(self._thread.id)
         if decisions := decisions_of(body.messages, tickets, body.remember):
             return await self._decide(request, tickets, decisions)
@@ -169,12 +197,26 @@ def stream_reply(
     return EventStreamReply(stream, AiSdkEncoder(asked, earlier), (MARK,), branch=branch)
 
 
-def _request(call: RouteCall, thread_id: str | None, fresh: Mapping[str, Message]) -> RunRequest:
+def _request(
+    call: RouteCall,
+    thread_id: str | None,
+    fresh: Mapping[str, Message],
+    preview: RunRequest | None,
+) -> RunRequest:
     body: ChatRequest = call.body
-    return RunRequest(
+    request = RunRequest(
         thread_id=thread_id,
         agent_id=normalize_id(call.path.get("agent_id") or body.agent_id or body.agent_id_alias),
         messages=(*context_messages(body.state), *fresh.values()) if fresh else (),
         frontend_tools=tool_descriptors(body.tools),
         adapter=Adapter.AI_SDK,
+    )
+    if preview is None:
+        return request
+    return msgspec.structs.replace(
+        request,
+        agent_id=preview.agent_id,
+        publication=preview.publication,
+        purpose=preview.purpose,
+        budgets=preview.budgets,
     )

@@ -16,9 +16,9 @@ from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.routes import Access, ApiRoute, RouteCall
 from awaken.transport.stop_routes import cancel_chat, interrupt_chat
 
-from .chat import MARK, chat, stream_reply
+from .chat import MARK, chat, preview_agent, stream_reply
 from .history import HistoryQuery, ui_messages
-from .wire import ChatRequest
+from .wire import ChatRequest, PreviewRequest
 
 
 class StreamQuery(Record, frozen=True, kw_only=True):
@@ -100,6 +100,13 @@ ROUTES = (
     _route("POST", "/chat", chat, _INVOKE, **_CHAT),
     _route("POST", f"{_THREAD}/runs", chat, _INVOKE, **_CHAT),
     _route("POST", "/agents/{agent_id}/runs", chat, _INVOKE, **_CHAT),
+    _route(
+        "POST",
+        "/agent-previews/runs",
+        preview_agent,
+        _INVOKE,
+        **{**_CHAT, "body": PreviewRequest, "also": (Access.CONFIG,)},
+    ),
     _route("GET", "/chat/{thread_id}/stream", resume, _READ, **_RESUMED),
     _route("GET", f"{_THREAD}/stream", resume, _READ, **_RESUMED),
     # The SDK resumes a chat at a path below the one that it posts to.

@@ -65,3 +65,10 @@ class ChatRequest(Record, frozen=True, kw_only=True, rename="camel"):
     remember: Any = None
     """Whether the approvals in the request hold for later calls as well: a scope."""
     tools: UiTools = ()
+
+
+class PreviewRequest(ChatRequest, frozen=True, kw_only=True, rename="camel"):
+    """A turn of a chat with an agent that is not saved."""
+
+    agent: dict[str, Any]
+    """The agent, in the HTTP form of `/v1/config/agents`."""

@@ -31,6 +31,8 @@ class WriteQuery(StrictRecord, frozen=True, kw_only=True):
 
     dry_run: bool = False
     message: Reason = ""
+    strict: bool = False
+    """Of an MCP server: whether it must be connected within `connect_ms` before it is live."""
 
 
 class RemovalQuery(StrictRecord, frozen=True, kw_only=True):
@@ -117,6 +119,12 @@ class SecretBody(StrictRecord, frozen=True, kw_only=True):
     """The text of a secret; no reply ever has it."""
 
     value: Annotated[str, Meta(min_length=1, max_length=65_536)]
+
+
+class TestQuery(StrictRecord, frozen=True, kw_only=True):
+    """Whether the test of a provider makes one tiny call, which costs a few tokens."""
+
+    call: bool = False
 
 
 class ForceQuery(StrictRecord, frozen=True, kw_only=True):

@@ -5,9 +5,11 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.config.drafts import ConfigDraft, DeleteRecord, PatchRecord
+from awaken.contracts.config.errors import PROBLEMS_MAX
 from awaken.contracts.config.kinds import RecordMeta
 from awaken.managed.configuration import ManagedConfig
 from awaken.managed.drafts import PublishDraft
+from awaken.managed.impact import describe_impact
 from awaken.managed.records import list_problems
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import HttpError
@@ -18,8 +20,10 @@ from .replies import (
     author_of,
     etag,
     hash_request,
+    publication_header,
     read_key,
     read_revision,
+    request_key,
     write_of,
     written_headers,
 )
@@ -40,7 +44,7 @@ class DraftRoutes:
     async def create_draft(self, call: RouteCall) -> Reply:
         """Begin a draft on what is live."""
         body: NewDraft = call.body
-        draft = await self._drafts.create(author_of(call), body.title)
+        draft = await self._drafts.create(author_of(call), body.title, read_key(call))
         return self._reply(draft, 201)
 
     async def get_draft(self, call: RouteCall) -> Reply:
@@ -58,7 +62,8 @@ class DraftRoutes:
     async def discard_draft(self, call: RouteCall) -> Reply:
         """Discard a draft."""
         await self._drafts.discard(call.path["draft_id"])
-        return Bytes(204)
+        live = self._managed.live.head.publication
+        return Bytes(204, headers=(publication_header(live),))
 
     async def put_record(self, call: RouteCall) -> Reply:
         """Write a record in a draft: whole, as overrides, or its deletion."""
@@ -94,8 +99,19 @@ class DraftRoutes:
         trial = await self._drafts.validate(call.path["draft_id"], author_of(call))
         problems = list_problems(trial)
         return as_json(
-            {"ok": not problems, "problems": problems, "diagnostics": trial.compiled.diagnostics}
+            {
+                "ok": not problems,
+                "problems": problems[:PROBLEMS_MAX],
+                "problem_count": len(problems),
+                "diagnostics": trial.compiled.diagnostics,
+                "impact": describe_impact(trial),
+            }
         )
+
+    async def get_impact(self, call: RouteCall) -> Reply:
+        """Show what a draft changes: agents, tools, runs, past calls, cost and secrets."""
+        trial = await self._drafts.validate(call.path["draft_id"], author_of(call))
+        return as_json(await self._managed.inspection.impact.report(trial))
 
     async def rebase_draft(self, call: RouteCall) -> Reply:
         """Bring a draft onto what is live."""
@@ -107,8 +123,10 @@ class DraftRoutes:
 
     async def preview_draft(self, call: RouteCall) -> Reply:
         """Write an ephemeral publication of a draft, on which runs can be tried."""
-        publication = await self._drafts.preview(call.path["draft_id"], author_of(call))
-        return as_json({"publication": publication.no}, 201)
+        publication = await self._drafts.preview(
+            call.path["draft_id"], author_of(call), request_key(call)
+        )
+        return as_json({"publication": publication.no}, 201, (publication_header(publication.no),))
 
     async def publish_draft(self, call: RouteCall) -> Reply:
         """Make a draft live, and remove it."""
@@ -139,7 +157,8 @@ class DraftRoutes:
         return as_json(body_out, 201, written_headers(published))
 
     def _reply(self, draft: ConfigDraft, status: int = 200) -> Reply:
-        return as_json(self._show(draft), status, (etag(draft.revision),))
+        headers = (etag(draft.revision), publication_header(draft.base))
+        return as_json(self._show(draft), status, headers)
 
     def _show(self, draft: ConfigDraft, *, is_whole: bool = True) -> dict[str, Any]:
         shown: dict[str, Any] = msgspec.to_builtins(draft)

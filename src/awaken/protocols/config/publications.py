@@ -5,11 +5,12 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.config.errors import UnknownPublication, UnknownSecret, UnknownSwitch
-from awaken.contracts.config.heads import SwitchKind
+from awaken.contracts.config.heads import ConfigHead, SwitchKind
 from awaken.contracts.config.publications import Publication
 from awaken.managed.configuration import ManagedConfig
 from awaken.managed.differences import compare_versions, list_differences
-from awaken.transport.asgi import Bytes, Reply, as_json
+from awaken.managed.heads import SwitchOrder
+from awaken.transport.asgi import Bytes, Header, Reply, as_json
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import RouteCall
 
@@ -21,7 +22,13 @@ from .bodies import (
     SecretBody,
     SwitchBody,
 )
-from .replies import author_of, publication_view, written_headers
+from .replies import (
+    author_of,
+    publication_header,
+    publication_view,
+    request_key,
+    written_headers,
+)
 
 
 class PublicationRoutes:
@@ -75,7 +82,11 @@ class PublicationRoutes:
         """Publish an earlier publication again."""
         body: RollbackBody = call.body
         published = await self._heads.roll_back(
-            body.publication, author_of(call), body.message, is_over_canary=body.over_canary
+            body.publication,
+            author_of(call),
+            body.message,
+            is_over_canary=body.over_canary,
+            once=request_key(call),
         )
         shown = {"publication": published.publication.no, "is_changed": published.is_changed}
         return as_json(shown, 201, written_headers(published))
@@ -83,13 +94,15 @@ class PublicationRoutes:
     async def promote_canary(self, call: RouteCall) -> Reply:
         """Make the publication live that is being tried."""
         body: PromoteBody = call.body
-        head = await self._heads.promote_canary(author_of(call), body.message)
-        return as_json({"publication": head.publication, "revision": head.revision})
+        head = await self._heads.promote_canary(author_of(call), body.message, request_key(call))
+        return _reply_head(head)
 
     async def end_canary(self, call: RouteCall) -> Reply:
         """Stop trying a publication; runs that began on it go on."""
-        head = await self._heads.end_canary(author_of(call), "ended by an operator")
-        return as_json({"publication": head.publication, "revision": head.revision})
+        head = await self._heads.end_canary(
+            author_of(call), "ended by an operator", once=request_key(call)
+        )
+        return _reply_head(head)
 
     async def get_head(self, _call: RouteCall) -> Reply:
         """Get the head: what is live, what is tried, what is switched off, and who follows."""
@@ -121,16 +134,18 @@ class PublicationRoutes:
     async def set_switch(self, call: RouteCall) -> Reply:
         """Stop an agent, a tool, a model, a provider, an MCP server, or everything, now."""
         body: SwitchBody = call.body
-        kind = _kind_of(call)
-        switch = await self._heads.set_switch(
-            kind, call.path["target"], body.state, body.reason, author_of(call)
-        )
-        return as_json(switch)
+        kind, target = _kind_of(call), call.path["target"]
+        order = SwitchOrder(kind=kind, id=target, state=body.state, reason=body.reason)
+        head = await self._heads.set_switch(order, author_of(call), request_key(call))
+        made = next((it for it in head.switches if (it.kind, it.id) == (kind, target)), None)
+        return as_json(made or order, 200, (publication_header(head.publication),))
 
     async def release_switch(self, call: RouteCall) -> Reply:
         """Let what was stopped go on."""
-        await self._heads.release_switch(_kind_of(call), call.path["target"], author_of(call))
-        return Bytes(204)
+        head = await self._heads.release_switch(
+            _kind_of(call), call.path["target"], author_of(call), request_key(call)
+        )
+        return Bytes(204, headers=(publication_header(head.publication),))
 
     async def list_secrets(self, _call: RouteCall) -> Reply:
         """List the names of stored secrets, never their values."""
@@ -147,14 +162,21 @@ class PublicationRoutes:
     async def set_secret(self, call: RouteCall) -> Reply:
         """Store a secret; every process uses it at its next call."""
         body: SecretBody = call.body
-        sealed = await self._heads.set_secret(call.path["ref"], body.value, author_of(call))
-        return as_json(_secret_view(sealed))
+        sealed = await self._heads.set_secret(
+            call.path["ref"], body.value, author_of(call), request_key(call)
+        )
+        return as_json(_secret_view(sealed), 200, (self._live_header(),))
 
     async def unset_secret(self, call: RouteCall) -> Reply:
         """Remove a stored secret."""
         query: ForceQuery = call.query
-        await self._heads.unset_secret(call.path["ref"], author_of(call), is_forced=query.force)
-        return Bytes(204)
+        await self._heads.unset_secret(
+            call.path["ref"], author_of(call), is_forced=query.force, once=request_key(call)
+        )
+        return Bytes(204, headers=(self._live_header(),))
+
+    def _live_header(self) -> Header:
+        return publication_header(self._managed.live.head.publication)
 
     async def _load(self, given: str) -> Publication:
         if not (given.isascii() and given.isdecimal() and 0 < len(given) < 16):
@@ -163,6 +185,11 @@ class PublicationRoutes:
         if publication is None:
             raise UnknownPublication(no=int(given))
         return publication
+
+
+def _reply_head(head: ConfigHead) -> Reply:
+    shown = {"publication": head.publication, "revision": head.revision}
+    return as_json(shown, 200, (publication_header(head.publication),))
 
 
 def _kind_of(call: RouteCall) -> SwitchKind:

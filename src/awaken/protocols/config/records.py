@@ -5,8 +5,10 @@ from typing import Any
 from awaken.contracts.config.errors import InvalidConfig
 from awaken.contracts.config.kinds import RecordMeta
 from awaken.managed.configuration import ManagedConfig
+from awaken.managed.impact import describe_impact
 from awaken.managed.publishing import CandidateTrial, Published
-from awaken.managed.records import CODE, RecordView, list_problems
+from awaken.managed.records import CODE, RecordView, RecordWrite, list_problems
+from awaken.managed.strict_servers import check_connects
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import RouteCall
@@ -40,6 +42,8 @@ class RecordRoutes:
             raise HttpError(400, "invalid_config", "missing 'id' field in body")
         query: WriteQuery = call.query
         write = write_of(call, call.path["namespace"], record_id, query.message)
+        if query.strict:
+            await self._check_connects(write, call.body)
         if query.dry_run:
             return await self._reply_trial(call, record_id)
         published = await self._records.create(write, call.body)
@@ -58,9 +62,11 @@ class RecordRoutes:
             message = f"path id '{record_id}' does not match body id '{named}'"
             raise HttpError(400, "invalid_config", message)
         query: WriteQuery = call.query
+        write = write_of(call, call.path["namespace"], record_id, query.message)
+        if query.strict:
+            await self._check_connects(write, call.body)
         if query.dry_run:
             return await self._reply_trial(call, record_id)
-        write = write_of(call, call.path["namespace"], record_id, query.message)
         published = await self._records.put(write, call.body)
         return await self._reply_written(call.path["namespace"], record_id, published)
 
@@ -170,6 +176,11 @@ class RecordRoutes:
             }
         )
 
+    async def _check_connects(self, write: RecordWrite, body: dict[str, Any]) -> None:
+        managed = self._managed
+        connections = managed.inspection.connections
+        await check_connects(managed.parts, self._records, connections, write, body)
+
     async def _reply_written(
         self, namespace: str, record_id: str, published: Published, status: int = 200
     ) -> Reply:
@@ -219,6 +230,7 @@ def _reply_compiled(normalized: dict[str, Any], trial: CandidateTrial) -> Reply:
             "normalized": normalized,
             "problems": [],
             "diagnostics": trial.compiled.diagnostics,
+            "impact": describe_impact(trial),
         }
     )
 

@@ -6,7 +6,7 @@ import msgspec
 
 from awaken.contracts.config.publications import Publication
 from awaken.contracts.config.publications import hash_object as hash_bytes
-from awaken.managed.parts import Author
+from awaken.managed.parts import Author, RequestKey
 from awaken.managed.publishing import Published
 from awaken.managed.records import RecordView, RecordWrite
 from awaken.transport.asgi import Bytes, Header, as_json
@@ -51,6 +51,12 @@ def read_key(call: RouteCall) -> str | None:
     return f"{call.principal.id}:{given}"
 
 
+def request_key(call: RouteCall) -> RequestKey | None:
+    """The idempotency key of a request with a hash of what it asks; None without one."""
+    key = read_key(call)
+    return None if key is None else RequestKey(key=key, hash=hash_request(call))
+
+
 def hash_request(call: RouteCall) -> str:
     """The hash of what is asked: the same key for something else is refused."""
     asked = [
@@ -81,10 +87,15 @@ def reply_written(view: RecordView, published: Published, status: int = 200) -> 
 
 def written_headers(published: Published, revision: int | None = None) -> tuple[Header, ...]:
     """The headers of a reply to a write."""
-    number = (b"x-awaken-publication", str(published.publication.no).encode())
+    number = publication_header(published.publication.no)
     if revision is None:
         return (number,)
     return (number, etag(revision))
+
+
+def publication_header(no: int | None) -> Header:
+    """The publication that is live after a write; 0 before the first one."""
+    return b"x-awaken-publication", str(no or 0).encode()
 
 
 def etag(revision: int) -> Header:

@@ -4,13 +4,21 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from awaken.contracts.config.connections import (
+    McpInventory,
+    McpServerView,
+    ProviderTest,
+    RemoteView,
+)
 from awaken.contracts.config.errors import ConfigNotEnabled
 from awaken.managed.configuration import ManagedConfig
+from awaken.managed.impact import ConfigImpact
 from awaken.transport.asgi import Reply
 from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 
 from . import bodies
 from .audit import AuditRoutes
+from .connections import ConnectionRoutes
 from .drafts import DraftRoutes
 from .files import FileRoutes
 from .publications import PublicationRoutes
@@ -20,10 +28,12 @@ Handle = Callable[[RouteCall], Awaitable[Reply]]
 
 _WRITE = ("Idempotency-Key", "If-Match", "X-Awaken-Actor")
 _EDIT = ("If-Match", "X-Awaken-Actor")
+_ONCE = ("Idempotency-Key", "X-Awaken-Actor")
 _RECORDS = "/v1/config/{namespace}"
 _RECORD = "/v1/config/{namespace}/{record_id}"
 _DRAFT = "/v1/config/drafts/{draft_id}"
 _SWITCH = "/v1/config/switches/{kind}/{target}"
+_SERVER = "/v1/mcp-servers/{server_id}"
 _SECRET = "/v1/config/secrets/{ref:path}"
 
 
@@ -134,7 +144,12 @@ _TABLE: tuple[_Row, ...] = (
     ),
     _config("GET /v1/config/drafts", DraftRoutes, "list_drafts"),
     _config(
-        "POST /v1/config/drafts", DraftRoutes, "create_draft", body=bodies.NewDraft, status=201
+        "POST /v1/config/drafts",
+        DraftRoutes,
+        "create_draft",
+        body=bodies.NewDraft,
+        status=201,
+        headers=_ONCE,
     ),
     _config(f"GET {_DRAFT}", DraftRoutes, "get_draft"),
     _config(f"PATCH {_DRAFT}", DraftRoutes, "edit_draft", body=bodies.NewDraft, headers=_EDIT),
@@ -153,11 +168,12 @@ _TABLE: tuple[_Row, ...] = (
         headers=_EDIT,
     ),
     _config(f"GET {_DRAFT}/diff", DraftRoutes, "compare_draft"),
+    _config(f"GET {_DRAFT}/impact", DraftRoutes, "get_impact", reply=ConfigImpact),
     _config(f"POST {_DRAFT}/validate", DraftRoutes, "validate_draft"),
     _config(
         f"POST {_DRAFT}/rebase", DraftRoutes, "rebase_draft", body=bodies.RebaseBody, headers=_EDIT
     ),
-    _config(f"POST {_DRAFT}/preview", DraftRoutes, "preview_draft", status=201),
+    _config(f"POST {_DRAFT}/preview", DraftRoutes, "preview_draft", status=201, headers=_ONCE),
     _publish(
         f"POST {_DRAFT}/publish",
         DraftRoutes,
@@ -180,15 +196,16 @@ _TABLE: tuple[_Row, ...] = (
         "roll_back",
         body=bodies.RollbackBody,
         status=201,
-        headers=("X-Awaken-Actor",),
+        headers=_ONCE,
     ),
     _publish(
         "POST /v1/config/canary/promote",
         PublicationRoutes,
         "promote_canary",
         body=bodies.PromoteBody,
+        headers=_ONCE,
     ),
-    _publish("DELETE /v1/config/canary", PublicationRoutes, "end_canary"),
+    _publish("DELETE /v1/config/canary", PublicationRoutes, "end_canary", headers=_ONCE),
     _config("POST /v1/config/plan", FileRoutes, "plan_files", body=bodies.FilesBody),
     _publish(
         "POST /v1/config/apply",
@@ -200,18 +217,54 @@ _TABLE: tuple[_Row, ...] = (
     _config("GET /v1/config/export", FileRoutes, "export_files", query=bodies.ExportQuery),
     _config("GET /v1/config/head", PublicationRoutes, "get_head"),
     _config("GET /v1/config/switches", PublicationRoutes, "list_switches"),
-    _operate(f"PUT {_SWITCH}", PublicationRoutes, "set_switch", body=bodies.SwitchBody),
-    _operate(f"DELETE {_SWITCH}", PublicationRoutes, "release_switch", status=204, reply=None),
+    _operate(
+        f"PUT {_SWITCH}", PublicationRoutes, "set_switch", body=bodies.SwitchBody, headers=_ONCE
+    ),
+    _operate(
+        f"DELETE {_SWITCH}",
+        PublicationRoutes,
+        "release_switch",
+        status=204,
+        reply=None,
+        headers=_ONCE,
+    ),
     _publish("GET /v1/config/secrets", PublicationRoutes, "list_secrets"),
     _publish(f"GET {_SECRET}", PublicationRoutes, "get_secret"),
-    _publish(f"PUT {_SECRET}", PublicationRoutes, "set_secret", body=bodies.SecretBody),
+    _publish(
+        f"PUT {_SECRET}", PublicationRoutes, "set_secret", body=bodies.SecretBody, headers=_ONCE
+    ),
     _publish(
         f"DELETE {_SECRET}",
         PublicationRoutes,
         "unset_secret",
         query=bodies.ForceQuery,
         status=204,
+        headers=_ONCE,
         reply=None,
+    ),
+    _config("GET /v1/capabilities", ConnectionRoutes, "list_capabilities"),
+    _operate(
+        "POST /v1/providers/{provider_id}/test",
+        ConnectionRoutes,
+        "test_provider",
+        query=bodies.TestQuery,
+        reply=ProviderTest,
+    ),
+    _config(f"GET {_SERVER}/status", ConnectionRoutes, "get_server", reply=McpServerView),
+    _config(f"GET {_SERVER}/inventory", ConnectionRoutes, "get_inventory", reply=McpInventory),
+    _operate(
+        f"POST {_SERVER}/restart",
+        ConnectionRoutes,
+        "restart_server",
+        status=202,
+        headers=("X-Awaken-Actor",),
+        reply=None,
+    ),
+    _config(
+        "GET /v1/a2a-servers/{registry_id}/status",
+        ConnectionRoutes,
+        "get_remote",
+        reply=RemoteView,
     ),
     _row(Access.ADMIN, "GET /v1/audit-log", AuditRoutes, "list_events", query=bodies.AuditFilter),
     _row(Access.ADMIN, "GET /v1/audit-log/verify", AuditRoutes, "verify_chain"),

@@ -45,6 +45,13 @@ class NewMessage(StrictRecord, frozen=True, kw_only=True):
     id: Id | None = None
 
 
+class RunBudget(StrictRecord, frozen=True, kw_only=True):
+    """The most that a run may use."""
+
+    tokens: Annotated[int, Meta(ge=1, le=10**12)] | None = None
+    cost_usd: Annotated[float, Meta(gt=0, le=10**6)] | None = None
+
+
 class StartRun(StrictRecord, frozen=True, kw_only=True):
     """Run an agent on a thread, or on a new one."""
 
@@ -53,6 +60,10 @@ class StartRun(StrictRecord, frozen=True, kw_only=True):
     messages: tuple[NewMessage, ...] = ()
     on_busy: OnBusy = OnBusy.QUEUE
     """What happens while another run of the thread executes."""
+    publication: Annotated[int, Meta(ge=1, le=2**53)] | None = None
+    """The publication of the configuration to run on; needs the scope `config` as well."""
+    budget: RunBudget | None = None
+    """A limit of the run besides those of its agent; absent: a preview has a small one."""
 
 
 class NewInput(StrictRecord, frozen=True, kw_only=True):

@@ -1,24 +1,61 @@
 """Lists the agents, and the calls that wait for a decision."""
 
-from awaken.contracts.storage.queries import Page
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from awaken.contracts.record import StrictRecord
+from awaken.contracts.storage.queries import OFFSET_MAX, Page
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.transport.asgi import Reply, as_json
-from awaken.transport.routes import RouteCall
+from awaken.transport.routes import Access, RouteCall
 
 from .paging import TicketPaging, build_page, ticket_query
-from .views import Listed, agent_view, ticket_view
+from .views import AgentList, agent_view, ticket_view
+
+AGENTS_PAGE, AGENTS_MAX = 100, 1_000
+
+
+class AgentPaging(StrictRecord, frozen=True, kw_only=True):
+    """A page of the agents, by id."""
+
+    offset: Annotated[int, Meta(ge=0, le=OFFSET_MAX)] = 0
+    limit: Annotated[int, Meta(ge=1, le=AGENTS_MAX)] = AGENTS_PAGE
 
 
 async def list_agents(call: RouteCall) -> Reply:
-    """List the agents that can be run."""
-    agents = (await call.view.agents()).values()
-    return as_json(Listed(items=tuple(agent_view(it.spec, it.tool_ids) for it in agents)))
+    """List the agents that can be run; with the scope `config`, also the fields of their specs."""
+    asked: AgentPaging = call.query
+    found = await call.view.agents()
+    names = sorted(found)[asked.offset : asked.offset + asked.limit]
+    shown = [agent_view(found[it].spec, found[it].tool_ids) for it in names]
+    page = AgentList(
+        items=tuple(shown),
+        has_more=asked.offset + asked.limit < len(found),
+        offset=asked.offset,
+        limit=asked.limit,
+    )
+    if _may_read_specs(call) and call.view.config is not None:
+        specs = await call.view.config.list_agent_specs()
+        items = [{**specs.get(it.id, {}), **msgspec.to_builtins(it)} for it in shown]
+        return as_json({**msgspec.to_builtins(page), "items": items})
+    return as_json(page)
 
 
 async def get_agent(call: RouteCall) -> Reply:
-    """Get an agent."""
+    """Get an agent; with the scope `config`, also the fields of its spec."""
     agent = await call.view.agent(call.path["agent_id"])
-    return as_json(agent_view(agent.spec, agent.tool_ids))
+    shown = agent_view(agent.spec, agent.tool_ids)
+    if _may_read_specs(call) and call.view.config is not None:
+        spec = await call.view.config.find_agent_spec(shown.id)
+        return as_json({**spec, **msgspec.to_builtins(shown)})
+    return as_json(shown)
+
+
+def _may_read_specs(call: RouteCall) -> bool:
+    """Whether the caller may read prompts and rules: they are the deployment's."""
+    return call.principal.tenant_id is None and call.principal.may(Access.CONFIG)
 
 
 async def list_tickets(call: RouteCall) -> Reply:

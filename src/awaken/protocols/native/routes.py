@@ -192,6 +192,6 @@ ROUTES = (
         query=remembered.Whose,
         status=204,
     ),
-    _read("GET /v1/agents", catalog.list_agents, Listed[views.AgentView]),
+    _read("GET /v1/agents", catalog.list_agents, views.AgentList, query=catalog.AgentPaging),
     _read("GET /v1/agents/{agent_id}", catalog.get_agent, views.AgentView),
 )

@@ -2,19 +2,23 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from awaken.contracts.errors import ThreadBusy
 from awaken.contracts.events import AgentEvent, encode_event
+from awaken.contracts.models.budgets import Budget
 from awaken.contracts.runs.records import OnBusy, RunRequest
 from awaken.contracts.storage.dispatch import InputMode
 from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, at_cursor
 from awaken.mailbox.submissions import digest
 from awaken.services.event_streams import EventStream
+from awaken.services.previews import pin_request
 from awaken.transport.asgi import Header, Reply, as_json
 from awaken.transport.problems import HttpError
-from awaken.transport.routes import RouteCall
+from awaken.transport.routes import Access, RouteCall
 from awaken.transport.sse import EventStreamReply
 
-from .bodies import StartRun, messages_of
+from .bodies import RunBudget, StartRun, messages_of
 from .inputs import IDEMPOTENCY_KEY, check_agent
 from .paging import AnyRunFilter, build_page, run_query
 from .views import run_view
@@ -51,7 +55,11 @@ async def start_run(call: RouteCall) -> Reply:
         thread_id=body.thread_id,
         messages=messages_of(body.messages),
         on_busy=body.on_busy,
+        budgets=_read_budgets(body.budget),
     )
+    if body.publication is not None:
+        call.principal.check(Access.CONFIG)
+        request = await pin_request(call.view, request, body.publication)
     key = call.headers.get(IDEMPOTENCY_KEY)
     if key is None:
         started = await call.view.start(request)
@@ -69,17 +77,19 @@ async def list_runs(call: RouteCall) -> Reply:
 
 async def get_run(call: RouteCall) -> Reply:
     """Get a run, also one that is still queued."""
-    return as_json(run_view(await call.view.run(call.path["run_id"])))
+    run = await call.view.run(call.path["run_id"])
+    return as_json(run_view(run, is_whole=call.principal.may(Access.CONFIG)))
 
 
 async def _once(call: RouteCall, request: RunRequest, key: str) -> EventStream:
     """Start a run through the queue, which recognizes a repeated key."""
-    await check_agent(call, request.agent_id)
+    if request.publication is None:
+        await check_agent(call, request.agent_id)
     view, thread_id = call.view, request.thread_id
     # Keys belong to threads: without a thread, the caller gets a thread for this key.
     thread_id = thread_id or digest([view.tenant_id, view.principal_id, key])
     on_busy = request.on_busy
-    request = RunRequest(agent_id=request.agent_id, thread_id=thread_id, messages=request.messages)
+    request = msgspec.structs.replace(request, thread_id=thread_id, on_busy=OnBusy.QUEUE)
     thread = await view.find_thread(thread_id)
     busy_with = None if thread is None else thread.active_run_id
     if on_busy is OnBusy.REJECT and busy_with and not await _is_known(call, thread_id, key):
@@ -105,6 +115,12 @@ async def _is_known(call: RouteCall, thread_id: str, key: str) -> bool:
         if page.next_cursor is None:
             return False
         query = at_cursor(query, page.next_cursor)
+
+
+def _read_budgets(given: RunBudget | None) -> tuple[Budget, ...]:
+    if given is None or (given.tokens is None and given.cost_usd is None):
+        return ()
+    return (Budget(tokens=given.tokens, cost_usd=given.cost_usd),)
 
 
 def _reply(call: RouteCall, stream: EventStream, run_id: str, thread_id: str) -> Reply:

@@ -153,6 +153,14 @@ class Listed(Whole, Generic[T], frozen=True, kw_only=True):
     """How many there are on all pages; only when the query asks with `total=true`."""
 
 
+class AgentList(Listed[AgentView], frozen=True, kw_only=True):
+    """A page of the agents; the namespace and the place are as in Awaken for Rust."""
+
+    namespace: str = "agents"
+    offset: int = 0
+    limit: int = 0
+
+
 class ActiveRunView(Whole, frozen=True, kw_only=True):
     """The run of a thread that executes or waits."""
 
@@ -184,8 +192,11 @@ def thread_view(thread: Thread) -> NativeThreadView:
     return msgspec.convert(thread, NativeThreadView, from_attributes=True)
 
 
-def run_view(run: RunRecord) -> RunView:
-    """Convert a run to its view."""
+def run_view(run: RunRecord, *, is_whole: bool = False) -> RunView:
+    """Convert a run to its view; what is wrong with its agent is for whom may see the whole."""
+    if run.waiting is not None and run.waiting.problem is not None and not is_whole:
+        waiting = msgspec.structs.replace(run.waiting, problem=None)
+        run = msgspec.structs.replace(run, waiting=waiting)
     return msgspec.structs.replace(
         msgspec.convert(run, RunView, from_attributes=True),
         termination_reason=None if run.termination is None else reason_text(run.termination),

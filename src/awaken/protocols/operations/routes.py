@@ -7,12 +7,24 @@ from typing import Any
 
 from awaken.services.budget_status import BudgetStatus
 from awaken.services.model_status import ModelStatus
+from awaken.services.run_summary import RunSummary
+from awaken.services.usage import UsageSummary
 from awaken.services.view import AppServices
 from awaken.services.workers import WorkerEntry
 from awaken.transport.asgi import Reply
 from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 
-from . import activity, batch_actions, dispatches, policy, runtime_stats, system, traces
+from . import (
+    activity,
+    batch_actions,
+    dispatches,
+    policy,
+    repins,
+    runtime_stats,
+    system,
+    traces,
+    usage,
+)
 from .context import OperatorContext, OperatorList
 
 
@@ -97,6 +109,14 @@ def _queue_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
             dispatches.CommandView,
             status=202,
         ),
+        _operate(
+            "POST /v1/runs/{run_id}/repin",
+            repins.RepinRoutes(context).repin,
+            repins.RepinnedRun,
+            body=repins.RepinRun,
+            status=202,
+            headers=("X-Awaken-Actor",),
+        ),
         _by_body(
             "POST /v1/batch",
             batch_actions.BatchRoutes(context).run,
@@ -110,7 +130,10 @@ def _queue_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
 
 def _shown_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
     shown, stats = system.SystemRoutes(context), runtime_stats.StatsRoutes(context)
+    sums = usage.UsageRoutes(context)
     return (
+        _read("GET /v1/runs/summary", sums.get_summary, RunSummary),
+        _read("GET /v1/usage", sums.get_usage, UsageSummary, query=usage.UsagePeriod),
         _read("GET /v1/system/workers", shown.list_workers, OperatorList[WorkerEntry]),
         _read("GET /v1/system/models", shown.list_models, OperatorList[ModelStatus]),
         _operate(

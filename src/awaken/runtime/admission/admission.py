@@ -245,6 +245,9 @@ class Admission:
         """Return the run that the request continues: the one it names, else a waiting one."""
         wanted = request.continue_run_id
         waiting = checkout.open_run
+        if waiting is not None and waiting.waiting is not None:
+            # A held run goes on where it was: it has another publication, or is usable here.
+            waiting = waiting.release_hold()
         if wanted is None:
             if request.run_id_hint or request.dispatch_id_hint:
                 return None

@@ -80,6 +80,8 @@ def delivery_of(
             raise InvalidResume(run_id=record.run_id, problem="another input has used its id")
         return Drop(record)
     open_run = checkout.open_run if checkout is not None else None
+    if open_run is not None and open_run.waiting is not None:
+        open_run = open_run.release_hold()
     has_begun = open_run is not None and is_own(open_run, dispatch)
     if (cancelled := _find_cancel(dispatch, checkout, has_begun=has_begun)) is not None:
         return cancelled

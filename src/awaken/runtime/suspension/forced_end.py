@@ -56,6 +56,7 @@ def build_forced_end(checkout: Checkout, ending: Ending) -> Commit | None:
     record = checkout.open_run
     if record is None:
         return None
+    record = record.release_hold()
     mark = read_bookmark(record.bookmark) or Bookmark(step=record.steps)
     step = max(mark.step, record.steps)
     metadata = MessageMetadata(run_id=record.run_id, step_index=step - 1 if step else None)

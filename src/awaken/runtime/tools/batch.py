@@ -20,6 +20,7 @@ from awaken.contracts.plugins.plugin import (
     SetResult,
     Suspend,
 )
+from awaken.contracts.runs.records import RunKind
 from awaken.contracts.state.keys import EMPTY_COMMAND
 from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.contracts.tool_results import ToolResult, ToolStatus
@@ -78,7 +79,9 @@ async def run_calls(
             await settle(run, call, refused, resume, is_gated=True)
             continue
         if attempt is None:
-            decision = await _ask_gates(run, call, resume, passed) if run.agent.env.gates else None
+            decision = None
+            if run.agent.env.gates or run.record.purpose is RunKind.PREVIEW:
+                decision = await _ask_gates(run, call, resume, passed)
             if decision is not None and isinstance(decision, Block):
                 return await _refuse(run, call, decision, calls[index + 1 :], resume)
             if run.has_budgets and not isinstance(decision, Suspend):

@@ -5,6 +5,7 @@ import logging
 
 import msgspec
 
+from awaken.contracts.messages.content import escape_unprintable
 from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.plugins.plugin import (
     Allow,
@@ -14,9 +15,17 @@ from awaken.contracts.plugins.plugin import (
     Suspend,
     ToolGateContext,
 )
-from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
+from awaken.contracts.runs.records import RunKind
+from awaken.contracts.suspension.permissions import ASKING_TOOLS
+from awaken.contracts.suspension.tickets import (
+    DecisionAction,
+    PendingToolCall,
+    SuspendTicket,
+    Suspension,
+    ToolCallResume,
+)
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools.tool import ToolOutput
+from awaken.contracts.tools.tool import ToolEffect, ToolOutput
 from awaken.runtime.phases.contexts import tool_phase_context
 from awaken.runtime.plugins.registrar import WrongAnswer
 from awaken.runtime.run import Run
@@ -25,6 +34,9 @@ from .execution import ToolExecution
 
 logger = logging.getLogger(__name__)
 
+PREVIEW = "preview"
+"""What asks about the calls of a preview, as tickets name it."""
+PREVIEW_ACTION = "tool:PreviewConfirm"
 _RANK: dict[type, int] = {Allow: 0, SetResult: 1, Suspend: 2, Block: 3}
 
 
@@ -33,7 +45,11 @@ async def ask_gates(
 ) -> GateDecision | None:
     """Return the strictest answer of all gates, or None when the call may pass."""
     decision = await answer_of_gates(run, call, resume)
-    return None if isinstance(decision, Allow) else decision
+    if decision is not None and not isinstance(decision, Allow):
+        return decision
+    if run.record.purpose is RunKind.PREVIEW and resume is None:
+        return _ask_in_preview(run, call)
+    return None
 
 
 async def answer_of_gates(
@@ -95,6 +111,24 @@ def _is_answered(
     # A decision with edited arguments answers only its own question.
     earlier = ticket.answered if resume.arguments is None else ()
     return decision.ticket.question in (ticket.question, *earlier)
+
+
+def _ask_in_preview(run: Run, call: ToolCall) -> Suspend | None:
+    """Return the question about a call of a preview that has an effect; None: it may pass.
+
+    A preview tries a configuration that is not live: a person sees every effect before it happens.
+    """
+    tool = run.agent.tools.get(call.name)
+    is_harmless = tool is None or tool.descriptor.effect is ToolEffect.NONE
+    if is_harmless or call.name in ASKING_TOOLS:
+        return None
+    suspension = Suspension(
+        action=PREVIEW_ACTION,
+        message=f"This is a preview: run tool '{escape_unprintable(call.name)}'?",
+        parameters={"tool": call.name, "arguments": call.arguments},
+    )
+    pending = PendingToolCall(id=call.id, name=call.name, arguments=call.arguments)
+    return Suspend(ticket=SuspendTicket(suspension=suspension, pending=pending, asked_by=PREVIEW))
 
 
 def refuse_disabled(

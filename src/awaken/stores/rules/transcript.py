@@ -108,13 +108,14 @@ def check_open_calls(thread_id: str, calls: OpenCalls, run: RunRecord | None) ->
     """Check that a run works on the open calls; `run` is the open run after the commit.
 
     Raises:
-        InvalidTranscript: No run works on the thread, or it waits and a call has no ticket.
+        InvalidTranscript: No run works on the thread, or it waits and a call has no ticket. A run
+            that is held in the middle of a step goes on with its calls when it is repinned.
     """
     if not calls:
         return
     if run is None or run.status is RunStatus.CREATED:
         raise _invalid(thread_id, f"no run works on the calls without a result: {list(calls)}")
-    if run.status is RunStatus.WAITING:
+    if run.status is RunStatus.WAITING and not run.is_held:
         bare = [call for call, held in calls.items() if not held]
         if bare:
             raise _invalid(thread_id, f"run '{run.run_id}' waits without a ticket for calls {bare}")
