@@ -87,7 +87,7 @@ async def check_upgrade(
         InvalidSpec: The agents themselves cannot be accepted.
         StorageError: The store does not answer.
     """
-    bare = [_without_model(agent) for agent in agents]
+    bare = [without_model(agent) for agent in agents]
     registries = registry_set(bare, tools, plugins, {}, {})
     host = None if resolver is None else host_agents(_Bare(resolver), Limits().resolver_ms)
     snapshot = RegistrySnapshot(1, replace(registries, is_open=host is not None), host)
@@ -103,7 +103,8 @@ async def check_upgrade(
     return UpgradeReport(store=store.name, checked=len(found), stranded=stranded, config=config)
 
 
-def _without_model(agent: Agent | AgentSpec) -> Agent | AgentSpec:
+def without_model(agent: Agent | AgentSpec) -> Agent | AgentSpec:
+    """Return an agent that needs no model of its own and no backend."""
     if isinstance(agent, AgentSpec):
         return msgspec.structs.replace(agent, model_id="scripted", endpoint=None)
     return replace(agent, model="scripted", endpoint=None)
@@ -117,7 +118,7 @@ class _Bare:
 
     async def resolve(self, agent_id: str, /) -> Agent | AgentSpec | None:
         agent = await self._resolver.resolve(agent_id)
-        return _without_model(agent) if isinstance(agent, Agent | AgentSpec) else agent
+        return without_model(agent) if isinstance(agent, Agent | AgentSpec) else agent
 
 
 class _Checker:

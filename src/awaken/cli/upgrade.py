@@ -6,7 +6,8 @@ import typer
 
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.config_operator import read_code
-from awaken.bootstrap.upgrade import UpgradeReport, check_upgrade
+from awaken.bootstrap.upgrade import UpgradeReport, check_upgrade, without_model
+from awaken.contracts.models.model_specs import ModelPool, ModelSpec
 from awaken.contracts.storage.store import Store
 
 from .apps import FORMS, App, load_app
@@ -16,6 +17,7 @@ from .output import section, table
 
 app = typer.Typer(help="Before new code is deployed.", no_args_is_help=True, rich_markup_mode=None)
 
+_MODELS = (ModelSpec, ModelPool)
 _HEAD = ("RUN", "THREAD", "AGENT", "STATUS", "WHY")
 
 
@@ -43,7 +45,10 @@ async def check(
 
 async def _check_app(store: Store, app: App) -> UpgradeReport:
     if app.runtime is None:
-        made = AgentRuntime(app.agents).registry.snapshot().registries
+        # Models are not checked, but those that agents bring may be named by managed agents.
+        given = {it.model.id: it.model for it in app.agents if isinstance(it.model, _MODELS)}
+        bare = [without_model(it) for it in app.agents]
+        made = AgentRuntime(bare, models=given.values()).registry.snapshot().registries
         return await check_upgrade(store, app.agents, code=read_code(made))
     registries = app.runtime.registry.snapshot().registries
     written = [it.written for it in registries.agents.values() if it.written is not None]
