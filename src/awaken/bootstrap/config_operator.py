@@ -55,6 +55,7 @@ class ConfigOperator:
         assert self._parts.managed is not None
         self.managed: ManagedConfig = self._parts.managed
         self.store: Store = self._parts.node.store
+        self.registry = self._parts.registry
 
     async def __aenter__(self) -> "ConfigOperator":
         await self._parts.node.open()
@@ -68,10 +69,13 @@ class ConfigOperator:
         _error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
-        parts = self._parts
         try:
-            await parts.node.close(parts.engine.close)
+            await self._parts.node.close(self._parts.engine.close)
         finally:
-            await parts.plugins.close()
-            await parts.backends.close()
-            await parts.connections.close()
+            await self.release()
+
+    async def release(self) -> None:
+        """Close what compiling opened; for one that was not entered, over a store that is open."""
+        await self._parts.plugins.close()
+        await self._parts.backends.close()
+        await self._parts.connections.close()

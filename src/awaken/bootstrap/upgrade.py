@@ -12,6 +12,8 @@ import msgspec
 
 from awaken.authoring.agents import Agent
 from awaken.authoring.resolvers import AgentResolver
+from awaken.contracts.config.compiler import ConfigProblem
+from awaken.contracts.config.errors import UnknownPublication
 from awaken.contracts.errors import CorruptRecord
 from awaken.contracts.identity import normalize_id
 from awaken.contracts.lifecycle import RunStatus
@@ -29,9 +31,11 @@ from awaken.runtime.limits import Limits
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT
 from awaken.runtime.resolution.snapshots import RegistrySnapshot
 
+from .config_operator import OperatorCode
 from .host_agents import host_agents
 from .registries import registry_set
 from .resumability import Resumability
+from .upgrade_config import ORPHAN, UpgradedConfig, open_upgraded_config
 
 T = TypeVar("T")
 
@@ -56,11 +60,13 @@ class UpgradeReport(Record, frozen=True, kw_only=True):
     store: str
     checked: int
     stranded: tuple[UnfinishedRun, ...] = ()
+    config: tuple[ConfigProblem, ...] = ()
+    """What of the managed configuration does not fit the code."""
 
     @property
     def is_safe(self) -> bool:
-        """Whether every run would resume."""
-        return not self.stranded
+        """Whether every run would resume, and every record can be used."""
+        return not self.stranded and all(it.code == ORPHAN for it in self.config)
 
 
 async def check_upgrade(
@@ -70,24 +76,35 @@ async def check_upgrade(
     tools: Iterable[Tool | Callable[..., Any]] = (),
     plugins: Iterable[Plugin] = (),
     resolver: AgentResolver | None = None,
+    code: OperatorCode | None = None,
 ) -> UpgradeReport:
     """Check every run that waits, executes or is queued; nothing is changed.
+
+    With `code`, the same with its models, managed configuration is compiled against it: runs are
+    checked on their publication, and queued ones on the live one.
 
     Raises:
         InvalidSpec: The agents themselves cannot be accepted.
         StorageError: The store does not answer.
     """
-    bare = [_without_model(agent) for agent in agents]
+    bare = [without_model(agent) for agent in agents]
     registries = registry_set(bare, tools, plugins, {}, {})
     host = None if resolver is None else host_agents(_Bare(resolver), Limits().resolver_ms)
     snapshot = RegistrySnapshot(1, replace(registries, is_open=host is not None), host)
-    checker = _Checker(store, Resumability(snapshot))
-    found = [run async for run in checker.runs()]
+    managed = open_upgraded_config(store, code)
+    checker = _Checker(store, Resumability(snapshot), managed)
+    try:
+        found = [run async for run in checker.runs()]
+        config = () if managed is None else await managed.list_problems()
+    finally:
+        if managed is not None:
+            await managed.release()
     stranded = tuple(run for run in found if run.problems)
-    return UpgradeReport(store=store.name, checked=len(found), stranded=stranded)
+    return UpgradeReport(store=store.name, checked=len(found), stranded=stranded, config=config)
 
 
-def _without_model(agent: Agent | AgentSpec) -> Agent | AgentSpec:
+def without_model(agent: Agent | AgentSpec) -> Agent | AgentSpec:
+    """Return an agent that needs no model of its own and no backend."""
     if isinstance(agent, AgentSpec):
         return msgspec.structs.replace(agent, model_id="scripted", endpoint=None)
     return replace(agent, model="scripted", endpoint=None)
@@ -101,15 +118,24 @@ class _Bare:
 
     async def resolve(self, agent_id: str, /) -> Agent | AgentSpec | None:
         agent = await self._resolver.resolve(agent_id)
-        return _without_model(agent) if isinstance(agent, Agent | AgentSpec) else agent
+        return without_model(agent) if isinstance(agent, Agent | AgentSpec) else agent
 
 
 class _Checker:
     """Reads a store page by page; one corrupt record does not hide the others."""
 
-    def __init__(self, store: Store, resumability: Resumability) -> None:
+    def __init__(
+        self, store: Store, resumability: Resumability, managed: UpgradedConfig | None
+    ) -> None:
         self._store = store
         self._resumability = resumability
+        self._managed = managed
+
+    async def _check_on(self, publication: int | None) -> Resumability:
+        """How runs on a publication resume; without one, on the code alone."""
+        if publication is None or self._managed is None:
+            return self._resumability
+        return await self._managed.check_publication(publication)
 
     async def runs(self) -> AsyncIterator[UnfinishedRun]:
         seen: set[str] = set()
@@ -128,16 +154,15 @@ class _Checker:
     async def _check_begun(self, record: RunRecord) -> UnfinishedRun:
         agent_id = record.agent_id
         try:
+            resumability = await self._check_on(record.publication)
             checkout = await self._checkout(record.thread_id)
             records = await self._store.list_tool_records(record.run_id)
             # A pending handoff follows when the calls of the previous agent are over.
             agent_id = normalize_id(record.active_agent_id) or agent_id
-            await self._resumability.load_agents(
-                agent_id, self._resumability.active_agent(checkout)
-            )
-            problems = self._resumability.problems(agent_id, checkout, records)
-            problems += self._resumability.handoff_problems(agent_id, checkout)
-        except CorruptRecord as error:
+            await resumability.load_agents(agent_id, resumability.active_agent(checkout))
+            problems = resumability.problems(agent_id, checkout, records)
+            problems += resumability.handoff_problems(agent_id, checkout)
+        except (CorruptRecord, UnknownPublication) as error:
             problems = [str(error)]
         if record.task is not None and record.task.task_type != SUB_AGENT:
             # A function task never outlives its process; its owner is notified, and resumes.
@@ -153,15 +178,17 @@ class _Checker:
     async def _check_queued(self, dispatch: RunDispatch) -> UnfinishedRun:
         agent_id = normalize_id(dispatch.request.agent_id) or DEFAULT_AGENT
         try:
+            live = None if self._managed is None else await self._managed.find_live()
+            resumability = await self._check_on(live)
             checkout = await self._checkout(dispatch.thread_id)
             latest = checkout.latest_run
             agent_id = (
                 normalize_id(dispatch.request.agent_id)
-                or self._resumability.active_agent(checkout)
+                or resumability.active_agent(checkout)
                 or (latest.agent_id if latest is not None else DEFAULT_AGENT)
             )
-            await self._resumability.load_agents(agent_id)
-            problems = self._resumability.start_problems(agent_id, checkout)
+            await resumability.load_agents(agent_id)
+            problems = resumability.start_problems(agent_id, checkout)
         except CorruptRecord as error:
             problems = [str(error)]
         return UnfinishedRun(
