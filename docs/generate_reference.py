@@ -597,7 +597,7 @@ KINDS: dict[str, str] = {
     "models": "Fields as in [ModelSpec](models.md#modelspec). A model names its provider.",
     "model-pools": "Fields as in [ModelPool](models.md#modelpool). A pool names its models.",
     "providers": "Fields as in [ProviderSpec](models.md#providerspec).",
-    "mcp-servers": "Fields as in [the extension](extensions.md#mcp-servers), with the transport flattened.",
+    "mcp-servers": "Fields as in [McpServer](extensions.md#mcp-servers); the transport is flat.",
     "a2a-servers": "A server whose [agents are found](../how-to/remote-agents.md) by their cards.",
     "skills": (
         "Text only: no scripts. Files stand below `references/` and `assets/`. A skill may name an "
@@ -621,7 +621,7 @@ HTTP_FIELDS: dict[str, str] = {
     "allowed_tool_patterns": "The globs of `allowed_tools`.",
     "api_key_ref": "The reference.",
     "args": "Of `stdio`: the arguments of the program.",
-    "backend": "Only `{\"kind\": \"awaken\"}`.",
+    "backend": 'Only `{"kind": "awaken"}`.',
     "cache_read_token_price_per_million_usd": "`prices.cache_read`.",
     "cache_write_token_price_per_million_usd": "`prices.cache_write`.",
     "command": "Of `stdio`: the program.",
