@@ -56,7 +56,7 @@ async def _check_generated(store: str, tmp_path: Path) -> None:
         policy = None
         if rng.random() < 0.4:
             policy = ContextWindowPolicy(
-                max_context_tokens=900, max_output_tokens=100, min_recent_messages=2
+                max_context_tokens=300, max_output_tokens=50, min_recent_messages=1
             )
         agent = Agent(
             "a",
