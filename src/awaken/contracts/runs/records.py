@@ -116,6 +116,10 @@ class RunRecord(RunProvenance, frozen=True, kw_only=True):
     """The publication of the configuration that it runs on; None without managed configuration."""
     purpose: RunKind = RunKind.CHAT
     """What it was started for; `kind` also tells tasks apart."""
+    overrides: InferenceOverride | None = None
+    """The parameters that the request gave, so that the requests of the run can be built again."""
+    tool_choice: str | None = None
+    """The tool choice of the request."""
     input: RunInput = RunInput()
     waiting: Waiting | None = None
     termination: Termination | None = None
@@ -157,6 +161,13 @@ class RunRecord(RunProvenance, frozen=True, kw_only=True):
         if self.status is not RunStatus.DONE:
             return None
         return NATURAL_END if self.termination is None else tag_of(self.termination)
+
+    @property
+    def duration_ms(self) -> int | None:
+        """How long it took from its start to its end, waits included; None before its end."""
+        if self.started_at is None or self.finished_at is None:
+            return None
+        return max(0, self.finished_at - self.started_at)
 
     @property
     def is_resumable_waiting(self) -> bool:

@@ -6,7 +6,9 @@ from typing import Any
 
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages.message import MessageRecord
+from awaken.services.step_requests import StepRequest
 from awaken.services.threads import ThreadEdit
+from awaken.services.timeline import Timeline
 from awaken.transport.asgi import Reply
 from awaken.transport.routes import Access, ApiRoute, RouteCall
 from awaken.transport.stop_routes import cancel_thread, interrupt_thread
@@ -19,6 +21,7 @@ from . import (
     paging,
     runs,
     threads,
+    timelines,
     views,
     whole_results,
 )
@@ -80,6 +83,10 @@ ROUTES = (
     _read(f"GET {_RUN}/events", events.run_events, Listed[LoggedEvent], query=paging.LogPaging),
     _read(
         f"GET {_RUN}/events/stream", events.stream_run, bytes, query=paging.AttachQuery, headers=_ID
+    ),
+    _read(f"GET {_RUN}/timeline", timelines.get_timeline, Timeline, query=paging.AttachQuery),
+    _route(
+        Access.CONFIG, f"GET {_RUN}/steps/{{n}}/request", timelines.get_step_request, StepRequest
     ),
     _read(
         f"GET {_RUN}/tickets",

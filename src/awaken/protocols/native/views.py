@@ -8,7 +8,7 @@ from awaken.contracts.identity import Adapter, RunMode, RunOrigin
 from awaken.contracts.lifecycle import RunStatus, Termination, TicketStatus, reason_text
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.record import Record, always
-from awaken.contracts.runs.records import RunRecord, Waiting
+from awaken.contracts.runs.records import RunKind, RunRecord, Waiting
 from awaken.contracts.runs.threads import ForkPoint, Thread
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
@@ -70,6 +70,10 @@ class RunView(Record, frozen=True, kw_only=True):
     dispatch_id: str | None = None
     session_id: str | None = None
     transport_request_id: str | None = None
+    kind: RunKind
+    """What the run is for."""
+    publication: int | None = None
+    """The publication of the configuration that it runs on."""
     status: RunStatus
     waiting: Waiting | None = None
     termination: Termination | None = None
@@ -82,6 +86,8 @@ class RunView(Record, frozen=True, kw_only=True):
     created_at: int
     started_at: int | None = None
     finished_at: int | None = None
+    duration_ms: int | None = None
+    """From its start to its end, with its waits; absent before its end."""
     updated_at: int
 
 

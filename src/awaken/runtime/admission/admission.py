@@ -387,6 +387,8 @@ class Admission:
             trace=request.trace,
             publication=pinned.publication,
             purpose=request.purpose,
+            overrides=request.overrides,
+            tool_choice=request.tool_choice,
             input=RunInput(from_seq=first, to_seq=first + count - 1) if count else RunInput(),
             parent_thread_id=request.parent_thread_id,
             parent_run_id=request.parent_run_id,
