@@ -43,7 +43,7 @@ async def check_connects(
         )
 
     kind = parts.kinds[SERVERS]
-    server = decode_stored_spec(stored.change.body, kind.spec, kind.secrets, bind)
+    server: Any = decode_stored_spec(stored.change.body, kind.spec, kind.secrets, bind)
     if (problem := await connections.try_server(server)) is not None:
         raise _refuse(path, "not_connected", problem)
 
