@@ -86,8 +86,8 @@ if TYPE_CHECKING:
         LimitExceeded,
         MergeConflict,
         Misuse,
-        NothingToResume,
         NotServedHere,
+        NothingToResume,
         PhaseNotConverging,
         PluginAlreadyInstalled,
         PluginFailed,
@@ -234,6 +234,12 @@ if TYPE_CHECKING:
     from awaken.server.addresses import (
         UnsafeExposure,
     )
+    from awaken.services.previews import (
+        ThreadNotOfPreview,
+    )
+    from awaken.services.repins import (
+        RepinRefused,
+    )
 
 __all__ = [
     "AgentNotDiscovered",
@@ -349,6 +355,7 @@ __all__ = [
     "RemoteTooLarge",
     "RemoteUnreachable",
     "RemoteUnsupported",
+    "RepinRefused",
     "ReservedTaskName",
     "RevisionConflict",
     "RunError",
@@ -376,6 +383,7 @@ __all__ = [
     "TaskTerminated",
     "ThreadBusy",
     "ThreadClaimed",
+    "ThreadNotOfPreview",
     "TooManyHops",
     "ToolDenied",
     "ToolError",
@@ -482,6 +490,8 @@ _NAMES_OF = {
     "awaken.runtime.journal.streams": "ReaderDropped",
     "awaken.runtime.loop.session_tools": "SessionEnded",
     "awaken.server.addresses": "UnsafeExposure",
+    "awaken.services.previews": "ThreadNotOfPreview",
+    "awaken.services.repins": "RepinRefused",
 }
 """The names that are imported from each module."""
 
