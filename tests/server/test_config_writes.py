@@ -26,7 +26,9 @@ FIELDS = (
 )  # fmt: skip
 
 
-def test_a_write_under_a_key_happens_once_on_every_route() -> None:
+def test_a_write_under_a_key_happens_once_on_every_route(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWAKEN_SECRET_KEYS", "a:" + "A" * 43 + "=")
+
     async def scenario(at: World) -> None:
         async def twice(operation: str, body: Any = None, status: int = 200) -> None:
             before = (await at.get("/v1/config/head"))["revision"]

@@ -187,8 +187,6 @@ class TenantView(ServiceView):
     async def agent(self, agent_id: str, publication: int | None = None) -> ResolvedAgent:
         """Resolve an agent that can be run, by its own id; not one discovered on another server.
 
-        It is that of a publication, or that which new runs take.
-
         Raises:
             UnknownPublication: There is none of that number.
             UnknownAgent: There is none, or no new run may take it.
@@ -375,11 +373,7 @@ class TenantView(ServiceView):
         return await self._control.interrupt(self.add_namespace(thread_id))
 
     async def stored_run(self, run_id: str) -> RunRecord:
-        """A run with its ids as they are stored, for what goes on with it.
-
-        Raises:
-            UnknownRun: There is none, or it belongs to another tenant.
-        """
+        """A run with its ids as they are stored, for what goes on with it."""
         return await self._record(run_id)
 
     async def run(self, run_id: str) -> RunRecord:

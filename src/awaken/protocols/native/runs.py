@@ -55,7 +55,7 @@ async def start_run(call: RouteCall) -> Reply:
         thread_id=body.thread_id,
         messages=messages_of(body.messages),
         on_busy=body.on_busy,
-        budgets=_read_budgets(body.budget),
+        budgets=() if body.budget is None else _read_budgets(body.budget),
     )
     if body.publication is not None:
         call.principal.check(Access.CONFIG)
@@ -117,8 +117,8 @@ async def _is_known(call: RouteCall, thread_id: str, key: str) -> bool:
         query = at_cursor(query, page.next_cursor)
 
 
-def _read_budgets(given: RunBudget | None) -> tuple[Budget, ...]:
-    if given is None or (given.tokens is None and given.cost_usd is None):
+def _read_budgets(given: RunBudget) -> tuple[Budget, ...]:
+    if given.tokens is None and given.cost_usd is None:
         return ()
     return (Budget(tokens=given.tokens, cost_usd=given.cost_usd),)
 
