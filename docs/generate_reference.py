@@ -674,6 +674,8 @@ AUDIT_MEANINGS: dict[str, str] = {
     "pin": "A run was kept from the purge.",
 }
 PROBLEMS: dict[str, str] = {
+    "secret": "An unsaved agent has a secret as text; a preview takes references only.",
+    "unresolved_secret": "A diagnostic: a reference to a variable or a file has no value here.",
     "bad_pattern": "A tool pattern cannot be read.",
     "drift": "A record of files was changed elsewhere since they were applied.",
     "duplicate_id": "Two records that share their names have the same id.",
