@@ -9,7 +9,7 @@ from awaken import AwakenError, InvalidInput, Limits, Message, NaturalEnd, ToolC
 from awaken.errors import LimitExceeded, ProviderFailed
 from awaken.messages import Role, assistant, tool_answer
 from awaken.plugins import Block, ToolGateContext
-from awaken.runtime.journal.inbox import Inbox
+from awaken.runtime.journal.journal import Inbox
 from awaken.testing import Chunks, InjectionPoint, ToolCalls, Turn, enumerate_awaits
 
 from .asking import finished, open_tickets, retold

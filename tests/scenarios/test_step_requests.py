@@ -12,6 +12,7 @@ from awaken import Agent, AgentRuntime, tool
 from awaken.contracts.errors import RecordNotFound, UnknownRun
 from awaken.contracts.events import InferenceComplete
 from awaken.contracts.models.inference import ContextWindowPolicy, InferenceOverride
+from awaken.services.step_requests import read_step_request
 from awaken.services.timeline import read_timeline
 from awaken.services.view import TenantView
 from awaken.testing import ScriptedModel, ToolCalls
@@ -73,7 +74,7 @@ async def _check_generated(store: str, tmp_path: Path) -> None:
             for turn in range(2):
                 done = await runtime.run("a", f"turn {turn}", thread_id="t", overrides=overrides)
                 for number in range(1, done.steps + 1):
-                    found = await view.step_request(done.run_id, number)
+                    found = await read_step_request(view, done.run_id, number)
                     assert found.is_exact, (case, turn, number, found.reason, policy)
                     assert found.reason is None
                     checked += 1
@@ -97,16 +98,16 @@ async def _check_handoff() -> None:
         view = view_of(runtime)
         one = await runtime.run("a", "hello", thread_id="t")
         two = await runtime.run("b", "again", thread_id="t")
-        found = await view.step_request(two.run_id, 1)
+        found = await read_step_request(view, two.run_id, 1)
         assert (found.agent_id, found.is_exact) == ("b", True)
-        second = await view.step_request(one.run_id, 2)
+        second = await read_step_request(view, one.run_id, 2)
         assert second.is_exact
         assert second.stable_messages == 1
         assert second.request["messages"][0].keys() <= {"role", "content"}
         with pytest.raises(RecordNotFound):
-            await view.step_request(one.run_id, 3)
+            await read_step_request(view, one.run_id, 3)
         with pytest.raises(UnknownRun):
-            await view_of(runtime, "other").step_request(one.run_id, 1)
+            await read_step_request(view_of(runtime, "other"), one.run_id, 1)
         with pytest.raises(UnknownRun):
             await read_timeline(view_of(runtime, "other"), one.run_id)
 

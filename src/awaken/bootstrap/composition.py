@@ -24,6 +24,7 @@ from awaken.mailbox.config import MailboxConfig
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.limits import Limits
 from awaken.runtime.primitives.system import SystemClock, Uuid7Source
+from awaken.runtime.resolution.registries import RegistrySet
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.services.busy_threads import BusyThreads
 from awaken.services.control import RunControl
@@ -99,17 +100,8 @@ def compose_runtime(
     """
     clock, ids = options.get("clock") or SystemClock(), options.get("ids") or Uuid7Source()
     connections, backends = Connections(), Backends(declared.backends, clock)
-    clients = provider_clients(check_mapping("providers", declared.providers), connections)
     remotes = check_remotes(options.get("remotes", ()))
-    registries = registry_set(
-        declared.agents,
-        declared.tools,
-        declared.plugins,
-        clients,
-        backends.by_name,
-        options.get("models", ()),
-    )
-    registries = with_everywhere(registries, options.get("everywhere", ()))
+    registries = _collect_declared(declared, options, connections, backends)
     registries = with_remotes(registries, remotes, options.get("local_name", LOCAL_NAME))
     limits = convert_argument("limits", options.get("limits") or Limits(), Limits)
     registry = registry_handle(registries, options.get("resolver"), limits.resolver_ms)
@@ -163,6 +155,21 @@ def compose_runtime(
         report=report,
         managed=managed,
     )
+
+
+def _collect_declared(
+    declared: Declared, options: RuntimeOptions, connections: Connections, backends: Backends
+) -> RegistrySet:
+    """Collect what a developer declares, and the plugins that installed packages offer."""
+    registries = registry_set(
+        declared.agents,
+        declared.tools,
+        declared.plugins,
+        provider_clients(check_mapping("providers", declared.providers), connections),
+        backends.by_name,
+        options.get("models", ()),
+    )
+    return with_everywhere(registries, options.get("everywhere", ()))
 
 
 def _compose_managed(

@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from awaken.contracts.config.errors import AgentUnusable, UnknownPublication
-from awaken.contracts.errors import UnknownAgent
+from awaken.contracts.errors import NotServedHere
 from awaken.contracts.messages.content import escape_unprintable
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.storage.bus import SignalKind
@@ -25,9 +24,6 @@ logger = logging.getLogger(__name__)
 HELD_MS = 10 * 60_000
 """How long a held run is left alone before a process tries it again."""
 PROBLEM_CHARS = 2_000
-UNUSABLE = (UnknownAgent, AgentUnusable, UnknownPublication)
-"""Errors of a run whose agent cannot be used as its publication configures it."""
-
 RefuseRun = Callable[[str], Awaitable[bool]]
 """Notes that this process cannot continue a run; returns whether every live one has refused it."""
 
@@ -46,7 +42,7 @@ class HeldRuns:
 
     async def find_pinned(self, dispatch: RunDispatch, error: Exception) -> RunRecord | None:
         """Return the run that cannot go on, if it has begun on a publication; else None."""
-        if not isinstance(error, UNUSABLE):
+        if not isinstance(error, NotServedHere):
             return None
         run = await self._services.load_open_run(dispatch.thread_id)
         return run if run is not None and run.publication is not None else None

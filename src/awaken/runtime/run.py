@@ -54,8 +54,7 @@ from .context.digests import MessageDigest, ThreadDigests
 from .context.summaries import Compactor
 from .context.window import ContextWindow
 from .journal.bookmark import Bookmark, RemoteEnd, encode_bookmark
-from .journal.inbox import Inbox
-from .journal.journal import CommitWatchers, Journal, LastWrite
+from .journal.journal import CommitWatchers, Inbox, Journal, LastWrite
 from .journal.known_messages import filter_known, wakes_model, with_free_ids
 from .journal.leases import RunHandedOver
 from .journal.streams import EventFeed

@@ -40,7 +40,7 @@ async def pin_request(view: TenantView, request: RunRequest, publication: int) -
         return request
     if request.thread_id is not None:
         await _check_thread(view, request.thread_id)
-    budgets = request.budgets or make_budgets(agent, view.prices)
+    budgets = request.budgets or make_budgets(agent, view.engine.services.prices)
     return msgspec.structs.replace(request, purpose=RunKind.PREVIEW, budgets=budgets)
 
 

@@ -16,7 +16,11 @@ from awaken.runtime.inference.rebuild import RebuiltStep, digest_of, rebuild_req
 from awaken.runtime.resolution.resolver import ResolvedAgent
 from awaken.runtime.resolution.snapshots import RegistrySnapshot
 
+from .event_streams import run_events
+from .view import TenantView
+
 HIDDEN = "[hidden]"
+EVENTS_MAX = 100_000
 _HALF = 16
 """How many digits of a digest cover instructions, tools and parameters."""
 
@@ -58,6 +62,24 @@ def list_steps(events: Iterator[LoggedEvent] | tuple[LoggedEvent, ...]) -> list[
         elif isinstance(logged.event, InferenceComplete):
             found[number] = LoggedStep(number, message_id, logged.event)
     return list(found.values())
+
+
+async def read_step_request(view: TenantView, run_id: str, number: int) -> StepRequest:
+    """Build the request of a step of a tenant's run again.
+
+    Raises:
+        UnknownRun: There is none, or it belongs to another tenant.
+        RecordNotFound: It has no such step, or the model has not answered yet.
+    """
+    await view.run(run_id)
+    engine = view.engine
+    record = await engine.store.load_run(view.add_namespace(run_id))
+    if record is None:
+        # It is queued: no step has begun.
+        raise RecordNotFound(kind="Step", record_id=str(number))
+    events = await run_events(engine.store, record, record.log_start, EVENTS_MAX)
+    found = await rebuild_step(engine, record, events, number)
+    return msgspec.structs.replace(found, run_id=run_id)
 
 
 async def rebuild_step(

@@ -90,7 +90,8 @@ async def read_timeline(view: TenantView, run_id: str, after: int = 0) -> Timeli
         UnknownRun: There is none, or it belongs to another tenant.
     """
     record = await view.run(run_id)
-    folder = TimelineFolder(record, await view.call_effects(run_id))
+    journal = await view.engine.store.list_tool_records(view.add_namespace(run_id))
+    folder = TimelineFolder(record, {(it.step, it.call_id): it.effect for it in journal})
     place, page, count = 0, list[TimelineSpan](), 0
     while events := await view.run_events(run_id, place, _READ):
         place = events[-1].seq

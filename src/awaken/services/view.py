@@ -16,7 +16,6 @@ from awaken.contracts.errors import (
     UnknownRun,
 )
 from awaken.contracts.events import LoggedEvent
-from awaken.contracts.models.budgets import PriceList
 from awaken.contracts.runs.records import (
     DecisionReceipt,
     RunRecord,
@@ -32,7 +31,6 @@ from awaken.contracts.storage.store import DeleteStrategy, Store
 from awaken.contracts.suspension.ticket_names import find_by_id
 from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.contracts.tenancy import remove_namespace
-from awaken.contracts.tools.tool import ToolEffect
 from awaken.contracts.tracing import TraceContext
 from awaken.mailbox.receipts import SubmitReceipt
 from awaken.runtime.admission.handles import RunHandle
@@ -49,11 +47,8 @@ from .event_streams import EventStream, StreamHub, run_events
 from .outputs import AgentOutputs
 from .remembered_answers import RememberedAnswers
 from .request_limits import check_request
-from .step_requests import StepRequest, rebuild_step
 from .threads import ThreadView, check_cursor
 from .workers import WorkerReport
-
-STEP_EVENTS_MAX = 100_000
 
 
 class AppServices(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,9 +122,9 @@ class ServiceView(ThreadView):
         return self._outputs
 
     @property
-    def prices(self) -> PriceList:
-        """What models cost."""
-        return self._services.engine.services.prices
+    def engine(self) -> RunEngine:
+        """The engine; the caller must check first what belongs to the tenant."""
+        return self._services.engine
 
     @property
     def profile(self) -> ProfileStore:
@@ -281,24 +276,6 @@ class TenantView(ServiceView):
         check_cursor(after, await self.thread(record.thread_id))
         start = max(after, record.log_start)
         return self._hide_namespace(await run_events(self._store, record, start, limit))
-
-    async def call_effects(self, run_id: str) -> dict[tuple[int, str], ToolEffect]:
-        """The effects of a run's calls that the tool journal has, by step and call id."""
-        records = await self._store.list_tool_records((await self._record(run_id)).run_id)
-        return {(it.step, it.call_id): it.effect for it in records}
-
-    async def step_request(self, run_id: str, number: int) -> StepRequest:
-        """Build the request of a step again.
-
-        Raises:
-            UnknownRun: There is none, or it belongs to another tenant.
-            RecordNotFound: It has no such step, or the model has not answered yet.
-        """
-        record = await self._record(run_id)
-        engine = self._services.engine
-        events = await run_events(self._store, record, record.log_start, STEP_EVENTS_MAX)
-        found = await rebuild_step(engine, record, events, number)
-        return msgspec.structs.replace(found, run_id=run_id)
 
     async def decide(
         self,

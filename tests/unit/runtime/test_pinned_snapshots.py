@@ -16,10 +16,9 @@ from awaken.contracts.config.heads import CanaryKey
 from awaken.contracts.errors import PluginFailed, UnknownAgent
 from awaken.contracts.plugins.plugin import PluginHost
 from awaken.runtime.resolution.canary import CanaryChoice
-from awaken.runtime.resolution.kept import KEPT_MAX
 from awaken.runtime.resolution.layers import ManagedLayer
 from awaken.runtime.resolution.registries import AgentSource
-from awaken.runtime.resolution.registry import RegistryHandle
+from awaken.runtime.resolution.registry import KEPT_MAX, RegistryHandle
 from awaken.runtime.resolution.snapshots import RegistrySnapshot
 from awaken.testing import ScriptedModel
 

@@ -1,6 +1,7 @@
 """What a run did when, and what it asked its model."""
 
 from awaken.contracts.errors import RecordNotFound
+from awaken.services.step_requests import read_step_request
 from awaken.services.timeline import read_timeline
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.routes import RouteCall
@@ -21,4 +22,4 @@ async def get_step_request(call: RouteCall) -> Reply:
     number = call.path["n"]
     if not (number.isascii() and number.isdecimal() and len(number) < _DIGITS_MAX):
         raise RecordNotFound(kind="Step", record_id=number)
-    return as_json(await call.view.step_request(call.path["run_id"], int(number)))
+    return as_json(await read_step_request(call.view, call.path["run_id"], int(number)))

@@ -36,8 +36,7 @@ from awaken.contracts.storage.store import Checkout, Store
 from awaken.contracts.suspension.tickets import Ticket, ToolCallState
 from awaken.contracts.tenancy import TENANT_MARK, namespace_in
 from awaken.runtime.journal.bookmark import read_bookmark
-from awaken.runtime.journal.inbox import Inbox
-from awaken.runtime.journal.journal import Journal
+from awaken.runtime.journal.journal import Inbox, Journal
 from awaken.runtime.journal.known_messages import make_already_said, without_repeats
 from awaken.runtime.journal.request_checks import check_id, check_message
 from awaken.runtime.journal.streams import EventFeed
@@ -306,9 +305,7 @@ class Admission:
         stats, active_ms = STOP_STATS.default, 0
         if state.values or record.steps:
             stats, active_ms = _restore_counters(state, record)
-        answer: Message | None = None
-        open_calls: dict[str, ToolCall] = {}
-        messages = Transcript(checkout.messages)
+        messages, answer, open_calls = Transcript(checkout.messages), None, dict[str, ToolCall]()
         if checkout.messages:
             answer, open_calls = latest_turn(messages)
         # Two processes may continue one run; the ids of their commits must differ.

@@ -30,9 +30,8 @@ from awaken.runtime.run import Run
 
 from .answer import Answer
 from .checkpoints import StreamCheckpoints
-from .digests import digest_request
 from .model_calls import make_call, routes_for
-from .request import build_request, smaller_request
+from .request import build_request, digest_request, smaller_request
 from .retry_planner import RetryPlanner
 from .screens import answer_streams, screen_answer, take_given_answer
 from .streamed_answer import ShownAnswer

@@ -17,8 +17,7 @@ from awaken.contracts.storage.store import Store
 from awaken.runtime.context.digests import MessageDigest
 from awaken.runtime.context.summaries import Compactor
 from awaken.runtime.context.window import CORRECTIONS
-from awaken.runtime.journal.inbox import Inbox
-from awaken.runtime.journal.journal import Journal
+from awaken.runtime.journal.journal import Inbox, Journal
 from awaken.runtime.journal.streams import EventFeed
 from awaken.runtime.primitives.cancellation import CancellationToken, TaskCancels
 from awaken.runtime.progress import Step
@@ -28,8 +27,7 @@ from awaken.runtime.run import Run, Services
 from awaken.runtime.state.store import StateStore
 from awaken.runtime.switches import SwitchBoard
 
-from .digests import digest_frame
-from .request import build_request
+from .request import build_request, digest_frame
 
 
 class _IdleCompactor(Compactor):

@@ -1,14 +1,20 @@
-"""Building a request: instructions, context messages, history, tools and overrides."""
+"""Building a request: instructions, context messages, history, tools and overrides.
+
+The log keeps a digest of each request; equal digests mean the same question. Its first half covers
+instructions, tools, parameters and output schema, the second the messages. The model is not part
+of it: the same question may be put to another one.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from hashlib import blake2b
 
 import msgspec
 
 from awaken.contracts.errors import InvalidInput, PluginFailed
 from awaken.contracts.messages.content import text_of
 from awaken.contracts.messages.context_messages import ContextMessage, ContextTarget
-from awaken.contracts.messages.message import Message, MessageMetadata, Role
+from awaken.contracts.messages.message import Message, MessageMetadata, Role, Transcript
 from awaken.contracts.models.inference import InferenceOverride, InferenceRequest, ModelTool
 from awaken.contracts.plugins.loop_state import (
     CONTEXT_MESSAGES,
@@ -18,6 +24,7 @@ from awaken.contracts.plugins.loop_state import (
     ToolFilter,
 )
 from awaken.contracts.state.keys import EMPTY_COMMAND
+from awaken.runtime.context.digests import DIGEST_BYTES, MessageDigest
 from awaken.runtime.context.window import ContextWindow, Frame, clamp_policy
 from awaken.runtime.phases.commands import commit_command
 from awaken.runtime.resolution.resolver import ResolvedAgent
@@ -25,6 +32,8 @@ from awaken.runtime.run import Run
 from awaken.runtime.switches import NO_SWITCHES
 
 from .compaction import ask_for_summary, take_summary
+
+_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def build_request(run: Run) -> InferenceRequest:
@@ -215,3 +224,67 @@ def _message(context: ContextMessage) -> Message:
         visibility=context.visibility,
         metadata=MessageMetadata(provenance=context.provenance),
     )
+
+
+def digest_request(run: Run, request: InferenceRequest) -> str | None:
+    """Return the digest of a request of the run; None if a plugin's message has no JSON form."""
+    agent = run.agent
+    is_usual = (
+        request.system is agent.system
+        and request.tools is agent.model_tools
+        and request.overrides is agent.overrides
+        and request.tool_choice is None
+    )
+    try:
+        frame = agent.frame_digest if is_usual else ""
+        if not frame:
+            frame = digest_frame(request)
+            if is_usual:
+                agent.keep_frame_digest(frame)
+        if request.messages is not run.messages:
+            return frame + MessageDigest().add(request.messages)
+        known = run.digest
+        if known is None:
+            cache, thread_id = run.services.digests, run.identity.thread_id
+            if thread_id in cache.by_thread:
+                known = _find_digest(run)
+            if known is None:
+                known = MessageDigest()
+                cache.room -= 1
+                if cache.room < 0:
+                    cache.clear()
+                cache.by_thread[thread_id] = known
+            run.digest = known
+        transcript, done = run.messages, known.count
+        length = transcript.length
+        if done >= length:
+            return frame + known.add(transcript.own[done - length :])
+        base = transcript.base
+        while type(base) is Transcript:
+            # A store gives a view of its list, and nothing is appended to that view.
+            base = base.base
+        return frame + known.add([*base[done:length], *transcript.own])
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def digest_frame(request: InferenceRequest) -> str:
+    """Return the digest of a request without its messages."""
+    parts = (
+        request.system,
+        request.tools,
+        request.overrides,
+        request.output_schema,
+        request.tool_choice,
+    )
+    return blake2b(_encode(parts), digest_size=DIGEST_BYTES).hexdigest()
+
+
+def _find_digest(run: Run) -> MessageDigest | None:
+    """Return the digest of the thread as its last run in this process left it, if there is one."""
+    known = run.services.digests.by_thread[run.identity.thread_id]
+    count, base = known.count, run.messages.base
+    while type(base) is Transcript:
+        base = base.base
+    is_its_own = 0 < count <= run.messages.length and base[count - 1].id == known.last_id
+    return known if is_its_own else None

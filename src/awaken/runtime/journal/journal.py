@@ -1,10 +1,10 @@
-"""The journal of a run: collects the changes that must become durable and writes commits.
+"""The journal of a run collects what must become durable and writes commits; its inbox, input.
 
 Nothing leaves the journal before the store has it. If the reply to a commit is lost, the journal
 looks the commit up by its id; it never sends a commit twice blindly.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -30,7 +30,7 @@ from awaken.contracts.storage.store import (
     ToolRecord,
 )
 from awaken.contracts.suspension.tickets import Ticket
-from awaken.runtime.primitives.signals import Mutex
+from awaken.runtime.primitives.signals import Mutex, WakeSignal
 from awaken.runtime.state.store import StateStore
 
 from .leases import Lease
@@ -60,6 +60,44 @@ class CommitWatchers(msgspec.Struct, frozen=True, eq=False):
         if commit.outbox:
             for wake in self.outbox:
                 wake()
+
+
+class Inbox(msgspec.Struct, eq=False):
+    """Messages sent to a run while it executes; it takes them in between two steps.
+
+    A bounded queue that refuses messages rather than losing them.
+    """
+
+    limit: int
+    messages: tuple[Message, ...] = ()
+    _signal: WakeSignal | None = None
+    _is_closed: bool = False
+
+    def put(self, messages: Sequence[Message]) -> bool:
+        """Accept the messages, all or none; False when closed, full, or without messages."""
+        if self._is_closed or not messages or len(self.messages) + len(messages) > self.limit:
+            return False
+        self.messages += tuple(messages)
+        self.signal.ring()
+        return True
+
+    @property
+    def signal(self) -> WakeSignal:
+        """Wakes a waiting run when input arrives; created when first used."""
+        if self._signal is None:
+            self._signal = WakeSignal()
+        return self._signal
+
+    def drain(self) -> tuple[Message, ...]:
+        """Remove and return all waiting messages, in order."""
+        taken, self.messages = self.messages, ()
+        return taken
+
+    def close(self) -> tuple[Message, ...]:
+        """Accept no more messages; return those that the run did not take in."""
+        self._is_closed = True
+        taken, self.messages = self.messages, ()
+        return taken
 
 
 class Journal(msgspec.Struct, kw_only=True, eq=False):
