@@ -28,6 +28,9 @@ class Author(msgspec.Struct, frozen=True, kw_only=True):
     """Who asks for a change, as the audit shows it."""
 
     id: str
+    """The principal, and behind a slash the person that it says it acts for."""
+    principal: str = ""
+    """The principal alone, which was authenticated; blank: the whole id."""
     ip: str | None = None
     request_id: str | None = None
 

@@ -39,14 +39,18 @@ def combine_rules(first: PublishRules, second: PublishRules) -> PublishRules:
 def find_unmet_rules(
     rules: PublishRules, message: str, publisher: str, editors: Sequence[str], now: int
 ) -> list[str]:
-    """Return what is missing before the publisher may publish; `editors` are those of a draft."""
+    """Return what is missing before the publisher may publish; `editors` are those of a draft.
+
+    The publisher is a principal. The person that an editor's principal named behind a slash was
+    not verified, and makes no second person.
+    """
     unmet = []
     if rules.requires_message and not message.strip():
         unmet.append("a message is required")
     if rules.requires_second_person:
         if not editors:
             unmet.append("a second person is required: make a draft, and let another publish it")
-        elif publisher in editors:
+        elif any(it == publisher or it.startswith(f"{publisher}/") for it in editors):
             unmet.append(f"a second person is required: '{publisher}' has edited the draft")
     unmet += [
         f"nothing is published now: {it.reason}" for it in rules.freeze if it.begin <= now < it.end

@@ -292,7 +292,7 @@ class Publisher:
         if not request.is_ephemeral:
             now = self._parts.clock.now_ms()
             editors = request.draft.editors if request.draft is not None else ()
-            who = request.author.id
+            who = request.author.principal or request.author.id
             unmet += find_unmet_rules(self._rules, request.message, who, editors, now)
             if head.canary is not None and not request.is_over_canary:
                 unmet.append(

@@ -21,7 +21,12 @@ from awaken.transport.json_bodies import (
     decode_body,
     normalize_keys,
 )
-from awaken.transport.problems import HttpError, hide_problem_namespace, to_http_error
+from awaken.transport.problems import (
+    SWITCHED_OFF,
+    HttpError,
+    hide_problem_namespace,
+    to_http_error,
+)
 from awaken.transport.routes import Access, ApiRoute, Principal, RouteCall
 from awaken.transport.unknown_fields import unknown_field
 
@@ -173,7 +178,7 @@ class Endpoint:
             return self._refusal(hide_problem_namespace(problem, principal.tenant_id), exchange)
         except AwakenError as error:
             refusal = to_http_error(error)
-            if refusal.status >= 500:
+            if refusal.status >= 500 and not isinstance(error, SWITCHED_OFF):
                 logger.exception(_FAILED, self.route.path, exchange.request_id)
             return self._refusal(hide_problem_namespace(refusal, principal.tenant_id), exchange)
         except Exception:

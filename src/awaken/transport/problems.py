@@ -146,6 +146,8 @@ class HttpError(Exception):
         """Set by the server; every error format should include it."""
 
 
+SWITCHED_OFF = (AgentPaused, ModelDisabled, AgentUnusable)
+"""Errors with status 503 that an operator has caused: nothing failed."""
 _OPEN_503 = (QueueFull, AgentPaused, ModelDisabled, AgentResolverFailed)
 """Errors with status 503 whose message a client may read."""
 

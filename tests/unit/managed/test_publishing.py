@@ -22,6 +22,7 @@ from awaken.contracts.config.errors import (
 )
 from awaken.contracts.config.store import ConfigReceipt, ConfigWrite
 from awaken.contracts.errors import IdempotencyConflict
+from awaken.managed.drafts import PublishDraft
 from awaken.managed.parts import Author
 from awaken.managed.publish_rules import FreezeWindow, PublishRules
 from awaken.managed.records import RecordWrite
@@ -300,3 +301,19 @@ async def test_one_process_publishes_one_after_the_other() -> None:
     await asyncio.gather(*(world.put(f"agent-{n}", Author(id=f"p{n}")) for n in range(10)))
     assert world.compiler.installed == list(range(1, 11))
     assert len(world.compiler.specs) == 10
+
+
+@in_loop
+async def test_a_name_that_was_not_verified_makes_no_second_person() -> None:
+    world = ConfigWorld(rules=PublishRules(requires_second_person=True))
+    editor = Author(id="robot/ann", principal="robot")
+    draft = await world.managed.drafts.create(editor)
+    write = msgspec.structs.replace(write_agent("support"), author=editor)
+    await world.managed.drafts.put_record(draft.id, write, {"model_id": "scripted"})
+    for name in ("robot", "robot/ben"):
+        publisher = Author(id=name, principal="robot")
+        with pytest.raises(PublishRefused, match="a second person"):
+            await world.managed.drafts.publish(draft.id, PublishDraft(author=publisher))
+    other = Author(id="ben", principal="ben")
+    published = await world.managed.drafts.publish(draft.id, PublishDraft(author=other))
+    assert published.publication.no == 1

@@ -19,7 +19,12 @@ KEY_CHARS_MAX = 255
 
 def author_of(call: RouteCall) -> Author:
     """Who asks, as the audit shows it."""
-    return Author(id=call.actor, ip=call.client, request_id=call.request_id or None)
+    return Author(
+        id=call.actor,
+        principal=call.principal.id,
+        ip=call.client,
+        request_id=call.request_id or None,
+    )
 
 
 def write_of(call: RouteCall, namespace: str, record_id: str, message: str = "") -> RecordWrite:
