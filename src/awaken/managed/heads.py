@@ -7,6 +7,7 @@ import msgspec
 from awaken.contracts.config.audit import AuditAction, AuditEvent
 from awaken.contracts.config.errors import (
     HeadMoved,
+    InvalidConfig,
     NoCanary,
     PublishRefused,
     SecretInUse,
@@ -14,8 +15,15 @@ from awaken.contracts.config.errors import (
     UnknownSecret,
     UnknownSwitch,
 )
-from awaken.contracts.config.heads import ConfigHead, Switch, SwitchKind, SwitchState
-from awaken.contracts.config.publications import Publication, PublicationOrigin
+from awaken.contracts.config.heads import (
+    Canary,
+    CanaryPlan,
+    ConfigHead,
+    Switch,
+    SwitchKind,
+    SwitchState,
+)
+from awaken.contracts.config.publications import Publication, PublicationKind, PublicationOrigin
 from awaken.contracts.config.secret_fields import list_references
 from awaken.contracts.config.store import ConfigWrite, SealedSecret
 
@@ -110,6 +118,38 @@ class ConfigHeads:
 
         return await self._change(release, (event,), once=once)
 
+    async def start_canary(
+        self, no: int, plan: CanaryPlan, author: Author, once: RequestKey | None = None
+    ) -> ConfigHead:
+        """Try an earlier publication with a share of new runs.
+
+        Raises:
+            UnknownPublication: It does not exist, was purged, or no head may point to it.
+            InvalidConfig: It does not compile with the code of today.
+            PublishRefused: Another one is being tried, or the rules for publishing are not met.
+        """
+        publication = await self._parts.store.load_publication(no)
+        if publication is None or publication.kind is not PublicationKind.LIVE:
+            raise UnknownPublication(no=no)
+        self._publisher.check_move(author, "", (publication.created_by,))
+        config = await self._parts.reader.read_effective(publication.manifest, self._parts.code, no)
+        compiled = await self._parts.compiler.compile(config)
+        await self._parts.compiler.discard(compiled)
+        if problems := (*config.problems, *compiled.problems):
+            raise InvalidConfig(problems=problems)
+        now, salt = self._parts.clock.now_ms(), self._parts.ids.new_id()
+
+        def start(head: ConfigHead) -> ConfigHead:
+            if head.canary is not None:
+                reason = f"publication {head.canary.publication} is being tried"
+                raise PublishRefused(unmet=(reason,), reasons=reason)
+            canary = Canary(publication=no, plan=plan, salt=salt, since=now)
+            return msgspec.structs.replace(head, canary=canary)
+
+        details = {"publication": no, **msgspec.to_builtins(plan)}
+        event = self._parts.make_event(author, AuditAction.CANARY, "config/canary", details=details)
+        return await self._change(start, (event,), once=once)
+
     async def promote_canary(
         self, author: Author, message: str = "", once: RequestKey | None = None
     ) -> ConfigHead:
@@ -117,11 +157,12 @@ class ConfigHeads:
 
         Raises:
             NoCanary: There is none.
-            PublishRefused: This process stays on one publication.
+            PublishRefused: The rules for publishing are not met.
         """
-        if self._live.pinned is not None:
-            reason = f"this process stays on publication {self._live.pinned}, and only reads"
-            raise PublishRefused(unmet=(reason,), reasons=reason)
+        tried = (await self._parts.read_head()).canary
+        if tried is not None:
+            publication = await self._parts.reader.load_publication(tried.publication)
+            self._publisher.check_move(author, message, (publication.created_by,))
 
         def promote(head: ConfigHead) -> ConfigHead:
             if head.canary is None:

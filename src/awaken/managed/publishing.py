@@ -285,22 +285,32 @@ class Publisher:
         if expected is not None and expected != (head.publication or 0):
             raise HeadMoved(expected=expected, actual=head.publication or 0)
 
-    def _check_rules(self, head: ConfigHead, request: PublishRequest) -> None:
-        unmet: list[str] = []
-        if not request.is_ephemeral and self._live.pinned is not None:
+    def check_move(self, author: Author, message: str, editors: tuple[str, ...]) -> None:
+        """Refuse an author who may not move the head now; `editors` wrote what becomes live.
+
+        Raises:
+            PublishRefused: The rules for publishing are not met, or this process only reads.
+        """
+        _refuse_unmet(self._list_unmet(author, message, editors))
+
+    def _list_unmet(self, author: Author, message: str, editors: tuple[str, ...]) -> list[str]:
+        unmet = []
+        if self._live.pinned is not None:
             unmet.append(f"this process stays on publication {self._live.pinned}, and only reads")
-        if not request.is_ephemeral:
-            now = self._parts.clock.now_ms()
-            editors = request.draft.editors if request.draft is not None else ()
-            who = request.author.principal or request.author.id
-            unmet += find_unmet_rules(self._rules, request.message, who, editors, now)
-            if head.canary is not None and not request.is_over_canary:
-                unmet.append(
-                    f"publication {head.canary.publication} is being tried: promote it, end it, "
-                    "or publish over it"
-                )
-        if unmet:
-            raise PublishRefused(unmet=tuple(unmet), reasons="; ".join(unmet))
+        who, now = author.principal or author.id, self._parts.clock.now_ms()
+        return unmet + find_unmet_rules(self._rules, message, who, editors, now)
+
+    def _check_rules(self, head: ConfigHead, request: PublishRequest) -> None:
+        if request.is_ephemeral:
+            return
+        editors = request.draft.editors if request.draft is not None else ()
+        unmet = self._list_unmet(request.author, request.message, editors)
+        if head.canary is not None and not request.is_over_canary:
+            unmet.append(
+                f"publication {head.canary.publication} is being tried: promote it, end it, "
+                "or publish over it"
+            )
+        _refuse_unmet(unmet)
 
     def _write(
         self, head: ConfigHead, candidate: Candidate, request: PublishRequest
@@ -412,6 +422,11 @@ class Publisher:
 def _warn_unresolved(ref: str, path: str) -> ConfigProblem:
     message = f"The secret '{ref}' cannot be resolved in this process."
     return ConfigProblem(path=path, code="unresolved_secret", message=message)
+
+
+def _refuse_unmet(unmet: list[str]) -> None:
+    if unmet:
+        raise PublishRefused(unmet=tuple(unmet), reasons="; ".join(unmet))
 
 
 def _action_of(change: RecordChange) -> AuditAction:

@@ -17,9 +17,11 @@ from awaken.contracts.config.errors import (
     RecordExists,
     RecordInUse,
     UnknownConfigRecord,
+    UnknownPublication,
     VersionNotFound,
     VersionUnusable,
 )
+from awaken.contracts.config.heads import CanaryPlan
 from awaken.contracts.config.store import ConfigReceipt, ConfigWrite
 from awaken.contracts.errors import IdempotencyConflict
 from awaken.managed.drafts import PublishDraft
@@ -317,3 +319,25 @@ async def test_a_name_that_was_not_verified_makes_no_second_person() -> None:
     other = Author(id="ben", principal="ben")
     published = await world.managed.drafts.publish(draft.id, PublishDraft(author=other))
     assert published.publication.no == 1
+
+
+@in_loop
+async def test_an_earlier_publication_is_tried_and_promoted_by_the_same_rules() -> None:
+    world = ConfigWorld()
+    await world.put("support", system_prompt="one")
+    await world.put("support", system_prompt="two")
+    head = await world.managed.heads.start_canary(1, CanaryPlan(percent=10), ANN)
+    assert head.canary is not None
+    assert (head.publication, head.canary.publication) == (2, 1)
+    with pytest.raises(PublishRefused, match="is being tried"):
+        await world.managed.heads.start_canary(1, CanaryPlan(percent=10), ANN)
+    with pytest.raises(UnknownPublication):
+        await world.managed.heads.start_canary(9, CanaryPlan(percent=10), ANN)
+    now = world.clock.now_ms()
+    strict = world.managed.with_rules(
+        PublishRules(freeze=(FreezeWindow(begin=now, end=now + 10, reason="the fair"),))
+    )
+    with pytest.raises(PublishRefused, match="the fair"):
+        await strict.heads.promote_canary(ANN)
+    assert (await world.managed.heads.promote_canary(ANN)).publication == 1
+    assert world.compiler.specs["support"].system_prompt == "one"

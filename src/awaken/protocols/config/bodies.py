@@ -102,6 +102,12 @@ class RollbackBody(StrictRecord, frozen=True, kw_only=True):
     over_canary: bool = False
 
 
+class CanaryBody(CanaryPlan, frozen=True, kw_only=True):
+    """An earlier publication to try, and how."""
+
+    publication: Number
+
+
 class PromoteBody(StrictRecord, frozen=True, kw_only=True):
     """Why a canary is promoted or ended."""
 

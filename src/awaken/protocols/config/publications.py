@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.config.errors import UnknownPublication, UnknownSecret, UnknownSwitch
-from awaken.contracts.config.heads import ConfigHead, SwitchKind
+from awaken.contracts.config.heads import CanaryPlan, ConfigHead, SwitchKind
 from awaken.contracts.config.publications import Publication
 from awaken.managed.configuration import ManagedConfig
 from awaken.managed.differences import compare_versions, list_differences
@@ -15,6 +15,7 @@ from awaken.transport.problems import HttpError
 from awaken.transport.routes import RouteCall
 
 from .bodies import (
+    CanaryBody,
     ForceQuery,
     PromoteBody,
     PublicationPaging,
@@ -90,6 +91,15 @@ class PublicationRoutes:
         )
         shown = {"publication": published.publication.no, "is_changed": published.is_changed}
         return as_json(shown, 201, written_headers(published))
+
+    async def start_canary(self, call: RouteCall) -> Reply:
+        """Try an earlier publication with a share of new runs."""
+        body: CanaryBody = call.body
+        plan = CanaryPlan(percent=body.percent, by=body.by, guardrails=body.guardrails)
+        head = await self._heads.start_canary(
+            body.publication, plan, author_of(call), request_key(call)
+        )
+        return _reply_head(head)
 
     async def promote_canary(self, call: RouteCall) -> Reply:
         """Make the publication live that is being tried."""

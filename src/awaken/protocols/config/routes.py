@@ -199,6 +199,13 @@ _TABLE: tuple[_Row, ...] = (
         headers=_ONCE,
     ),
     _publish(
+        "POST /v1/config/canary",
+        PublicationRoutes,
+        "start_canary",
+        body=bodies.CanaryBody,
+        headers=_ONCE,
+    ),
+    _publish(
         "POST /v1/config/canary/promote",
         PublicationRoutes,
         "promote_canary",
