@@ -269,7 +269,7 @@ def test_after_a_crash_the_task_is_attached_to_and_nothing_is_sent_again() -> No
             again = told.start(is_recovered=True)
             gate.set()
             assert (await again).text == "once"
-            assert (await runtime._services.store.list_runs(RunQuery())).total == 1
+            assert (await runtime._services.store.list_runs(RunQuery(with_total=True))).total == 1
 
     asyncio.run(scenario())
 
@@ -291,7 +291,7 @@ def test_after_a_crash_before_the_checkpoint_the_task_is_found_by_its_context() 
             again = told.start(is_recovered=True)
             gate.set()
             assert (await again).text == "once"
-            assert (await runtime._services.store.list_runs(RunQuery())).total == 2
+            assert (await runtime._services.store.list_runs(RunQuery(with_total=True))).total == 2
 
     asyncio.run(scenario())
 

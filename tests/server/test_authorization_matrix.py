@@ -290,7 +290,9 @@ def test_the_owner_finds_everything_of_its_own() -> None:
             ids = await objects_of_the_owner(app)
             for route in guarded(app):
                 is_about_one = route.path.startswith(("/v1/threads/{", "/v1/runs/{"))
-                if route.method == "GET" and is_about_one:
+                # What only operators of the whole deployment see is no tenant's own.
+                is_tenants = not needs_deployment(route)
+                if route.method == "GET" and is_about_one and is_tenants:
                     tries = [
                         await ask(app, "GET", filled(route.path, id_), headers=bearer("owner"))
                         for id_ in ids
@@ -320,6 +322,9 @@ def filled(path: str, id_: str) -> str:
     """A path with an id wherever one belongs; agents are known to everybody."""
 
     def value(match: re.Match[str]) -> str:
+        if match[0].endswith(":path}"):
+            # A path of one part may be that of another route.
+            return f"{id_}/{id_}/{id_}"
         return "a" if "agent" in match[1] else id_
 
     return PARAMETER.sub(value, path)
