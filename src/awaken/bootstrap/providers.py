@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from awaken.contracts.errors import InvalidInput, UsageError
+from awaken.contracts.errors import InvalidInput, NotServedHere, UsageError
 from awaken.contracts.models.addresses import ServerAddress
 from awaken.contracts.models.errors import ModelError, ProviderUnusable, Unauthorized
 from awaken.contracts.models.inference import InferenceRequest, ModelClient, ModelEvent
@@ -147,7 +147,12 @@ def list_missing_keys(snapshot: RegistrySnapshot) -> list[str]:
     """List the key problems of the providers that agents use, one per provider."""
     problems: dict[str, str] = {}
     for agent_id in snapshot.registries.agents:
-        for route in snapshot.resolve(agent_id).models:
+        try:
+            models = snapshot.resolve(agent_id).models
+        except NotServedHere:
+            # The process serves its other agents; the log says why it cannot use this one.
+            continue
+        for route in models:
             client = route.client
             if not isinstance(client, ProviderClient) or client.name in problems:
                 continue

@@ -71,6 +71,8 @@ class PublishDraft(msgspec.Struct, frozen=True, kw_only=True):
     canary: CanaryPlan | None = None
     is_over_canary: bool = False
     is_required_of_all: bool = False
+    expected: int | None = None
+    """The revision of the draft that the author read; None publishes any."""
     idempotency_key: str | None = None
     request_hash: str = ""
 
@@ -165,7 +167,8 @@ class ConfigDrafts:
             InvalidConfig: The record is malformed.
         """
         draft = await self._get_expected(draft_id, write.expected)
-        write = msgspec.structs.replace(write, draft_id=draft_id)
+        # A name of its own: a draft replaces no secret that live records use.
+        write = msgspec.structs.replace(write, draft_id=self._parts.ids.new_id())
         before = draft.changes.get(write.namespace, {}).get(write.id)
         if body is None:
             self._records.find_kind(write.namespace)
@@ -201,12 +204,14 @@ class ConfigDrafts:
         draft = msgspec.structs.replace(draft, changes=changes)
         return await self._save(draft, author, draft.revision)
 
-    async def discard(self, draft_id: str) -> None:
+    async def discard(self, draft_id: str, expected: int | None = None) -> None:
         """Remove a draft.
 
         Raises:
             DraftNotFound: There is none.
+            DraftConflict: It has another revision than the author read.
         """
+        await self._get_expected(draft_id, expected)
         if not await self._parts.store.delete_draft(draft_id):
             raise DraftNotFound(draft_id=draft_id)
 
@@ -279,7 +284,7 @@ class ConfigDrafts:
         """
         if (repeated := await self._publisher.find_repeated(how)) is not None:
             return repeated
-        draft = await self.get_draft(draft_id)
+        draft = await self._get_expected(draft_id, how.expected)
         published = await self._publisher.publish(await self._request(draft, how))
         if not published.is_changed:
             # What it changes is live already: there was nothing to write it with.
@@ -287,14 +292,18 @@ class ConfigDrafts:
         return published
 
     async def preview(
-        self, draft_id: str, author: Author, once: RequestKey | None = None
+        self,
+        draft_id: str,
+        author: Author,
+        once: RequestKey | None = None,
+        expected: int | None = None,
     ) -> Publication:
         """Write an ephemeral publication of a draft, on which runs can be tried.
 
         Raises:
             ConfigError: It does not compile.
         """
-        draft = await self.get_draft(draft_id)
+        draft = await self._get_expected(draft_id, expected)
         request = await self._request(draft, PublishDraft(author=author))
         request = msgspec.structs.replace(
             request,
@@ -349,6 +358,19 @@ class ConfigDrafts:
             draft, editors=editors, updated_at=now, expires_at=now + DRAFT_LIFE_MS
         )
         return await self._parts.store.save_draft(draft, expected)
+
+
+CONNECTING = ("providers", "mcp-servers", "a2a-servers")
+"""Namespaces whose records are addresses and programs that the server contacts or starts."""
+
+
+def reaches_out(draft: ConfigDraft) -> bool:
+    """Whether using a draft contacts addresses, or starts programs, that are not live."""
+    agents = draft.changes.get("agents", {}).values()
+    has_endpoint = any(
+        not isinstance(it, DeleteRecord) and it.body.get("endpoint") is not None for it in agents
+    )
+    return has_endpoint or any(draft.changes.get(name) for name in CONNECTING)
 
 
 def _list_changes(draft: ConfigDraft) -> Iterable[tuple[str, str, Change]]:

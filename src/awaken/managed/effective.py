@@ -25,8 +25,12 @@ from awaken.contracts.secrets import RedactedString, to_builtins_with_secrets
 from .change_sets import CodeRecords
 
 PUBLICATIONS_KEPT = 16
-OBJECTS_KEPT = 20_000
-"""How many bodies and specs are kept; both never change, so they are only dropped for room."""
+BODY_BYTES_KEPT = 32 * 1024 * 1024
+OLD_RECORDS_KEPT = 100
+"""How many specs are kept besides those of the publication that was read last.
+
+Bodies and specs never change, so they are only dropped for room.
+"""
 
 NO_PUBLICATION = Publication()
 """What is live before the first publication: nothing is managed."""
@@ -47,7 +51,8 @@ class PublicationReader:
         """Makes the secret that a reference names."""
         self._publications: OrderedDict[int, Publication] = OrderedDict()
         self._bodies: OrderedDict[str, bytes] = OrderedDict()
-        self._records: OrderedDict[tuple[Any, ...], EffectiveRecord] = OrderedDict()
+        self._kept_bytes = 0
+        self._records: dict[tuple[Any, ...], EffectiveRecord] = {}
 
     async def load_publication(self, no: int | None) -> Publication:
         """Return a publication; of None, the empty one.
@@ -67,18 +72,24 @@ class PublicationReader:
 
     def add_objects(self, objects: Mapping[str, bytes]) -> None:
         """Keep bodies that are about to be written, so that a candidate can be read."""
+        brought = sum(map(len, objects.values()))
         for name, body in objects.items():
-            _keep(self._bodies, name, body, OBJECTS_KEPT)
+            self._kept_bytes += len(body) - len(self._bodies.pop(name, b""))
+            self._bodies[name] = body
+        # Those that came last stay, however large they are: they may not be stored yet.
+        while self._kept_bytes > max(BODY_BYTES_KEPT, brought):
+            _, dropped = self._bodies.popitem(last=False)
+            self._kept_bytes -= len(dropped)
 
     async def load_bodies(self, hashes: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Return the bodies of objects as builtins, by hash; those that are gone are left out."""
         wanted = set(hashes)
-        missing = [name for name in wanted if name not in self._bodies]
-        if missing:
-            self.add_objects(await self._store.load_objects(missing))
-        return {
-            name: msgspec.json.decode(self._bodies[name]) for name in wanted if name in self._bodies
-        }
+        found = {name: self._bodies[name] for name in wanted if name in self._bodies}
+        if missing := wanted - found.keys():
+            stored = await self._store.load_objects(missing)
+            self.add_objects(stored)
+            found |= stored
+        return {name: msgspec.json.decode(body) for name, body in found.items()}
 
     async def read_effective(
         self, manifest: Manifest, code: CodeRecords, publication: int | None = None
@@ -106,9 +117,11 @@ class PublicationReader:
                     continue
                 if made is None:
                     continue
-                found = made
-                _keep(self._records, key, found, OBJECTS_KEPT)
+                found = self._records[key] = made
             records.setdefault(namespace, {})[record_id] = found
+        if len(self._records) > len(keys) + OLD_RECORDS_KEPT:
+            current = set(keys.values())
+            self._records = {key: it for key, it in self._records.items() if key in current}
         return EffectiveConfig(publication=publication, records=records, problems=tuple(problems))
 
     def _make_record(

@@ -309,18 +309,21 @@ class ConfigHeads:
 
     async def _find_secret_users(self, ref: str) -> list[str]:
         head = await self._parts.read_head()
-        live = await self._parts.reader.load_publication(head.publication)
-        hashes = (it.hash for entries in live.manifest.values() for it in entries.values())
-        bodies = await self._parts.reader.load_bodies(hashes)
-        return [
-            f"{namespace}/{record_id}"
-            for namespace, entries in live.manifest.items()
-            for record_id, entry in entries.items()
-            if f"store:{ref}"
-            in list_references(
-                bodies.get(entry.hash, {}), self._parts.kinds[namespace].secrets
-            ).values()
-        ]
+        tried = None if head.canary is None else head.canary.publication
+        users: dict[str, None] = {}
+        for no in (head.publication, tried):
+            publication = await self._parts.reader.load_publication(no)
+            entries = publication.manifest.values()
+            bodies = await self._parts.reader.load_bodies(
+                it.hash for its in entries for it in its.values()
+            )
+            for namespace, its in publication.manifest.items():
+                paths = self._parts.kinds[namespace].secrets
+                for record_id, entry in its.items():
+                    refs = list_references(bodies.get(entry.hash, {}), paths).values()
+                    if f"store:{ref}" in refs:
+                        users[f"{namespace}/{record_id}"] = None
+        return list(users)
 
     async def _change(
         self,

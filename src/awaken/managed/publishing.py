@@ -175,7 +175,7 @@ class Publisher:
     ) -> Published:
         candidate = self._build(base, request)
         if not candidate.changes and not request.is_ephemeral and request.canary is None:
-            return Published(publication=base, head=head, is_changed=False)
+            return await self._publish_nothing(head, base, request)
         trial = await self._compile(candidate, request)
         is_installed = False
         try:
@@ -197,6 +197,30 @@ class Publisher:
             head=receipt.head or head,
             diagnostics=trial.compiled.diagnostics,
         )
+
+    async def _publish_nothing(
+        self, head: ConfigHead, base: Publication, request: PublishRequest
+    ) -> Published:
+        """Answer a request that changes no record: its secrets and its key are written."""
+        if not request.secrets and request.idempotency_key is None:
+            return Published(publication=base, head=head, is_changed=False)
+        if request.secrets:
+            self._check_rules(head, request)
+            head = msgspec.structs.replace(head, secrets_at=head.revision + 1)
+        receipt = await self._parts.store.write_config(
+            ConfigWrite(
+                head=head if request.secrets else None,
+                expected_revision=head.revision,
+                audit=self._audit_secrets(request, self._parts.clock.now_ms()),
+                secrets=request.secrets,
+                idempotency_key=request.idempotency_key,
+                request_hash=request.request_hash,
+            )
+        )
+        if request.secrets:
+            await self._live.refresh()
+            await self._live.notify_others()
+        return Published(publication=base, head=receipt.head or head, is_changed=False)
 
     async def _try_everywhere(self, request: PublishRequest) -> None:
         """Let every live process compile the candidate before it is published."""
@@ -376,18 +400,7 @@ class Publisher:
             )
 
         events = [event(change) for change in candidate.changes]
-        events += [
-            AuditEvent(
-                id=self._parts.ids.new_id(),
-                at=now,
-                actor=request.author.id,
-                action=AuditAction.SECRET_SET,
-                resource=f"secrets/{secret.ref}",
-                ip=request.author.ip,
-                request_id=request.author.request_id,
-            )
-            for secret in request.secrets
-        ]
+        events += self._audit_secrets(request, now)
         if request.canary is not None:
             events.append(
                 AuditEvent(
@@ -400,6 +413,20 @@ class Publisher:
                 )
             )
         return tuple(events)
+
+    def _audit_secrets(self, request: PublishRequest, now: int) -> tuple[AuditEvent, ...]:
+        return tuple(
+            AuditEvent(
+                id=self._parts.ids.new_id(),
+                at=now,
+                actor=request.author.id,
+                action=AuditAction.SECRET_SET,
+                resource=f"secrets/{secret.ref}",
+                ip=request.author.ip,
+                request_id=request.author.request_id,
+            )
+            for secret in request.secrets
+        )
 
     async def find_repeated(self, request: IdempotentRequest) -> Published | None:
         """Return the result of an earlier request under the same key; None without one.
@@ -414,7 +441,10 @@ class Publisher:
         if known[0] != request.request_hash:
             raise IdempotencyConflict(commit_id=key or "")
         if known[1] is None:
-            return None
+            # It changed nothing then, and changes nothing now.
+            head = await self._parts.read_head()
+            base = await self._parts.reader.load_publication(head.publication)
+            return Published(publication=base, head=head, is_changed=False)
         publication = await self._parts.reader.load_publication(known[1])
         return Published(publication=publication, head=await self._parts.read_head())
 

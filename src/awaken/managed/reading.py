@@ -7,7 +7,7 @@ from awaken.contracts.config.compiler import ConfigProblem
 from awaken.contracts.config.drafts import Change, PatchRecord, PutRecord
 from awaken.contracts.config.errors import InvalidConfig, UnknownConfigRecord
 from awaken.contracts.config.kinds import ConfigKind
-from awaken.contracts.config.publications import PublicationKind, PublicationOrigin
+from awaken.contracts.config.publications import PublicationOrigin
 from awaken.contracts.config.secret_fields import lift_literals
 
 from .change_sets import ChangeSet
@@ -38,14 +38,14 @@ class ConfigReading:
             # The host's resolver may have made it.
             return {}
 
-    async def is_ephemeral(self, publication: int) -> bool:
-        """Whether no head points to a publication.
+    async def is_not_live(self, publication: int) -> bool:
+        """Whether new runs do not take a publication by themselves.
 
         Raises:
             UnknownPublication: There is none of that number.
         """
-        found = await self._parts.reader.load_publication(publication)
-        return found.kind is PublicationKind.EPHEMERAL
+        await self._parts.reader.load_publication(publication)
+        return publication != (await self._parts.read_head()).publication
 
     async def find_live(self) -> int | None:
         """Return the live publication; None before the first one."""

@@ -21,7 +21,7 @@ class ThreadNotOfPreview(InvalidInput):
 
 
 async def pin_request(view: TenantView, request: RunRequest, publication: int) -> RunRequest:
-    """Return a request that runs on a publication; on an ephemeral one it is a preview.
+    """Return a request that runs on a publication; on one that is not live it is a preview.
 
     A preview has a thread of its own, and a budget unless the request brings one.
 
@@ -33,7 +33,7 @@ async def pin_request(view: TenantView, request: RunRequest, publication: int) -
     """
     if view.config is None:
         raise InvalidInput(what="publication", problem="there is no managed configuration")
-    is_preview = await view.config.is_ephemeral(publication)
+    is_preview = await view.config.is_not_live(publication)
     agent = await view.agent(request.agent_id or "", publication)
     request = msgspec.structs.replace(request, publication=publication)
     if not is_preview:

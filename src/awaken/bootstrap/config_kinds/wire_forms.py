@@ -18,7 +18,7 @@ from .wire_schemas import build_schema
 
 BODY_BYTES_MAX = 1024 * 1024
 _ID = re.compile(r"[A-Za-z0-9._:@-]{1,128}")
-RESERVED_IDS = frozenset({"meta", "validate", "$schema"})
+RESERVED_IDS = frozenset({"meta", "validate", "$schema", ".", ".."})
 """Words of the API that stand where an id stands."""
 _ALWAYS_DROPPED = ("created_at", "updated_at")
 

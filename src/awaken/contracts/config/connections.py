@@ -118,8 +118,8 @@ class ConfigReader(Protocol):
         """Return the spec of an agent; empty if the configuration does not know it."""
         ...
 
-    async def is_ephemeral(self, publication: int) -> bool:
-        """Whether no head points to a publication: it is for previews and evals.
+    async def is_not_live(self, publication: int) -> bool:
+        """Whether new runs do not take a publication by themselves.
 
         Raises:
             UnknownPublication: There is none of that number.

@@ -41,6 +41,9 @@ async def preview_agent(call: RouteCall) -> Reply:
     body: PreviewRequest = call.body
     if call.view.config is None:
         raise ConfigNotEnabled
+    if body.agent.get("endpoint") is not None:
+        # The address would get the secrets that the agent names, as if it were live.
+        call.require(Access.PUBLISH)
     agent_id, publication = await call.view.config.preview_agent(body.agent, call.actor)
     named = normalize_id(body.thread_id or body.thread_id_alias) or normalize_id(body.id)
     asked = RunRequest(agent_id=agent_id, thread_id=named)

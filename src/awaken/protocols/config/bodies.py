@@ -19,6 +19,16 @@ LIST_LIMIT = 100
 LIST_MAX = 1_000
 
 
+class NoQuery(StrictRecord, frozen=True, kw_only=True):
+    """Nothing: a write takes no field that it would not heed, such as `dry_run`."""
+
+
+class ChangeNote(StrictRecord, frozen=True, kw_only=True):
+    """The message of the publication."""
+
+    message: Reason = ""
+
+
 class RecordPaging(StrictRecord, frozen=True, kw_only=True):
     """A page of records."""
 

@@ -8,12 +8,12 @@ from awaken.contracts.config.drafts import ConfigDraft, DeleteRecord, PatchRecor
 from awaken.contracts.config.errors import PROBLEMS_MAX
 from awaken.contracts.config.kinds import RecordMeta
 from awaken.managed.configuration import ManagedConfig
-from awaken.managed.drafts import PublishDraft
+from awaken.managed.drafts import PublishDraft, reaches_out
 from awaken.managed.impact import describe_impact
 from awaken.managed.records import list_problems
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import HttpError
-from awaken.transport.routes import RouteCall
+from awaken.transport.routes import Access, RouteCall
 
 from .bodies import DraftRecord, NewDraft, PublishBody, RebaseBody
 from .replies import (
@@ -61,7 +61,7 @@ class DraftRoutes:
 
     async def discard_draft(self, call: RouteCall) -> Reply:
         """Discard a draft."""
-        await self._drafts.discard(call.path["draft_id"])
+        await self._drafts.discard(call.path["draft_id"], read_revision(call))
         live = self._managed.live.head.publication
         return Bytes(204, headers=(publication_header(live),))
 
@@ -123,8 +123,12 @@ class DraftRoutes:
 
     async def preview_draft(self, call: RouteCall) -> Reply:
         """Write an ephemeral publication of a draft, on which runs can be tried."""
+        draft = await self._drafts.get_draft(call.path["draft_id"])
+        if reaches_out(draft):
+            # Its programs would start, and its addresses would get secrets, as if it were live.
+            call.require(Access.PUBLISH)
         publication = await self._drafts.preview(
-            call.path["draft_id"], author_of(call), request_key(call)
+            draft.id, author_of(call), request_key(call), draft.revision
         )
         return as_json({"publication": publication.no}, 201, (publication_header(publication.no),))
 
@@ -139,6 +143,7 @@ class DraftRoutes:
             canary=body.canary,
             is_over_canary=body.over_canary,
             is_required_of_all=body.require == "all",
+            expected=read_revision(call),
             idempotency_key=key,
             request_hash=hash_request(call) if key else "",
         )

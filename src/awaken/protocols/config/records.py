@@ -120,7 +120,7 @@ class RecordRoutes:
         fields, cleared, is_hidden = _read_overrides(call)
         namespace, record_id = _overridden(call)
         await self._check_overridable(namespace, record_id)
-        write = write_of(call, namespace, record_id)
+        write = write_of(call, namespace, record_id, call.query.message)
         published = await self._records.patch(write, fields, cleared=cleared, is_hidden=is_hidden)
         return await self._reply_written(namespace, record_id, published)
 
@@ -130,7 +130,7 @@ class RecordRoutes:
         view = await self._check_overridable(namespace, record_id)
         fields = [call.path["field"]] if "field" in call.path else list(view.overrides or {})
         is_hidden = None if "field" in call.path else False
-        write = write_of(call, namespace, record_id)
+        write = write_of(call, namespace, record_id, call.query.message)
         published = await self._records.patch(write, {}, cleared=fields, is_hidden=is_hidden)
         return await self._reply_written(namespace, record_id, published)
 

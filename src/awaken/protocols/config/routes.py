@@ -77,6 +77,8 @@ _SHOWN: dict[str, Any] = {"reply": dict[str, Any]}
 
 
 def _row(access: Access, operation: str, kind: Any, name: str, **rest: Any) -> _Row:
+    if not operation.startswith("GET "):
+        rest.setdefault("query", bodies.NoQuery)
     return access, operation, kind, name, {**_SHOWN, **rest}
 
 
@@ -125,11 +127,26 @@ _TABLE: tuple[_Row, ...] = (
     _config(f"GET {_RECORD}/meta", RecordRoutes, "get_meta"),
     _config(f"POST {_RECORD}/overrides", RecordRoutes, "try_overrides", **_OBJECT),
     _publish(
-        f"PATCH {_RECORD}/overrides", RecordRoutes, "patch_overrides", headers=_WRITE, **_OBJECT
+        f"PATCH {_RECORD}/overrides",
+        RecordRoutes,
+        "patch_overrides",
+        query=bodies.ChangeNote,
+        headers=_WRITE,
+        **_OBJECT,
     ),
-    _publish(f"DELETE {_RECORD}/overrides", RecordRoutes, "drop_overrides", headers=_WRITE),
     _publish(
-        f"DELETE {_RECORD}/overrides/{{field}}", RecordRoutes, "drop_overrides", headers=_WRITE
+        f"DELETE {_RECORD}/overrides",
+        RecordRoutes,
+        "drop_overrides",
+        query=bodies.ChangeNote,
+        headers=_WRITE,
+    ),
+    _publish(
+        f"DELETE {_RECORD}/overrides/{{field}}",
+        RecordRoutes,
+        "drop_overrides",
+        query=bodies.ChangeNote,
+        headers=_WRITE,
     ),
     _publish(
         f"POST {_RECORD}/restore",
