@@ -204,7 +204,9 @@ def _message(message: Message) -> dict[str, Any]:
 
 def _event(event: AgentEvent) -> dict[str, Any]:
     ids = ("message_id", "ticket_id", "identity")
-    told = _without(msgspec.to_builtins(event), *ids, "duration_ms")
+    # What is done again after a crash is done at another time.
+    times = ("started_at", "duration_ms", "first_token_ms", "attempts")
+    told = _without(msgspec.to_builtins(event), *ids, *times)
     if isinstance(event, ToolCallDone) and event.result.suspension is not None:
         told["result"]["suspension"]["suspension"].pop("id")
     return told

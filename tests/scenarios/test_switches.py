@@ -19,8 +19,8 @@ from awaken import (
     ToolContext,
     tool,
 )
-from awaken.contracts.config.errors import AgentPaused
 from awaken.contracts.config.heads import Switch, SwitchKind, SwitchState
+from awaken.contracts.errors import AgentPaused
 from awaken.contracts.models.errors import ModelDisabled
 from awaken.contracts.runs.records import WaitingReason
 from awaken.contracts.tools.tool import ToolDescriptor

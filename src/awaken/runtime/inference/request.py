@@ -33,6 +33,8 @@ from awaken.runtime.switches import NO_SWITCHES
 
 from .compaction import ask_for_summary, take_summary
 
+KEPT_DIGEST_MIN = 32
+"""Threads with fewer messages are digested from their start: that costs less than keeping it."""
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -250,10 +252,11 @@ def digest_request(run: Run, request: InferenceRequest) -> str | None:
                 known = _find_digest(run)
             if known is None:
                 known = MessageDigest()
-                cache.room -= 1
-                if cache.room < 0:
-                    cache.clear()
-                cache.by_thread[thread_id] = known
+                if run.messages.length >= KEPT_DIGEST_MIN:
+                    cache.room -= 1
+                    if cache.room < 0:
+                        cache.clear()
+                    cache.by_thread[thread_id] = known
             run.digest = known
         transcript, done = run.messages, known.count
         length = transcript.length
