@@ -54,7 +54,7 @@ def answer(request):
     results = [message for message in request.messages if message.role == "tool"]
     names = [it.id for it in request.tools]
     if results or not names:
-        return f"prompt={request.system[0]} results={results}"
+        return f"prompt={''.join(request.system)} results={results}"
     return ToolCalls([(names[0], {})])
 
 
@@ -268,10 +268,8 @@ def test_a_switch_that_one_process_sets_stops_a_run_in_the_other(pair: Pair) -> 
     (pair.shop.folder / "go").touch()
     running.join(20)
     assert "prompt=" not in streams[0]
-    found = call(f"GET {pair.new.url}/v1/runs?agent_id={name}")[1]["items"]
-    assert [(it["status"], it["waiting"]["reason"]) for it in found] == [
-        ("waiting", "manual_pause")
-    ]
+    (paused,) = call(f"GET {pair.new.url}/v1/runs?agent_id={name}")[1]["items"]
+    assert (paused["status"], paused["waiting"]["reason"]) == ("waiting", "manual_pause")
     put(pair.new, "DELETE", f"switches/agent/{name}")
 
     def is_done() -> bool:
@@ -279,6 +277,9 @@ def test_a_switch_that_one_process_sets_stops_a_run_in_the_other(pair: Pair) -> 
         return [it["status"] for it in found] == ["done"]
 
     pair.wait(is_done)
+    ended = call(f"GET {pair.new.url}/v1/runs/{paused['run_id']}")[1]
+    assert ended["termination_reason"] == "natural"
+    assert "at last" in ended["final_output"]
 
 
 def test_a_rotated_secret_is_used_by_the_other_process_without_a_publication(

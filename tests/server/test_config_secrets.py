@@ -57,11 +57,15 @@ def bodies(peer: str) -> dict[str, dict[str, Any]]:
         "agents/caller": {"model_id": "m", "system_prompt": MARK, "allowed_tools": []},
         "agents/remote": {
             "model_id": "m",
-            "endpoint": {"base_url": peer, "auth": {**bearer_auth, "token": canary()}},
+            "endpoint": {
+                "base_url": peer,
+                "timeout_ms": 2_000,
+                "auth": {**bearer_auth, "token": canary()},
+            },
         },
         "agents/older": {
             "model_id": "m",
-            "endpoint": {"base_url": peer, "bearer_token": canary()},
+            "endpoint": {"base_url": peer, "timeout_ms": 2_000, "bearer_token": canary()},
         },
         "agents/program": {
             "model_id": "m",
