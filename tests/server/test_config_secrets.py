@@ -65,7 +65,7 @@ def bodies(peer: str) -> dict[str, dict[str, Any]]:
         },
         "agents/older": {
             "model_id": "m",
-            "endpoint": {"base_url": peer, "timeout_ms": 2_000, "bearer_token": canary()},
+            "endpoint": {"base_url": peer, "bearer_token": canary()},
         },
         "agents/program": {
             "model_id": "m",
@@ -172,7 +172,7 @@ async def write_badly(watch: Watch) -> None:
 async def use(watch: Watch) -> None:
     """Use the secrets: every call is refused."""
     await watch.ask("POST /v1/providers/p/test?call=true")
-    for agent_id in ("caller", "remote", "older"):
+    for agent_id in ("caller", "remote"):
         message = {"role": "user", "content": "go"}
         body = {"agent_id": agent_id, "thread_id": agent_id, "messages": [message]}
         request = Request(watch.at.app, "POST", "/v1/runs", headers=bearer("boss"), body=body)
@@ -195,7 +195,7 @@ def read_paths(at: World, peer: str, draft: str, last: int) -> Iterator[str]:
             yield re.sub(r"\{([^}]+)\}", lambda it, names=names: names[it[1]], route.path)
     yield from ("/v1/config/export?publication=1", "/v1/audit-log?limit=1000", "/v1/agents")
     yield from ("/v1/agents/remote", "/v1/runs", "/metrics", "/health")
-    yield from (f"/v1/threads/{it}/messages" for it in ("caller", "remote", "older"))
+    yield from (f"/v1/threads/{it}/messages" for it in ("caller", "remote"))
 
 
 def test_a_secret_is_shown_by_no_reply_no_log_and_no_table(
