@@ -19,6 +19,7 @@ from awaken.contracts.config.store import ConfigReceipt, ConfigWrite
 from awaken.contracts.errors import StoreUnavailable
 from awaken.managed.drafts import PublishDraft
 from awaken.managed.followers import Follower
+from awaken.managed.heads import SwitchOrder
 from awaken.managed.live import LiveConfig
 from awaken.stores.memory.store import MemoryStore
 
@@ -87,7 +88,10 @@ async def test_a_change_of_the_head_alone_compiles_nothing_again() -> None:
     await ours.put("support")
     await theirs.managed.live.refresh()
     await ours.managed.heads.set_switch(
-        SwitchKind.TOOL, "pay", SwitchState.DISABLED, "it pays twice", ANN
+        SwitchOrder(
+            kind=SwitchKind.TOOL, id="pay", state=SwitchState.DISABLED, reason="it pays twice"
+        ),
+        ANN,
     )
     await theirs.managed.live.refresh()
     assert theirs.compiler.installed == [1]
@@ -146,7 +150,9 @@ async def test_a_lost_publication_is_told_and_what_is_installed_stays() -> None:
     assert (applied.publication, theirs.compiler.installed) == (1, [1])
     assert "Publication 2" in (applied.problem or "")
     # The head still counts: a switch is never missed.
-    await ours.managed.heads.set_switch(SwitchKind.ALL, "*", SwitchState.PAUSED, "why", ANN)
+    await ours.managed.heads.set_switch(
+        SwitchOrder(kind=SwitchKind.ALL, id="*", state=SwitchState.PAUSED, reason="why"), ANN
+    )
     await theirs.managed.live.refresh()
     assert theirs.heads[-1].switches
     store.lost.clear()
@@ -204,7 +210,9 @@ async def test_a_signal_that_cannot_be_sent_loses_nothing() -> None:
     parts = msgspec.structs.replace(world.managed.parts, notify_changed=fail)
     world.managed.live._parts = parts
     assert await world.put("support") == 1
-    await world.managed.heads.set_switch(SwitchKind.ALL, "*", SwitchState.PAUSED, "why", ANN)
+    await world.managed.heads.set_switch(
+        SwitchOrder(kind=SwitchKind.ALL, id="*", state=SwitchState.PAUSED, reason="why"), ANN
+    )
     assert world.compiler.installed == [1]
     assert world.compiler.discarded == 0
 
@@ -219,7 +227,9 @@ async def test_a_process_that_is_pinned_stays_on_its_publication_and_hears_of_sw
         world.managed.parts, world._apply_head, world.reports.append, lambda: 0.5, pinned=1
     )
     await live.refresh()
-    await ours.managed.heads.set_switch(SwitchKind.ALL, "*", SwitchState.PAUSED, "why", ANN)
+    await ours.managed.heads.set_switch(
+        SwitchOrder(kind=SwitchKind.ALL, id="*", state=SwitchState.PAUSED, reason="why"), ANN
+    )
     await live.refresh()
     assert (world.compiler.installed, live.applied.publication) == ([1], 1)
     assert world.heads[-1].switches
@@ -326,7 +336,9 @@ async def test_a_canary_is_compiled_once_and_kept() -> None:
     how = PublishDraft(author=ANN, canary=CanaryPlan(percent=50))
     await ours.managed.drafts.publish(draft.id, how)
     await theirs.managed.live.refresh()
-    await ours.managed.heads.set_switch(SwitchKind.ALL, "*", SwitchState.PAUSED, "why", ANN)
+    await ours.managed.heads.set_switch(
+        SwitchOrder(kind=SwitchKind.ALL, id="*", state=SwitchState.PAUSED, reason="why"), ANN
+    )
     await theirs.managed.live.refresh()
     assert (theirs.compiler.installed, theirs.compiler.kept) == ([1], [2])
     assert (ours.compiler.installed, ours.compiler.kept) == ([1], [2])
