@@ -37,7 +37,8 @@ def test_every_bug_planted_in_the_runtime_still_applies_to_the_source() -> None:
 
 READS = frozenset(
     {
-        "checkout", "count_open_runs", "count_queued", "find_checkpoint", "find_commit", "find_dispatch",
+        "checkout", "count_open_runs", "count_queued", "find_checkpoint", "find_commit",
+        "find_dispatch",
         "find_dispatch_of_run", "find_ticket", "list_dead_outbox", "list_dispatches", "list_events",
         "list_expired_tickets", "list_inputs", "list_messages", "list_pinned_publications",
         "list_run_tickets", "list_runs",

@@ -66,6 +66,7 @@ class LiveConfig:
         self._follower: asyncio.Task[None] | None = None
         self._compiled: CompiledConfig | None = None
         self._unknown_head = True
+        self._secrets_at: int | None = None
         self.watchers: list[Callable[[ConfigHead, ConfigHead], None]] = []
         """Called with the head before and after whenever another one was applied here."""
         self.head = ConfigHead()
@@ -118,6 +119,9 @@ class LiveConfig:
             # A newer head may have been applied meanwhile; an older one never replaces it.
             is_newest = head is not None and head.revision > self.head.revision
             is_live = head is not None and head.publication == publication.no
+            if head is not None and is_newest:
+                # What is installed connects at once, with the secrets that came with it.
+                await self._load_secrets(head)
             if is_newest and is_live and self.pinned is None:
                 await self._install(numbered)
             else:
@@ -135,8 +139,7 @@ class LiveConfig:
 
     async def _apply(self, head: ConfigHead, kept: int | None = None) -> None:
         """Apply a head; `kept` is a publication that is compiled and kept already."""
-        if head.secrets_at != self.head.secrets_at or self._unknown_head:
-            await self._parts.resolver.reload(self._parts.store)
+        await self._load_secrets(head)
         problem: str | None = None
         wanted = head.publication if self.pinned is None else self.pinned
         if wanted is not None and wanted != self.applied.publication:
@@ -161,6 +164,12 @@ class LiveConfig:
         self._report(self.applied)
         for watcher in self.watchers:
             watcher(before, head)
+
+    async def _load_secrets(self, head: ConfigHead) -> None:
+        """Read the stored secrets again if they have changed since they were read here."""
+        if head.secrets_at != self._secrets_at:
+            await self._parts.resolver.reload(self._parts.store)
+            self._secrets_at = head.secrets_at
 
     async def _load(self, no: int) -> str | None:
         """Compile a publication and install it; returns why that was impossible."""
