@@ -263,10 +263,10 @@ async def measure_history(path: Path, sizes: Sizes, samples: Samples) -> None:
                 break
             before = rows[-1].no
         chance = random.Random(3)
-        for _ in range(sizes.restores):
-            # Three other versions each time: restoring what is live would write nothing.
-            some = chance.sample(events, 3)
-            versions = (str(some[0].publication), some[1].id, some[2].after or "")
+        # Each version once and not the newest: restoring what is live would write nothing.
+        chosen = iter(chance.sample(events[1:], sizes.restores * 3))
+        for first, second, third in zip(chosen, chosen, chosen, strict=True):
+            versions = (str(first.publication), second.id, third.after or "")
             for name, version in zip(("publication", "event", "object"), versions, strict=True):
                 with timed(samples, f"restore by {name}"):
                     made = await managed.records.restore(write_of("agent-1"), version)
