@@ -29,6 +29,7 @@ from tests.architecture.turn_cost import (
     look_up,
     measure_calls,
     open_durable,
+    prepare_nothing,
 )
 
 from awaken import (
@@ -51,6 +52,8 @@ from awaken.extensions.guardrails import GuardrailsPlugin
 from awaken.extensions.observability import ObservabilityPlugin
 from awaken.extensions.permission import PermissionPlugin
 from awaken.extensions.reminder import ReminderPlugin
+from awaken.managed.parts import Author
+from awaken.managed.records import RecordWrite
 from awaken.testing import ScriptedModel, ToolCalls
 
 BUDGET = Budget.read()
@@ -111,17 +114,13 @@ async def ask(key: str, ctx: ToolContext) -> str | SuspendTicket:
     return ctx.suspend(f"Use {key}?") if ctx.resume is None else "used"
 
 
-async def do_nothing(_runtime: AgentRuntime) -> None:
-    pass
-
-
 @dataclass(frozen=True)
 class Beside:
     """Something that the process has and the counted run does not use."""
 
     agents: Callable[[], list[Agent]] = list
     options: dict[str, Any] = field(default_factory=dict)
-    prepare: Callable[[AgentRuntime], Awaitable[object]] = do_nothing
+    prepare: Callable[[AgentRuntime], Awaitable[object]] = prepare_nothing
 
 
 async def switch_and_release(runtime: AgentRuntime) -> None:
@@ -207,6 +206,55 @@ def test_what_a_run_does_not_use_costs_it_nothing(feature: str) -> None:
 def test_what_a_durable_run_does_not_use_costs_it_nothing(feature: str) -> None:
     alone = count_beside(Beside(), open_durable)
     assert count_beside(FEATURES[feature], open_durable) == alone
+
+
+# ---- managed configuration ----
+
+
+async def publish_plain(runtime: AgentRuntime) -> None:
+    """Make a publication live that changes the agent of the counted run."""
+    assert runtime.managed is not None
+    write = RecordWrite(namespace="agents", id="plain", author=Author(id="ann"))
+    await runtime.managed.records.patch(write, {"max_rounds": 9})
+    assert (await runtime.managed.heads.read_head()).publication == 1
+
+
+MANAGED = {
+    "nothing published": Beside(options={"managed": True}),
+    "a live publication, nothing switched": Beside(
+        options={"managed": True}, prepare=publish_plain
+    ),
+}
+MANAGED_SHARE = 0.02
+"""What a turn may cost more in a runtime with managed configuration."""
+
+
+def list_dearer(alone: dict[str, int], managed: dict[str, int]) -> list[str]:
+    """The figures that managed configuration raises by more than its share."""
+    return [
+        f"{name}: {value}, without managed configuration {alone[name]}"
+        for name, value in managed.items()
+        if value > alone[name] * (1 + MANAGED_SHARE)
+    ]
+
+
+@pytest.mark.parametrize("case", MANAGED)
+@pytest.mark.parametrize("opened", [open_in_memory, open_durable])
+def test_managed_configuration_adds_hardly_a_call_to_a_turn(
+    case: str, opened: Callable[..., AbstractAsyncContextManager[AgentRuntime]]
+) -> None:
+    alone, managed = count_beside(Beside(), opened), count_beside(MANAGED[case], opened)
+    assert list_dearer(vars(alone), vars(managed)) == []
+
+
+@pytest.mark.parametrize("case", MANAGED)
+def test_managed_configuration_adds_hardly_a_byte_to_a_turn(case: str) -> None:
+    beside = MANAGED[case]
+    alone, managed = (
+        count_written("plain"),
+        count_written("plain", beside.prepare, **beside.options),
+    )
+    assert list_dearer(vars(alone), vars(managed)) == []
 
 
 # ---- the ratchet itself ----

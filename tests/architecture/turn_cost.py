@@ -271,12 +271,21 @@ class CountingConnection(sqlite3.Connection):
         return self.cursor().executemany(*args)
 
 
-def count_written(agent: str) -> Spent:
-    """The median of each figure over turns on SQLite."""
+async def prepare_nothing(_runtime: AgentRuntime) -> None:
+    """Leave a runtime as it is."""
+
+
+def count_written(
+    agent: str,
+    prepare: Callable[[AgentRuntime], Awaitable[object]] = prepare_nothing,
+    **options: Any,
+) -> Spent:
+    """The median of each figure over turns on SQLite, of a runtime with these options."""
 
     async def measure() -> Spent:
         found: dict[str, list[int]] = {name: [] for name in vars(SPENT)}
-        async with open_durable(build_agents()) as runtime:
+        async with open_durable(build_agents(), **options) as runtime:
+            await prepare(runtime)
             for _ in range(WARM_TURNS):
                 await runtime.run(agent, "hello")
             for _ in range(TURNS):

@@ -14,6 +14,7 @@ from awaken.contracts.config.drafts import Change, DeleteRecord, PatchRecord, Pu
 from awaken.contracts.config.errors import (
     InvalidConfig,
     OwnedByCode,
+    RecordConflict,
     RecordExists,
     UnknownConfigRecord,
     UnknownNamespace,
@@ -41,6 +42,8 @@ WriteSecrets = Callable[
 ]
 """Writes stored secrets, removes others, and records both."""
 
+TRIES = 5
+"""How often overrides are merged with newer ones before the author has to."""
 CODE = "code"
 """The source of a record that nothing manages."""
 
@@ -80,6 +83,8 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
 
     change: Change
     secrets: tuple[SealedSecret, ...] = ()
+    revision: int | None = None
+    """The revision of the overrides that it was merged with; None if it is whole."""
 
 
 class ConfigRecords:
@@ -176,8 +181,7 @@ class ConfigRecords:
         if view.meta.source in (CODE, OVERRIDE):
             if view.meta.is_hidden:
                 raise UnknownConfigRecord(namespace=write.namespace, record_id=write.id)
-            hidden = PatchRecord(body=view.overrides or {}, is_hidden=True)
-            return await self._publish(write, Stored(change=hidden))
+            return await self.patch(write, {}, is_hidden=True)
         changes: dict[str, dict[str, Any]] = {write.namespace: {write.id: DeleteRecord()}}
         if is_forced and write.namespace == "providers":
             models = await self._list_managed_users(write.namespace, write.id, "models")
@@ -211,8 +215,16 @@ class ConfigRecords:
         Raises:
             ConfigError: It is no record of the code, or cannot be published.
         """
-        stored = await self.store_patch(write, fields, cleared=cleared, is_hidden=is_hidden)
-        return await self._publish(write, stored)
+        dropped = tuple(cleared)
+        for attempt in range(TRIES):
+            stored = await self.store_patch(write, fields, cleared=dropped, is_hidden=is_hidden)
+            try:
+                return await self._publish(write, stored)
+            except RecordConflict:
+                # Without a revision the author means any: the fields of others are merged again.
+                if write.expected is not None or attempt + 1 == TRIES:
+                    raise
+        raise AssertionError
 
     async def try_patch(
         self, write: RecordWrite, fields: Mapping[str, Any], *, cleared: Iterable[str] = ()
@@ -294,7 +306,8 @@ class ConfigRecords:
             merged["sections"] = {**before["sections"], **patch["sections"]}
         merged, secrets = self._lift_secrets(kind, write, merged)
         hidden = view.meta.is_hidden if is_hidden is None else is_hidden
-        return Stored(change=PatchRecord(body=merged, is_hidden=hidden), secrets=secrets)
+        change = PatchRecord(body=merged, is_hidden=hidden)
+        return Stored(change=change, secrets=secrets, revision=view.meta.revision)
 
     async def keep_secrets(self, secrets: tuple[SealedSecret, ...], author: Author) -> None:
         """Store the secrets that came with a record of a draft."""
@@ -332,6 +345,8 @@ class ConfigRecords:
         return await self._publisher.publish(self._request_all(write, changes, secrets))
 
     def _request(self, write: RecordWrite, stored: Stored) -> PublishRequest:
+        if write.expected is None:
+            write = msgspec.structs.replace(write, expected=stored.revision)
         return self._request_all(
             write, {write.namespace: {write.id: stored.change}}, stored.secrets
         )

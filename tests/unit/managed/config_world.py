@@ -113,9 +113,10 @@ class ConfigWorld:
         code: Mapping[str, AgentSpec] | None = None,
         rules: PublishRules | None = None,
         keys: str = "a:" + "A" * 43 + "=",
+        ids: SequentialIds | None = None,
     ) -> None:
         self.store = MemoryStore() if store is None else store
-        self.clock, self.ids = FakeClock(), SequentialIds()
+        self.clock, self.ids = FakeClock(), ids or SequentialIds()
         self.compiler = NotingCompiler({"greeter": CODE_AGENT} if code is None else code)
         self.heads: list[ConfigHead] = []
         self.reports: list[ConfigReport] = []

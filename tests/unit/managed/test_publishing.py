@@ -165,6 +165,20 @@ async def test_a_record_of_the_code_is_overridden_not_replaced() -> None:
 
 
 @in_loop
+async def test_overrides_that_are_written_at_once_are_all_kept() -> None:
+    world = ConfigWorld()
+    records, write = world.managed.records, write_agent("greeter")
+    await asyncio.gather(
+        records.patch(write, {"system_prompt": "Say hello."}),
+        records.patch(write, {"max_rounds": 3}),
+        records.delete(write),
+    )
+    view = await records.get_record("agents", "greeter")
+    assert view.overrides == {"system_prompt": "Say hello.", "max_rounds": 3}
+    assert (view.meta.is_hidden, view.meta.revision) == (True, 3)
+
+
+@in_loop
 async def test_deleting_a_record_of_the_code_hides_it() -> None:
     world = ConfigWorld()
     await world.managed.records.delete(write_agent("greeter"))
