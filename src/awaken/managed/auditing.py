@@ -1,5 +1,6 @@
 """The audit as people read it, and the proof that it was not changed."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from awaken.contracts.config.audit import AuditAction, AuditEvent, AuditQuery, AuditRow, next_link
@@ -33,6 +34,11 @@ class ConfigAudit:
     async def list_events(self, query: AuditQuery) -> tuple[AuditRow, ...]:
         """Return audit events, newest first."""
         return await self._parts.store.list_audit(query)
+
+    async def preload_bodies(self, rows: Iterable[AuditRow]) -> None:
+        """Read the bodies of many events at once, for `load_bodies` of each."""
+        hashes = (it for row in rows for it in (row.event.before, row.event.after))
+        await self._parts.reader.load_bodies(it for it in hashes if it is not None)
 
     async def load_bodies(self, event: AuditEvent) -> dict[str, Any]:
         """Return the record before and after an event in HTTP form, as far as they are kept."""

@@ -1,5 +1,6 @@
 """From stored records to specs: reads publications and applies patches to the code's records."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -26,6 +27,8 @@ from .change_sets import CodeRecords
 
 PUBLICATIONS_KEPT = 16
 BODY_BYTES_KEPT = 32 * 1024 * 1024
+READ_AT_ONCE = 50
+"""How many records are read before the event loop gets a turn."""
 OLD_RECORDS_KEPT = 100
 """How many specs are kept besides those of the publication that was read last.
 
@@ -107,7 +110,9 @@ class PublicationReader:
         bodies = await self.load_bodies(manifest[ns][record_id].hash for ns, record_id in missing)
         problems: list[ConfigProblem] = []
         records: dict[str, dict[str, EffectiveRecord]] = {}
-        for (namespace, record_id), key in keys.items():
+        for at, ((namespace, record_id), key) in enumerate(keys.items()):
+            if at % READ_AT_ONCE == 0:
+                await asyncio.sleep(0)
             found = self._records.get(key)
             if found is None:
                 entry = manifest[namespace][record_id]

@@ -31,6 +31,7 @@ class AuditRoutes:
             limit=given.limit,
         )
         rows = await self._audit.list_events(query)
+        await self._audit.preload_bodies(rows)
         items = [await self._show(it.event) for it in rows]
         if len(rows) < given.limit:
             return as_json({"items": items})
