@@ -131,6 +131,7 @@ def world(scenario: Callable[[World], Coroutine[Any, Any, None]], **options: Any
                     token("reader", frozenset({Access.READ})),
                     token("caller", frozenset({Access.INVOKE, Access.READ})),
                     token("tenant", EVERYTHING, tenant_id="ours"),
+                    token("editor", frozenset({Access.CONFIG, Access.INVOKE, Access.READ})),
                 )
             )
             await app.open()
