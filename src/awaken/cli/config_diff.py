@@ -37,7 +37,7 @@ async def load_side(context: ConfigContext, name: str) -> Records:
     if name.startswith(DRAFT):
         return await _load_draft(context, name.removeprefix(DRAFT))
     if _is_path(name):
-        return _load_folder(context, Path(name))
+        return await _load_folder(context, Path(name))
     if name.isascii() and name.isdecimal() and len(name) < 16:
         return _flatten(await context.managed.files.export(int(name)))
     problem = "name a folder, the number of a publication, draft:ID, or live"
@@ -88,9 +88,9 @@ def _flatten(files: FileSet) -> dict[tuple[str, str], dict[str, Any]]:
     return found
 
 
-def _load_folder(context: ConfigContext, folder: Path) -> Records:
+async def _load_folder(context: ConfigContext, folder: Path) -> Records:
     found = read_config_files(folder, context.managed.parts.kinds)
-    files, problems = context.managed.files.normalize(found.files)
+    files, problems = await context.managed.files.normalize(found.files)
     if refused := (*found.problems, *name_files(problems, found.places)):
         raise InvalidConfig(problems=refused)
     return _flatten(files)

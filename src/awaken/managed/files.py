@@ -5,6 +5,7 @@ to their origin. A record that was changed elsewhere since the files were applie
 and is never overwritten unless the caller says so.
 """
 
+import asyncio
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any
@@ -51,6 +52,9 @@ HIDDEN = "hidden"
 
 Changes = dict[str, dict[str, Change]]
 """What files want, by namespace and id."""
+
+READ_AT_ONCE = 20
+"""How many records are read before the event loop gets a turn."""
 
 
 class DriftChoice(StrEnum):
@@ -213,9 +217,9 @@ class ConfigFiles:
                     records.setdefault(namespace, {})[record_id] = body
         return FileSet(records=records, overrides=overrides)
 
-    def normalize(self, files: FileSet) -> tuple[FileSet, tuple[ConfigProblem, ...]]:
+    async def normalize(self, files: FileSet) -> tuple[FileSet, tuple[ConfigProblem, ...]]:
         """Return the records of files in canonical form, and what is wrong with the others."""
-        changes, problems = self._read(files)
+        changes, problems = await self._read(files)
         records: dict[str, dict[str, dict[str, Any]]] = {}
         overrides: dict[str, dict[str, dict[str, Any]]] = {}
         for namespace, its in changes.items():
@@ -232,7 +236,7 @@ class ConfigFiles:
     ) -> tuple[FilePlan, PublishRequest]:
         head = await self._parts.read_head()
         live = await self._parts.reader.load_publication(head.publication)
-        changes, problems = self._read(files)
+        changes, problems = await self._read(files)
         if options.prune:
             _add_deletions(changes, live, files.origin)
         changes = _drop_unchanged(changes, live, files.origin, options)
@@ -259,7 +263,7 @@ class ConfigFiles:
         )
         return found, request
 
-    def _read(self, files: FileSet) -> tuple[Changes, list[ConfigProblem]]:
+    async def _read(self, files: FileSet) -> tuple[Changes, list[ConfigProblem]]:
         """Bring documents into their canonical form; collects what is wrong with them."""
         changes: Changes = {}
         problems: list[ConfigProblem] = []
@@ -268,7 +272,9 @@ class ConfigFiles:
             if kind is None:
                 problems.append(_problem(namespace, "unknown_namespace", "It is not known."))
                 continue
-            for record_id, body in records.items():
+            for at, (record_id, body) in enumerate(records.items()):
+                if at % READ_AT_ONCE == 0:
+                    await asyncio.sleep(0)
                 try:
                     stored = kind.read_stored(record_id, body)
                 except InvalidConfig as error:

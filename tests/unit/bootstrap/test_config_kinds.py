@@ -17,7 +17,7 @@ CANARY = "sk-canary-0123456789"
 
 TEXT = st.text("abcXYZ019 äß", min_size=1, max_size=12).filter(lambda it: it == it.strip() != "")
 IDS = st.from_regex(r"[A-Za-z0-9._:@-]{1,20}", fullmatch=True).filter(
-    lambda it: it not in ("meta", "validate")
+    lambda it: it not in ("meta", "validate", ".", "..")
 )
 NAMES = st.from_regex(r"[a-z][a-z0-9]{0,9}", fullmatch=True)
 JSON = st.recursive(

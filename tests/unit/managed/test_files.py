@@ -1,5 +1,6 @@
 """Files say what is live: planned, applied, exported, and never over what others changed."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -373,7 +374,7 @@ def test_a_link_out_of_the_folder_and_a_skill_with_scripts_are_problems(tmp_path
 def test_the_problems_of_a_plan_name_the_files_of_their_records(tmp_path: Path) -> None:
     write(tmp_path, one="providers: [{id: p, adapter: openai_chat, api_key: " + SECRET + "}]")
     found = read(tmp_path)
-    _, problems = ConfigWorld().managed.files.normalize(found.files)
+    _, problems = asyncio.run(ConfigWorld().managed.files.normalize(found.files))
     (problem,) = name_files(problems, found.places)
     assert (problem.file, problem.path) == ("one.yaml", "providers/p/api_key")
 
@@ -399,7 +400,7 @@ async def test_the_live_version_can_be_put_back_into_the_files(tmp_path: Path) -
 
 
 NAMES = st.from_regex(r"[A-Za-z0-9._:@-]{1,20}", fullmatch=True).filter(
-    lambda it: it not in ("meta", "validate")
+    lambda it: it not in ("meta", "validate", ".", "..")
 )
 TEXTS = st.text(
     st.one_of(
@@ -515,12 +516,12 @@ def file_sets(draw: st.DrawFn) -> FileSet:
 @given(file_sets())
 def test_what_is_exported_is_read_as_the_same_and_exported_alike(given_files: FileSet) -> None:
     files = ConfigWorld().managed.files
-    normal, problems = files.normalize(given_files)
+    normal, problems = asyncio.run(files.normalize(given_files))
     assert not problems
     texts = format_files(normal, KINDS)
     documents = {name: decode_document(text.encode(), name) for name, text in texts.items()}
     assert {name: format_document(it) for name, it in documents.items()} == texts
-    again, problems = files.normalize(merged_from(documents))
+    again, problems = asyncio.run(files.normalize(merged_from(documents)))
     assert not problems
     assert (again.records, again.overrides) == (normal.records, normal.overrides)
     assert format_files(again, KINDS) == texts
