@@ -91,14 +91,14 @@ def test_a_preview_goes_on_with_no_conversation_of_others() -> None:
     world(scenario)
 
 
-def test_a_run_on_a_live_publication_is_a_plain_run() -> None:
+def test_a_run_on_the_live_publication_is_a_plain_run() -> None:
     async def scenario(at: World) -> None:
         await at.do("PATCH /v1/config/agents/helper/overrides", {"system_prompt": "One."})
         await at.do("PATCH /v1/config/agents/helper/overrides", {"system_prompt": "Two."})
         head = (await at.get("/v1/config/head"))["publication"]
-        run = await at.run("helper", "t", publication=head - 1)
+        run = await at.run("helper", "t", publication=head)
         record = await at.runtime.get_run(run["run_id"])
-        assert (record.publication, record.kind.value) == (head - 1, "chat")
+        assert (record.publication, record.kind.value) == (head, "chat")
 
     world(scenario)
 
