@@ -18,7 +18,7 @@ AGENTS_PAGE, AGENTS_MAX = 100, 1_000
 
 
 class AgentPaging(StrictRecord, frozen=True, kw_only=True):
-    """A page of the agents, by id."""
+    """A page of the agents, in the order in which they were declared."""
 
     offset: Annotated[int, Meta(ge=0, le=OFFSET_MAX)] = 0
     limit: Annotated[int, Meta(ge=1, le=AGENTS_MAX)] = AGENTS_PAGE
@@ -28,7 +28,7 @@ async def list_agents(call: RouteCall) -> Reply:
     """List the agents that can be run; with the scope `config`, also the fields of their specs."""
     asked: AgentPaging = call.query
     found = await call.view.agents()
-    names = sorted(found)[asked.offset : asked.offset + asked.limit]
+    names = list(found)[asked.offset : asked.offset + asked.limit]
     shown = [agent_view(found[it].spec, found[it].tool_ids) for it in names]
     page = AgentList(
         items=tuple(shown),
