@@ -224,8 +224,6 @@ _WISHES: dict[str, Callable[..., tuple[str, Wish]]] = {
     "delete_outbox": _plain("delete_outbox"),
     "purge": _plain("purge"),
     "check_writable": _plain("check_writable"),
-    "fill_run_columns": _plain("fill_run_columns"),
-    "count_usage": _plain("count_usage"),
 }
 """Every write, and the one read that others are done after: its name, and what it would leave."""
 
