@@ -37,7 +37,7 @@ from .damage import Reading, damaged, flipped, sample_store, samples
 from .history import Log
 from .store_file import problems_of
 
-FLIPS, CUTS = choose_size(200, 2000), choose_size(30, 150)
+FLIPS, CUTS = choose_size(400, 2000), choose_size(30, 150)
 TEXT = random.Random(1).randbytes(2000).hex()
 """Nothing that could be packed."""
 
