@@ -168,7 +168,7 @@ class ConfigDrafts:
         """
         draft = await self._get_expected(draft_id, write.expected)
         # A name of its own: a draft replaces no secret that live records use.
-        write = msgspec.structs.replace(write, draft_id=self._parts.ids.new_id())
+        write = msgspec.structs.replace(write, secret_suffix=self._parts.ids.new_id())
         before = draft.changes.get(write.namespace, {}).get(write.id)
         if body is None:
             self._records.find_kind(write.namespace)

@@ -74,8 +74,8 @@ class RecordWrite(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     idempotency_key: str | None = None
     request_hash: str = ""
-    draft_id: str | None = None
-    """The draft in which it is written; None if it becomes live."""
+    secret_suffix: str | None = None
+    """Ends the names of its secrets if it is written in a draft; None if it becomes live."""
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
@@ -323,7 +323,7 @@ class ConfigRecords:
         lifted, texts = lift_literals(
             body,
             kind.secrets,
-            lambda path: store_ref(kind.name, write.id, path, write.draft_id),
+            lambda path: store_ref(kind.name, write.id, path, write.secret_suffix),
         )
         if found := find_secret_problems(lifted, kind.secrets):
             at = f"{kind.name}/{write.id}"

@@ -26,13 +26,13 @@ _OWN_PREFIX = "AWAKEN_"
 _GONE = object()
 
 
-def store_ref(namespace: str, record_id: str, path: str, draft_id: str | None = None) -> str:
+def store_ref(namespace: str, record_id: str, path: str, suffix: str | None = None) -> str:
     """Return the reference under which the store keeps the secret of one field.
 
     A secret that was written in a draft has a name of its own: what is in use does not change.
     """
     place = f"{namespace}/{record_id}/{path}"
-    return f"{STORE}{place}" if draft_id is None else f"{STORE}{place}/{draft_id}"
+    return f"{STORE}{place}" if suffix is None else f"{STORE}{place}/{suffix}"
 
 
 def check_ref(ref: object) -> str:
