@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 
 from awaken import Agent, AgentRuntime
 
@@ -32,7 +33,7 @@ async def _print_document() -> None:
     }
     async with runtime:
         await runtime.asgi()(scope, receive, send)
-    print(json.dumps(json.loads(b"".join(replies)), indent=1, sort_keys=True))
+    json.dump(json.loads(b"".join(replies)), sys.stdout, indent=1, sort_keys=True)
 
 
 asyncio.run(_print_document())

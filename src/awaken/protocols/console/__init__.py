@@ -1,1 +1,1 @@
-"""The console: a web application that `make console` builds from `console/`, as files of this package."""
+"""The console, a web application: `make console` builds its files from `console/`."""

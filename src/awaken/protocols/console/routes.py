@@ -90,6 +90,7 @@ def _route(path: str, summary: str) -> ApiRoute:
         path=path,
         handle=redirect_to_console if path == "/" else show_console,
         access=Access.OPEN,
+        status=307 if path == "/" else 200,
         summary=summary,
         tag="console",
     )
