@@ -33,7 +33,7 @@ const LINK_COLOR = { live: "teal", "catching up": "blue", cut: "red", none: "gra
 function usePublications(isAllowed: boolean) {
   const { data } = useQuery({
     queryKey: ["config", "publications", "recent"],
-    queryFn: async ({ signal }) => (await need(api.GET("/v1/config/publications", { params: { query: { limit: 30 } as never }, signal }))) as unknown as { items: { no: number; message?: string | null }[] },
+    queryFn: async ({ signal }) => (await need(api.GET("/v1/config/publications", { params: { query: { limit: 30 } as never }, signal }))) as unknown as { items: { publication: number }[] },
     enabled: isAllowed,
   });
   return data?.items ?? [];
@@ -49,7 +49,7 @@ function AgentChoice({ address, agent, onAddress }: { address: PaneAddress; agen
       {publications.length === 0 ? null : (
         <Select
           aria-label={texts.publication} w={130} value={address.publication ?? "live"} allowDeselect={false}
-          data={[{ value: "live", label: texts.live }, ...publications.map((it) => ({ value: String(it.no), label: `#${it.no}` }))]}
+          data={[{ value: "live", label: texts.live }, ...publications.map((it) => ({ value: String(it.publication), label: `#${it.publication}` }))]}
           onChange={(value) => onAddress({ publication: value === null || value === "live" ? undefined : value })}
         />
       )}
