@@ -56,7 +56,7 @@ export const chat = {
   output: "Output",
   result: "Result",
   activity: "Activity",
-  calls: { writing: "writing", running: "running", suspended: "waits", succeeded: "succeeded", failed: "failed", cancelled: "cancelled" },
+  calls: { writing: "writing", running: "running", suspended: "waits", succeeded: "succeeded", failed: "failed", declined: "declined", cancelled: "cancelled", returned: "returned" },
   reset: (reason: string) => `The answer began again${reason === "" ? "" : `: ${reason}`}.`,
   asksPermission: (tool: string) => `${tool} needs your consent`,
   asksAnswer: (tool: string) => `${tool} asks you`,

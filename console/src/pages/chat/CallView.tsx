@@ -14,6 +14,7 @@ import { PlainText } from "./RichText";
 const A2uiView = lazy(() => import("./generated/A2uiView"));
 const JsonRenderView = lazy(() => import("./generated/JsonRenderView"));
 const PROGRESS = "tool-call-progress";
+const STATUS: Partial<Record<Call["state"], string>> = { writing: "running", returned: "done", declined: "stopped" };
 const SUMMARY_CHARS = 160;
 
 function summarize(call: Call): string {
@@ -59,7 +60,7 @@ export const CallView = memo(function CallView({ call, shown, onAction }: Props)
     <Stack gap={6}>
       <details className={classes.call} data-call={call.name} data-state={call.state}>
         <summary>
-          <Status value={call.state === "writing" ? "running" : call.state} label={texts.calls[call.state]} />
+          <Status value={STATUS[call.state] ?? call.state} label={texts.calls[call.state]} />
           <Text span ff="monospace" size="sm" fw={550}>{showHidden(call.name)}</Text>
           <Text span ff="monospace" size="xs" c="dimmed" truncate className={classes.summary}>{summarize(call)}</Text>
         </summary>

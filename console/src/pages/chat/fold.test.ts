@@ -71,7 +71,7 @@ test("a decision that comes later changes the call of the earlier turn; the run 
   expect(waiting.shown.run?.state).toBe("waiting");
   expect(assistants(waiting.shown)[0]?.calls[0]).toMatchObject({ state: "suspended", ticketId: "k" });
   const { shown } = foldFrames(waiting, [logged(7, runStart("r")), logged(8, { event_type: "tool_call_resumed", target_id: "c", message_id: "y", result: "deleted" })]);
-  expect(assistants(shown)[0]?.calls[0]).toMatchObject({ state: "succeeded", result: "deleted", ticketId: undefined });
+  expect(assistants(shown)[0]?.calls[0]).toMatchObject({ state: "returned", result: "deleted", ticketId: undefined });
   expect(shown.run?.state).toBe("running");
 });
 

@@ -2,7 +2,8 @@
 import { applyPatch } from "./generated/patch";
 import type { Part, RunEvent, Termination, Usage } from "./types";
 
-export type CallState = "writing" | "running" | "suspended" | "succeeded" | "failed" | "cancelled";
+/** `returned`: there is a result, and nothing says whether the tool succeeded (stored results, calls after a decision). */
+export type CallState = "writing" | "running" | "suspended" | "succeeded" | "failed" | "declined" | "cancelled" | "returned";
 export type Call = {
   id: string;
   name: string;
@@ -173,7 +174,7 @@ export function foldEvent(now: Conversation, event: RunEvent): Conversation {
         ticketId: event.ticket_id,
       }));
     case "tool_call_resumed":
-      return changeCall(now, event.target_id, (it) => ({ ...it, state: it.state === "suspended" ? "succeeded" : it.state, result: event.result, ticketId: undefined }));
+      return changeCall(now, event.target_id, (it) => ({ ...it, state: event.is_declined === true ? "declined" : "returned", result: event.result, ticketId: undefined }));
     case "stream_reset":
       return now.open === null ? now : { ...now, open: { ...makeStep(now.open.id, now.run), resets: [...now.open.resets, event.reason ?? ""] } };
     case "activity_snapshot":

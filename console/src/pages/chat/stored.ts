@@ -34,7 +34,7 @@ function giveResult(turns: Turn[], callId: string, text: string): void {
   const index = turns.findLastIndex((it) => it.kind === "assistant" && it.calls.some((call) => call.id === callId));
   const turn = turns[index];
   if (turn?.kind !== "assistant") return;
-  turns[index] = { ...turn, calls: turn.calls.map((it) => (it.id === callId ? { ...it, state: "succeeded", result: readResult(text) } : it)) };
+  turns[index] = { ...turn, calls: turn.calls.map((it) => (it.id === callId ? { ...it, state: "returned", result: readResult(text) } : it)) };
 }
 
 const isQuietEnd = (run: Run): boolean => run.termination === null || run.termination === undefined || run.termination.type === "suspended";
@@ -69,7 +69,7 @@ function pickRicher(stored: Turn, known: Turn | undefined): Turn {
   // Events know more than the store (progress, usage); the store may know a result that came later.
   const calls = known.calls.map((it) => {
     const twin = stored.calls.find((call) => call.id === it.id);
-    return twin !== undefined && twin.result !== undefined && it.result === undefined ? { ...it, result: twin.result, state: twin.state } : it;
+    return twin !== undefined && twin.result !== undefined && it.result === undefined ? { ...it, result: twin.result, state: it.state === "suspended" || it.state === "running" ? twin.state : it.state } : it;
   });
   return calls.every((it, index) => it === known.calls[index]) ? known : { ...known, calls };
 }

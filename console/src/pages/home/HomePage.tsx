@@ -1,5 +1,5 @@
 /** The first page: whether anything needs a person, and where to go. */
-import { Group, Text, Title } from "@mantine/core";
+import { Group, Stack, Text, Title } from "@mantine/core";
 import { IconAlertTriangle, IconCircleCheck, IconClockQuestion } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link, type LinkProps } from "@tanstack/react-router";
@@ -132,12 +132,12 @@ function Body() {
   if (health === undefined || recent === undefined) return <Loading rows={5} />;
   const needs = listNeeds({ health, tickets, dead, models, workers, head, failed: day?.failed }, now);
   return (
-    <Group align="stretch" style={{ flexDirection: "column" }} gap="md">
+    <Stack gap="md">
       <Needs needs={needs} />
       {recent.length === 0 ? <FirstStart agent={agents[0]?.id ?? "default"} /> : null}
       <Tiles />
       {recent.length === 0 ? null : <div className={classes.two}><Recent />{may("config") ? <Publications /> : null}</div>}
-    </Group>
+    </Stack>
   );
 }
 

@@ -1,0 +1,65 @@
+"""Agents whose model says what a hostile or very fast one would: for the browser tests of the chat."""
+
+from awaken import Agent, tool
+from awaken.models import InferenceRequest
+from awaken.testing import Answer, Chunks, ScriptedModel, ToolCalls, Turn
+
+HOSTILE = """\
+# Not a heading of the page
+<script>window.hacked = 1</script><img src=x onerror="window.hacked = 2">
+<iframe src="https://evil.example/frame"></iframe>
+
+[click](javascript:window.hacked=3) [data](data:text/html,<script>window.hacked=4</script>) [good](https://good.example/page)
+[local](/v1/runs) <javascript:window.hacked=5> [ref]
+
+![remote](https://evil.example/pixel.png) ![data](data:image/svg+xml;base64,PHN2Zz48L3N2Zz4=)
+
+- [ ] a task
+
+| a | b |
+| - | - |
+| 1 | 2 |
+
+\u001b[31mred\u001b[0m \u202egnp.exe\u202c end
+
+[ref]: javascript:window.hacked=6
+"""
+LONG = "x" * 1_000_000
+SPEED = 2_000
+
+
+@tool(effect="none")
+async def echo(text: str) -> str:
+    """Give back a text."""
+    return text
+
+
+def answer(request: InferenceRequest) -> Answer:
+    """Answer by the last message: what a person asks for, or a result."""
+    last = request.messages[-1]
+    said = last.text
+    if last.role.value == "tool":
+        return "The tool has answered."
+    if "LONG" in said:
+        return LONG
+    if "FAST" in said:
+        return Chunks([f"w{number} " for number in range(SPEED)], delay_ms=2)
+    if "SLOW" in said:
+        return Chunks([f"w{number} " for number in range(200)], delay_ms=50)
+    if "TOOL" in said:
+        return ToolCalls([("echo", {"text": HOSTILE})])
+    if "THINK" in said:
+        return Turn(text="Thought.", reasoning=HOSTILE)
+    if "FAIL" in said:
+        return RuntimeError("the model is gone")
+    return HOSTILE
+
+
+agents = [
+    Agent(
+        "hostile",
+        model=ScriptedModel([answer], cycle=True),
+        tools=[echo],
+        config={"retry": {"max_retries": 0}},
+    ),
+]
