@@ -1,6 +1,7 @@
-"""Agents whose model says what a hostile or very fast one would: for the browser tests of the chat."""
+"""An agent whose model says what a hostile or a very fast one would: for tests of the chat."""
 
 from awaken import Agent, tool
+from awaken.messages import Role
 from awaken.models import InferenceRequest
 from awaken.testing import Answer, Chunks, ScriptedModel, ToolCalls, Turn
 
@@ -24,8 +25,6 @@ HOSTILE = """\
 
 [ref]: javascript:window.hacked=6
 """
-LONG = "x" * 1_000_000
-SPEED = 2_000
 
 
 @tool(effect="none")
@@ -34,32 +33,27 @@ async def echo(text: str) -> str:
     return text
 
 
+ANSWERS: dict[str, Answer] = {
+    "LONG": "x" * 1_000_000,
+    "FAST": Chunks([f"w{number} " for number in range(2_000)], delay_ms=2),
+    "SLOW": Chunks([f"w{number} " for number in range(100)], delay_ms=40),
+    "TOOL": ToolCalls([("echo", {"text": HOSTILE})]),
+    "THINK": Turn(text="Thought.", reasoning=HOSTILE),
+    "FAIL": RuntimeError("the model is gone"),
+}
+
+
 def answer(request: InferenceRequest) -> Answer:
     """Answer by the last message: what a person asks for, or a result."""
     last = request.messages[-1]
-    said = last.text
-    if last.role.value == "tool":
+    if last.role is Role.TOOL:
         return "The tool has answered."
-    if "LONG" in said:
-        return LONG
-    if "FAST" in said:
-        return Chunks([f"w{number} " for number in range(SPEED)], delay_ms=2)
-    if "SLOW" in said:
-        return Chunks([f"w{number} " for number in range(200)], delay_ms=50)
-    if "TOOL" in said:
-        return ToolCalls([("echo", {"text": HOSTILE})])
-    if "THINK" in said:
-        return Turn(text="Thought.", reasoning=HOSTILE)
-    if "FAIL" in said:
-        return RuntimeError("the model is gone")
-    return HOSTILE
+    return ANSWERS.get(last.text, HOSTILE)
 
 
-agents = [
-    Agent(
-        "hostile",
-        model=ScriptedModel([answer], cycle=True),
-        tools=[echo],
-        config={"retry": {"max_retries": 0}},
-    ),
-]
+hostile = Agent(
+    "hostile",
+    model=ScriptedModel([answer], cycle=True),
+    tools=[echo],
+    config={"retry": {"max_retries": 0}},
+)

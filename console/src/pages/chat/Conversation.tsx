@@ -49,6 +49,14 @@ export function Conversation({ conversation, tickets, actions, label, hasEarlier
     // A message of one's own brings the end into view.
     if (conversation.pending.length > 0) toEnd();
   }, [conversation.pending.length]);
+  const first = items[0]?.turn.id;
+  const firstBefore = useRef(first);
+  useLayoutEffect(() => {
+    // Earlier messages come above what the person reads, which stays where it is.
+    const place = firstBefore.current === undefined || firstBefore.current === first ? 0 : items.findIndex((it) => it.turn.id === firstBefore.current);
+    firstBefore.current = first;
+    if (place > 0) list.scrollToIndex(place, { align: "start" });
+  });
   const onScroll = () => {
     const box = scroller.current;
     if (box === null) return;

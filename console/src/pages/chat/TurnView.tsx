@@ -38,7 +38,7 @@ function UserShown({ turn, actions }: { turn: UserTurn | PendingTurn; actions: T
     <Box className={classes.user} data-turn="user">
       <Group justify="space-between" gap="xs" wrap="nowrap">
         <Text size="xs" fw={600}>{turn.isSystem ? texts.system : texts.you}{pending === null ? null : <Text span size="xs" c="dimmed"> · {pending}</Text>}</Text>
-        <Group gap={0} className={classes.tools}>
+        <Group gap={6} className={classes.tools}>
           <CopyIcon value={text} label={texts.copyText} />
           {turn.isSystem || pending !== null ? null : <Tooltip label={texts.edit}><ActionIcon size={24} aria-label={texts.edit} onClick={() => actions.onEdit(turn)}><IconPencil size={14} /></ActionIcon></Tooltip>}
         </Group>

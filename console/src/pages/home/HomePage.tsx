@@ -3,7 +3,7 @@ import { Group, Stack, Text, Title } from "@mantine/core";
 import { IconAlertTriangle, IconCircleCheck, IconClockQuestion } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link, type LinkProps } from "@tanstack/react-router";
-import type { ReactNode } from "react";
+import { useRef, type ReactNode } from "react";
 
 import { useMay } from "../../api/caller";
 import { agentsQuery, systemInfoQuery } from "../../api/queries";
@@ -129,12 +129,15 @@ function Body() {
   const { data: day } = useQuery(dayQuery);
   const { data: recent } = useQuery(recentQuery);
   const { data: agents = [] } = useQuery(agentsQuery);
+  // The cards stay while the page is open: the first run is often one of theirs.
+  const wasFirst = useRef(false);
+  if (recent?.length === 0) wasFirst.current = true;
   if (health === undefined || recent === undefined) return <Loading rows={5} />;
   const needs = listNeeds({ health, tickets, dead, models, workers, head, failed: day?.failed }, now);
   return (
     <Stack gap="md">
       <Needs needs={needs} />
-      {recent.length === 0 ? <FirstStart agent={agents[0]?.id ?? "default"} /> : null}
+      {wasFirst.current ? <FirstStart agent={agents[0]?.id ?? "default"} /> : null}
       <Tiles />
       {recent.length === 0 ? null : <div className={classes.two}><Recent />{may("config") ? <Publications /> : null}</div>}
     </Stack>
