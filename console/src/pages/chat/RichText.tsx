@@ -14,6 +14,8 @@ const Markdown = lazy(() => import("../../ui/Markdown"));
 const MARKDOWN_CHARS = 60_000;
 const LINE_CHARS = 20_000;
 const SHOWN_CHARS = 40_000;
+/** A paragraph that is being written and is longer than this is read as Markdown when it is done: reading it again for every piece costs more each time. */
+const OPEN_CHARS = 3_000;
 
 export const PlainText = memo(function PlainText({ text }: { text: string }) {
   const [isWhole, setIsWhole] = useState(false);
@@ -44,5 +46,6 @@ export const RichText = memo(function RichText({ text, isOpen }: { text: string;
   const isPlain = text.length > MARKDOWN_CHARS || hasLongLine(text);
   const pieces = useMemo(() => (isPlain ? [] : isOpen ? splitMarkdown(text) : [text]), [text, isOpen, isPlain]);
   if (isPlain) return <PlainText text={text} />;
-  return <>{pieces.map((it, index) => <Piece key={index} text={it} />)}</>;
+  const isLate = (piece: string, index: number) => isOpen && index === pieces.length - 1 && piece.length > OPEN_CHARS;
+  return <>{pieces.map((it, index) => (isLate(it, index) ? <div key={index} className={classes.fallback}>{showHidden(it)}</div> : <Piece key={index} text={it} />))}</>;
 });

@@ -18,12 +18,17 @@ const RETRY_MS = [250, 500, 1_000, 2_000, 4_000];
 /** A stream that has been quiet for this long has given all that it had. */
 const QUIET_MS = 150;
 
-/** Gathers frames and hands them over once per frame of the screen. */
+/** Text that grows twenty times in a second reads as if it flowed; more often costs and shows nothing. */
+const APART_MS = 45;
+
+/** Gathers frames and hands them over with a frame of the screen, none sooner than `APART_MS` after the one before. */
 export function makeBatcher(take: (frames: readonly LogFrame[]) => void): { add: (frame: LogFrame) => void; flush: () => void } {
   let waiting: LogFrame[] = [];
   let isScheduled = false;
+  let latest = 0;
   const flush = () => {
     isScheduled = false;
+    latest = performance.now();
     const frames = waiting;
     waiting = [];
     if (frames.length > 0) take(frames);
@@ -33,7 +38,9 @@ export function makeBatcher(take: (frames: readonly LogFrame[]) => void): { add:
     if (isScheduled) return;
     isScheduled = true;
     // A hidden page gets no animation frames.
+    const wait = APART_MS - (performance.now() - latest);
     if (document.hidden) setTimeout(flush, 200);
+    else if (wait > 0) setTimeout(() => (isScheduled ? requestAnimationFrame(flush) : undefined), wait);
     else requestAnimationFrame(flush);
   };
   return { add, flush };

@@ -1,5 +1,5 @@
 /** One thread on the screen: its conversation, the link to the server, and what the person does. A store that React subscribes to. */
-import { ApiError, describeError, NetworkError } from "../../api/errors";
+import { ApiError, NetworkError } from "../../api/errors";
 import { refreshKinds } from "../../api/queries";
 import { changeLog, EMPTY, foldFrames, rewind, type Conversation, type Log, type LogFrame, type PendingTurn } from "./fold";
 import { followThread, type LinkState } from "./follow";
@@ -176,9 +176,5 @@ export class ChatSession {
     const receipt = await stopThread(this.threadId, isInterrupt);
     if (isInterrupt) this.changePending(() => []);
     return receipt;
-  }
-
-  describeFailure(): string {
-    return describeError(this.state.failure);
   }
 }
