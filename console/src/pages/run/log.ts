@@ -15,6 +15,10 @@ const RETRY_MS = 1_000;
 
 type Event = Logged["event"];
 
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
 function isStateEvent(event: unknown): event is StateEntry["event"] {
   const type = (event as Event | null)?.event_type;
   return type === "state_snapshot" || type === "state_delta";
@@ -99,14 +103,15 @@ export class RunLog {
         this.problem = null;
         if (!isLive) return this.note("ended");
         await this.readStream(signal);
+        // It ended or waits; if it goes on, another stream shows it.
         await this.catchUp(signal);
-        return this.note("ended");
+        await pause(RETRY_MS);
       } catch (error) {
         if (signal.aborted) return;
         this.problem = describeError(error);
         this.feed = "cut";
         this.tell();
-        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+        await pause(RETRY_MS);
       }
     }
   }
@@ -142,7 +147,7 @@ export class RunLog {
 let latest: RunLog | null = null;
 
 /** The log of a run; the one that was read last is kept while a person moves between tabs. */
-export function useRunLog(runId: string, isLive: boolean, isWanted: boolean): RunLog {
+export function useRunLog(runId: string, isLive: boolean, updatedAt: number, isWanted: boolean): RunLog {
   const log = useMemo(() => {
     if (latest?.runId !== runId) latest = new RunLog(runId);
     return latest;
@@ -152,7 +157,8 @@ export function useRunLog(runId: string, isLive: boolean, isWanted: boolean): Ru
     const stop = new AbortController();
     void log.follow(isLive, stop.signal);
     return () => stop.abort();
-  }, [log, isLive, isWanted]);
+    // A run that does not execute has grown if it was changed; one that executes is followed.
+  }, [log, isLive, isWanted, isLive ? 0 : updatedAt]);
   useSyncExternalStore(log.subscribe, () => log.version);
   return log;
 }

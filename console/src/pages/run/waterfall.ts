@@ -9,7 +9,7 @@ export type Span = {
   n?: number | null;
   model?: string | null;
   first_token_ms?: number | null;
-  tokens?: readonly [number, number] | null;
+  tokens?: readonly number[] | null;
   cost_nanos?: number | null;
   attempts?: number | null;
   call_id?: string | null;
