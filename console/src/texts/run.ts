@@ -159,7 +159,6 @@ export const run = {
     thread: "Thread",
     forkedFrom: "Forked from",
     noFork: "It is no fork.",
-    forks: "Forks are listed by the thread that they came from on their own page; the API cannot list them from here.",
     remote: "Remote tasks",
     noRemote: "The run gave no work to remote agents.",
     dispatch: "Delivery",

@@ -2,7 +2,7 @@
 import { Group, Stack, Table, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useMemo, type ReactNode } from "react";
+import type { ReactNode } from "react";
 
 import { api, need } from "../../api/client";
 import { run as texts } from "../../texts/run";
@@ -57,10 +57,12 @@ async function fetchFamily(run: Run, signal: AbortSignal) {
 export function LineageTab({ run }: TabProps) {
   const family = useQuery({ queryKey: ["run", "family", run.run_id], queryFn: ({ signal }) => fetchFamily(run, signal) });
   const parent = useQuery({ ...runQuery(run.parent_run_id ?? ""), enabled: run.parent_run_id != null });
-  const remote = useMemo(() => (family.data?.children ?? []).filter((it) => it.adapter === "a2a"), [family.data]);
   if (family.error !== null && family.data === undefined) return <Failure error={family.error} onRetry={() => void family.refetch()} />;
   if (family.data === undefined) return <Loading />;
-  const { thread, siblings, children } = family.data;
+  const { thread, siblings } = family.data;
+  // Only agents of remote servers have a slash in their ids.
+  const children = family.data.children.filter((it) => !it.agent_id.includes("/"));
+  const remote = family.data.children.filter((it) => it.agent_id.includes("/"));
   return (
     <Stack gap="lg">
       <Section title={texts.lineage.parent}>

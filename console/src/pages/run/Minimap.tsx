@@ -2,7 +2,7 @@
 import { useMemo, useRef, type KeyboardEvent, type PointerEvent } from "react";
 
 import { run as texts } from "../../texts/run";
-import { buildMinimap, type Axis, type SpanRow } from "./waterfall";
+import { buildMinimap, joinMarks, type Axis, type SpanRow } from "./waterfall";
 import classes from "./waterfall.module.css";
 
 const PLACES = 240;
@@ -12,7 +12,7 @@ type Props = { rows: readonly SpanRow[]; axis: Axis; left: number; shown: number
 
 export function Minimap({ rows, axis, left, shown, onMove }: Props) {
   const box = useRef<HTMLDivElement>(null);
-  const marks = useMemo(() => buildMinimap(rows, axis, PLACES), [rows, axis]);
+  const marks = useMemo(() => joinMarks(buildMinimap(rows, axis, PLACES)), [rows, axis]);
   const part = Math.min(1, shown / axis.width);
   const at = Math.min(1 - part, left / axis.width);
   const moveTo = (event: PointerEvent) => {
@@ -33,7 +33,7 @@ export function Minimap({ rows, axis, left, shown, onMove }: Props) {
       onPointerDown={(event) => { event.currentTarget.setPointerCapture(event.pointerId); moveTo(event); }} onPointerMove={(event) => { if (event.buttons === 1) moveTo(event); }}
     >
       <svg viewBox={`0 0 ${PLACES} 27`} preserveAspectRatio="none" aria-hidden>
-        {marks.map((it, index) => (it === null ? null : <rect key={index} data-mark={it} x={index} y={24 - HEIGHTS[it]} width={1.02} height={HEIGHTS[it]} />))}
+        {marks.map((it) => <rect key={it.at} data-mark={it.mark} x={it.at} y={24 - HEIGHTS[it.mark]} width={it.length} height={HEIGHTS[it.mark]} />)}
       </svg>
       {part >= 1 ? null : <div className={classes.window} style={{ left: `${at * 100}%`, width: `${part * 100}%` }} />}
     </div>

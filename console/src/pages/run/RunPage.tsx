@@ -67,7 +67,7 @@ function LoadedRun({ run }: { run: Run }) {
     <Page
       title={<>{texts.title} <CopyableId id={run.run_id} chars={18} /></>}
       name={`${texts.title} ${run.run_id}`}
-      description={<Box component="span" display="inline-flex" style={{ gap: 8, flexWrap: "wrap", alignItems: "baseline" }}><Status value={lookOf(run)} /><Text span size="sm" role="status" style={{ overflowWrap: "anywhere" }}>{describeRun(run)}</Text></Box>}
+      description={<Box component="span" display="inline-flex" style={{ gap: 8, flexWrap: "wrap", alignItems: "center" }}><Status value={lookOf(run)} /><Text span size="sm" role="status" style={{ overflowWrap: "anywhere" }}>{describeRun(run)}</Text></Box>}
       actions={<RunActions run={run} />}
     >
       <RunFacts run={run} />

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import {
-  appendSpans, BAR_PX, buildAxis, buildMinimap, buildRows, FOLD_MS, FOLD_PX, keepProblems, lastSeq, listTicks, mergeBusy, placeBar, roundUp, toMs, toX, type Span,
+  appendSpans, BAR_PX, buildAxis, buildMinimap, buildRows, FOLD_MS, FOLD_PX, joinMarks, keepProblems, lastSeq, listTicks, mergeBusy, placeBar, roundUp, toMs, toX, type Span,
 } from "./waterfall";
 
 const step = (n: number, start: number, ms: number | null, children: Span[] = [], seq = n * 10): Span => ({ kind: "step", n, start, ms, seq, children });
@@ -151,6 +151,7 @@ test("the minimap shows what is most worth a look", () => {
   const rows = buildRows([step(1, 0, 100, [tool(0, 50, { outcome: "failed" })]), wait(100, 100)], { until: 0 });
   const marks = buildMinimap(rows, buildAxis(rows, { width: 200 }), 4);
   expect(marks).toEqual(["problem", "problem", "step", "wait"]);
+  expect(joinMarks([...marks, null, "wait"])).toEqual([{ mark: "problem", at: 0, length: 2 }, { mark: "step", at: 2, length: 1 }, { mark: "wait", at: 3, length: 1 }, { mark: "wait", at: 5, length: 1 }]);
 });
 
 test("a page is put after what has ended", () => {

@@ -250,7 +250,7 @@ export function buildMinimap(rows: readonly SpanRow[], axis: Axis, places: numbe
   const marks = new Array<MapMark | null>(places).fill(null);
   const scale = places / Math.max(1, axis.width);
   for (const row of rows) {
-    const mark: MapMark = row.isProblem && row.span.kind !== "step" ? "problem" : row.span.kind === "tool" || row.span.kind === "model" || row.span.kind === "wait" ? row.span.kind : "step";
+    const mark: MapMark = row.isProblem && row.span.kind !== "step" && row.span.kind !== "wait" ? "problem" : row.span.kind === "tool" || row.span.kind === "model" || row.span.kind === "wait" ? row.span.kind : "step";
     const first = Math.min(places - 1, Math.floor(toX(axis, row.start) * scale));
     const last = Math.min(places - 1, Math.floor(toX(axis, row.end) * scale));
     for (let at = first; at <= last; at += 1) {
@@ -259,6 +259,20 @@ export function buildMinimap(rows: readonly SpanRow[], axis: Axis, places: numbe
     }
   }
   return marks;
+}
+
+export type MapStretch = { mark: MapMark; at: number; length: number };
+
+/** Joins places of the minimap that show the same. */
+export function joinMarks(marks: readonly (MapMark | null)[]): MapStretch[] {
+  const found: MapStretch[] = [];
+  for (const [at, mark] of marks.entries()) {
+    const last = found.at(-1);
+    if (mark === null) continue;
+    if (last !== undefined && last.mark === mark && last.at + last.length === at) last.length += 1;
+    else found.push({ mark, at, length: 1 });
+  }
+  return found;
 }
 
 /** Puts the next spans after those that have ended; what goes on is replaced by its newer form. */
