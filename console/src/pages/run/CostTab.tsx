@@ -1,5 +1,5 @@
 /** What a run cost: tokens and money by model and by step. */
-import { Group, Stack, Text, Title } from "@mantine/core";
+import { Group, Stack, Table, Text, Title } from "@mantine/core";
 import { useMemo } from "react";
 
 import { run as texts } from "../../texts/run";
@@ -19,15 +19,22 @@ function Share({ part }: { part: number }) {
   return <Group gap={8} wrap="nowrap"><div style={{ width: 120 }}><div className={classes.share} style={{ width: `${part * 100}%` }} /></div><Text span size="xs">{formatPercent(part)}</Text></Group>;
 }
 
-function modelColumns(all: number): DataColumn<ModelCost>[] {
-  return [
-    { id: "model", header: named.model, cell: (it) => it.model },
-    { id: "calls", header: named.calls, cell: (it) => formatCount(it.calls), isRight: true },
-    { id: "input", header: named.input, cell: (it) => formatTokens(it.input), isRight: true },
-    { id: "output", header: named.output, cell: (it) => formatTokens(it.output), isRight: true },
-    { id: "cost", header: named.cost, cell: (it) => cost(it.nanos), isRight: true },
-    { id: "share", header: named.share, cell: (it) => <Share part={all === 0 ? 0 : (it.input + it.output) / all} /> },
-  ];
+function ModelTable({ models, all }: { models: readonly ModelCost[]; all: number }) {
+  return (
+    <Table.ScrollContainer minWidth={420} type="native" tabIndex={0} role="region" aria-label={texts.cost.models}>
+      <Table fz="sm" verticalSpacing={4}>
+        <Table.Thead><Table.Tr><Table.Th>{named.model}</Table.Th><Table.Th ta="right">{named.calls}</Table.Th><Table.Th ta="right">{named.input}</Table.Th><Table.Th ta="right">{named.output}</Table.Th><Table.Th ta="right">{named.cost}</Table.Th><Table.Th>{named.share}</Table.Th></Table.Tr></Table.Thead>
+        <Table.Tbody>
+          {models.map((it) => (
+            <Table.Tr key={it.model}>
+              <Table.Td>{it.model}</Table.Td><Table.Td ta="right">{formatCount(it.calls)}</Table.Td><Table.Td ta="right">{formatTokens(it.input)}</Table.Td><Table.Td ta="right">{formatTokens(it.output)}</Table.Td><Table.Td ta="right">{cost(it.nanos)}</Table.Td>
+              <Table.Td><Share part={all === 0 ? 0 : (it.input + it.output) / all} /></Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Table.ScrollContainer>
+  );
 }
 
 function callColumns(all: number): DataColumn<CallCost>[] {
@@ -44,16 +51,11 @@ function callColumns(all: number): DataColumn<CallCost>[] {
   ];
 }
 
-function keepNothing(): void {
-  // The small table has one order and all its columns.
-}
-
 export function CostTab({ run, search, onSearch }: TabProps) {
   const { data, error, refetch } = useTimeline(run.run_id);
   const calls = useMemo(() => listCalls(data?.spans ?? []), [data]);
   const models = useMemo(() => sumByModel(calls), [calls]);
   const all = calls.reduce((sum, it) => sum + it.input + it.output, 0);
-  const byModel = useMemo(() => modelColumns(all), [all]);
   const byCall = useMemo(() => callColumns(all), [all]);
   if (error !== null && data === undefined) return <Failure error={error} onRetry={() => void refetch()} />;
   if (data === undefined) return <Loading />;
@@ -68,7 +70,7 @@ export function CostTab({ run, search, onSearch }: TabProps) {
         <div className={classes.fact}><dt>{texts.facts.cost}</dt><dd>{cost(usage.cost_nanos ?? null)}</dd></div>
       </dl>
       {usage.cost_nanos == null ? <Text size="sm" c="dimmed">{texts.cost.noPrices}</Text> : null}
-      <div><Title order={2} mb={4}>{texts.cost.models}</Title><DataTable label={texts.cost.models} rows={models} columns={byModel} rowId={(it) => it.model} address={{}} onAddress={keepNothing} height="240px" /></div>
+      <div><Title order={2} mb={4}>{texts.cost.models}</Title><ModelTable models={models} all={all} /></div>
       <div><Title order={2} mb={4}>{texts.cost.steps}</Title><DataTable label={texts.cost.steps} rows={calls} columns={byCall} rowId={(it) => it.key} address={{ sort: search.sort, columns: search.columns }} onAddress={onSearch} onOpen={(it) => onSearch({ tab: undefined, step: String(it.step), span: `step-${it.step}` })} height="calc(100vh - 420px)" /></div>
     </Stack>
   );

@@ -20,10 +20,10 @@ function Section({ title, children }: { title: string; children: ReactNode }) {
   return <section aria-label={title}><Title order={2} mb={4}>{title}</Title>{children}</section>;
 }
 
-function RunsTable({ runs, current }: { runs: readonly Run[]; current?: string }) {
+function RunsTable({ label, runs, current }: { label: string; runs: readonly Run[]; current?: string }) {
   const { columns } = runsTexts;
   return (
-    <Table.ScrollContainer minWidth={520} scrollAreaProps={{ viewportProps: { tabIndex: 0 } }} type="native">
+    <Table.ScrollContainer minWidth={520} type="native" tabIndex={0} role="region" aria-label={label}>
       <Table fz="sm" verticalSpacing={4}>
         <Table.Thead><Table.Tr><Table.Th>{columns.run}</Table.Th><Table.Th>{columns.status}</Table.Th><Table.Th>{columns.agent}</Table.Th><Table.Th>{columns.created}</Table.Th><Table.Th ta="right">{columns.took}</Table.Th><Table.Th ta="right">{columns.tokens}</Table.Th></Table.Tr></Table.Thead>
         <Table.Tbody>
@@ -68,17 +68,17 @@ export function LineageTab({ run }: TabProps) {
       <Section title={texts.lineage.parent}>
         {run.parent_run_id == null ? <Text size="sm" c="dimmed">{texts.lineage.noParent}</Text> : (
           <>
-            {parent.data === undefined ? <CopyableId id={run.parent_run_id} /> : <RunsTable runs={[parent.data]} />}
+            {parent.data === undefined ? <CopyableId id={run.parent_run_id} /> : <RunsTable label={`${texts.lineage.parent}: ${runsTexts.columns.run}`} runs={[parent.data]} />}
             {run.parent_tool_call_id == null ? null : <Text size="sm" c="dimmed">{texts.lineage.call(run.parent_tool_call_id)}</Text>}
           </>
         )}
       </Section>
-      <Section title={texts.lineage.children}>{children.length === 0 ? <Text size="sm" c="dimmed">{texts.lineage.noChildren}</Text> : <RunsTable runs={children} />}</Section>
-      <Section title={texts.lineage.remote}>{remote.length === 0 ? <Text size="sm" c="dimmed">{texts.lineage.noRemote}</Text> : <RunsTable runs={remote} />}</Section>
+      <Section title={texts.lineage.children}>{children.length === 0 ? <Text size="sm" c="dimmed">{texts.lineage.noChildren}</Text> : <RunsTable label={`${texts.lineage.children}: ${runsTexts.columns.run}`} runs={children} />}</Section>
+      <Section title={texts.lineage.remote}>{remote.length === 0 ? <Text size="sm" c="dimmed">{texts.lineage.noRemote}</Text> : <RunsTable label={`${texts.lineage.remote}: ${runsTexts.columns.run}`} runs={remote} />}</Section>
       <Section title={texts.lineage.forkedFrom}>
         {thread.forked_from == null ? <Text size="sm" c="dimmed">{texts.lineage.noFork}</Text> : <Link to="/threads/$threadId" params={{ threadId: thread.forked_from.thread_id }}><ShortId id={thread.forked_from.thread_id} /></Link>}
       </Section>
-      <Section title={texts.lineage.before}><RunsTable runs={siblings} current={run.run_id} /></Section>
+      <Section title={texts.lineage.before}><RunsTable label={`${texts.lineage.before}: ${runsTexts.columns.run}`} runs={siblings} current={run.run_id} /></Section>
       <Group gap="lg">
         {([[texts.lineage.dispatch, run.dispatch_id], [texts.lineage.session, run.session_id], [texts.lineage.request, run.transport_request_id]] as const).map(([name, id]) => (id == null ? null : <Text key={name} size="sm"><Text span c="dimmed">{name} </Text><CopyableId id={id} /></Text>))}
       </Group>

@@ -22,8 +22,8 @@ export function StepList({ label, steps, chosen, name, onChoose }: Props) {
           if (step === undefined) return null;
           return (
             <NavLink
-              key={step} component="button" type="button" label={name(step)} active={step === chosen} aria-current={step === chosen ? "step" : undefined} variant="subtle" py={4} px={8} h={30}
-              style={{ position: "absolute", top: 0, left: 0, width: "100%", transform: `translateY(${item.start}px)` }} onClick={() => onChoose(step)}
+              key={step} component="button" type="button" label={name(step)} active={step === chosen} aria-current={step === chosen ? "step" : undefined} variant="subtle" py={0} px={10}
+              style={{ position: "absolute", top: 0, left: 0, width: "100%", height: 30, transform: `translateY(${item.start}px)` }} onClick={() => onChoose(step)}
             />
           );
         })}

@@ -1,5 +1,5 @@
 /** The messages of a run, with its input, calls and results. What agents wrote is shown as text, never as markup. */
-import { Badge, Button, Group, Stack, Text } from "@mantine/core";
+import { Badge, Button, Group, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useRef, useState } from "react";
@@ -72,7 +72,7 @@ export function TranscriptTab({ run, search }: TabProps) {
   if (messages.length === 0) return <Empty title={texts.transcript.empty} />;
   return (
     <div ref={scroller} tabIndex={0} role="region" aria-label={texts.transcript.label} style={{ maxHeight: "calc(100vh - 280px)", minHeight: 240, overflow: "auto" }}>
-      <Stack gap={0} pos="relative" h={virtual.getTotalSize()}>
+      <div style={{ position: "relative", height: virtual.getTotalSize() }}>
         {virtual.getVirtualItems().map((item) => {
           const stored = messages[item.index];
           if (stored === undefined) return null;
@@ -82,7 +82,7 @@ export function TranscriptTab({ run, search }: TabProps) {
             </div>
           );
         })}
-      </Stack>
+      </div>
     </div>
   );
 }
