@@ -1,6 +1,8 @@
-/** Measures the page of a run with more than 10,000 events in a real browser: `node --experimental-transform-types tests/bench_run.ts`, with AWAKEN as for the tests.
+/** Measures the page of a run with more than 10,000 events in a real browser: `node --experimental-transform-types tests/bench_run.ts`, with AWAKEN as for the tests;
+ *  with `URL RUN` behind it, it measures that run of that server.
  *
- *  Prints how long it takes to open, the longest task of the main thread while it scrolls, and the heap after a collection. */
+ *  Prints how long the page takes to open, the longest task of its main thread while it scrolls, and its heap after a collection.
+ *  A task is measured in time of the processor: on a machine that does other work as well, the clock measures that work too. */
 import { join } from "node:path";
 
 import { chromium, type CDPSession, type Page } from "@playwright/test";
@@ -10,22 +12,17 @@ import { Server } from "./fixtures.ts";
 const LIMITS = { openMs: 1_000, taskMs: 50, heapMb: 120 };
 const SCROLLS = 60;
 
-type Figures = { name: string; openMs: number; taskMs: number; tasks: number; heapMb: number };
+type Figures = { name: string; openMs: number; taskMs: number; wallMs: number; heapMb: number };
 
-/** Notes every task of the main thread that took longer than 50 ms. */
-async function watchTasks(page: Page): Promise<void> {
-  await page.addInitScript(() => {
-    const held = window as unknown as { longTasks: number[] };
-    held.longTasks = [];
-    new PerformanceObserver((list) => held.longTasks.push(...list.getEntries().map((it) => it.duration))).observe({ type: "longtask", buffered: true });
-  });
-}
+type TraceEvent = { name: string; ph: string; tid: number; pid: number; dur?: number; tdur?: number; args?: { name?: string } };
 
-async function readTasks(page: Page): Promise<number[]> {
-  return page.evaluate(() => {
-    const held = window as unknown as { longTasks: number[] };
-    return held.longTasks.splice(0);
-  });
+/** The tasks of the page's main thread in a trace, in milliseconds of the processor and of the clock. */
+function readTasks(trace: Buffer): { cpu: number; wall: number }[] {
+  const { traceEvents } = JSON.parse(trace.toString()) as { traceEvents: TraceEvent[] };
+  const mains = new Set(traceEvents.filter((it) => it.name === "thread_name" && it.args?.name === "CrRendererMain").map((it) => `${it.pid}-${it.tid}`));
+  return traceEvents
+    .filter((it) => it.ph === "X" && (it.name === "RunTask" || it.name === "ThreadControllerImpl::RunTask") && mains.has(`${it.pid}-${it.tid}`))
+    .map((it) => ({ cpu: (it.tdur ?? it.dur ?? 0) / 1_000, wall: (it.dur ?? 0) / 1_000 }));
 }
 
 async function readHeap(session: CDPSession): Promise<number> {
@@ -50,28 +47,35 @@ async function measure(page: Page, session: CDPSession, url: string, name: strin
   const openMs = performance.now() - begin;
   await isReady(page);
   await page.waitForLoadState("networkidle").catch(() => undefined);
-  await readTasks(page);
+  await browser.startTracing(page, { categories: ["toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"] });
   await scroll(page, region);
-  const tasks = await readTasks(page);
-  return { name, openMs, taskMs: Math.max(0, ...tasks), tasks: tasks.length, heapMb: await readHeap(session) };
+  const tasks = readTasks(await browser.stopTracing());
+  const taskMs = tasks.reduce((longest, it) => Math.max(longest, it.cpu), 0);
+  const wallMs = tasks.reduce((longest, it) => Math.max(longest, it.wall), 0);
+  return { name, openMs, taskMs, wallMs, heapMb: await readHeap(session) };
 }
 
-const server = await Server.start([join(import.meta.dirname, "bench_app.py")]);
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"] });
-try {
-  const { run_id: runId } = await server.run("reader", "Look everything up.");
+async function makeRun(at: Server): Promise<string> {
+  const { run_id: runId } = await at.run("reader", "Look everything up.");
   for (;;) {
-    const { status } = await server.ask<{ status: string }>("GET", `/v1/runs/${runId}`);
-    if (status === "done") break;
+    const { status } = await at.ask<{ status: string }>("GET", `/v1/runs/${runId}`);
+    if (status === "done") return runId;
     await new Promise((resolve) => setTimeout(resolve, 500));
   }
+}
+
+const [givenUrl, givenRun] = process.argv.slice(2);
+const server = givenUrl === undefined ? await Server.start([join(import.meta.dirname, "bench_app.py")]) : null;
+const origin = server?.url ?? givenUrl;
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"] });
+try {
+  const runId = givenRun ?? (server === null ? "" : await makeRun(server));
   const page = await browser.newPage({ viewport: { width: 1360, height: 850 } });
-  await watchTasks(page);
   const session = await page.context().newCDPSession(page);
   // The first visit fills the browser's cache, as for a person who comes from the list of runs.
-  await page.goto(`${server.url}/console/runs`);
+  await page.goto(`${origin}/console/runs`);
   await page.getByRole("link", { name: /…/ }).first().waitFor();
-  const url = `${server.url}/console/runs/${runId}`;
+  const url = `${origin}/console/runs/${runId}`;
   const results = [
     await measure(page, session, url, "waterfall", "Waterfall of the run", (it) => it.getByText(/^\d+ spans$/).waitFor({ timeout: 60_000 })),
     await measure(page, session, `${url}?tab=events`, "events", "Events of the run", (it) => it.getByText("Up to date").waitFor({ timeout: 60_000 })),
@@ -80,9 +84,9 @@ try {
   console.log(`A run with ${count}:`);
   for (const it of results) {
     const isGood = it.openMs <= LIMITS.openMs && it.taskMs <= LIMITS.taskMs && it.heapMb <= LIMITS.heapMb;
-    console.log(`${it.name.padEnd(10)} opens in ${it.openMs.toFixed(0)} ms; scrolling: ${it.tasks} tasks over 50 ms, the longest ${it.taskMs.toFixed(0)} ms; heap ${it.heapMb.toFixed(1)} MB ${isGood ? "ok" : "TOO MUCH"}`);
+    console.log(`${it.name.padEnd(10)} opens in ${it.openMs.toFixed(0)} ms; longest task while scrolling ${it.taskMs.toFixed(0)} ms of the processor, ${it.wallMs.toFixed(0)} ms by the clock; heap ${it.heapMb.toFixed(1)} MB ${isGood ? "ok" : "TOO MUCH"}`);
   }
 } finally {
   await browser.close();
-  await server.close();
+  await server?.close();
 }

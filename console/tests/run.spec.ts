@@ -36,7 +36,6 @@ test("a span opens its arguments and its result, and its child run is nested", a
   await expect(panel).toContainText("a title and a summary");
   await expect(panel).toContainText('"rendered": true');
   await expect(page).toHaveURL(/span=tool-/);
-  await expectAccessible(page);
   await page.reload();
   await expect(panel).toContainText("a title and a summary");
   await page.getByText("Table", { exact: true }).click();

@@ -25,7 +25,7 @@ type LineProps = { row: EventRow; top: number; from: number; isChosen: boolean; 
 
 const Line = memo(function Line({ row, top, from, isChosen, isCurrent, onOpen }: LineProps) {
   return (
-    <button type="button" className={classes.event} style={{ transform: `translateY(${top}px)` }} data-seq={row.seq} data-problem={row.isProblem || undefined} data-chosen={isChosen || undefined} data-current={isCurrent || undefined} aria-pressed={isChosen} onClick={() => onOpen(row.seq)}>
+    <button type="button" className={classes.event} style={{ transform: `translateY(${top}px)` }} data-problem={row.isProblem || undefined} data-chosen={isChosen || undefined} data-current={isCurrent || undefined} aria-pressed={isChosen} onClick={() => onOpen(row.seq)}>
       <span className={classes.number}>{row.seq}</span>
       <span className={classes.number}>{formatSince(row.at, from)}</span>
       <span className={`${classes.number} ${classes.stepCell}`}>{row.step}</span>
@@ -91,11 +91,9 @@ export function EventsTab({ run, search, onSearch, log }: TabProps) {
   useKeys({
     down: () => move(1),
     up: () => move(-1),
-    open: (event) => {
-      const focused = (event.target as HTMLElement).closest<HTMLElement>("[data-seq]")?.dataset.seq;
-      const at = focused === undefined ? rows[current]?.seq : Number(focused);
-      if (at !== undefined) open(at);
-      else if (event.target instanceof HTMLElement) event.target.click();
+    open: () => {
+      const row = rows[current];
+      if (row !== undefined) open(row.seq);
     },
   });
 

@@ -58,7 +58,7 @@ const Line = memo(function Line({ row, axis, top, labelWidth, isCurrent, isChose
             {hasShownChild ? <IconChevronDown size={13} /> : <IconChevronRight size={13} />}
           </ActionIcon>
         )}
-        <button type="button" className={classes.open} data-key={row.key} aria-pressed={isChosen} title={nameSpan(span)} onClick={() => onOpen(row)}>
+        <button type="button" className={classes.open} aria-pressed={isChosen} title={nameSpan(span)} onClick={() => onOpen(row)}>
           <Icon size={13} aria-hidden style={{ flex: "none" }} />
           <span className={classes.name}>{nameSpan(span)}</span>
           {row.isProblem ? <span className="unseen">{texts.waterfall.problem}</span> : null}
@@ -102,11 +102,9 @@ export function WaterfallChart({ rows, isLive, end, zoom, step, chosen, shownChi
   useKeys({
     down: () => move(1),
     up: () => move(-1),
-    open: (event) => {
-      const focused = (event.target as HTMLElement).closest<HTMLElement>("[data-key]")?.dataset.key;
-      const row = focused === undefined ? rows[current] : rows.find((it) => it.key === focused);
+    open: () => {
+      const row = rows[current];
       if (row !== undefined) onOpen(row);
-      else if (event.target instanceof HTMLElement) event.target.click();
     },
   });
   useEffect(() => {
