@@ -45,6 +45,11 @@ function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 }
 
+/** Enter belongs to a button or a link that has the focus. */
+function isOwnEnter(event: KeyboardEvent): boolean {
+  return event.key === "Enter" && event.target instanceof Element && event.target.closest("button,a,summary,[role=menuitem],[role=option],[role=tab]") !== null;
+}
+
 /** Whether a press, after the one before, is a binding. Pure. */
 export function matchesKey(keys: string, press: { key: string; ctrlKey: boolean; metaKey: boolean; altKey: boolean }, before: string | null): boolean {
   if (keys.startsWith("mod+")) return (press.ctrlKey || press.metaKey) && !press.altKey && press.key.toLowerCase() === keys.slice(4);
@@ -57,7 +62,7 @@ export function matchesKey(keys: string, press: { key: string; ctrlKey: boolean;
 export function useKeys(handlers: Partial<Record<KeyName, (event: KeyboardEvent) => void>>): void {
   useEffect(() => {
     const onPress = (event: KeyboardEvent) => {
-      if (event.defaultPrevented || (isTyping(event.target) && !(event.ctrlKey || event.metaKey))) return;
+      if (event.defaultPrevented || isOwnEnter(event) || (isTyping(event.target) && !(event.ctrlKey || event.metaKey))) return;
       const first = before !== null && event.timeStamp - before.at < SEQUENCE_MS ? before.key : null;
       for (const [name, handle] of Object.entries(handlers)) {
         if (!matchesKey(KEYS[name as KeyName].keys, event, first)) continue;

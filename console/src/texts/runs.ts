@@ -1,4 +1,6 @@
 /** Texts of the list of runs. */
+const countRuns = (count: number) => `${count} ${count === 1 ? "run" : "runs"}`;
+
 export const runs = {
   description: "Every execution of an agent, newest first.",
   search: "Run or thread id",
@@ -6,14 +8,37 @@ export const runs = {
   agent: "Agent",
   kind: "Kind",
   ended: "Ended",
-  columns: { run: "Run", status: "Status", agent: "Agent", kind: "Kind", publication: "Publication", created: "Started", took: "Took", steps: "Steps", tokens: "Tokens", end: "End", thread: "Thread" },
+  range: "Time",
+  ranges: { "15m": "Last 15 minutes", "1h": "Last hour", "24h": "Last 24 hours", "7d": "Last 7 days", "30d": "Last 30 days", custom: "Between…" },
+  since: "Since",
+  until: "Until",
+  columns: { run: "Run", status: "Status", agent: "Agent", kind: "Kind", publication: "Publication", created: "Started", took: "Took", steps: "Steps", tokens: "Tokens", cost: "Cost", end: "End", thread: "Thread", json: "JSON" },
+  glance: { all: "All", running: "Running", queued: "Queued", waiting: "Waiting", failed: "Failed, 24 h", label: "Runs at a glance" },
   empty: "No runs yet",
   emptyHelp: "A run appears here as soon as an agent is asked something, over any protocol.",
   emptyFiltered: "No run matches the filters",
   startChat: "Start a chat",
   command: 'awaken run AGENT "Hello"',
   cancel: "Cancel runs",
-  cancelTitle: (count: number) => `Cancel ${count} ${count === 1 ? "run" : "runs"}?`,
+  cancelTitle: (count: number) => `Cancel ${countRuns(count)}?`,
   cancelBody: "What they have done stays; what they wait for or execute ends as cancelled.",
   cancelled: (count: number) => `${count} ${count === 1 ? "run was" : "runs were"} asked to stop.`,
+  preview: {
+    planned: (count: number) => `${countRuns(count)} will be asked to stop.`,
+    ended: (count: number) => `${countRuns(count)} ended before; nothing happens to ${count === 1 ? "it" : "them"}.`,
+    refused: (count: number) => `${countRuns(count)} cannot be cancelled.`,
+    nothing: "There is nothing to cancel",
+  },
+  views: {
+    menu: "Views",
+    none: "No saved views",
+    save: "Save this view",
+    saveIt: "Save",
+    name: "Name of the view",
+    saved: (name: string) => `The view “${name}” is kept in this browser.`,
+    remove: (name: string) => `Remove the view ${name}`,
+    export: "Export as JSON",
+    import: "Import from JSON",
+    imported: (count: number) => `${count} ${count === 1 ? "view was" : "views were"} imported.`,
+  },
 } as const;
