@@ -12,6 +12,8 @@ type Props = {
   label: string;
 };
 
+const MONO = { input: { fontFamily: "var(--mantine-font-family-monospace)" } };
+
 function readChoices(typed: string): string[] {
   try {
     const value: unknown = JSON.parse(typed === "" ? "[]" : typed);
@@ -39,9 +41,9 @@ export function SchemaFields({ fields, typed, problems, onChange, label }: Props
           case "integer":
             return <NumberInput key={it.name} {...common} value={value} allowDecimal={it.kind === "number"} onChange={(to) => change(String(to))} />;
           case "text":
-            return <TextInput key={it.name} {...common} ff="monospace" value={value} onChange={(event) => change(event.currentTarget.value)} />;
+            return <TextInput key={it.name} {...common} styles={MONO} value={value} onChange={(event) => change(event.currentTarget.value)} />;
           default:
-            return <Textarea key={it.name} {...common} value={value} autosize minRows={2} maxRows={16} styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)" } }} onChange={(event) => change(event.currentTarget.value)} />;
+            return <Textarea key={it.name} {...common} value={value} autosize minRows={2} maxRows={16} styles={MONO} onChange={(event) => change(event.currentTarget.value)} />;
         }
       })}
     </Stack>

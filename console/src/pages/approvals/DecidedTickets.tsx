@@ -30,7 +30,7 @@ const COLUMNS: readonly DataColumn<Ticket>[] = [
   { id: "reason", header: texts.columns.reason, cell: (it) => <ShownText text={it.decision?.reason ?? it.closed_because ?? ui.none} /> },
   { id: "edited", header: texts.columns.edited, cell: (it) => (it.decision?.arguments === null || it.decision?.arguments === undefined ? ui.none : texts.edited) },
   { id: "remembered", header: texts.columns.remembered, cell: (it) => it.decision?.remember?.scope ?? ui.none },
-  { id: "message", header: texts.columns.message, cell: (it) => <ShownText text={it.suspension.message} />, isHiddenAtFirst: true },
+  { id: "message", header: texts.columns.message, cell: (it) => <ShownText text={it.suspension.message ?? ui.none} />, isHiddenAtFirst: true },
   { id: "run", header: texts.columns.run, cell: (it) => <Link to="/runs/$runId" params={{ runId: it.run_id }}><ShortId id={it.run_id} /></Link> },
 ];
 

@@ -109,7 +109,7 @@ export function OpenTickets() {
   ];
   return (
     <Box>
-      <Group gap="xs" mb="xs" mih={30}>
+      <Group gap="xs" mb="xs" mih={30} className={classes.filters} data-open={(opened !== undefined && chosen.length === 0) || undefined}>
         {chosen.length > 0 ? <SelectionBar tickets={chosen} onAsk={ask} onClear={() => setSelected(new Set())} /> : tickets.length === 0 ? null : (
           <Filters values={{ group, agent, tool, q }} onChange={change} choices={choices} text={{ name: "q", placeholder: texts.search }} />
         )}

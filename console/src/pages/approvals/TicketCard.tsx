@@ -64,7 +64,7 @@ export function TicketCard({ ticket, isEditing, onEditing, onBack, onDecided }: 
             <Button className={classes.back} variant="subtle" leftSection={<IconArrowLeft size={14} />} onClick={onBack}>{texts.back}</Button>
             <Text size="xs" c="dimmed">{texts.asks[ticket.asks](agentId ?? "…")}</Text>
             <Title order={2} ff="monospace" style={{ overflowWrap: "anywhere" }}><ShownText text={ticket.tool_name} /></Title>
-            {ticket.suspension.message === "" ? null : <Text mt={4} style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}><ShownText text={ticket.suspension.message} /></Text>}
+            {(ticket.suspension.message ?? "") === "" ? null : <Text mt={4} style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}><ShownText text={ticket.suspension.message} /></Text>}
           </Box>
           <Button variant="subtle" leftSection={<IconBraces size={14} />} onClick={() => setShown(ticket)}>{ui.asJson}</Button>
         </Group>
