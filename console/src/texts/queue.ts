@@ -35,7 +35,8 @@ export const queue = {
   retryTitle: (count: number) => (count === 1 ? "Try this command again?" : `Try ${count} commands again?`),
   retryBody: "Each gets all its attempts again.",
   retried: (done: number, refused: number) => (refused === 0 ? `${done} tried again.` : `${done} tried again, ${refused} refused.`),
-  openThread: "Open the thread",
+  openThread: "Open the thread with its input",
+  openRun: "Open the run",
   details: "Delivery",
   command: "Outbox command",
 } as const;

@@ -29,6 +29,7 @@ export const threads = {
   cancelTitle: "Cancel what this thread does?",
   cancelBody: "The open run ends as cancelled, or what is queued is dropped. Its messages are kept.",
   cancelled: "The thread was asked to stop.",
+  nothingRuns: "Nothing runs or waits here.",
   interrupt: "Interrupt",
   interruptTitle: "Interrupt this thread?",
   interruptBody: "The run ends as cancelled, and everything that is queued is dropped. The messages are kept.",

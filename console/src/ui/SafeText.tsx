@@ -4,6 +4,7 @@ import { IconAlertTriangle } from "@tabler/icons-react";
 import { useMemo } from "react";
 
 import { ui } from "../texts/ui";
+import { DANGER_TEXT } from "./danger";
 import { formatCount } from "./format";
 import { countSuspicious, splitHidden } from "./hiddenText";
 import { CopyIcon } from "./parts";
@@ -34,7 +35,7 @@ export function SafeText({ text, label, maxHeight = 420 }: Props) {
       </Box>
       <Group gap="xs" mt={2} justify="space-between">
         {hidden + foreign === 0 ? <span /> : (
-          <Group gap={6} role="alert" c="light-dark(var(--mantine-color-red-9), var(--mantine-color-red-3))">
+          <Group gap={6} role="alert" c={DANGER_TEXT}>
             <IconAlertTriangle size={14} aria-hidden />
             <Text span size="xs" fw={500}>{[hidden > 0 ? ui.hiddenCharacters(hidden) : "", foreign > 0 ? ui.foreignLetters(foreign) : ""].filter(Boolean).join(" · ")}</Text>
           </Group>

@@ -5,6 +5,7 @@ import { useState } from "react";
 import { useMay } from "../../api/caller";
 import { describeError } from "../../api/errors";
 import { approvals as texts } from "../../texts/approvals";
+import { DANGER_TEXT } from "../../ui/danger";
 import { noteDone } from "../../ui/notices";
 import { buildValue, readFields, startForm, type FieldProblems, type JsonSchema } from "../../ui/schemaForm";
 import { SchemaFields } from "../../ui/SchemaFields";
@@ -91,7 +92,7 @@ export function DecisionBar({ ticket, edit, onDecided }: Props) {
             )) : (
               <Button variant="filled" loading={isBusy} disabled={isBlocked} onClick={() => approve()}>{edit?.isChanged === true ? texts.approveEdited : texts.approve}</Button>
             )}
-            <Button color="red" variant="outline" loading={isBusy} disabled={!isAllowed} onClick={deny}>{texts.deny}</Button>
+            <Button c={DANGER_TEXT} loading={isBusy} disabled={!isAllowed} onClick={deny}>{texts.deny}</Button>
           </Group>
         </Tooltip>
         {isAllowed ? null : <Text size="xs" c="dimmed">{texts.needsDecide}</Text>}

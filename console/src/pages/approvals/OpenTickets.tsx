@@ -9,6 +9,7 @@ import { useKeys } from "../../keys";
 import { approvals as texts } from "../../texts/approvals";
 import { ui } from "../../texts/ui";
 import { useChangeSearch } from "../../ui/address";
+import { DANGER_TEXT } from "../../ui/danger";
 import { Filters } from "../../ui/Filters";
 import { useNow } from "../../ui/parts";
 import { Empty, Failure, Loading } from "../../ui/states";
@@ -47,7 +48,7 @@ function SelectionBar({ tickets, onAsk, onClear }: { tickets: readonly InboxTick
       <Tooltip label={texts.needsDecide} disabled={may("decide")}>
         <Group gap="xs">
           <Button variant="filled" disabled={!may("decide") || yes === 0} onClick={() => onAsk("resume")}>{texts.approveSelected(yes)}</Button>
-          <Button color="red" variant="outline" disabled={!may("decide")} onClick={() => onAsk("cancel")}>{texts.denySelected(tickets.length)}</Button>
+          <Button c={DANGER_TEXT} disabled={!may("decide")} onClick={() => onAsk("cancel")}>{texts.denySelected(tickets.length)}</Button>
         </Group>
       </Tooltip>
       <Button variant="subtle" onClick={onClear}>{ui.unselect}</Button>

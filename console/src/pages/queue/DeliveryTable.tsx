@@ -1,8 +1,8 @@
 /** Deliveries of one status, with what an operator can do with them. */
-import { Button, Group, Text, Tooltip } from "@mantine/core";
+import { Button, Drawer, Group, Stack, Text, Title, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { useMemo } from "react";
 
 import { api, need } from "../../api/client";
 import { useMay } from "../../api/caller";
@@ -14,8 +14,8 @@ import { useChangeSearch } from "../../ui/address";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
 import { Filters } from "../../ui/Filters";
 import { formatDuration } from "../../ui/format";
-import { Age, CopyableId, JsonDrawer, ShortId, Status, useNow } from "../../ui/parts";
-import { ShownText } from "../../ui/SafeText";
+import { Age, CopyableId, JsonText, ShortId, Status, useNow } from "../../ui/parts";
+import { SafeText, ShownText } from "../../ui/SafeText";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { useQueueActions } from "./actions";
 import { isOpen, spellStatus, type Delivery } from "./depth";
@@ -73,16 +73,41 @@ function DeliveryActions({ rows, clear }: { rows: readonly Delivery[]; clear?: (
   );
 }
 
+/** One delivery: why it failed, in full, where its input went, and all its fields. */
+function DeliveryDrawer({ delivery, onClose }: { delivery: Delivery | undefined; onClose: () => void }) {
+  return (
+    <Drawer opened={delivery !== undefined} onClose={onClose} title={texts.details} size="xl" closeButtonProps={{ "aria-label": ui.close }}>
+      {delivery === undefined ? null : (
+        <Stack gap="md">
+          <Group gap="md"><Status value={spellStatus(delivery.status)} /><CopyableId id={delivery.dispatch_id} chars={40} /></Group>
+          {delivery.last_error === null || delivery.last_error === undefined ? null : (
+            <div><Title order={2} mb={4}>{texts.columns.error}</Title><SafeText text={delivery.last_error} label={texts.columns.error} /></div>
+          )}
+          <Group gap="md">
+            <Link to="/threads/$threadId" params={{ threadId: delivery.thread_id }}>{texts.openThread}</Link>
+            <Link to="/runs/$runId" params={{ runId: delivery.taken_by ?? delivery.run_id }}>{texts.openRun}</Link>
+            <DeliveryActions rows={[delivery]} clear={onClose} />
+          </Group>
+          <div><Title order={2} mb={4}>{ui.asJson}</Title><JsonText value={delivery} maxHeight="50vh" /></div>
+        </Stack>
+      )}
+    </Drawer>
+  );
+}
+
 export function DeliveryTable({ view }: { view: DeliveryView }) {
-  const { agent, thread, sort, columns } = route.useSearch();
+  const { agent, thread, sort, columns, open } = route.useSearch();
   const change = useChangeSearch();
   const { data: agents = [] } = useQuery(agentsQuery);
-  const [shown, setShown] = useState<Delivery | undefined>(undefined);
   const list = usePagedList<Delivery>(["dispatch", "list", view, agent, thread], async (cursor, signal): Promise<ListedPage<Delivery>> => {
     const query = { status: STATUSES[view], agent, thread_id: thread, cursor: cursor === undefined ? undefined : Number(cursor), limit: 100 };
     return need(api.GET("/v1/dispatches", { signal, params: { query } }));
   });
-  const shownColumns = useMemo((): readonly DataColumn<Delivery>[] => [...makeColumns(view), { id: "actions", header: texts.columns.actions, cell: (it) => <DeliveryActions rows={[it]} /> }], [view]);
+  const shownColumns = useMemo((): readonly DataColumn<Delivery>[] => {
+    const [first, ...rest] = makeColumns(view);
+    // The actions stand early, so that they are in sight on a narrow screen.
+    return [...(first === undefined ? [] : [first]), { id: "actions", header: texts.columns.actions, cell: (it) => <DeliveryActions rows={[it]} /> }, ...rest];
+  }, [view]);
   if (list.isError) return <Failure error={list.error} onRetry={() => void list.refetch()} />;
   if (list.isPending) return <Loading />;
   const isFiltered = agent !== undefined || thread !== undefined;
@@ -95,7 +120,7 @@ export function DeliveryTable({ view }: { view: DeliveryView }) {
         rowId={(it) => it.dispatch_id}
         address={{ sort, columns }}
         onAddress={change}
-        onOpen={setShown}
+        onOpen={(it) => change({ open: it.dispatch_id })}
         selectionActions={(rows, clear) => <DeliveryActions rows={rows} clear={clear} />}
         hasMore={list.hasNextPage}
         isLoadingMore={list.isFetchingNextPage}
@@ -104,7 +129,7 @@ export function DeliveryTable({ view }: { view: DeliveryView }) {
         toolbar={<Filters values={{ agent, thread }} onChange={change} choices={[{ name: "agent", label: texts.agent, options: agents.map((it) => it.id), width: 170 }]} text={{ name: "thread", placeholder: texts.thread }} />}
         empty={isFiltered ? <Empty title={texts.emptyFiltered} /> : <Empty title={texts.empty[view]} command={texts.commands[view]}>{texts.empty[`${view}Help`]}</Empty>}
       />
-      <JsonDrawer title={texts.details} value={shown} onClose={() => setShown(undefined)} />
+      <DeliveryDrawer delivery={list.rows.find((it) => it.dispatch_id === open)} onClose={() => change({ open: undefined })} />
     </>
   );
 }

@@ -1,5 +1,5 @@
 /** One thread: its conversation, runs, queue, tickets, children, log and fields. */
-import { Badge, Button, Menu, Tabs, Text, Tooltip } from "@mantine/core";
+import { Button, Menu, Tabs, Text, Tooltip } from "@mantine/core";
 import { IconChevronDown } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
@@ -13,11 +13,13 @@ import { shell } from "../../texts/shell";
 import { threads as texts } from "../../texts/threads";
 import { useChangeSearch } from "../../ui/address";
 import { useConfirm } from "../../ui/confirm";
+import { DANGER_TEXT } from "../../ui/danger";
 import { noteDone, noteError } from "../../ui/notices";
 import { Page } from "../../ui/Page";
 import { Age, CopyableId, ShortId, Status } from "../../ui/parts";
 import { ShownText } from "../../ui/SafeText";
 import { Empty, Failure, Loading } from "../../ui/states";
+import { spellStatus } from "../queue/depth";
 import { Conversation } from "./Conversation";
 import { DeleteThread } from "./DeleteThread";
 import { childrenQuery, mailboxQuery, runsQuery, threadQuery, ticketsQuery } from "./queries";
@@ -70,8 +72,12 @@ function useStopThread(threadId: string): { cancel: () => Promise<void>; interru
   };
 }
 
-function Actions({ threadId }: { threadId: string }) {
+function Actions({ thread }: { thread: Thread }) {
+  const threadId = thread.id;
   const may = useMay();
+  const { data: mailbox } = useQuery(mailboxQuery(threadId));
+  const isQueued = mailbox?.items.some((it) => spellStatus(it.status) === "queued") ?? false;
+  const isBusy = Boolean(thread.active_run_id ?? thread.open_run_id) || isQueued;
   const { cancel, interrupt } = useStopThread(threadId);
   const [isDeleting, setIsDeleting] = useState(false);
   const isAllowed = may("invoke");
@@ -80,12 +86,12 @@ function Actions({ threadId }: { threadId: string }) {
       <Tooltip label={texts.needsInvoke} disabled={isAllowed}>
         <Button variant="filled" disabled={!isAllowed} renderRoot={(props) => <Link to="/chat/{-$threadId}" params={{ threadId }} {...props} />}>{texts.continueInChat}</Button>
       </Tooltip>
-      <Tooltip label={texts.needsInvoke} disabled={isAllowed}><Button disabled={!isAllowed} onClick={() => void cancel()}>{texts.cancelRun}</Button></Tooltip>
+      <Tooltip label={isAllowed ? texts.nothingRuns : texts.needsInvoke} disabled={isAllowed && isBusy}><Button disabled={!isAllowed || !isBusy} onClick={() => void cancel()}>{texts.cancelRun}</Button></Tooltip>
       <Menu position="bottom-end">
         <Menu.Target><Button rightSection={<IconChevronDown size={14} />} disabled={!isAllowed}>{texts.more}</Button></Menu.Target>
         <Menu.Dropdown>
-          <Menu.Item onClick={() => void interrupt()}>{texts.interrupt}</Menu.Item>
-          <Menu.Item c="light-dark(var(--mantine-color-red-9), var(--mantine-color-red-3))" onClick={() => setIsDeleting(true)}>{texts.delete}</Menu.Item>
+          <Menu.Item disabled={!isBusy} onClick={() => void interrupt()}>{texts.interrupt}</Menu.Item>
+          <Menu.Item c={DANGER_TEXT} onClick={() => setIsDeleting(true)}>{texts.delete}</Menu.Item>
         </Menu.Dropdown>
       </Menu>
       <DeleteThread threadId={threadId} isOpen={isDeleting} onClose={() => setIsDeleting(false)} />
@@ -118,7 +124,7 @@ function ThreadTabs({ thread }: { thread: Thread }) {
   return (
     <Tabs value={current} onChange={(it) => change({ tab: it === null || it === "conversation" ? undefined : it, type: undefined })} keepMounted={false}>
       <Tabs.List mb="md" className={classes.tabs} aria-label={texts.tabsLabel}>
-        {names.map((it) => <Tabs.Tab key={it} value={it} rightSection={counts[it] ? <Badge size="xs" variant="outline" color="gray" c="dimmed">{counts[it]}</Badge> : undefined}>{texts.tabs[it]}</Tabs.Tab>)}
+        {names.map((it) => <Tabs.Tab key={it} value={it} rightSection={counts[it] ? <span className={classes.count}>{counts[it]}</span> : undefined}>{texts.tabs[it]}</Tabs.Tab>)}
       </Tabs.List>
       {names.map((it) => <Tabs.Panel key={it} value={it}><TabContent tab={it} thread={thread} /></Tabs.Panel>)}
     </Tabs>
@@ -133,7 +139,7 @@ export function ThreadPage() {
   }
   const title = found.data?.metadata.title ?? null;
   return (
-    <Page title={title === null || title === "" ? texts.untitled : <ShownText text={title} />} name={title ?? texts.untitled} description={<CopyableId id={threadId} chars={40} />} actions={found.data === undefined ? undefined : <Actions threadId={threadId} />}>
+    <Page title={title === null || title === "" ? texts.untitled : <ShownText text={title} />} name={title ?? texts.untitled} description={<CopyableId id={threadId} chars={40} />} actions={found.data === undefined ? undefined : <Actions thread={found.data} />}>
       {found.isError ? <Failure error={found.error} onRetry={() => void found.refetch()} /> : found.isPending ? <Loading /> : <><Facts thread={found.data} /><ThreadTabs key={threadId} thread={found.data} /></>}
     </Page>
   );

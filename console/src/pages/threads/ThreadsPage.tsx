@@ -12,6 +12,7 @@ import { threads as texts } from "../../texts/threads";
 import { ui } from "../../texts/ui";
 import { useChangeSearch } from "../../ui/address";
 import { useConfirm } from "../../ui/confirm";
+import { DANGER_TEXT } from "../../ui/danger";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
 import { Filters } from "../../ui/Filters";
 import { noteDone, noteError } from "../../ui/notices";
@@ -97,7 +98,7 @@ export function ThreadsPage() {
           onAddress={change}
           onOpen={(it) => void navigate({ to: "/threads/$threadId", params: { threadId: it.id } })}
           selectionActions={(chosen, clear) => (
-            <Tooltip label={texts.needsInvoke} disabled={may("invoke")}><Button color="red" variant="outline" disabled={!may("invoke")} onClick={() => void deleteThreads(chosen, clear)}>{texts.deleteMany}</Button></Tooltip>
+            <Tooltip label={texts.needsInvoke} disabled={may("invoke")}><Button c={DANGER_TEXT} disabled={!may("invoke")} onClick={() => void deleteThreads(chosen, clear)}>{texts.deleteMany}</Button></Tooltip>
           )}
           hasMore={list.hasNextPage}
           isLoadingMore={list.isFetchingNextPage}
