@@ -400,6 +400,28 @@ def test_a_cancelling_decision_says_why_and_keeps_its_id() -> None:
     served(scenario, asking)
 
 
+def test_decided_tickets_are_listed_with_who_decided_newest_run_first() -> None:
+    async def scenario(client: Client) -> None:
+        runs = []
+        for thread in ("a", "b"):
+            runs.append(run_id_of(await client.run(thread)))
+            assert len((await client.get("/v1/tickets?status=decided"))["items"]) == len(runs) - 1
+            (waiting,) = (await client.get("/v1/tickets"))["items"]
+            body = {"ticketId": waiting["ticket_id"], "action": "cancel", "reason": "no"}
+            await client.ask(f"POST /v1/threads/{thread}/decision", body)
+            await client.settled(runs[-1])
+        page = await client.get("/v1/tickets?status=decided&limit=1")
+        (newest,) = page["items"]
+        assert (newest["run_id"], newest["status"], page["has_more"]) == (runs[1], "decided", True)
+        told = newest["decision"]
+        assert (told["action"], told["reason"], told["decided_by"]) == ("cancel", "no", "local")
+        rest = await client.get(f"/v1/tickets?status=decided&limit=1&cursor={page['next_cursor']}")
+        assert [it["run_id"] for it in rest["items"]] == [runs[0]]
+        assert (await client.refused("GET /v1/tickets?status=maybe"))[0] == 400
+
+    served(scenario, asking)
+
+
 def test_edited_arguments_are_what_the_tool_gets() -> None:
     async def scenario(client: Client) -> None:
         run_id = run_id_of(await client.run("t"))

@@ -8,9 +8,10 @@ type Hint = { kind: string; ids: Record<string, string>; status: string | null; 
 
 /** Which resources a hint of a kind makes stale. */
 const STALE: Record<string, readonly ResourceKind[]> = {
-  run: ["run", "thread"],
+  // A ticket that is decided shows as a run that goes on.
+  run: ["run", "thread", "ticket"],
   ticket: ["ticket", "run"],
-  dispatch: ["dispatch", "run"],
+  dispatch: ["dispatch", "run", "ticket"],
   config: ["config", "agent", "model", "audit"],
   worker: ["worker", "system"],
   switch: ["switch", "config", "audit"],

@@ -55,6 +55,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/console/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the page of the console, at its first address. */
+        get: operations["get_console_/"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/console/{path}": {
         parameters: {
             query?: never;
@@ -2624,7 +2641,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List all calls that wait for a decision, oldest first. */
+        /** List all calls that wait, oldest first; `status=decided` lists those that waited. */
         get: operations["get_v1_tickets"];
         put?: never;
         post?: never;
@@ -2984,6 +3001,10 @@ export interface components {
         BatchDecision: {
             /** @default resume */
             action: components["schemas"]["DecisionAction"];
+            /** @default null */
+            arguments_hashes: {
+                [key: string]: string;
+            } | null;
             /** @default null */
             reason: string | null;
             /** @default null */
@@ -3442,6 +3463,25 @@ export interface components {
          * @enum {unknown}
          */
         DecisionAction: "cancel" | "resume";
+        /**
+         * DecisionView
+         * @description What was decided on a call, by whom and when.
+         */
+        DecisionView: {
+            action: components["schemas"]["DecisionAction"];
+            /** @default null */
+            arguments: unknown;
+            /** @default null */
+            decided_by: string | null;
+            decision_id: string;
+            /** @default null */
+            reason: string | null;
+            /** @default null */
+            remember: components["schemas"]["Remember"] | null;
+            /** @default null */
+            result: unknown;
+            updated_at: number;
+        };
         /**
          * DeleteStrategy
          * @description What happens to the children of a deleted thread.
@@ -4519,6 +4559,15 @@ export interface components {
             request_id: string;
         };
         /**
+         * Remember
+         * @description Applies a decision to later calls as well: a resume allows them, a cancel denies them.
+         */
+        Remember: {
+            /** @default null */
+            pattern: string | null;
+            scope: components["schemas"]["PermissionScope"];
+        };
+        /**
          * RememberFor
          * @description Makes a decision hold for later calls: its scope, and the calls.
          */
@@ -5239,13 +5288,21 @@ export interface components {
         TicketStatus: "closed" | "decided" | "open";
         /**
          * TicketView
-         * @description A suspended call that waits for a decision.
+         * @description A suspended call that waits for a decision, or got one.
          */
         TicketView: {
             arguments?: unknown;
             arguments_hash: string;
+            /** @default  */
+            asked_by: string;
             asks: components["schemas"]["Asks"];
+            /** @default null */
+            closed_because: string | null;
             created_at: number;
+            /** @default null */
+            deciders: string[] | null;
+            /** @default null */
+            decision: components["schemas"]["DecisionView"] | null;
             /** @default null */
             expires_at: number | null;
             on_expiry: components["schemas"]["DecisionAction"];
@@ -5890,6 +5947,26 @@ export interface operations {
         };
     };
     get_console: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    "get_console_/": {
         parameters: {
             query?: never;
             header?: never;
@@ -10722,6 +10799,7 @@ export interface operations {
                 cursor?: string | null;
                 limit?: number;
                 total?: boolean;
+                status?: "decided" | "open";
             };
             header?: never;
             path?: never;

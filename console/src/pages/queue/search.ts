@@ -1,4 +1,4 @@
-/** What the address of this page holds besides its path. */
+/** What the address of the queue holds. */
 import { keepTexts } from "../../ui/search";
 
-export const readSearch = keepTexts<"q">(["q"]);
+export const readSearch = keepTexts<"view" | "agent" | "thread" | "sort" | "columns" | "open">(["view", "agent", "thread", "sort", "columns", "open"]);

@@ -1,4 +1,4 @@
-/** What the address of this page holds besides its path. */
+/** What the address of a thread holds besides its id. */
 import { keepTexts } from "../../ui/search";
 
-export const readSearch = keepTexts<"q">(["q"]);
+export const readSearch = keepTexts<"tab" | "type">(["tab", "type"]);

@@ -5,13 +5,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from awaken.contracts.lifecycle import TicketStatus
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.storage.queries import OFFSET_MAX, Page
+from awaken.contracts.storage.queries import OFFSET_MAX, Order, Page, RunQuery, at_cursor
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.routes import Access, RouteCall
 
-from .paging import TicketPaging, build_page, ticket_query
+from .paging import TicketFilter, TicketPaging, build_page, ticket_query
 from .views import AgentList, agent_view, ticket_view
 
 AGENTS_PAGE, AGENTS_MAX = 100, 1_000
@@ -59,8 +60,20 @@ def _may_read_specs(call: RouteCall) -> bool:
 
 
 async def list_tickets(call: RouteCall) -> Reply:
-    """List all calls that wait for a decision, oldest first."""
-    return await _reply_page(call)
+    """List all calls that wait, oldest first; `status=decided` lists those that waited."""
+    given: TicketFilter = call.query
+    if given.status == "open":
+        return await _reply_page(call)
+    query = RunQuery(order=Order.DESC, limit=given.limit)
+    runs = await call.view.runs(query if given.cursor is None else at_cursor(query, given.cursor))
+    found: list[Ticket] = []
+    for run in runs.items:
+        if run.started_at is not None:
+            tickets = await call.view.run_tickets(run.thread_id, run.run_id)
+            found += [it for it in tickets if it.status is not TicketStatus.OPEN]
+    found.sort(key=lambda it: it.updated_at, reverse=True)
+    page = Page(items=tuple(found), total=None, next_cursor=runs.next_cursor)
+    return as_json(build_page(page, ticket_view, given))
 
 
 async def thread_tickets(call: RouteCall) -> Reply:

@@ -1,7 +1,7 @@
 """Filters, limits and cursors of queries; a cursor overrides an offset."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -120,6 +120,13 @@ class TicketPaging(StrictRecord, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX)] = DEFAULT_LIMIT
     total: bool = False
     """Whether to count what is on all pages."""
+
+
+class TicketFilter(TicketPaging, frozen=True, kw_only=True):
+    """Calls that wait, or those that waited."""
+
+    status: Literal["open", "decided"] = "open"
+    """`decided` walks the runs, newest first: `limit` counts runs, and `offset` is not used."""
 
 
 class LogPaging(StrictRecord, frozen=True, kw_only=True):

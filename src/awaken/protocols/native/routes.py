@@ -178,7 +178,7 @@ ROUTES = (
         "GET /v1/tickets",
         catalog.list_tickets,
         Listed[views.TicketView],
-        query=paging.TicketPaging,
+        query=paging.TicketFilter,
     ),
     _read(
         f"GET {_ANSWERS}",

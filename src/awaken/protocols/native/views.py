@@ -12,7 +12,15 @@ from awaken.contracts.runs.records import RunKind, RunRecord, Waiting
 from awaken.contracts.runs.threads import ForkPoint, Thread
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
-from awaken.contracts.suspension.tickets import Asks, DecisionAction, ResumeMode, Suspension, Ticket
+from awaken.contracts.suspension.permissions import Remember
+from awaken.contracts.suspension.tickets import (
+    Asks,
+    DecisionAction,
+    ResumeMode,
+    Suspension,
+    Ticket,
+    ToolCallResume,
+)
 
 T = TypeVar("T")
 
@@ -115,8 +123,22 @@ class DispatchView(Record, frozen=True, kw_only=True):
     updated_at: int
 
 
+class DecisionView(Record, frozen=True, kw_only=True):
+    """What was decided on a call, by whom and when."""
+
+    decision_id: str
+    action: DecisionAction
+    result: Any = None
+    reason: str | None = None
+    arguments: Any = None
+    """The arguments that the decider put in place of the model's."""
+    decided_by: str | None = None
+    remember: Remember | None = None
+    updated_at: int
+
+
 class TicketView(Record, frozen=True, kw_only=True):
-    """A suspended call that waits for a decision."""
+    """A suspended call that waits for a decision, or got one."""
 
     ticket_id: str
     thread_id: str
@@ -133,6 +155,13 @@ class TicketView(Record, frozen=True, kw_only=True):
     status: TicketStatus
     expires_at: int | None = None
     on_expiry: DecisionAction
+    deciders: tuple[str, ...] | None = None
+    """The users who may decide; absent: every user with the right to decide."""
+    asked_by: str = ""
+    """The plugin whose gate asks; absent if the tool itself asks."""
+    decision: DecisionView | None = None
+    closed_because: str | None = None
+    """Why it was closed without a decision."""
     created_at: int
     updated_at: int
 
@@ -225,8 +254,17 @@ def status_name(status: DispatchStatus) -> str:
 def ticket_view(ticket: Ticket) -> TicketView:
     """Convert a ticket to its view."""
     fields = {name: getattr(ticket, name) for name in _TICKET_FIELDS}
-    shown = {"asks": ticket.question_kind, "arguments_hash": ticket.call_hash}
+    decided = ticket.decision
+    shown = {
+        "asks": ticket.question_kind,
+        "arguments_hash": ticket.call_hash,
+        "decision": None if decided is None else _decision_view(decided),
+    }
     return TicketView(tool_call_id=ticket.call_id, **fields | shown)
+
+
+def _decision_view(decision: ToolCallResume) -> DecisionView:
+    return DecisionView(**{it: getattr(decision, it) for it in DecisionView.__struct_fields__})
 
 
 def agent_view(spec: AgentSpec, tools: tuple[str, ...]) -> AgentView:
@@ -237,5 +275,5 @@ def agent_view(spec: AgentSpec, tools: tuple[str, ...]) -> AgentView:
 _TICKET_FIELDS = tuple(
     name
     for name in TicketView.__struct_fields__
-    if name not in ("tool_call_id", "asks", "arguments_hash")
+    if name not in ("tool_call_id", "asks", "arguments_hash", "decision")
 )
