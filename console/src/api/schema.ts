@@ -55,6 +55,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/console/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the page of the console, at its first address. */
+        get: operations["get_console_/"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/console/{path}": {
         parameters: {
             query?: never;
@@ -4369,6 +4386,8 @@ export interface components {
             agent: string;
             /** @default [] */
             calls: components["schemas"]["TriedCall"][];
+            /** @default null */
+            publication: number | null;
         };
         /**
          * PreviewRequest
@@ -5909,6 +5928,26 @@ export interface operations {
             "5XX": components["responses"]["Refusal"];
         };
     };
+    "get_console_/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
     get_console_path_path: {
         parameters: {
             query?: never;
@@ -7170,7 +7209,9 @@ export interface operations {
     };
     get_v1_agents_agent_id_permission_preview: {
         parameters: {
-            query?: never;
+            query?: {
+                publication?: number | null;
+            };
             header?: never;
             path: {
                 agent_id: string;
