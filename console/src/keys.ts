@@ -45,6 +45,11 @@ function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 }
 
+/** A button or link that has the focus takes Enter for itself. */
+function isPressed(event: KeyboardEvent): boolean {
+  return event.key === "Enter" && event.target instanceof Element && event.target.closest("a,button,[role=tab],[role=option],[role=menuitem]") !== null;
+}
+
 /** Whether a press, after the one before, is a binding. Pure. */
 export function matchesKey(keys: string, press: { key: string; ctrlKey: boolean; metaKey: boolean; altKey: boolean }, before: string | null): boolean {
   if (keys.startsWith("mod+")) return (press.ctrlKey || press.metaKey) && !press.altKey && press.key.toLowerCase() === keys.slice(4);
@@ -57,7 +62,7 @@ export function matchesKey(keys: string, press: { key: string; ctrlKey: boolean;
 export function useKeys(handlers: Partial<Record<KeyName, (event: KeyboardEvent) => void>>): void {
   useEffect(() => {
     const onPress = (event: KeyboardEvent) => {
-      if (event.defaultPrevented || (isTyping(event.target) && !(event.ctrlKey || event.metaKey))) return;
+      if (event.defaultPrevented || isPressed(event) || (isTyping(event.target) && !(event.ctrlKey || event.metaKey))) return;
       const first = before !== null && event.timeStamp - before.at < SEQUENCE_MS ? before.key : null;
       for (const [name, handle] of Object.entries(handlers)) {
         if (!matchesKey(KEYS[name as KeyName].keys, event, first)) continue;

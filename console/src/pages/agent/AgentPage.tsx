@@ -56,7 +56,6 @@ type LoadedProps = TabProps & { tab: string | undefined; isPreviewOpen: boolean;
 function LoadedAgent({ agentId, editor, mine, tab, isPreviewOpen, onChange }: LoadedProps) {
   const [isPublishing, setPublishing] = useState(false);
   const [json, setJson] = useState<JsonObject | undefined>(undefined);
-  const others = editor.problems.filter((it) => !it.path.startsWith(`agents/${agentId}/`));
   const chosen = tab !== undefined && tab in texts.tabs ? (tab as TabName) : "basics";
   const publish = async (message: string) => {
     const no = await editor.publish(message);
@@ -69,7 +68,7 @@ function LoadedAgent({ agentId, editor, mine, tab, isPreviewOpen, onChange }: Lo
       description={<Description editor={editor} />}
       actions={<Actions agentId={agentId} editor={editor} onPublish={() => setPublishing(true)} onJson={() => setJson(mine)} isPreviewOpen={isPreviewOpen} onPreview={() => onChange({ preview: isPreviewOpen ? "off" : undefined })} />}
     >
-      {others.length === 0 ? null : <Alert color="red" variant="outline" mb="sm" icon={<IconAlertTriangle size={16} />} title={texts.problems(others.length)}>{others.map((it) => <Text key={it.path + it.message} size="sm"><Text span ff="monospace" size="xs">{it.path}</Text> {it.message}</Text>)}</Alert>}
+      {editor.problems.length === 0 ? null : <Alert color="red" variant="outline" mb="sm" icon={<IconAlertTriangle size={16} />} title={texts.problems(editor.problems.length)}>{editor.problems.map((it) => <Text key={it.path + it.message} size="sm"><Text span ff="monospace" size="xs">{it.path}</Text> {it.message}</Text>)}</Alert>}
       <div className={classes.layout} data-preview={isPreviewOpen || undefined}>
         <div className={classes.panel}>
           <Tabs value={chosen} onChange={(next) => onChange({ tab: next === null || next === "basics" ? undefined : next })} keepMounted={false} activateTabWithKeyboard={false}>

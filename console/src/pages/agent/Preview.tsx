@@ -98,7 +98,7 @@ export function Preview({ agentId, editor, onClose }: { agentId: string; editor:
   const [text, setText] = useState("");
   const may = useMay();
   const end = useRef<HTMLDivElement>(null);
-  useEffect(() => end.current?.scrollIntoView({ block: "nearest" }), [talk.items]);
+  useEffect(() => { void end.current?.scrollIntoView({ block: "nearest" }); }, [talk.items]);
   const isWaiting = talk.items.some((it) => it.kind === "call" && it.ticketId !== undefined);
   const submit = () => {
     if (text.trim() === "" || talk.isBusy) return;

@@ -68,7 +68,7 @@ export function ToolsTab({ agentId, editor, mine }: TabProps) {
       <TagsInput size="xs" label={texts.tools.allowed} description={texts.tools.allowedHelp} data={suggestions} value={allowed ?? []} onChange={(next) => setNames("allowed", next)} error={problem("allowed_tools")} />
       <TagsInput size="xs" label={texts.tools.excluded} description={texts.tools.excludedHelp} data={suggestions} value={excluded} onChange={(next) => setNames("excluded", next)} error={problem("excluded_tools")} />
       <div>
-        <Title order={3} mb={4}>{texts.tools.table}</Title>
+        <Title order={2} size="h3" mb={4}>{texts.tools.table}</Title>
         {previewError === null ? null : <Text size="xs" c="dimmed" mb={4}>{texts.tools.stale}</Text>}
         {permissions.isError ? <Failure error={permissions.error} /> : permissions.isLoading ? <Loading rows={3} /> : rows.length === 0 ? <Text size="sm" c="dimmed">{texts.tools.none}</Text> : (
           <div className={classes.scroll} tabIndex={0} role="region" aria-label={texts.tools.table}>
@@ -144,7 +144,7 @@ function RuleTrial({ agentId, editor, tools }: { agentId: string; editor: TabPro
   const error = preview.error ?? trial.error;
   return (
     <div>
-      <Title order={3} mb={4}>{texts.rules.trial}</Title>
+      <Title order={2} size="h3" mb={4}>{texts.rules.trial}</Title>
       <Group align="flex-start" gap="sm">
         <Select label={texts.rules.tool} data={[...tools]} searchable value={tool} onChange={setTool} w={200} />
         <JsonInput size="xs" label={texts.rules.arguments} value={text} onChange={setText} autosize minRows={1} maxRows={6} flex={1} miw={180} error={parsed === null ? texts.rules.badArguments : undefined} spellCheck={false} />

@@ -88,7 +88,7 @@ export function PluginsTab({ agentId, editor, mine }: TabProps) {
     <Stack gap="md">
       <MultiSelect label={texts.plugins.on} description={texts.plugins.help} data={[...new Set([...known.map((it) => it.id), ...on])]} value={on} searchable onChange={(next) => editor.edit({ ...mine, plugin_ids: next })} error={problemsBelow(editor.problems, `agents/${agentId}/plugin_ids`)[0]?.message} />
       {shown.length === 0 ? <Text c="dimmed" size="sm">{texts.plugins.none}</Text> : (
-        <Accordion multiple defaultValue={shown.map((it) => it.id)} variant="separated" order={3}>
+        <Accordion multiple defaultValue={shown.map((it) => it.id)} variant="separated" order={2}>
           {shown.map((plugin) => (
             <Accordion.Item key={plugin.id} value={plugin.id}>
               <Accordion.Control>{plugin.config_schemas[0]?.display_name ?? plugin.id}</Accordion.Control>
@@ -117,7 +117,7 @@ export function DelegatesTab({ agentId, editor, mine }: TabProps) {
     <Stack gap="md">
       <MultiSelect label={texts.delegates.label} description={texts.delegates.help} data={[...new Set([...all.map((it) => it.id).filter((it) => it !== agentId), ...chosen])]} value={chosen} searchable onChange={(next) => editor.edit({ ...mine, delegates: next })} error={problemsBelow(editor.problems, `agents/${agentId}/delegates`)[0]?.message} />
       <div>
-        <Title order={3} mb={4}>{texts.delegates.tree}</Title>
+        <Title order={2} size="h3" mb={4}>{texts.delegates.tree}</Title>
         {tree.children.length === 0 ? <Text c="dimmed" size="sm">{texts.delegates.none}</Text> : <ul className={classes.tree}><DelegateItem node={tree} /></ul>}
       </div>
     </Stack>

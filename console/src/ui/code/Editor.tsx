@@ -53,7 +53,7 @@ export default function Editor({ label, value, onChange, language, minHeight = 1
           scheme === "light" ? syntaxHighlighting(defaultHighlightStyle) : syntaxHighlighting(classHighlighter),
           EditorView.theme({}, { dark: scheme === "dark" }),
           LOOK,
-          EditorView.contentAttributes.of({ "aria-label": label }),
+          EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
           EditorState.readOnly.of(isReadOnly),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) latest.current?.(update.state.doc.toString());
@@ -61,8 +61,6 @@ export default function Editor({ label, value, onChange, language, minHeight = 1
         ],
       }),
     });
-    // The scroller is a region of its own, which the keyboard reaches.
-    made.scrollDOM.tabIndex = isReadOnly ? 0 : -1;
     view.current = made;
     return () => made.destroy();
   }, [language, scheme, label, isReadOnly]);
@@ -73,5 +71,5 @@ export default function Editor({ label, value, onChange, language, minHeight = 1
     view.current?.dispatch({ changes: { from: 0, to: now.length, insert: value } });
   }, [value]);
 
-  return <div ref={place} className={classes.editor} style={{ minHeight, "--editor-max": maxHeight } as React.CSSProperties} />;
+  return <div ref={place} className={classes.editor} style={{ "--editor-min": `${minHeight}px`, "--editor-max": maxHeight } as React.CSSProperties} />;
 }
