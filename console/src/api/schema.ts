@@ -4409,6 +4409,8 @@ export interface components {
             agent: string;
             /** @default [] */
             calls: components["schemas"]["TriedCall"][];
+            /** @default null */
+            publication: number | null;
         };
         /**
          * PreviewRequest
@@ -7247,7 +7249,9 @@ export interface operations {
     };
     get_v1_agents_agent_id_permission_preview: {
         parameters: {
-            query?: never;
+            query?: {
+                publication?: number | null;
+            };
             header?: never;
             path: {
                 agent_id: string;

@@ -1,4 +1,4 @@
-/** What the address of this page holds besides its path. */
+/** What the address of the list of agents holds. */
 import { keepTexts } from "../../ui/search";
 
-export const readSearch = keepTexts<"q">(["q"]);
+export const readSearch = keepTexts<"q" | "owner" | "model" | "new" | "sort" | "columns">(["q", "owner", "model", "new", "sort", "columns"]);

@@ -1,4 +1,4 @@
-/** What the address of this page holds besides its path. */
+/** What the address of the list of tools holds. */
 import { keepTexts } from "../../ui/search";
 
-export const readSearch = keepTexts<"q">(["q"]);
+export const readSearch = keepTexts<"q" | "source" | "tool" | "sort" | "columns">(["q", "source", "tool", "sort", "columns"]);

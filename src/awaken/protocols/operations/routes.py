@@ -170,6 +170,7 @@ def _inspected_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
             "GET /v1/agents/{agent_id}/permission-preview",
             rules.permission_preview,
             policy.PermissionPreview,
+            query=policy.PublicationQuery,
         ),
         _config(
             "POST /v1/policy/preview",
