@@ -55,6 +55,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/console/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the page of the console, at its first address. */
+        get: operations["get_console_/"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/console/{path}": {
         parameters: {
             query?: never;
@@ -4505,6 +4522,10 @@ export interface components {
          * @description Whose value a field takes that both sides changed; without it they are refused.
          */
         RebaseBody: {
+            /** @default {} */
+            fields: {
+                [key: string]: components["schemas"]["Preference"];
+            };
             /** @default null */
             prefer: components["schemas"]["Preference"] | null;
         };
@@ -5890,6 +5911,26 @@ export interface operations {
         };
     };
     get_console: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    "get_console_/": {
         parameters: {
             query?: never;
             header?: never;

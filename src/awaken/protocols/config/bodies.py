@@ -84,6 +84,8 @@ class RebaseBody(StrictRecord, frozen=True, kw_only=True):
     """Whose value a field takes that both sides changed; without it they are refused."""
 
     prefer: Preference | None = None
+    fields: dict[str, Preference] = {}
+    """The same for single fields, by the paths of the refusal: `agents/support/system_prompt`."""
 
 
 class PublishBody(StrictRecord, frozen=True, kw_only=True):
