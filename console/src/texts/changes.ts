@@ -120,7 +120,7 @@ export const changes = {
   noGuards: "none: it goes on until a person decides",
   emptySwitches: "Nothing is switched off",
   emptySwitchesHelp: "A switch stops an agent, a tool, a model, a provider or an MCP server now, for runs under way too, in every process.",
-  switchesCommand: "awaken config switch agent/support paused --reason 'wrong answers'",
+  switchesCommand: "awaken config switch pause agent support --reason 'wrong answers'",
   set: "Switch off…",
   setTitle: "Stop something now",
   setHelp: "It reaches every process within seconds, also runs under way.",

@@ -5,7 +5,7 @@ import type { ReactNode } from "react";
 import { useMay, type Scope } from "../api/caller";
 import { shell } from "../texts/shell";
 
-type Props = ButtonProps & { scope: Scope; onClick: () => void; children: ReactNode; reason?: string; type?: "button" | "submit" };
+type Props = ButtonProps & { scope: Scope; onClick: () => void; children: ReactNode; reason?: string; title?: string; type?: "button" | "submit" };
 
 /** `reason`: why the action is not possible now, whatever the caller may do. */
 export function GatedButton({ scope, onClick, children, reason, ...rest }: Props) {
