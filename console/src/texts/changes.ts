@@ -59,6 +59,7 @@ export const changes = {
   rename: "Rename",
   rebase: "Bring up to date",
   rebaseHelp: (base: string, head: string) => `Others published since this draft was begun on ${base}; live is ${head} now. Bring it up to date before you publish it.`,
+  rebaseFirst: "Others changed a record of this draft. Bring it up to date to see this.",
   rebased: "The draft is up to date with what is live.",
   resolveTitle: "Both sides changed these fields",
   resolveHelp: "Choose for each which value the draft keeps. Texts are never merged by themselves; edit the record afterwards to combine them.",

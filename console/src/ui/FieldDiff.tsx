@@ -1,15 +1,16 @@
 /** Changes of records, field by field: values side by side, texts by line, and the three versions where both sides changed one. */
-import { Badge, Group, Skeleton, Stack, Text } from "@mantine/core";
+import { Group, Skeleton, Stack, Text } from "@mantine/core";
 import { lazy, Suspense, type ReactNode } from "react";
 
 import type { FieldChange, RecordChange, RecordState } from "../api/managed";
 import { diffs } from "../texts/diffs";
 import { isCompareByLine, writeValue } from "./compare";
 import classes from "./FieldDiff.module.css";
+import { Tag, type TagColor } from "./Tag";
 
 const TextDiff = lazy(() => import("./TextDiff"));
 
-const COLORS: Record<RecordState, string> = { same: "gray", added: "teal", changed: "indigo", deleted: "red", theirs: "gray", conflict: "red" };
+const COLORS: Record<RecordState, TagColor> = { same: "gray", added: "green", changed: "blue", deleted: "red", theirs: "gray", conflict: "red" };
 
 function Value({ value, look }: { value: unknown; look: "old" | "new" }) {
   if (value === undefined) return <span className={classes.absent}>{diffs.absent}</span>;
@@ -34,7 +35,7 @@ export function FieldDiff({ field }: { field: FieldChange }) {
     <div className={classes.field}>
       <Group gap={8}>
         <span className={classes.path}>{field.path === "" ? diffs.whole : field.path}</span>
-        {field.is_conflict === true ? <Badge color="red" variant="filled">{diffs.conflict}</Badge> : null}
+        {field.is_conflict === true ? <Tag color="red">{diffs.conflict}</Tag> : null}
       </Group>
       {field.is_conflict === true ? (
         <Stack gap={4} mt={4}>
@@ -51,7 +52,7 @@ export function RecordDiff({ record, link, actions }: { record: RecordChange; li
     <section className={classes.record} aria-label={`${record.ns}/${record.id}`}>
       <div className={classes.header}>
         <Text fw={550} size="sm" component="h3">{link ?? `${record.ns}/${record.id}`}</Text>
-        <Badge color={COLORS[record.state]} variant="filled">{diffs.states[record.state]}</Badge>
+        <Tag color={COLORS[record.state]}>{diffs.states[record.state]}</Tag>
         {actions === undefined ? null : <Group gap={4} ml="auto">{actions}</Group>}
       </div>
       {record.fields.map((it) => <FieldDiff key={it.path} field={it} />)}

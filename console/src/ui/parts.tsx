@@ -72,7 +72,7 @@ const LOOKS: Record<string, StatusLook> = {
 export function Status({ value, label }: { value: string; label?: string }) {
   const { color, icon: Icon } = LOOKS[value] ?? { color: "gray", icon: IconCircleDashed };
   return (
-    <Group gap={6} wrap="nowrap" component="span" display="inline-flex">
+    <Group gap={6} wrap="nowrap" component="span" display="inline-flex" style={{ verticalAlign: "middle" }}>
       <Icon size={14} stroke={2.2} aria-hidden color={`light-dark(var(--mantine-color-${color}-8), var(--mantine-color-${color}-4))`} />
       <Text span size="sm">{label ?? value.replaceAll("_", " ")}</Text>
     </Group>

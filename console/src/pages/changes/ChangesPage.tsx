@@ -1,5 +1,5 @@
 /** Drafts, publications, the canary and switches: everything that changes what runs use. */
-import { Alert, Badge, Stack, Tabs, Text } from "@mantine/core";
+import { Alert, Stack, Tabs, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 
@@ -10,6 +10,7 @@ import { useChangeSearch } from "../../ui/address";
 import { Page } from "../../ui/Page";
 import { Figure, Figures } from "../../ui/Panel";
 import { Failure, Loading } from "../../ui/states";
+import { Tag } from "../../ui/Tag";
 import { CanaryTab } from "./CanaryTab";
 import { DraftsTab } from "./DraftsTab";
 import { DraftView } from "./DraftView";
@@ -55,8 +56,8 @@ export function ChangesPage() {
             <Tabs.List mb="md">
               <Tabs.Tab value="drafts">{texts.tabs.drafts}</Tabs.Tab>
               <Tabs.Tab value="publications">{texts.tabs.publications}</Tabs.Tab>
-              <Tabs.Tab value="canary" rightSection={head.data.canary === null ? undefined : <Badge color="indigo" variant="filled">{head.data.canary.plan.percent} %</Badge>}>{texts.tabs.canary}</Tabs.Tab>
-              <Tabs.Tab value="switches" rightSection={head.data.switches.length === 0 ? undefined : <Badge color="red" variant="filled">{head.data.switches.length}</Badge>}>{texts.tabs.switches}</Tabs.Tab>
+              <Tabs.Tab value="canary" rightSection={head.data.canary === null ? undefined : <Tag color="blue">{head.data.canary.plan.percent} %</Tag>}>{texts.tabs.canary}</Tabs.Tab>
+              <Tabs.Tab value="switches" rightSection={head.data.switches.length === 0 ? undefined : <Tag color="red">{head.data.switches.length}</Tag>}>{texts.tabs.switches}</Tabs.Tab>
             </Tabs.List>
             <Tabs.Panel value="drafts"><DraftsTab drafts={drafts.data} head={head.data} /></Tabs.Panel>
             <Tabs.Panel value="publications"><PublicationsTab head={head.data} /></Tabs.Panel>

@@ -22,7 +22,7 @@ import { Panel } from "../../ui/Panel";
 import { Age, CopyableId, JsonDrawer } from "../../ui/parts";
 import { Problems } from "../../ui/Problems";
 import { Empty, Failure, Loading } from "../../ui/states";
-import { groupConflicts, type Conflict } from "./conflicts";
+import { groupConflicts, isRebaseNeeded, type Conflict } from "./conflicts";
 import { ImpactPanel } from "./ImpactPanel";
 import { PublishDialog } from "./PublishDialog";
 import { RebaseDialog } from "./RebaseDialog";
@@ -101,7 +101,7 @@ function CheckPanel({ draft, path }: { draft: Draft; path: string }) {
   const check = useQuery({ queryKey: ["config", "validate", draft.id, draft.revision], queryFn: ({ signal }) => ask<Validation>("POST", `${path}/validate`, { signal }), refetchInterval: false });
   return (
     <Panel title={texts.problems} actions={<Button onClick={() => void check.refetch()} loading={check.isFetching}>{texts.check}</Button>}>
-      {check.isError ? <Failure error={check.error} /> : check.data === undefined ? <Loading rows={2} /> : (
+      {isRebaseNeeded(check.error) ? <Text size="sm">{texts.rebaseFirst}</Text> : check.isError ? <Failure error={check.error} /> : check.data === undefined ? <Loading rows={2} /> : (
         <Stack gap="xs">{check.data.ok ? <Text size="sm">{texts.compiles}</Text> : null}<Problems problems={check.data.problems} diagnostics={check.data.diagnostics} /></Stack>
       )}
     </Panel>

@@ -1,5 +1,5 @@
 /** The list of drafts. */
-import { Badge, Button, Group, Modal, TextInput } from "@mantine/core";
+import { Button, Group, Modal, TextInput } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
@@ -16,6 +16,7 @@ import { GatedButton } from "../../ui/GatedButton";
 import { noteError } from "../../ui/notices";
 import { Age, useNow } from "../../ui/parts";
 import { Empty } from "../../ui/states";
+import { Tag } from "../../ui/Tag";
 
 const route = getRouteApi("/changes");
 
@@ -64,7 +65,7 @@ export function DraftsTab({ drafts, head }: { drafts: readonly Draft[]; head: He
     { id: "records", header: texts.columns.records, cell: (it) => <span title={nameRecords(it)}>{it.changes.length}</span>, sortValue: (it) => it.changes.length, isRight: true },
     { id: "editors", header: texts.columns.editors, cell: (it) => it.editors.join(", "), sortValue: (it) => it.editors.join(",") },
     { id: "base", header: texts.columns.base, cell: (it) => it.base ?? ui.none, sortValue: (it) => it.base, isRight: true },
-    { id: "state", header: texts.columns.state, cell: (it) => (it.base === head.publication ? texts.upToDate : <Badge color="yellow" variant="filled">{texts.behind}</Badge>) },
+    { id: "state", header: texts.columns.state, cell: (it) => (it.base === head.publication ? texts.upToDate : <Tag color="yellow">{texts.behind}</Tag>) },
     { id: "updated", header: texts.columns.updated, cell: (it) => <Age at={it.updated_at} />, sortValue: (it) => it.updated_at },
     { id: "expires", header: texts.columns.expires, cell: (it) => <ExpiresIn at={it.expires_at} />, sortValue: (it) => it.expires_at, isHiddenAtFirst: true },
   ], [head.publication]);

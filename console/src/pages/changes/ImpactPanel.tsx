@@ -1,5 +1,5 @@
 /** What a draft would do: to agents, runs, tools, past calls, prompt caches, cost and secrets. */
-import { Alert, Badge, Box, Code, Group, List, Stack, Text } from "@mantine/core";
+import { Alert, Box, Code, Group, List, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -12,6 +12,8 @@ import { formatCost } from "../../ui/format";
 import { Panel } from "../../ui/Panel";
 import { ShortId } from "../../ui/parts";
 import { Failure, Loading } from "../../ui/states";
+import { isRebaseNeeded } from "./conflicts";
+import { Tag } from "../../ui/Tag";
 
 const texts = changes.impactTexts;
 
@@ -31,8 +33,8 @@ function Calls({ calls }: { calls: NonNullable<Impact["calls"]> }) {
         <Alert color="red" icon={<IconAlertTriangle size={18} />} p="xs" mb={6} role="alert"><Text size="sm" fw={600}>{calls.newly_allowed} {texts.newlyAllowed}</Text></Alert>
       )}
       <Group gap="xs">
-        {calls.newly_asked === 0 ? null : <Badge color="gray" variant="filled">{calls.newly_asked} {texts.newlyAsked}</Badge>}
-        {calls.newly_denied === 0 ? null : <Badge color="gray" variant="filled">{calls.newly_denied} {texts.newlyDenied}</Badge>}
+        {calls.newly_asked === 0 ? null : <Tag color="gray">{calls.newly_asked} {texts.newlyAsked}</Tag>}
+        {calls.newly_denied === 0 ? null : <Tag color="gray">{calls.newly_denied} {texts.newlyDenied}</Tag>}
         <Text size="xs" c="dimmed">{texts.lookedAt(calls.calls)}</Text>
       </Group>
       <List size="sm" listStyleType="none" mt={6} spacing={4}>
@@ -96,7 +98,7 @@ export function ImpactPanel({ draftId, revision }: { draftId: string; revision: 
   const query = useQuery({ queryKey: ["config", "impact", draftId, revision], queryFn: ({ signal }) => ask<Impact>("GET", `/v1/config/drafts/${draftId}/impact`, { signal }), refetchInterval: false });
   return (
     <Panel title={changes.impact}>
-      {query.isError ? <Failure error={query.error} onRetry={() => void query.refetch()} /> : query.data === undefined ? <Loading rows={3} /> : <Body impact={query.data} />}
+      {isRebaseNeeded(query.error) ? <Text size="sm">{changes.rebaseFirst}</Text> : query.isError ? <Failure error={query.error} onRetry={() => void query.refetch()} /> : query.data === undefined ? <Loading rows={3} /> : <Body impact={query.data} />}
     </Panel>
   );
 }

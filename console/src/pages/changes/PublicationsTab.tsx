@@ -1,5 +1,5 @@
 /** The history of publications: compare any two, go back to one, try one as a canary. */
-import { Badge, Button, Drawer, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Drawer, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
@@ -17,6 +17,7 @@ import { GatedButton } from "../../ui/GatedButton";
 import { noteDone, noteError } from "../../ui/notices";
 import { Age, JsonText } from "../../ui/parts";
 import { Empty, Failure, Loading } from "../../ui/states";
+import { Tag } from "../../ui/Tag";
 import { DEFAULT_PLAN, writePlan } from "./canaryPlan";
 import { PlanFields } from "./PlanFields";
 
@@ -110,8 +111,8 @@ function listColumns(head: Head): readonly DataColumn<Publication>[] {
       cell: (it) => (
         <Group gap={6} wrap="nowrap">
           <Link to="/changes" search={{ tab: "publications", publication: String(it.publication) }}>{it.publication}</Link>
-          {it.publication === head.publication ? <Badge color="teal" variant="filled">{texts.isLive}</Badge> : null}
-          {it.publication === head.canary?.publication ? <Badge color="indigo" variant="filled">{texts.isCanary}</Badge> : null}
+          {it.publication === head.publication ? <Tag color="green">{texts.isLive}</Tag> : null}
+          {it.publication === head.canary?.publication ? <Tag color="blue">{texts.isCanary}</Tag> : null}
         </Group>
       ),
     },

@@ -1,4 +1,5 @@
 /** The fields that both sides of a draft changed, by the paths that the server names. Pure. */
+import { ApiError } from "../../api/errors";
 import type { FieldChange, RecordChange } from "../../api/managed";
 
 export type Conflict = { path: string; fields: FieldChange[] };
@@ -10,4 +11,9 @@ export function groupConflicts(paths: readonly string[], records: readonly Recor
     const name = record === undefined ? "" : path.slice(record.ns.length + record.id.length + 2);
     return { path, fields: (record?.fields ?? []).filter((it) => name === "" || it.path === name || it.path.startsWith(`${name}/`)) };
   });
+}
+
+/** Whether the server refuses to look at a draft until it is brought onto what is live. */
+export function isRebaseNeeded(error: unknown): boolean {
+  return error instanceof ApiError && error.code === "record_conflict";
 }

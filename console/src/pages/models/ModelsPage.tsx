@@ -1,5 +1,5 @@
 /** Models, providers and pools: what they are, how they fare, and how they are changed. */
-import { Badge, Group, Tabs, Text } from "@mantine/core";
+import { Group, Tabs, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
@@ -19,6 +19,7 @@ import { Page } from "../../ui/Page";
 import { Age, Status } from "../../ui/parts";
 import { RecordEditor, type EditedRecord } from "../../ui/RecordEditor";
 import { Empty, Failure, Loading, NeedsScope } from "../../ui/states";
+import { Tag } from "../../ui/Tag";
 import { BreakerMenu, TestButtons } from "./actions";
 import { describePrice, mergeModels, readMembers, type ModelRow } from "./merge";
 
@@ -68,7 +69,7 @@ const PROVIDER_COLUMNS: readonly DataColumn<ConfigRecord>[] = [
 
 const POOL_COLUMNS: readonly DataColumn<ConfigRecord>[] = [
   { id: "id", header: texts.columns.pool, cell: (it) => <Link to="/models" search={{ tab: "pools", edit: it.id }}>{it.id}</Link>, sortValue: (it) => it.id },
-  { id: "members", header: texts.columns.members, cell: (it) => <Group gap={4}>{readMembers(it).map((one) => <Badge key={one.model_id} color="gray" variant="default">{one.model_id}{one.failover_only === true ? ` · ${texts.failover}` : ""}</Badge>)}</Group> },
+  { id: "members", header: texts.columns.members, cell: (it) => <Group gap={4}>{readMembers(it).map((one) => <Tag key={one.model_id} color="gray">{one.model_id}{one.failover_only === true ? ` · ${texts.failover}` : ""}</Tag>)}</Group> },
   { id: "routing", header: texts.columns.routing, cell: (it) => show(it.routing), sortValue: (it) => String(it.routing) },
   { id: "switches", header: texts.columns.switches, cell: (it) => show(it.max_switches), isRight: true },
   { id: "updated", header: texts.columns.updated, cell: (it) => <Age at={it.updated_at} />, sortValue: (it) => it.updated_at ?? 0 },

@@ -1,5 +1,5 @@
 /** Permission rules: rulesets, a bench to try calls, and a comparison over the calls of the past. */
-import { Badge, Group, Tabs, Text } from "@mantine/core";
+import { Group, Tabs, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
@@ -14,6 +14,7 @@ import { Page } from "../../ui/Page";
 import { Age } from "../../ui/parts";
 import { RecordEditor, type EditedRecord } from "../../ui/RecordEditor";
 import { Empty, Failure, Loading } from "../../ui/states";
+import { Tag } from "../../ui/Tag";
 import { Bench } from "./Bench";
 import { Compare } from "./Compare";
 import { readRules } from "./rules";
@@ -26,7 +27,7 @@ const COLUMNS: readonly DataColumn<ConfigRecord>[] = [
   { id: "id", header: texts.columns.id, cell: (it) => <Link to="/policy" search={{ edit: it.id }}>{it.id}</Link>, sortValue: (it) => it.id },
   {
     id: "rules", header: texts.columns.rules, sortValue: (it) => readRules(it).length,
-    cell: (it) => <Group gap={4}>{readRules(it).slice(0, 6).map((rule, index) => <Badge key={index} variant="default" color="gray">{rule.behavior} {rule.tool}</Badge>)}{readRules(it).length > 6 ? <Text span size="xs" c="dimmed">+{readRules(it).length - 6}</Text> : null}</Group>,
+    cell: (it) => <Group gap={4}>{readRules(it).slice(0, 6).map((rule, index) => <Tag key={index}>{rule.behavior} {rule.tool}</Tag>)}{readRules(it).length > 6 ? <Text span size="xs" c="dimmed">+{readRules(it).length - 6}</Text> : null}</Group>,
   },
   { id: "fallback", header: texts.columns.fallback, cell: (it) => (typeof it.default_behavior === "string" ? it.default_behavior : <Text span size="sm" c="dimmed">{texts.inherit}</Text>) },
   { id: "updated", header: texts.columns.updated, cell: (it) => <Age at={it.updated_at} />, sortValue: (it) => it.updated_at ?? 0 },

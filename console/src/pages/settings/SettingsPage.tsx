@@ -1,5 +1,5 @@
 /** Who the caller is, how the console looks in this browser, its keys, and what this server is. */
-import { Anchor, Badge, Button, Group, Kbd, PasswordInput, SegmentedControl, Select, SimpleGrid, Stack, Table, Text, useMantineColorScheme, type MantineColorScheme } from "@mantine/core";
+import { Anchor, Button, Group, Kbd, PasswordInput, SegmentedControl, Select, SimpleGrid, Stack, Table, Text, useMantineColorScheme, type MantineColorScheme } from "@mantine/core";
 import { IconCheck, IconLock } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState, type ReactNode } from "react";
@@ -18,6 +18,7 @@ import { Page } from "../../ui/Page";
 import { Panel } from "../../ui/Panel";
 import { CopyableId, useNow } from "../../ui/parts";
 import { useSettings } from "../../ui/settings";
+import { Tag } from "../../ui/Tag";
 
 const OWN_ZONE = "";
 
@@ -39,7 +40,7 @@ function CallerPanel() {
                 const has = data.scopes.includes(scope);
                 return (
                   <Group key={scope} gap={8}>
-                    <Badge color={has ? "teal" : "gray"} variant="filled" leftSection={has ? <IconCheck size={11} aria-hidden /> : <IconLock size={11} aria-hidden />}>{scope}</Badge>
+                    <Tag color={has ? "green" : "gray"} icon={has ? <IconCheck size={11} aria-hidden /> : <IconLock size={11} aria-hidden />}>{scope}</Tag>
                     <Text span size="xs" c="dimmed">{has ? texts.scopeHelp[scope] : texts.hasNot}</Text>
                   </Group>
                 );
