@@ -122,13 +122,13 @@ function Form({ edited, onClose, initialId, initialText, revision, owner }: Form
       <Suspense fallback={<Skeleton height={200} />}><JsonEditor label={texts.body} initial={initialText} onChange={setText} /></Suspense>
       <Text size="xs" c="dimmed">{texts.secretHelp}</Text>
       <div role="status" aria-live="polite">
-        {"problem" in read ? <Text size="sm" c="red">{texts.notJson(read.problem)}</Text> : isChecking ? <Group gap={6}><Loader size={12} /><Text size="sm" c="dimmed">{texts.checking}</Text></Group>
+        {"problem" in read ? <Text size="sm" c="light-dark(var(--mantine-color-red-9), var(--mantine-color-red-4))">{texts.notJson(read.problem)}</Text> : isChecking ? <Group gap={6}><Loader size={12} /><Text size="sm" c="dimmed">{texts.checking}</Text></Group>
           : check?.ok === true ? <Text size="sm">{texts.valid}</Text> : null}
       </div>
       <Problems problems={refused.length > 0 ? refused : (check?.problems ?? [])} diagnostics={check?.diagnostics} />
       <TextInput label={texts.message} description={texts.messageHelp} value={message} maxLength={2_000} onChange={(event) => setMessage(event.currentTarget.value)} />
       <Group justify="space-between" align="flex-end">
-        {record === null ? <span /> : <GatedButton scope="publish" color="red" variant="outline" onClick={() => void remove()}>{texts.remove}</GatedButton>}
+        {record === null ? <span /> : <GatedButton scope="publish" onClick={() => void remove()}>{texts.remove}</GatedButton>}
         <Group gap="xs" align="flex-end">
           <Select aria-label={texts.draft} w={170} data={[{ value: NEW_DRAFT, label: texts.newDraft }, ...(drafts.data ?? []).map((it) => ({ value: it.id, label: it.title ?? texts.untitled }))]} value={draftId} onChange={(value) => setDraftId(value ?? NEW_DRAFT)} />
           <GatedButton scope="config" loading={isBusy} reason={isReady ? undefined : texts.checking} onClick={() => void draft()}>{texts.addToDraft}</GatedButton>

@@ -122,7 +122,7 @@ function LoadedDraft(loaded: Loaded) {
     <>
       <Button variant="subtle" leftSection={<IconArrowLeft size={14} />} renderRoot={(props) => <Link to="/changes" {...props} />}>{texts.allDrafts}</Button>
       <Button variant="subtle" onClick={() => setShown(draft)}>{ui.asJson}</Button>
-      <GatedButton scope="config" color="red" variant="outline" onClick={() => void discard()}>{texts.discard}</GatedButton>
+      <GatedButton scope="config" onClick={() => void discard()}>{texts.discard}</GatedButton>
       <GatedButton scope="config" reason={isEmpty ? texts.noRecords : undefined} rightSection={<IconExternalLink size={13} />} onClick={() => void preview(agent)}>{texts.preview}</GatedButton>
       <GatedButton scope="publish" variant="filled" reason={isEmpty ? texts.noRecords : undefined} onClick={publishing.open}>{texts.publish}</GatedButton>
     </>

@@ -22,7 +22,7 @@ function Part({ title, children }: { title: string; children: ReactNode }) {
 }
 
 function AgentName({ id }: { id: string }) {
-  return <Link to="/agents/$agentId" params={{ agentId: id }}>{id}</Link>;
+  return <Link to="/agents/$agentId" params={{ agentId: id }} style={{ textDecoration: "underline" }}>{id}</Link>;
 }
 
 function Calls({ calls }: { calls: NonNullable<Impact["calls"]> }) {
@@ -42,7 +42,7 @@ function Calls({ calls }: { calls: NonNullable<Impact["calls"]> }) {
           <List.Item key={`${it.call.run_id}/${it.call.call_id}`}>
             <Code>{it.call.tool}</Code> {it.before} → <Text span fw={600} size="sm">{it.after}</Text>{" "}
             <Text span size="xs" c="dimmed">{texts.rule} {it.rule}</Text>{" "}
-            {it.call.run_id === null || it.call.run_id === undefined ? null : <Link to="/runs/$runId" params={{ runId: it.call.run_id }}><ShortId id={it.call.run_id} /></Link>}
+            {it.call.run_id === null || it.call.run_id === undefined ? null : <Link to="/runs/$runId" params={{ runId: it.call.run_id }} style={{ textDecoration: "underline" }}><ShortId id={it.call.run_id} /></Link>}
             <Text size="xs" c="dimmed" ff="monospace" lineClamp={2}>{JSON.stringify(it.call.arguments)}</Text>
           </List.Item>
         ))}

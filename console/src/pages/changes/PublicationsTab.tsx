@@ -52,7 +52,7 @@ function Rollback({ no, head, onClose }: { no: number; head: Head; onClose: () =
           <Text size="sm" c="dimmed">{texts.rollbackHelp}</Text>
           {head.publication === null ? null : <RangeDiff from={head.publication} to={no} />}
           <TextInput label={texts.message} description={texts.messageHelp} value={message} data-autofocus onChange={(event) => setMessage(event.currentTarget.value)} />
-          <Group justify="flex-end" gap="xs"><Button onClick={onClose}>{ui.cancel}</Button><Button type="submit" variant="filled" color="red">{texts.rollbackNow}</Button></Group>
+          <Group justify="flex-end" gap="xs"><Button onClick={onClose}>{ui.cancel}</Button><Button type="submit" variant="filled" color="red.9">{texts.rollbackNow}</Button></Group>
         </Stack>
       </form>
     </Modal>

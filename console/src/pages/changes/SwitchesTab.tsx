@@ -59,7 +59,7 @@ function SetSwitch() {
   };
   return (
     <>
-      <GatedButton scope="operate" variant="filled" color="red" onClick={dialog.open}>{texts.set}</GatedButton>
+      <GatedButton scope="operate" variant="filled" color="red.9" onClick={dialog.open}>{texts.set}</GatedButton>
       <Modal opened={isOpen} onClose={dialog.close} title={texts.setTitle} closeButtonProps={{ "aria-label": ui.close }}>
         <form onSubmit={(event) => { event.preventDefault(); void set(); }}>
           <Stack gap="sm">
@@ -70,7 +70,7 @@ function SetSwitch() {
             <Alert color="red">{texts.effects[kind]}</Alert>
             <Group justify="flex-end" gap="xs">
               <Button onClick={dialog.close}>{ui.cancel}</Button>
-              <Button type="submit" variant="filled" color="red" disabled={id === "" || reason.trim() === ""}>{texts.switchOff}</Button>
+              <Button type="submit" variant="filled" color="red.9" disabled={id === "" || reason.trim() === ""}>{texts.switchOff}</Button>
             </Group>
           </Stack>
         </form>

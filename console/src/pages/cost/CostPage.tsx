@@ -145,7 +145,7 @@ export function CostPage() {
           {rows.length === 0 ? <Empty title={texts.empty} action={<Button variant="filled" renderRoot={(props) => <Link to="/chat/{-$threadId}" {...props} />}>{texts.startChat}</Button>} command={texts.command}>{texts.emptyHelp}</Empty> : (
             <>
               <Totals total={usage.data.total} now={today} />
-              {isUnpriced ? <Text size="sm">{texts.priceHint} <Link to="/models">{texts.setPrice}</Link></Text> : null}
+              {isUnpriced ? <Text size="sm">{texts.priceHint} <Link to="/models" style={{ textDecoration: "underline" }}>{texts.setPrice}</Link></Text> : null}
               <Panel title={texts.chart} actions={toggle}><Days rows={rows} by={by} measure={measure} from={from} now={today} isTable={isTable} /></Panel>
               <Panel title={texts.groups[by]}><DataTable label={texts.groups[by]} rows={groups} columns={columns} rowId={(it) => it.name} address={{ sort: search.sort, columns: search.columns }} onAddress={change} /></Panel>
               <LargestRuns />

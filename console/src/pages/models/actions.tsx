@@ -32,7 +32,7 @@ export function BreakerMenu({ modelId }: { modelId: string }) {
     <Menu position="bottom-end">
       <Menu.Target><Button size="compact-xs" mih={24} aria-label={texts.breakerOf(modelId)}>{texts.breaker}</Button></Menu.Target>
       <Menu.Dropdown>
-        <Menu.Item color="red" onClick={() => void set("open")}>{texts.openBreaker}</Menu.Item>
+        <Menu.Item onClick={() => void set("open")}>{texts.openBreaker}</Menu.Item>
         <Menu.Item onClick={() => void set("close")}>{texts.closeBreaker}</Menu.Item>
         <Menu.Item onClick={() => void set("reset")}>{texts.resetBreaker}</Menu.Item>
       </Menu.Dropdown>

@@ -90,7 +90,7 @@ export function Compare() {
         {start === null || search.agent === undefined ? null : (
           <>
             <div><Text size="sm" fw={500} mb={4}>{texts.rules}</Text><Suspense fallback={<Skeleton height={160} />}><JsonEditor key={start.name + start.text} label={texts.rules} initial={start.text} onChange={setText} /></Suspense></div>
-            <Group><Button variant="filled" loading={compare.isPending} disabled={"problem" in read} onClick={() => compare.mutate()}>{texts.run}</Button>{"problem" in read ? <Text size="sm" c="red">{texts.badArguments}</Text> : null}</Group>
+            <Group><Button variant="filled" loading={compare.isPending} disabled={"problem" in read} onClick={() => compare.mutate()}>{texts.run}</Button>{"problem" in read ? <Text size="sm" c="light-dark(var(--mantine-color-red-9), var(--mantine-color-red-4))">{texts.badArguments}</Text> : null}</Group>
           </>
         )}
         {compare.isError ? <Failure error={compare.error} /> : compare.data === undefined ? null : <Results found={compare.data} />}
