@@ -1,5 +1,5 @@
 /** Every address of the console. A page is loaded when it is first visited. */
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, parseSearchWith, stringifySearchWith } from "@tanstack/react-router";
 
 import { root } from "./api/address";
 import { readSearch as home } from "./pages/home/search";
@@ -161,7 +161,15 @@ const routeTree = frame.addChildren([
   homeRoute, chatRoute, approvalsRoute, runsRoute, runRoute, threadsRoute, threadRoute, queueRoute, agentsRoute, agentRoute, toolsRoute, mcpRoute, skillsRoute, a2aRoute, modelsRoute, policyRoute, costRoute, changesRoute, auditRoute, workersRoute, settingsRoute,
 ]);
 
-export const router = createRouter({ routeTree, basepath: `${root}/console`, defaultPreload: "intent", scrollRestoration: true });
+export const router = createRouter({
+  routeTree,
+  basepath: `${root}/console`,
+  defaultPreload: "intent",
+  scrollRestoration: true,
+  // Every value in an address is a text, so that none is quoted: `?publication=5`.
+  parseSearch: parseSearchWith((it) => it),
+  stringifySearch: stringifySearchWith(String),
+});
 
 declare module "@tanstack/react-router" {
   interface Register {

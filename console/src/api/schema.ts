@@ -4547,6 +4547,10 @@ export interface components {
          * @description Whose value a field takes that both sides changed; without it they are refused.
          */
         RebaseBody: {
+            /** @default {} */
+            fields: {
+                [key: string]: components["schemas"]["Preference"];
+            };
             /** @default null */
             prefer: components["schemas"]["Preference"] | null;
         };

@@ -15,6 +15,11 @@ export function forgetToken(): void {
   sessionStorage.removeItem(KEY);
 }
 
+/** Keeps another token from now on. */
+export function replaceToken(token: string): void {
+  sessionStorage.setItem(KEY, token);
+}
+
 /** Asks the person for a token; requests that ask meanwhile share the answer. `null`: no token was given. */
 export function askForToken(): Promise<string | null> {
   return new Promise((resolve) => {

@@ -28,7 +28,7 @@ export function ConfirmProvider({ children }: { children: ReactNode }) {
           {open?.body}
           <Group justify="flex-end" gap="xs">
             <Button onClick={() => close(false)}>{ui.cancel}</Button>
-            <Button variant="filled" color={open?.isDangerous === true ? "red" : undefined} data-autofocus onClick={() => close(true)}>
+            <Button variant="filled" color={open?.isDangerous === true ? "red.9" : undefined} data-autofocus onClick={() => close(true)}>
               {open?.confirm ?? ui.confirm}
             </Button>
           </Group>

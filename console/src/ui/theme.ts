@@ -26,6 +26,7 @@ export const theme = createTheme({
     Checkbox: { defaultProps: { size: "xs" } },
     Switch: { defaultProps: { size: "xs" } },
     Badge: { defaultProps: { size: "sm", variant: "light", radius: "sm", tt: "none", fw: 500, autoContrast: true } },
+    Alert: { styles: { title: { color: "var(--mantine-color-text)" }, message: { color: "var(--mantine-color-text)" } } },
     Tooltip: { defaultProps: { openDelay: 300, withArrow: true, fz: "xs" } },
     Modal: { defaultProps: { centered: true, overlayProps: { backgroundOpacity: 0.4 } } },
     Drawer: { defaultProps: { position: "right", size: "lg", overlayProps: { backgroundOpacity: 0.2 } } },

@@ -1,4 +1,4 @@
-/** What the address of this page holds besides its path. */
+/** What the address of the audit holds. */
 import { keepTexts } from "../../ui/search";
 
-export const readSearch = keepTexts<"q">(["q"]);
+export const readSearch = keepTexts<"resource" | "action" | "actor" | "period" | "event" | "sort" | "columns">(["resource", "action", "actor", "period", "event", "sort", "columns"]);

@@ -1,4 +1,4 @@
-/** What the address of this page holds besides its path. */
+/** What the address of the page of models holds. */
 import { keepTexts } from "../../ui/search";
 
-export const readSearch = keepTexts<"q">(["q"]);
+export const readSearch = keepTexts<"tab" | "q" | "edit" | "sort" | "columns">(["tab", "q", "edit", "sort", "columns"]);

@@ -1,4 +1,4 @@
-/** What the address of this page holds besides its path. */
+/** The settings hold nothing in their address: they are of this browser. */
 import { keepTexts } from "../../ui/search";
 
-export const readSearch = keepTexts<"q">(["q"]);
+export const readSearch = keepTexts<never>([]);
