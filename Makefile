@@ -63,7 +63,7 @@ console-test: console
 	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npx --no-install playwright test
 
 console/node_modules/ready: $(VENV)/ready console/package-lock.json
-	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error
 	touch $@
 
 # Crashes, kills, power loss, hostile schedules, and all cases of what `make test` samples; FULL=1 for the long lane.

@@ -5922,7 +5922,7 @@ export interface operations {
         requestBody?: never;
         responses: {
             /** @description Done. */
-            200: {
+            307: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -67,7 +67,7 @@ export function Bench() {
   });
   const query = useQuery({
     queryKey: ["config", "bench", search.agent, tried],
-    queryFn: ({ signal }) => need(api.POST("/v1/policy/preview", { body: { agent: search.agent ?? "", calls: tried }, signal })),
+    queryFn: ({ signal }) => need(api.POST("/v1/policy/preview", { body: { agent: search.agent ?? "", calls: tried, publication: null }, signal })),
     enabled: search.agent !== undefined,
     refetchInterval: false,
   });
