@@ -1,6 +1,9 @@
 """How one commit is applied: all checks come first, so that no later step can fail."""
 
+from collections.abc import Mapping
+
 from awaken.contracts.lifecycle import TicketStatus
+from awaken.contracts.record import EMPTY
 from awaken.contracts.runs.records import run_id_in_use
 from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.storage.store import Commit, CommitReceipt
@@ -40,6 +43,8 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
     if thread.version == 1:
         tables.threads[commit.thread_id] = thread
     if foreign:
+        if thread.message_ids is None:
+            thread.message_ids = set()
         thread.message_ids.update(foreign)
     _apply_parts(tables, thread, commit, change.tickets)
     run_id = run.run_id if run is not None else run_of(thread, commit)
@@ -74,15 +79,15 @@ def _apply_parts(
         if run.run_id not in tables.runs:
             thread.run_ids += (run.run_id,)
         tables.runs[run.run_id] = run
-        if thread.open_run is None and thread.run_state:
-            thread.run_state.clear()
+        if thread.open_run is None:
+            thread.run_state = EMPTY
         if run.status is DONE:
             tables.ended.order[run.run_id] = None
             tables.ended.since += 1
     if commit.state:
-        _apply_state(thread.state, commit.state)
+        thread.state = _apply_state(thread.state, commit.state)
     if commit.run_state and thread.open_run is commit.run:
-        _apply_state(thread.run_state, commit.run_state)
+        thread.run_state = _apply_state(thread.run_state, commit.run_state)
     for record in commit.tool_records:
         records = tables.tool_records.setdefault(record.run_id, {})
         records[record.step, record.call_id] = record
@@ -106,9 +111,8 @@ def apply_ticket(tables: Tables, thread: StoredThread, ticket: Ticket) -> None:
         tables.open_tickets.pop(ticket_id, None)
 
 
-def _apply_state(state: dict[str, StoredValue], changes: dict[str, StoredValue | None]) -> None:
-    for key, value in changes.items():
-        if value is None:
-            state.pop(key, None)
-        else:
-            state[key] = value
+def _apply_state(
+    state: Mapping[str, StoredValue], changes: Mapping[str, StoredValue | None]
+) -> Mapping[str, StoredValue]:
+    after = {**state, **changes}
+    return {key: value for key, value in after.items() if value is not None}
