@@ -188,8 +188,7 @@ def write_result(
             duration_ms=duration_ms,
             attempts=attempts,
         )
-    run.journal.events.append(done)
-    run.journal.announced.append(done)
+    run.journal.announce(done)
 
 
 def _let_delegate_go(run: Run, ticket: Ticket) -> None:

@@ -15,7 +15,7 @@ from awaken.contracts.errors import IdempotencyConflict
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages.message import Message
 from awaken.contracts.record import EMPTY, Record
-from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.records import RunRecord, run_id_in_use
 from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.store import (
@@ -197,12 +197,15 @@ class Tables:
         """Return a dispatch of any thread."""
         return self.dispatches.get(dispatch_id)
 
-    def is_sent_elsewhere(self, run: RunRecord) -> bool:
-        """Whether a dispatch on another thread than the run's names the run."""
+    def check_sent_here(self, run: RunRecord) -> None:
+        """Refuse a new run whose id a dispatch on another thread names.
+
+        Raises:
+            InvalidResume: There is such a dispatch.
+        """
         for dispatch_id in self.run_dispatches.get(run.run_id, ()):
             if self.dispatches[dispatch_id].thread_id != run.thread_id:
-                return True
-        return False
+                raise run_id_in_use(run.run_id)
 
     def parents(self) -> Mapping[str, str | None]:
         """Return the parent of each thread."""
