@@ -43,10 +43,13 @@ class MessageDigest(msgspec.Struct, eq=False):
             TypeError: A message has no JSON form.
             ValueError: A message has no JSON form.
         """
-        first = max(0, len(transcript) // BLOCK - 1) * BLOCK
-        if first != self.first:
+        own, length = transcript.own, transcript.length
+        first = (length + len(own)) // BLOCK * BLOCK - BLOCK
+        if first > self.first:
             self.hash, self.first, self.end, self.calls = None, first, first, {}
-        return self.add(transcript.list_from(self.end))
+        # Most runs have digested all messages that are not their own, or have no others.
+        is_own = self.end >= length
+        return self.add(own[self.end - length :] if is_own else transcript.list_from(self.end))
 
     def add(self, messages: Iterable[Message]) -> str:
         """Continue with more messages, and return the digest of all.
@@ -57,8 +60,9 @@ class MessageDigest(msgspec.Struct, eq=False):
         """
         # Without calls of functions for each message: every run of every thread comes here.
         rows: list[tuple[Any, ...]] = []
-        calls = self.calls
+        calls, end = self.calls, self.end
         for message in messages:
+            end += 1
             asked: list[Any] | None = None
             if message.tool_calls:
                 asked, calls = [], {}
@@ -72,9 +76,10 @@ class MessageDigest(msgspec.Struct, eq=False):
             rows += ((message.role, message.content, asked, answers),)
         data = _encode_lines(rows)
         if self.hash is None:
-            self.hash = blake2b(b"%d" % self.first if self.first else b"", digest_size=DIGEST_BYTES)
-        self.hash.update(data)
-        self.calls = calls
-        self.end += len(rows)
+            place = b"%d" % self.first if self.first else b""
+            self.hash = blake2b(place + data, digest_size=DIGEST_BYTES)
+        else:
+            self.hash.update(data)
+        self.calls, self.end = calls, end
         digest: str = self.hash.hexdigest()
         return digest

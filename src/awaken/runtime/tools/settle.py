@@ -188,7 +188,8 @@ def write_result(
             duration_ms=duration_ms,
             attempts=attempts,
         )
-    run.journal.announce(done)
+    run.journal.events.append(done)
+    run.journal.announced += (done,)
 
 
 def _let_delegate_go(run: Run, ticket: Ticket) -> None:
