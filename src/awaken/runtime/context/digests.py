@@ -76,8 +76,8 @@ class MessageDigest(msgspec.Struct, eq=False):
             rows += ((message.role, message.content, asked, answers),)
         data = _encode_lines(rows)
         if self.hash is None:
-            place = b"%d" % self.first if self.first else b""
-            self.hash = blake2b(place + data, digest_size=DIGEST_BYTES)
+            prefix = b"%d" % self.first if self.first else b""
+            self.hash = blake2b(prefix + data, digest_size=DIGEST_BYTES)
         else:
             self.hash.update(data)
         self.calls, self.end = calls, end
