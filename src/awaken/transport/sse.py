@@ -13,7 +13,7 @@ from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import AgentEvent, ErrorEvent
 from awaken.services.event_streams import Batch, EventStream
 
-from .asgi import Header, Message, Receive, Scope, Send
+from .asgi import CONNECTION, Connection, Header, Message, Receive, Scope, Send
 from .frames import Encoder, ReaderEncoder
 from .problems import to_http_error
 
@@ -25,8 +25,6 @@ SSE_HEADERS: tuple[Header, ...] = (
     (b"x-accel-buffering", b"no"),
 )
 HEARTBEAT = b": heartbeat\n\n"
-ABORT = "awaken.abort"
-"""The ASGI extension with which a reply can drop its connection: a function without arguments."""
 
 
 class BatchSource(Protocol):
@@ -56,8 +54,8 @@ class EventStreamReply:
     """
 
     __slots__ = (
-        "_encoder", "_headers", "_is_stopped", "_on_end", "_opening", "_receive", "_stream",
-        "_watching", "_writing",
+        "_encoder", "_headers", "_is_left", "_is_stopped", "_on_end", "_opening", "_receive",
+        "_stream", "_watching", "_writing",
     )  # fmt: skip
 
     def __init__(
@@ -82,22 +80,30 @@ class EventStreamReply:
         self._on_end = on_end
         self._writing: asyncio.Task[None] | None = None
         self._receive: Receive | None = None
+        """Tells of a disconnect, if the web server does not call back."""
         self._watching: asyncio.Future[Message] | None = None
-        self._is_stopped = False
+        self._is_left = self._is_stopped = False
+        """Whether the client has disconnected, and whether the stream was stopped for that or
+        because it is too far behind."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Write the stream; the run does not depend on it."""
-        self._writing, self._receive = asyncio.current_task(), receive
-        self._stream.on_drop = self._stop
+        connection: Connection | None = scope.get("extensions", {}).get(CONNECTION)
+        # Nothing of the request is needed while the stream is open.
+        del scope
+        self._writing, self._stream.on_drop = asyncio.current_task(), self._stop
         try:
+            if connection is None:
+                self._receive = receive
+            else:
+                connection.watch_disconnect(self._leave)
             await self._write(send)
         except asyncio.CancelledError:
             if not self._is_stopped or self._writing is None:
                 raise
             self._writing.uncancel()
-            self._writing = None
-            if self._watching is None or not self._watching.done():
-                await self._drop_connection(scope)
+            if connection is not None and not self._is_left:
+                connection.abort()
         finally:
             self._writing = None
             if self._watching is not None:
@@ -140,10 +146,13 @@ class EventStreamReply:
         await send({"type": body, "body": last})
 
     def _watch(self) -> None:
-        """Stop when the client disconnects; not needed while there is something to write."""
-        assert self._receive is not None
-        self._watching = asyncio.ensure_future(self._receive())
-        self._watching.add_done_callback(self._on_message)
+        """Wait for the client to disconnect, if the web server does not call back.
+
+        Not needed while there is something to write.
+        """
+        if self._receive is not None:
+            self._watching = asyncio.ensure_future(self._receive())
+            self._watching.add_done_callback(self._on_message)
 
     def _on_message(self, received: "asyncio.Future[Message]") -> None:
         if self._writing is None:
@@ -152,22 +161,17 @@ class EventStreamReply:
         if is_body and received.result()["type"] == "http.request":
             self._watch()
         else:
-            self._stop()
+            self._leave()
+
+    def _leave(self) -> None:
+        """Stop, because the client has disconnected."""
+        self._is_left = True
+        self._stop()
 
     def _stop(self) -> None:
         if self._writing is not None:
             self._is_stopped = True
             self._writing.cancel()
-
-    async def _drop_connection(self, scope: Scope) -> None:
-        """Drop the connection, and what is buffered for a client that does not read."""
-        abort = scope.get("extensions", {}).get(ABORT)
-        if abort is not None:
-            abort()
-            if self._watching is None:
-                self._watch()
-            assert self._watching is not None
-            await asyncio.wait({self._watching}, timeout=1)
 
 
 def _error_event(error: Exception) -> ErrorEvent:
