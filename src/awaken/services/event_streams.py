@@ -249,7 +249,11 @@ class EventStream:
         """Read a run that was started with this reader; follow it if it goes on elsewhere."""
         self._hub.add_reader(reader)
         try:
-            while not self.is_over and (batch := await reader.batch()) is not None:
+            while not self.is_over:
+                if not reader.is_ready:
+                    await reader.wait()
+                if (batch := reader.take()) is None:
+                    break
                 yield self._note_batch(batch, reader)
                 del batch
         finally:
@@ -336,7 +340,11 @@ class EventStream:
             self._hub.add_reader(reader)
             if unfinished:
                 yield self._note_batch([*unfinished], reader)
-            while not self.is_over and (later := await reader.batch()) is not None:
+            while not self.is_over:
+                if not reader.is_ready:
+                    await reader.wait()
+                if (later := reader.take()) is None:
+                    break
                 yield self._note_batch(later, reader)
                 del later
         finally:

@@ -6,8 +6,8 @@ id is provisional: when the client attaches again with that id, the server sends
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable
-from typing import Protocol
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from typing import Any, Protocol
 
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import AgentEvent, ErrorEvent
@@ -86,18 +86,37 @@ class EventStreamReply:
         """Whether the client has disconnected, and whether the stream was stopped for that or
         because it is too far behind."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
         """Write the stream; the run does not depend on it."""
         connection: Connection | None = scope.get("extensions", {}).get(CONNECTION)
-        # Nothing of the request is needed while the stream is open.
-        del scope
+        if connection is None:
+            self._receive = receive
+        # Nothing else of the request is needed while the stream is open.
+        return self._write(send, connection)
+
+    async def _write(self, send: Send, connection: Connection | None) -> None:
+        encoder, source, body = self._encoder, self._stream.source, "http.response.body"
         self._writing, self._stream.on_drop = asyncio.current_task(), self._stop
+        batches = self._stream.batches()
         try:
-            if connection is None:
-                self._receive = receive
-            else:
+            if connection is not None:
                 connection.watch_disconnect(self._leave)
-            await self._write(send)
+            await self._begin(send)
+            try:
+                async for batch in batches:
+                    chunk = encoder.encode(batch, source) if batch else HEARTBEAT
+                    if source.is_over:
+                        await send({"type": body, "body": chunk})
+                        return
+                    if chunk:
+                        await send({"type": body, "body": chunk, "more_body": True})
+                    del batch, chunk
+                    if self._watching is None:
+                        self._watch()
+                last = b""
+            except Exception as error:  # noqa: BLE001 - the reader gets an event, the log the error
+                last = encoder.encode_error(_error_event(error))
+            await send({"type": body, "body": last})
         except asyncio.CancelledError:
             if not self._is_stopped or self._writing is None:
                 raise
@@ -105,45 +124,30 @@ class EventStreamReply:
             if connection is not None and not self._is_left:
                 connection.abort()
         finally:
-            self._writing = None
-            if self._watching is not None:
-                self._watching.cancel()
-            self._stream.on_drop = None
-            self._encoder.close()
-            self._stream.close()
-            if self._on_end is not None:
-                self._on_end()
+            await batches.aclose()
+            self._close()
 
-    async def _write(self, send: Send) -> None:
-        encoder, source, body = self._encoder, self._stream.source, "http.response.body"
+    async def _begin(self, send: Send) -> None:
         start, self._headers = (*SSE_HEADERS, *self._headers), ()
         await send({"type": "http.response.start", "status": 200, "headers": start})
-        del start
         if self._opening:
-            await send({"type": body, "body": self._opening, "more_body": True})
-            self._opening = b""
+            opening, self._opening = self._opening, b""
+            await send({"type": "http.response.body", "body": opening, "more_body": True})
         if self._stream.before:
-            await encoder.catch_up(self._stream.before)
-        if source.attached is None or not source.attached.is_ready:
+            await self._encoder.catch_up(self._stream.before)
+        attached = self._stream.source.attached
+        if attached is None or not attached.is_ready:
             self._watch()
-        batches = self._stream.batches()
-        try:
-            async for batch in batches:
-                chunk = encoder.encode(batch, source) if batch else HEARTBEAT
-                if source.is_over:
-                    await send({"type": body, "body": chunk})
-                    return
-                if chunk:
-                    await send({"type": body, "body": chunk, "more_body": True})
-                del batch, chunk
-                if self._watching is None:
-                    self._watch()
-            last = b""
-        except Exception as error:  # noqa: BLE001 - the reader gets an event, the log the error
-            last = encoder.encode_error(_error_event(error))
-        finally:
-            await batches.aclose()
-        await send({"type": body, "body": last})
+
+    def _close(self) -> None:
+        self._writing = None
+        if self._watching is not None:
+            self._watching.cancel()
+        self._stream.on_drop = None
+        self._encoder.close()
+        self._stream.close()
+        if self._on_end is not None:
+            self._on_end()
 
     def _watch(self) -> None:
         """Wait for the client to disconnect, if the web server does not call back.
