@@ -250,9 +250,11 @@ class EventStream:
         self._hub.add_reader(reader)
         try:
             while not self.is_over:
-                if not reader.is_ready:
+                batch = reader.take()
+                if batch is not None and not batch:
                     await reader.wait()
-                if (batch := reader.take()) is None:
+                    batch = reader.take()
+                if batch is None:
                     break
                 yield self._note_batch(batch, reader)
                 del batch
@@ -341,9 +343,11 @@ class EventStream:
             if unfinished:
                 yield self._note_batch([*unfinished], reader)
             while not self.is_over:
-                if not reader.is_ready:
+                later = reader.take()
+                if later is not None and not later:
                     await reader.wait()
-                if (later := reader.take()) is None:
+                    later = reader.take()
+                if later is None:
                     break
                 yield self._note_batch(later, reader)
                 del later

@@ -13,10 +13,10 @@ App = Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]]
 Header = tuple[bytes, bytes]
 
 CONNECTION = "awaken.connection"
-"""The ASGI extension of `awaken serve`: the `Connection` of the request."""
+"""The ASGI extension of `awaken serve`: the `ClientConnection` of the request."""
 
 
-class Connection(Protocol):
+class ClientConnection(Protocol):
     """What a reply can do with its connection besides sending."""
 
     def watch_disconnect(self, callback: Callable[[], None]) -> None:

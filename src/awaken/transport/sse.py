@@ -13,7 +13,7 @@ from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import AgentEvent, ErrorEvent
 from awaken.services.event_streams import Batch, EventStream
 
-from .asgi import CONNECTION, Connection, Header, Message, Receive, Scope, Send
+from .asgi import CONNECTION, ClientConnection, Header, Message, Receive, Scope, Send
 from .frames import Encoder, ReaderEncoder
 from .problems import to_http_error
 
@@ -88,20 +88,31 @@ class EventStreamReply:
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
         """Write the stream; the run does not depend on it."""
-        connection: Connection | None = scope.get("extensions", {}).get(CONNECTION)
+        connection: ClientConnection | None = None
+        if "extensions" in scope:
+            connection = scope["extensions"].get(CONNECTION)
         if connection is None:
             self._receive = receive
         # Nothing else of the request is needed while the stream is open.
         return self._write(send, connection)
 
-    async def _write(self, send: Send, connection: Connection | None) -> None:
+    async def _write(self, send: Send, connection: ClientConnection | None) -> None:
         encoder, source, body = self._encoder, self._stream.source, "http.response.body"
         self._writing, self._stream.on_drop = asyncio.current_task(), self._stop
         batches = self._stream.batches()
         try:
             if connection is not None:
                 connection.watch_disconnect(self._leave)
-            await self._begin(send)
+            start, self._headers = (*SSE_HEADERS, *self._headers), ()
+            await send({"type": "http.response.start", "status": 200, "headers": start})
+            del start
+            if self._opening:
+                await send({"type": body, "body": self._opening, "more_body": True})
+                self._opening = b""
+            if self._stream.before:
+                await encoder.catch_up(self._stream.before)
+            if connection is None and not (source.attached and source.attached.is_ready):
+                self._watch()
             try:
                 async for batch in batches:
                     chunk = encoder.encode(batch, source) if batch else HEARTBEAT
@@ -111,7 +122,7 @@ class EventStreamReply:
                     if chunk:
                         await send({"type": body, "body": chunk, "more_body": True})
                     del batch, chunk
-                    if self._watching is None:
+                    if connection is None and self._watching is None:
                         self._watch()
                 last = b""
             except Exception as error:  # noqa: BLE001 - the reader gets an event, the log the error
@@ -125,38 +136,20 @@ class EventStreamReply:
                 connection.abort()
         finally:
             await batches.aclose()
-            self._close()
-
-    async def _begin(self, send: Send) -> None:
-        start, self._headers = (*SSE_HEADERS, *self._headers), ()
-        await send({"type": "http.response.start", "status": 200, "headers": start})
-        if self._opening:
-            opening, self._opening = self._opening, b""
-            await send({"type": "http.response.body", "body": opening, "more_body": True})
-        if self._stream.before:
-            await self._encoder.catch_up(self._stream.before)
-        attached = self._stream.source.attached
-        if attached is None or not attached.is_ready:
-            self._watch()
-
-    def _close(self) -> None:
-        self._writing = None
-        if self._watching is not None:
-            self._watching.cancel()
-        self._stream.on_drop = None
-        self._encoder.close()
-        self._stream.close()
-        if self._on_end is not None:
-            self._on_end()
+            self._writing = None
+            if self._watching is not None:
+                self._watching.cancel()
+            self._stream.on_drop = None
+            self._encoder.close()
+            self._stream.close()
+            if self._on_end is not None:
+                self._on_end()
 
     def _watch(self) -> None:
-        """Wait for the client to disconnect, if the web server does not call back.
-
-        Not needed while there is something to write.
-        """
-        if self._receive is not None:
-            self._watching = asyncio.ensure_future(self._receive())
-            self._watching.add_done_callback(self._on_message)
+        """Wait for the client to disconnect; not needed while there is something to write."""
+        assert self._receive is not None
+        self._watching = asyncio.ensure_future(self._receive())
+        self._watching.add_done_callback(self._on_message)
 
     def _on_message(self, received: "asyncio.Future[Message]") -> None:
         if self._writing is None:

@@ -132,7 +132,7 @@ class EventReader:
             await self._room
 
     def wait(self) -> "asyncio.Future[None]":
-        """A future to await while not `is_ready`, before `take`.
+        """A future to await when `take` had no events, before `take` is called again.
 
         No coroutine: a stream may wait for hours, and each frame on its way takes memory.
         """
@@ -141,7 +141,7 @@ class EventReader:
         return waiter
 
     def take(self) -> list[StreamItem] | None:
-        """Return all unread events; empty after two nudges, None at the end.
+        """Return all unread events; empty if there are none, None at the end.
 
         Raises:
             ReaderDropped: The reader fell too far behind.
