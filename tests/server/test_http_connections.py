@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 import uvicorn
 
+from awaken import Agent, AgentRuntime
 from awaken.server import connections
 from awaken.server.connections import HttpConnection, HttpConnections
 from awaken.server.http_cycle import HttpCycle
+from awaken.testing import ScriptedModel
 from awaken.transport.asgi import CONNECTION, App, Message, Receive, Scope, Send
 
 PATIENCE_S = 10
@@ -371,6 +373,33 @@ def test_a_connection_leaves_no_garbage() -> None:
                 await until(lambda: count(HttpConnection) + count(HttpCycle) == 0)
             finally:
                 gc.enable()
+
+    asyncio.run(scenario())
+
+
+def test_a_silent_stream_keeps_no_parser_no_timer_no_request_and_no_second_task() -> None:
+    async def scenario() -> None:
+        begun, release = asyncio.Event(), asyncio.Event()
+
+        async def wait(_: Any) -> str:
+            begun.set()
+            await release.wait()
+            return "done"
+
+        app: Any = AgentRuntime([Agent("a", model=ScriptedModel([wait]))]).asgi()
+        asked = {"agent_id": "a", "messages": [{"role": "user", "content": "go"}]}
+        async with connected(app) as (client, server):
+            client.send(request("/v1/runs", body=json.dumps(asked).encode()))
+            await asyncio.wait_for(begun.wait(), PATIENCE_S)
+            await asyncio.wait_for(client.reader.readuntil(b"run_start"), PATIENCE_S)
+            connection: Any = next(iter(server.server_state.connections))
+            assert connection._parser is None
+            assert connection not in connection._shared.watchdog._moments
+            dicts = [it for it in gc.get_objects() if type(it) is dict]
+            assert not [it for it in dicts if it.get("raw_path") == b"/v1/runs"]
+            assert connection._served._news is None, "a task waits for the client"
+            release.set()
+            assert b"run_finish" in await client.reader.readuntil(b"0\r\n\r\n")
 
     asyncio.run(scenario())
 
