@@ -13,7 +13,7 @@ import uvicorn
 
 from awaken import Agent, AgentRuntime
 from awaken.server import ServerApp, connections
-from awaken.server.connections import HEAD_BYTES, GuardedHttp
+from awaken.server.connections import HEAD_BYTES, HttpConnections
 from awaken.testing import Chunks, ScriptedModel
 
 from .serving import post_stream
@@ -29,7 +29,7 @@ async def guarded(app: ServerApp) -> AsyncIterator[tuple[int, uvicorn.Server]]:
         # Connections inherit it: what the kernel would take for a reader is small.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16384)
         options = uvicorn.Config(
-            app, http=GuardedHttp, log_level="warning", timeout_graceful_shutdown=2
+            app, http=HttpConnections(), log_level="warning", timeout_graceful_shutdown=2
         )
         server = uvicorn.Server(options)
         task = asyncio.create_task(server._serve([listener]))
