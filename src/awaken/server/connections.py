@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 HEAD_S = 15.0
 """How long a client may take to send the head of a request."""
 HEAD_BYTES = 64 * 1024
+"""How much a client may send that is no part of a body: a head, or fields after a body."""
 STALL_S = 30.0
 """How long a client may read nothing while the write buffer is full."""
 BODY_BYTES = 64 * 1024
@@ -82,9 +83,9 @@ class HttpConnection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_client", "_drained", "_has_head_limit", "_head_bytes", "_headers", "_is_in_head",
-        "_is_last", "_is_reading_paused", "_later", "_parsed", "_parser", "_served", "_shared",
-        "_stall_timer", "_url", "is_write_paused", "transport",
+        "_client", "_drained", "_has_head_limit", "_has_progress", "_head_bytes", "_headers",
+        "_is_in_head", "_is_last", "_is_reading_paused", "_later", "_parsed", "_parser", "_served",
+        "_shared", "_stall_timer", "_url", "is_write_paused", "transport",
     )  # fmt: skip
 
     transport: asyncio.Transport
@@ -104,6 +105,8 @@ class HttpConnection(asyncio.Protocol):
         self._is_last = False
         """Whether no request follows the latest one."""
         self._is_in_head, self._head_bytes, self._has_head_limit = False, 0, False
+        self._has_progress = False
+        """Whether the latest data had the end of a head or a part of a body."""
         self._is_reading_paused = self.is_write_paused = False
         self._drained: asyncio.Event | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
@@ -135,6 +138,7 @@ class HttpConnection(asyncio.Protocol):
             return
         if self._parser is None:
             self._parser = HttpRequestParser(self)
+        self._has_progress = False
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:
@@ -145,14 +149,15 @@ class HttpConnection(asyncio.Protocol):
             if not self._is_last:
                 self._refuse(_MALFORMED)
                 return
-        if self._is_in_head:
+        if self._is_in_head or (self._parsed is not None and not self._has_progress):
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_BYTES:
                 self._refuse(_TOO_LARGE)
                 return
         elif self._parsed is None:
             self._parser = None
-        if self._served is not None and not self._is_in_head:
+        if self._served is not None and (self._is_reading_paused or not self._is_in_head):
+            # A client whose data is not taken is not slow.
             self._shared.watchdog.clear(self)
             self._has_head_limit = False
         elif not self._has_head_limit:
@@ -215,9 +220,9 @@ class HttpConnection(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header."""
-        assert self._headers is not None
-        self._headers.append((name.lower(), value))
+        """Take a header; fields after the body are not used."""
+        if self._headers is not None:
+            self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """Serve the request, after those that came before it."""
@@ -225,6 +230,7 @@ class HttpConnection(asyncio.Protocol):
         assert self._headers is not None
         parser, headers, url = self._parser, self._headers, parse_url(self._url)
         self._is_in_head, self._headers, self._url = False, None, b""
+        self._has_progress, self._head_bytes = True, 0
         version, method = parser.get_http_version(), parser.get_method()
         path = url.path.decode("ascii")
         names = dict(headers)
@@ -261,6 +267,7 @@ class HttpConnection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
+        self._has_progress, self._head_bytes = True, 0
         if self._parsed is not None and self._parsed.take_body(body) > BODY_BYTES:
             self.pause_reading()
 
@@ -318,6 +325,9 @@ class HttpConnection(asyncio.Protocol):
         self.resume_reading()
         if self._later:
             self._serve(*self._later.popleft())
-        elif not self._is_in_head:
+        elif self._is_in_head:
+            if not self._has_head_limit:
+                self._limit_head()
+        else:
             self._has_head_limit = False
             shared.watchdog.set(self, shared.loop.time() + shared.keep_alive_s)
