@@ -188,7 +188,14 @@ class HttpConnection(asyncio.Protocol):
 
     def _limit_head(self) -> None:
         shared, self._has_head_limit = self._shared, True
-        shared.watchdog.set(self, shared.loop.time() + HEAD_S, self.transport.abort)
+        shared.watchdog.set(self, shared.loop.time() + HEAD_S)
+
+    def on_moment(self) -> None:
+        """Drop a client that sends no head; close a connection that is no longer used."""
+        if self._has_head_limit:
+            self.transport.abort()
+        else:
+            self.transport.close()
 
     def _refuse(self, reply: bytes) -> None:
         self._parser, self._is_last = None, True
@@ -313,5 +320,4 @@ class HttpConnection(asyncio.Protocol):
             self._serve(*self._later.popleft())
         elif not self._is_in_head:
             self._has_head_limit = False
-            moment = shared.loop.time() + shared.keep_alive_s
-            shared.watchdog.set(self, moment, self.transport.close)
+            shared.watchdog.set(self, shared.loop.time() + shared.keep_alive_s)
