@@ -191,16 +191,16 @@ class HttpConnection(asyncio.Protocol):
         else:
             self._served.keeps_alive = False
 
+    def _limit_head(self) -> None:
+        shared, self._has_head_limit = self._shared, True
+        shared.watchdog.set(self, shared.loop.time() + HEAD_S)
+
     def on_moment(self) -> None:
-        """Drop a client that sends its head too slowly; close a connection that is idle."""
+        """Drop a client that sends no head; close a connection that is no longer used."""
         if self._has_head_limit:
             self.transport.abort()
         else:
             self.transport.close()
-
-    def _limit_head(self) -> None:
-        shared, self._has_head_limit = self._shared, True
-        shared.watchdog.set(self, shared.loop.time() + HEAD_S)
 
     def _refuse(self, reply: bytes) -> None:
         self._parser, self._is_last = None, True
