@@ -29,7 +29,7 @@ HEAD_S = 15.0
 HEAD_BYTES = 64 * 1024
 """How much a client may send that is no part of a body: a head, or fields after a body."""
 STALL_S = 30.0
-"""How long a client may read nothing while the write buffer is full."""
+"""How long a client may take to read what is buffered, if that is much or the last of all."""
 BODY_BYTES = 64 * 1024
 """So much of a body may be unread before no more is taken from the client."""
 
@@ -167,6 +167,7 @@ class HttpConnection(asyncio.Protocol):
 
     def eof_received(self) -> None:
         """Close the connection: a client that sends no more is gone."""
+        self.close()
 
     def pause_writing(self) -> None:
         """Limit the time for a client that does not read."""
@@ -187,7 +188,7 @@ class HttpConnection(asyncio.Protocol):
     def shutdown(self) -> None:
         """Close the connection after the reply that is being sent."""
         if self._served is None:
-            self.transport.close()
+            self.close()
         else:
             self._served.keeps_alive = False
 
@@ -196,17 +197,17 @@ class HttpConnection(asyncio.Protocol):
         shared.watchdog.set(self, shared.loop.time() + HEAD_S)
 
     def on_moment(self) -> None:
-        """Drop a client that sends no head; close a connection that is no longer used."""
-        if self._has_head_limit:
+        """Drop a client that sends no head or does not read the rest; close an idle connection."""
+        if self._has_head_limit or self.transport.is_closing():
             self.transport.abort()
         else:
-            self.transport.close()
+            self.close()
 
     def _refuse(self, reply: bytes) -> None:
         self._parser, self._is_last = None, True
         if self._served is None or not self._served.is_started:
             self.transport.write(reply)
-        self.transport.close()
+        self.close()
 
     # ---- the parser ----
 
@@ -292,6 +293,12 @@ class HttpConnection(asyncio.Protocol):
             self._is_reading_paused = False
             self.transport.resume_reading()
 
+    def close(self) -> None:
+        """Close the connection when the client has read what is buffered, or after a while."""
+        self.transport.close()
+        if self.transport.get_write_buffer_size():
+            self._shared.watchdog.set(self, self._shared.loop.time() + STALL_S)
+
     async def drain(self) -> None:
         """Wait until the client has read, or is gone."""
         if self.is_write_paused:
@@ -319,7 +326,7 @@ class HttpConnection(asyncio.Protocol):
         shared, self._served = self._shared, None
         shared.state.total_requests += 1
         if not keeps_alive:
-            self.transport.close()
+            self.close()
         if self.transport.is_closing():
             return
         self.resume_reading()

@@ -38,6 +38,10 @@ class ServedConnection(Protocol):
         """Take more from the client."""
         ...
 
+    def close(self) -> None:
+        """Close the connection when the client has read what is buffered, or after a while."""
+        ...
+
     async def drain(self) -> None:
         """Wait until the client has read, or is gone."""
         ...
@@ -172,7 +176,7 @@ class HttpCycle:
         if self._is_whole or self._is_disconnected:
             return
         if self.is_started:
-            self._connection.transport.close()
+            self._connection.close()
         else:
             self.keeps_alive = False
             self._send_head({**_FAILED})
