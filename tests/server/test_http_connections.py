@@ -257,6 +257,32 @@ def test_nothing_is_read_after_the_last_request(asked: bytes) -> None:
     play(echo, scenario)
 
 
+@pytest.mark.parametrize("size", [1, 10_000])
+@pytest.mark.parametrize(
+    "framed",
+    [
+        b"content-length: 5\r\n\r\nhello",
+        b"transfer-encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\nx: y\r\n\r\n",
+    ],
+    ids=["length", "chunks"],
+)
+def test_a_request_that_asks_for_an_upgrade_keeps_its_body(framed: bytes, size: int) -> None:
+    """As `curl --http2` and the HTTP client of Java send it."""
+
+    async def scenario(client: Client) -> None:
+        head = b"POST / HTTP/1.1\r\nconnection: upgrade, http2-settings\r\nupgrade: h2c\r\n"
+        data = head + framed
+        for start in range(0, len(data), size):
+            client.send(data[start : start + size])
+            await asyncio.sleep(0)
+        head, body = await client.reply()
+        assert json.loads(body)["body"] == "hello"
+        assert b"connection: close" in head
+        assert await client.rest() == b""
+
+    play(echo, scenario)
+
+
 @pytest.mark.parametrize("data", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nbad header\r\n\r\n"])
 def test_what_is_no_request_is_refused(data: bytes) -> None:
     async def scenario(client: Client) -> None:

@@ -84,8 +84,8 @@ class HttpConnection(asyncio.Protocol):
 
     __slots__ = (
         "_client", "_drained", "_has_head_limit", "_has_progress", "_head_bytes", "_headers",
-        "_is_in_head", "_is_last", "_is_reading_paused", "_later", "_parsed", "_parser", "_served",
-        "_shared", "_stall_timer", "_url", "is_write_paused", "transport",
+        "_ignored_framing", "_is_in_head", "_is_last", "_is_reading_paused", "_later", "_parsed",
+        "_parser", "_served", "_shared", "_stall_timer", "_url", "is_write_paused", "transport",
     )  # fmt: skip
 
     transport: asyncio.Transport
@@ -97,6 +97,8 @@ class HttpConnection(asyncio.Protocol):
         """Present between the first byte of a request and its last."""
         self._url = b""
         self._headers: list[Header] | None = None
+        self._ignored_framing = b""
+        """The headers that frame a body which the parser takes for another protocol."""
         self._parsed: HttpCycle | None = None
         """The request whose body is coming."""
         self._served: HttpCycle | None = None
@@ -140,10 +142,7 @@ class HttpConnection(asyncio.Protocol):
             self._parser = HttpRequestParser(self)
         self._has_progress = False
         try:
-            self._parser.feed_data(data)
-        except HttpParserUpgrade:
-            # No other protocol is spoken: the request is the last one, and served as it is.
-            assert self._is_last
+            self._parse(self._parser, data)
         except HttpParserError:
             # What comes after the last request is not read, whatever it is.
             if not self._is_last:
@@ -164,6 +163,17 @@ class HttpConnection(asyncio.Protocol):
             # Any data, such as a blank line or the rest of an unread body, has to be followed by
             # a request.
             self._limit_head()
+
+    def _parse(self, parser: HttpRequestParser, data: bytes) -> None:
+        try:
+            parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            # No other protocol is spoken: the request is the last one, and served as it is.
+            if self._ignored_framing:
+                head = b"POST / HTTP/1.1\r\nconnection: close\r\n%b\r\n" % self._ignored_framing
+                self._ignored_framing = b""
+                self._parser = HttpRequestParser(_BodyCallbacks(self))
+                self._parser.feed_data(head + data[upgrade.args[0] :])
 
     def eof_received(self) -> None:
         """Close the connection: a client that sends no more is gone."""
@@ -242,6 +252,9 @@ class HttpConnection(asyncio.Protocol):
             is_head=method == b"HEAD",
             expects_continue=names.get(b"expect", b"").lower() == b"100-continue",
         )
+        if parser.should_upgrade() and method != b"CONNECT":
+            framing = [it for it in headers if it[0] in (b"content-length", b"transfer-encoding")]
+            self._ignored_framing = b"".join([b"%b: %b\r\n" % it for it in framing])
         scope: Scope = {
             "type": "http",
             "asgi": _ASGI,
@@ -274,7 +287,7 @@ class HttpConnection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """The request is whole."""
-        if self._parsed is not None:
+        if self._parsed is not None and not self._ignored_framing:
             self._is_last = not self._parsed.keeps_alive
             self._parsed.end_body()
             self._parsed = None
@@ -338,3 +351,13 @@ class HttpConnection(asyncio.Protocol):
         else:
             self._has_head_limit = False
             shared.watchdog.set(self, shared.loop.time() + shared.keep_alive_s)
+
+
+class _BodyCallbacks:
+    """What a parser tells a connection that has the head of the request already."""
+
+    __slots__ = ("on_body", "on_message_complete")
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self.on_body = connection.on_body
+        self.on_message_complete = connection.on_message_complete
