@@ -238,6 +238,23 @@ def test_a_client_that_asks_for_it_is_told_to_send_its_body() -> None:
     play(echo, scenario)
 
 
+def test_a_request_is_not_taken_for_the_body_that_its_client_was_not_told_to_send() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "POST":
+            await answer(send, b"no", 413)
+        else:
+            await echo(scope, receive, send)
+
+    async def scenario(client: Client) -> None:
+        client.send(b"POST / HTTP/1.1\r\ncontent-length: 200\r\nexpect: 100-continue\r\n\r\n")
+        head, _ = await client.reply()
+        assert head.startswith(b"HTTP/1.1 413 ")
+        assert b"connection: close\r\n" in head
+        assert await client.rest() == b""
+
+    play(app, scenario)
+
+
 @pytest.mark.parametrize(
     "asked",
     [

@@ -200,8 +200,8 @@ def test_requests_are_understood_as_uvicorn_understands_them() -> None:
                 expected, found = await asyncio.gather(talk(theirs, [data]), talk(ours, [data]))
                 assert found == expected, name
                 assert found.startswith(b"HTTP/1.1 "), name
-                # A connection that is closed earlier may lose its reply while more is being sent.
-                if b"/last" in found and len(data) < 2000:
+                # A connection that is closed before all is sent may lose its reply.
+                if b"/last" in found and b"/unread" not in data and len(data) < 2000:
                     pieces = [data[start : start + 11] for start in range(0, len(data), 11)]
                     assert await talk(ours, pieces) == expected, name
 

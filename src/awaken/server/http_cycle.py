@@ -188,6 +188,9 @@ class HttpCycle:
         status, headers = message["status"], message.get("headers", ())
         if _CONTROL_CHARS.search(b"".join([value for _, value in headers])):
             raise RuntimeError("A header has characters that it cannot have")
+        if self._expects_continue and self._has_more_body and not self._body:
+            # A client that was not told to send its body may send another request in its place.
+            self.keeps_alive = False
         self.is_started, self._expects_continue = True, False
         parts = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
         has_length = False
