@@ -7,7 +7,7 @@ import asyncio
 import gc
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -151,6 +151,80 @@ def test_a_body_in_chunks_is_joined_and_a_reply_without_length_is_sent_in_chunks
     play(app, scenario)
 
 
+def test_fields_after_a_body_are_read_and_not_used() -> None:
+    async def scenario(client: Client) -> None:
+        client.send(b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n")
+        client.send(b"2\r\nhi\r\n0\r\nx-checksum: 1\r\n\r\n" + request("/next"))
+        _, body = await client.reply()
+        assert json.loads(body)["body"] == "hi"
+        _, body = await client.reply()
+        assert json.loads(body)["path"] == "/next"
+
+    play(echo, scenario)
+
+
+@pytest.mark.parametrize("rest", [b"0\r\nx: ", b"1;"], ids=["fields", "extension of a chunk"])
+def test_what_is_no_part_of_a_body_has_a_limit(rest: bytes) -> None:
+    async def scenario(client: Client) -> None:
+        client.send(b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n")
+        client.send(b"2\r\nhi\r\n" + rest)
+        piece = b"a" * 1024
+        with suppress(ConnectionError):
+            async with asyncio.timeout(PATIENCE_S):
+                while not client.reader.at_eof():
+                    client.send(piece)
+                    await client.writer.drain()
+
+    play(echo, scenario)
+
+
+def test_the_parts_of_a_body_are_not_copied_with_each_other_part() -> None:
+    async def scenario() -> None:
+        found: list[Any] = []
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            await until(lambda: not scope["extensions"][CONNECTION]._has_more_body)
+            found.append(scope["extensions"][CONNECTION]._body)
+            await echo(scope, receive, send)
+
+        async with connected(app) as (client, _):
+            client.send(b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n")
+            client.send(b"1\r\nx\r\n" * 1000 + b"0\r\n\r\n")
+            _, body = await client.reply()
+            assert json.loads(body)["body"] == "x" * 1000
+        assert [type(it) for it in found] == [bytearray]
+
+    asyncio.run(scenario())
+
+
+def test_a_client_is_not_slow_while_nothing_is_taken_from_it() -> None:
+    async def scenario() -> None:
+        release = asyncio.Event()
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            await release.wait()
+            await echo(scope, receive, send)
+
+        async with connected(app) as (client, server):
+            last = request("/2")
+            client.send(request("/0") + request("/1") + last[:20])
+            await until(lambda: bool(server.server_state.connections))
+            connection: Any = next(iter(server.server_state.connections))
+            await until(lambda: connection._is_in_head)
+            assert connection._is_reading_paused
+            assert connection not in connection._shared.watchdog._moments
+            release.set()
+            for number in range(2):
+                _, body = await client.reply()
+                assert json.loads(body)["path"] == f"/{number}"
+            assert connection in connection._shared.watchdog._moments
+            client.send(last[20:])
+            _, body = await client.reply()
+            assert json.loads(body)["path"] == "/2"
+
+    asyncio.run(scenario())
+
+
 def test_a_client_that_asks_for_it_is_told_to_send_its_body() -> None:
     async def scenario(client: Client) -> None:
         client.send(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n")
@@ -162,6 +236,23 @@ def test_a_client_that_asks_for_it_is_told_to_send_its_body() -> None:
         assert json.loads(body)["body"] == "hi"
 
     play(echo, scenario)
+
+
+def test_a_request_is_not_taken_for_the_body_that_its_client_was_not_told_to_send() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] == "POST":
+            await answer(send, b"no", 413)
+        else:
+            await echo(scope, receive, send)
+
+    async def scenario(client: Client) -> None:
+        client.send(b"POST / HTTP/1.1\r\ncontent-length: 200\r\nexpect: 100-continue\r\n\r\n")
+        head, _ = await client.reply()
+        assert head.startswith(b"HTTP/1.1 413 ")
+        assert b"connection: close\r\n" in head
+        assert await client.rest() == b""
+
+    play(app, scenario)
 
 
 @pytest.mark.parametrize(
@@ -179,6 +270,32 @@ def test_nothing_is_read_after_the_last_request(asked: bytes) -> None:
         reply = await client.rest()
         assert reply.count(b"HTTP/1.1 200 OK") == 1
         assert b"connection: close" in reply
+
+    play(echo, scenario)
+
+
+@pytest.mark.parametrize("size", [1, 10_000])
+@pytest.mark.parametrize(
+    "framed",
+    [
+        b"content-length: 5\r\n\r\nhello",
+        b"transfer-encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\nx: y\r\n\r\n",
+    ],
+    ids=["length", "chunks"],
+)
+def test_a_request_that_asks_for_an_upgrade_keeps_its_body(framed: bytes, size: int) -> None:
+    """As `curl --http2` and the HTTP client of Java send it."""
+
+    async def scenario(client: Client) -> None:
+        head = b"POST / HTTP/1.1\r\nconnection: upgrade, http2-settings\r\nupgrade: h2c\r\n"
+        data = head + framed
+        for start in range(0, len(data), size):
+            client.send(data[start : start + size])
+            await asyncio.sleep(0)
+        head, body = await client.reply()
+        assert json.loads(body)["body"] == "hello"
+        assert b"connection: close" in head
+        assert await client.rest() == b""
 
     play(echo, scenario)
 

@@ -27,8 +27,9 @@ logger = logging.getLogger(__name__)
 HEAD_S = 15.0
 """How long a client may take to send the head of a request."""
 HEAD_BYTES = 64 * 1024
+"""How much a client may send that is no part of a body: a head, or fields after a body."""
 STALL_S = 30.0
-"""How long a client may read nothing while the write buffer is full."""
+"""How long a client may take to read what is buffered, if that is much or the last of all."""
 BODY_BYTES = 64 * 1024
 """So much of a body may be unread before no more is taken from the client."""
 
@@ -82,9 +83,9 @@ class HttpConnection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_client", "_drained", "_has_head_limit", "_head_bytes", "_headers", "_is_in_head",
-        "_is_last", "_is_reading_paused", "_later", "_parsed", "_parser", "_served", "_shared",
-        "_stall_timer", "_url", "is_write_paused", "transport",
+        "_client", "_drained", "_has_head_limit", "_has_progress", "_head_bytes", "_headers",
+        "_ignored_framing", "_is_in_head", "_is_last", "_is_reading_paused", "_later", "_parsed",
+        "_parser", "_served", "_shared", "_stall_timer", "_url", "is_write_paused", "transport",
     )  # fmt: skip
 
     transport: asyncio.Transport
@@ -96,6 +97,8 @@ class HttpConnection(asyncio.Protocol):
         """Present between the first byte of a request and its last."""
         self._url = b""
         self._headers: list[Header] | None = None
+        self._ignored_framing = b""
+        """The headers that frame a body which the parser takes for another protocol."""
         self._parsed: HttpCycle | None = None
         """The request whose body is coming."""
         self._served: HttpCycle | None = None
@@ -104,6 +107,8 @@ class HttpConnection(asyncio.Protocol):
         self._is_last = False
         """Whether no request follows the latest one."""
         self._is_in_head, self._head_bytes, self._has_head_limit = False, 0, False
+        self._has_progress = False
+        """Whether the latest data had the end of a head or a part of a body."""
         self._is_reading_paused = self.is_write_paused = False
         self._drained: asyncio.Event | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
@@ -135,24 +140,23 @@ class HttpConnection(asyncio.Protocol):
             return
         if self._parser is None:
             self._parser = HttpRequestParser(self)
+        self._has_progress = False
         try:
-            self._parser.feed_data(data)
-        except HttpParserUpgrade:
-            # No other protocol is spoken: the request is the last one, and served as it is.
-            assert self._is_last
+            self._parse(self._parser, data)
         except HttpParserError:
             # What comes after the last request is not read, whatever it is.
             if not self._is_last:
                 self._refuse(_MALFORMED)
                 return
-        if self._is_in_head:
+        if self._is_in_head or (self._parsed is not None and not self._has_progress):
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_BYTES:
                 self._refuse(_TOO_LARGE)
                 return
         elif self._parsed is None:
             self._parser = None
-        if self._served is not None and not self._is_in_head:
+        if self._served is not None and (self._is_reading_paused or not self._is_in_head):
+            # A client whose data is not taken is not slow.
             self._shared.watchdog.clear(self)
             self._has_head_limit = False
         elif not self._has_head_limit:
@@ -160,8 +164,20 @@ class HttpConnection(asyncio.Protocol):
             # a request.
             self._limit_head()
 
+    def _parse(self, parser: HttpRequestParser, data: bytes) -> None:
+        try:
+            parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            # No other protocol is spoken: the request is the last one, and served as it is.
+            if self._ignored_framing:
+                head = b"POST / HTTP/1.1\r\nconnection: close\r\n%b\r\n" % self._ignored_framing
+                self._ignored_framing = b""
+                self._parser = HttpRequestParser(_BodyCallbacks(self))
+                self._parser.feed_data(head + data[upgrade.args[0] :])
+
     def eof_received(self) -> None:
         """Close the connection: a client that sends no more is gone."""
+        self.close()
 
     def pause_writing(self) -> None:
         """Limit the time for a client that does not read."""
@@ -182,7 +198,7 @@ class HttpConnection(asyncio.Protocol):
     def shutdown(self) -> None:
         """Close the connection after the reply that is being sent."""
         if self._served is None:
-            self.transport.close()
+            self.close()
         else:
             self._served.keeps_alive = False
 
@@ -191,17 +207,17 @@ class HttpConnection(asyncio.Protocol):
         shared.watchdog.set(self, shared.loop.time() + HEAD_S)
 
     def on_moment(self) -> None:
-        """Drop a client that sends no head; close a connection that is no longer used."""
-        if self._has_head_limit:
+        """Drop a client that sends no head or does not read the rest; close an idle connection."""
+        if self._has_head_limit or self.transport.is_closing():
             self.transport.abort()
         else:
-            self.transport.close()
+            self.close()
 
     def _refuse(self, reply: bytes) -> None:
         self._parser, self._is_last = None, True
         if self._served is None or not self._served.is_started:
             self.transport.write(reply)
-        self.transport.close()
+        self.close()
 
     # ---- the parser ----
 
@@ -215,9 +231,9 @@ class HttpConnection(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header."""
-        assert self._headers is not None
-        self._headers.append((name.lower(), value))
+        """Take a header; fields after the body are not used."""
+        if self._headers is not None:
+            self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """Serve the request, after those that came before it."""
@@ -225,6 +241,7 @@ class HttpConnection(asyncio.Protocol):
         assert self._headers is not None
         parser, headers, url = self._parser, self._headers, parse_url(self._url)
         self._is_in_head, self._headers, self._url = False, None, b""
+        self._has_progress, self._head_bytes = True, 0
         version, method = parser.get_http_version(), parser.get_method()
         path = url.path.decode("ascii")
         names = dict(headers)
@@ -235,6 +252,9 @@ class HttpConnection(asyncio.Protocol):
             is_head=method == b"HEAD",
             expects_continue=names.get(b"expect", b"").lower() == b"100-continue",
         )
+        if parser.should_upgrade() and method != b"CONNECT":
+            framing = [it for it in headers if it[0] in (b"content-length", b"transfer-encoding")]
+            self._ignored_framing = b"".join([b"%b: %b\r\n" % it for it in framing])
         scope: Scope = {
             "type": "http",
             "asgi": _ASGI,
@@ -261,12 +281,13 @@ class HttpConnection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body."""
+        self._has_progress, self._head_bytes = True, 0
         if self._parsed is not None and self._parsed.take_body(body) > BODY_BYTES:
             self.pause_reading()
 
     def on_message_complete(self) -> None:
         """The request is whole."""
-        if self._parsed is not None:
+        if self._parsed is not None and not self._ignored_framing:
             self._is_last = not self._parsed.keeps_alive
             self._parsed.end_body()
             self._parsed = None
@@ -284,6 +305,12 @@ class HttpConnection(asyncio.Protocol):
         if self._is_reading_paused:
             self._is_reading_paused = False
             self.transport.resume_reading()
+
+    def close(self) -> None:
+        """Close the connection when the client has read what is buffered, or after a while."""
+        self.transport.close()
+        if self.transport.get_write_buffer_size():
+            self._shared.watchdog.set(self, self._shared.loop.time() + STALL_S)
 
     async def drain(self) -> None:
         """Wait until the client has read, or is gone."""
@@ -312,12 +339,25 @@ class HttpConnection(asyncio.Protocol):
         shared, self._served = self._shared, None
         shared.state.total_requests += 1
         if not keeps_alive:
-            self.transport.close()
+            self.close()
         if self.transport.is_closing():
             return
         self.resume_reading()
         if self._later:
             self._serve(*self._later.popleft())
-        elif not self._is_in_head:
+        elif self._is_in_head:
+            if not self._has_head_limit:
+                self._limit_head()
+        else:
             self._has_head_limit = False
             shared.watchdog.set(self, shared.loop.time() + shared.keep_alive_s)
+
+
+class _BodyCallbacks:
+    """What a parser tells a connection that has the head of the request already."""
+
+    __slots__ = ("on_body", "on_message_complete")
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self.on_body = connection.on_body
+        self.on_message_complete = connection.on_message_complete

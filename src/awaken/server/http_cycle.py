@@ -38,6 +38,10 @@ class ServedConnection(Protocol):
         """Take more from the client."""
         ...
 
+    def close(self) -> None:
+        """Close the connection when the client has read what is buffered, or after a while."""
+        ...
+
     async def drain(self) -> None:
         """Wait until the client has read, or is gone."""
         ...
@@ -72,7 +76,9 @@ class HttpCycle:
         self.keeps_alive = keeps_alive
         self._is_head = is_head
         self._expects_continue = expects_continue
-        self._body, self._has_more_body = b"", True
+        self._body: bytes | bytearray = b""
+        """What the app has not taken of the body."""
+        self._has_more_body = True
         self._has_news = False
         """Whether the app has not been told of a part of the body, or of its end."""
         self._news: asyncio.Event | None = None
@@ -91,7 +97,13 @@ class HttpCycle:
         """Take a part of the body; returns how much of it is unread."""
         if self._is_whole:
             return 0
-        self._body = self._body + body if self._body else body
+        if not self._body:
+            self._body = body
+        else:
+            # A body may come in chunks of one byte: joining them must not copy what is there.
+            if type(self._body) is bytes:
+                self._body = bytearray(self._body)
+            self._body += body
         self._tell_app()
         return len(self._body)
 
@@ -140,7 +152,7 @@ class HttpCycle:
         if self._is_disconnected or self._is_whole:
             return {"type": "http.disconnect"}
         self._has_news = False
-        body, self._body = self._body, b""
+        body, self._body = bytes(self._body), b""
         return {"type": "http.request", "body": body, "more_body": self._has_more_body}
 
     async def send(self, message: Message) -> None:
@@ -164,7 +176,7 @@ class HttpCycle:
         if self._is_whole or self._is_disconnected:
             return
         if self.is_started:
-            self._connection.transport.close()
+            self._connection.close()
         else:
             self.keeps_alive = False
             self._send_head({**_FAILED})
@@ -176,6 +188,9 @@ class HttpCycle:
         status, headers = message["status"], message.get("headers", ())
         if _CONTROL_CHARS.search(b"".join([value for _, value in headers])):
             raise RuntimeError("A header has characters that it cannot have")
+        if self._expects_continue and self._has_more_body and not self._body:
+            # A client that was not told to send its body may send another request in its place.
+            self.keeps_alive = False
         self.is_started, self._expects_continue = True, False
         parts = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
         has_length = False

@@ -12,7 +12,8 @@ from awaken.contracts.storage.store import CommitReceipt
 from awaken.stores.sql import rows
 from awaken.stores.sql.session import SqlSession
 from awaken.stores.sqlite import SqliteStore
-from awaken.stores.sqlite.writer import GATHERING_TURNS
+from awaken.stores.sqlite.jobs import Job
+from awaken.stores.sqlite.writer import BATCH_MAX, GATHERING_TURNS
 from awaken.testing.store_conformance.writing import (
     DONE,
     THREAD,
@@ -315,3 +316,59 @@ def test_jobs_that_are_gathered_when_the_store_is_closed_are_written(tmp_path: P
             assert [it.version for it in await asyncio.gather(*tasks)] == [1, 1, 1]
 
     on_a_file(tmp_path, scenario)
+
+
+def test_a_turn_that_brings_very_many_jobs_does_not_make_one_long_transaction(
+    tmp_path: Path,
+) -> None:
+    async def scenario(store: SqliteStore) -> None:
+        await write_together(store)
+        writer = store.database._writer
+        assert writer is not None
+        sizes = []
+        write = writer._write
+
+        def measure(batch: list[Job]) -> None:
+            sizes.append(len(batch))
+            write(batch)
+
+        writer._write = measure  # type: ignore[method-assign]
+        works = (Writer(store, f"thread-{n}").commit(run=None) for n in range(3 * BATCH_MAX + 1))
+        await asyncio.gather(*works)
+        assert sum(sizes) == 3 * BATCH_MAX + 1
+        assert max(sizes) < 2 * BATCH_MAX
+
+    on_a_file(tmp_path, scenario)
+
+
+def test_what_a_loop_gathered_before_it_was_closed_is_neither_kept_nor_written_later(
+    tmp_path: Path,
+) -> None:
+    store = SqliteStore(tmp_path / "store.db")
+
+    async def leave_jobs() -> None:
+        await store.open()
+        await write_together(store)
+        writer = store.database._writer
+        assert writer is not None
+        writer.submit(work)
+        assert len(writer._gathered) == 1
+
+    async def work(_session: SqlSession) -> None:
+        written.append("late")
+
+    written: list[str] = []
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(leave_jobs())
+    loop.close()
+
+    async def go_on() -> None:
+        writer = store.database._writer
+        assert writer is not None
+        await write_together(store)
+        assert loop not in writer._gathered
+        writer._gathered[loop] = [Job(work, loop)]
+        await store.close()
+
+    asyncio.run(go_on())
+    assert written == []

@@ -132,7 +132,7 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
     """Called once the commit that takes the thread is durable."""
     closed_by: AwakenError | None = None
     """Why nothing may be written any more; None while writing is allowed."""
-    announced: tuple[AgentEvent, ...] = ()
+    announced: list[AgentEvent] | tuple[()] = ()
     """Shown to readers once the next commit is durable; later events queue behind them."""
     in_flight: Commit | None = None
     """A commit whose reply has not arrived."""
@@ -146,7 +146,11 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
         """Show an event to readers once the next commit is durable."""
         if is_logged:
             self.events.append(event)
-        self.announced += (event,)
+        if self.announced:
+            # In place: a tool may show thousands of events while a commit is on its way.
+            self.announced += [event]
+        else:
+            self.announced = [event]
 
     def list_shown_events(self) -> list[AgentEvent]:
         """Return events that readers have seen and that are not durable yet."""
@@ -345,7 +349,7 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
         places = {id(event): seq for seq, event in enumerate(written, last - len(written) + 1)}
         for place, event in enumerate(announced):
             if id(event) in waiting:
-                self.announced = announced[place:]
+                self.announced = [*announced[place:]]
                 return
             seq = places.get(id(event))
             self.feed.emit(event if seq is None else LoggedEvent(seq=seq, event=event))

@@ -20,7 +20,7 @@ from .locks import NOTICE_MS, describe_holders, is_locked, log_locked
 T = TypeVar("T")
 
 BATCH_MAX = 256
-"""How many jobs share a transaction, about: those that are handed over together stay together."""
+"""How many jobs share a transaction, about: fewer than twice as many."""
 GATHERING_TURNS = 16
 """For how many turns of its event loop a job waits for others, if each turn brings more."""
 
@@ -84,6 +84,10 @@ class SqliteWriter:
         if gathered is not None:
             gathered.append(job)
         elif self._is_shared:
+            # A loop that was closed hands nothing over.
+            for other in list(self._gathered):
+                if other.is_closed():
+                    self._gathered.pop(other, None)
             self._gathered[loop] = [job]
             loop.call_soon(self._hand_over, loop, 0, GATHERING_TURNS)
         else:
@@ -99,8 +103,13 @@ class SqliteWriter:
         if turns and known < len(gathered) < BATCH_MAX:
             loop.call_soon(self._hand_over, loop, len(gathered), turns - 1)
             return
-        del self._gathered[loop]
-        self._jobs.put(gathered)
+        if self._gathered.pop(loop, None) is not None:
+            self._queue(gathered)
+
+    def _queue(self, jobs: list[Job]) -> None:
+        """Queue jobs for the thread: one turn of a loop may bring thousands of them."""
+        for start in range(0, len(jobs), BATCH_MAX):
+            self._jobs.put(jobs[start : start + BATCH_MAX])
 
     def find_shown(self, thread_id: str) -> Any:
         """Return what a commit has shown of its thread; see `Database.find_shown`.
@@ -132,8 +141,11 @@ class SqliteWriter:
     def stop(self) -> None:
         """Refuse more jobs, and hand over those that are gathered; in the loop's thread."""
         self._is_closing = True
-        while self._gathered:
-            self._jobs.put(self._gathered.popitem()[1])
+        for loop in list(self._gathered):
+            jobs = self._gathered.pop(loop, None)
+            # In a closed loop no task waits, and what it wanted to write may be long out of date.
+            if jobs is not None and not loop.is_closed():
+                self._queue(jobs)
 
     def close(self) -> None:
         """Finish all queued jobs, then end the thread. Blocks."""
