@@ -11,7 +11,9 @@ import pytest
 from awaken import Agent, AgentRuntime, tool
 from awaken.contracts.errors import RecordNotFound, UnknownRun
 from awaken.contracts.events import InferenceComplete
+from awaken.contracts.messages.message import Transcript, user
 from awaken.contracts.models.inference import ContextWindowPolicy, InferenceOverride
+from awaken.runtime.context.digests import MessageDigest
 from awaken.services.step_requests import read_step_request
 from awaken.services.timeline import read_timeline
 from awaken.services.view import TenantView
@@ -117,15 +119,12 @@ def test_digests_do_not_depend_on_ids_or_on_where_a_run_began() -> None:
 
 
 async def _check_digests() -> None:
-    async def digests(turns: list[str], store: str | None) -> list[str | None]:
+    async def digests(turns: list[str]) -> list[str | None]:
         call = ToolCalls([("look_up", {"key": "a"}), ("look_up", {"key": "b"})])
         model = ScriptedModel([call, "Done."], cycle=True)
         found: list[str | None] = []
         async with AgentRuntime([Agent("a", model=model, tools=[look_up])]) as runtime:
             for text in turns:
-                if store == "forget":
-                    # Another process has no digest of the thread.
-                    runtime._services.engine.services.digests.clear()
                 done = await runtime.run("a", text, thread_id="t")
                 events = await view_of(runtime).run_events(done.run_id, 0, 100)
                 found += [
@@ -135,12 +134,49 @@ async def _check_digests() -> None:
                 ]
         return found
 
-    one = await digests(["x", "y", "z"], None)
-    assert one == await digests(["x", "y", "z"], "forget")
+    one = await digests(["x", "y", "z"])
+    assert one == await digests(["x", "y", "z"])
     assert len({*one}) == len(one) == 6
     assert len({(it or "")[:16] for it in one}) == 1
-    other = await digests(["x", "Y", "z"], None)
+    other = await digests(["x", "Y", "z"])
     assert [mine == its for mine, its in zip(one, other, strict=True)] == [True] * 2 + [False] * 4
+
+
+def test_the_digest_of_a_long_transcript_is_that_of_its_length_and_its_end() -> None:
+    messages = [user(f"message {number}") for number in range(70)]
+    found = []
+    for count in range(1, 70):
+        followed = MessageDigest()
+        for part in range(count % 7, count + 1, 7):
+            digest = followed.follow(Transcript(messages[:part]))
+        found.append(digest)
+        nested = Transcript(Transcript(messages[: count // 2]))
+        for message in messages[count // 2 : count]:
+            nested.append(message)
+        assert digest == MessageDigest().follow(nested), count
+    assert len({*found}) == len(found)
+    # Other words at the end, and the same words at another place, are other questions.
+    changed = [*messages[:61], user("changed"), *messages[62:]]
+    assert MessageDigest().follow(Transcript(changed)) != MessageDigest().follow(
+        Transcript(messages)
+    )
+    equal = [user("again") for _ in range(80)]
+    lengths = {MessageDigest().follow(Transcript(equal[:count])) for count in range(1, 80)}
+    assert len(lengths) == 79
+
+
+async def _run_rounds(count: int) -> None:
+    rounds: list[Any] = [ToolCalls([("look_up", {"key": f"k{it}"})]) for it in range(count)]
+    agent = Agent("a", model=ScriptedModel([*rounds, "Done."]), tools=[look_up], max_rounds=count)
+    async with AgentRuntime([agent]) as runtime:
+        done = await runtime.run("a", "hello")
+        for number in range(1, done.steps + 1):
+            found = await read_step_request(view_of(runtime), done.run_id, number)
+            assert found.is_exact, (number, found.reason)
+
+
+def test_each_request_of_a_run_with_many_steps_is_rebuilt_exactly() -> None:
+    asyncio.run(_run_rounds(20))
 
 
 def test_the_timeline_has_steps_with_model_and_tool_calls_in_order() -> None:

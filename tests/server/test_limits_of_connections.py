@@ -13,8 +13,9 @@ import uvicorn
 
 from awaken import Agent, AgentRuntime
 from awaken.server import ServerApp, connections
-from awaken.server.connections import HEAD_BYTES, GuardedHttp
+from awaken.server.connections import HEAD_BYTES, HttpConnections
 from awaken.testing import Chunks, ScriptedModel
+from awaken.transport.asgi import CONNECTION, App, Receive, Scope, Send
 
 from .serving import post_stream
 
@@ -24,12 +25,12 @@ LONG = Chunks(["x" * 20_000] * 120, delay_ms=4)
 
 
 @asynccontextmanager
-async def guarded(app: ServerApp) -> AsyncIterator[tuple[int, uvicorn.Server]]:
+async def guarded(app: App) -> AsyncIterator[tuple[int, uvicorn.Server]]:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         # Connections inherit it: what the kernel would take for a reader is small.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16384)
         options = uvicorn.Config(
-            app, http=GuardedHttp, log_level="warning", timeout_graceful_shutdown=2
+            app, http=HttpConnections(), log_level="warning", timeout_graceful_shutdown=2
         )
         server = uvicorn.Server(options)
         task = asyncio.create_task(server._serve([listener]))
@@ -112,6 +113,32 @@ def test_a_reader_that_stalls_is_dropped_after_a_while(monkeypatch: pytest.Monke
                 await until(lambda: app.context.streams.in_use == 1)
                 is_seen.set()
                 await until(lambda: app.context.streams.in_use == 0)
+                await until(lambda: not server.server_state.connections)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_last", [True, False], ids=["last request", "end of sending"])
+def test_a_closing_connection_does_not_wait_forever_for_its_reader(
+    monkeypatch: pytest.MonkeyPatch, *, is_last: bool
+) -> None:
+    monkeypatch.setattr(connections, "STALL_S", 0.05)
+
+    async def app(scope: Scope, _receive: Receive, send: Send) -> None:
+        transport = scope["extensions"][CONNECTION]._connection.transport
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        # Some bytes more than the kernel takes, and too few to pause the app.
+        while not transport.get_write_buffer_size():
+            await send({"type": "http.response.body", "body": b"x" * 8000, "more_body": True})
+        await send({"type": "http.response.body"})
+
+    async def scenario() -> None:
+        async with guarded(app) as (port, server):
+            asked = b"connection: close\r\n" if is_last else b""
+            with closing(await sent(port, b"GET / HTTP/1.1\r\n" + asked + b"\r\n")) as client:
+                await until(lambda: server.server_state.total_requests == 1)
+                if not is_last:
+                    client.shutdown(socket.SHUT_WR)
                 await until(lambda: not server.server_state.connections)
 
     asyncio.run(scenario())

@@ -40,7 +40,7 @@ class Client:
 
     async def read(self) -> None:
         """Read what the feed has for it."""
-        if self.reader.is_ready and (batch := await self.reader.batch()):
+        if self.reader.is_ready and (batch := self.reader.take()):
             self.take(batch)
 
     def take(self, batch: list[StreamItem]) -> None:
@@ -186,7 +186,7 @@ def test_a_slow_reader_is_dropped_and_the_others_get_everything(
                 await client.read()
         assert dropped == [True]
         with pytest.raises(ReaderDropped):
-            await slow.reader.batch()
+            slow.reader.take()
         slow.encoder.close()
         assert quick.got == other.got == quick.wanted == other.wanted
         assert quick.got.startswith(slow.got)

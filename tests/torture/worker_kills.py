@@ -24,6 +24,7 @@ from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery
 from awaken.contracts.storage.store import Store
 from awaken.contracts.tool_results import ToolStatus
 from awaken.mailbox.config import MailboxConfig
+from awaken.mailbox.mailbox import INTERRUPT
 from awaken.mailbox.receipts import SubmitReceipt
 from awaken.stores.sqlite.writer import run_without_suspending
 
@@ -262,10 +263,13 @@ async def _promise_problems(file: StoreFile, promises: Promises) -> list[str]:
 
 
 def _dropped(view: ThreadView) -> list[str]:
+    """What an interrupt dropped: queued input, and input of a run that had written nothing yet."""
+    begun = {it.produced_by_run_id for it in view.messages}
     return [
         message.text
         for it in view.dispatches
         if it.status is DispatchStatus.SUPERSEDED
+        or (it.cancel_cause == INTERRUPT and it.run_id not in begun)
         for message in it.request.messages
     ]
 

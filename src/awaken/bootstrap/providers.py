@@ -5,6 +5,7 @@ import importlib.util
 import os
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -108,10 +109,15 @@ def key_names(spec: ProviderSpec) -> tuple[str, ...]:
     """The environment variables in which the key of a provider may be, best first."""
     if known := KNOWN_PROVIDERS.get(spec.id):
         return known.keys
-    own = re.sub(r"[^A-Z0-9]", "_", spec.id.upper()) + "_API_KEY"
     # The vendor's own key is sent to the vendor and to no other address.
     vendors = ADAPTERS[spec.adapter].keys if spec.base_url is None else ()
-    return (own, *vendors)
+    return (_own_key_name(spec.id), *vendors)
+
+
+@lru_cache(maxsize=256)
+def _own_key_name(provider_id: str) -> str:
+    # Asked for by every call.
+    return re.sub(r"[^A-Z0-9]", "_", provider_id.upper()) + "_API_KEY"
 
 
 def find_key(spec: ProviderSpec) -> RedactedString | None:

@@ -21,7 +21,7 @@ from awaken.mailbox.config import MailboxConfig
 from awaken.server.addresses import check_exposure
 from awaken.server.app import ServerApp
 from awaken.server.config import ServerConfig, TokenSpec
-from awaken.server.connections import GuardedHttp
+from awaken.server.connections import HttpConnections
 from awaken.server.environment import with_environment
 from awaken.transport.routes import SCOPES
 
@@ -224,7 +224,8 @@ def _watch_app(place: str | None) -> WatchedApp:
 
 def _options(application: ServerApp) -> uvicorn.Config:
     return uvicorn.Config(
-        application, http=GuardedHttp, ws="none", lifespan="off", log_config=None, access_log=False,
+        application, http=HttpConnections(),  # type: ignore[arg-type]
+        ws="none", lifespan="off", log_config=None, access_log=False,
         server_header=False, backlog=BACKLOG, timeout_graceful_shutdown=_FLUSH_S,
     )  # fmt: skip
 

@@ -161,7 +161,7 @@ class InferenceComplete(Event, frozen=True, kw_only=True, tag="inference_complet
     """How many calls of models it took: repeated, continued, or with another model."""
     request_digest: str | None = None
     """Equal digests mean the same question: 16 digits for instructions, tools and parameters, and
-    16 for the messages."""
+    16 for the messages. Of a whole transcript those cover its length and its end."""
     sent_from: int = 0
     """The place in the transcript of the first message that was sent as it is; a summary may
     replace those before it."""

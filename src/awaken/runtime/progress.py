@@ -11,7 +11,7 @@ from awaken.contracts.storage.store import StreamCheckpoint, ToolRecord
 from .journal.bookmark import Answered, PendingAfterHook
 
 
-class Step(msgspec.Struct, kw_only=True, eq=False):
+class Step(msgspec.Struct, kw_only=True, eq=False, gc=False):
     """The current step of a run; between two steps, the previous one."""
 
     number: int = 0

@@ -50,7 +50,7 @@ from awaken.contracts.tasks import BACKGROUND_TASKS, TaskEndDelivered
 from awaken.contracts.tools.sub_runs import DurableMessageSink, SubRuns
 from awaken.contracts.tools.tool import Tool
 
-from .context.digests import MessageDigest, ThreadDigests
+from .context.digests import MessageDigest
 from .context.summaries import Compactor
 from .context.window import ContextWindow
 from .journal.bookmark import Bookmark, RemoteEnd, encode_bookmark
@@ -84,7 +84,6 @@ class Services:
     watchdogs: Watchdogs = field(default_factory=Watchdogs)
     """Calls back when an operation that a run awaits takes too long."""
     compactor: Compactor = field(default_factory=Compactor)
-    digests: ThreadDigests = field(default_factory=ThreadDigests)
     prices: PriceList = field(default_factory=OwnPrices)
     budgets: tuple[Budget, ...] = ()
     """Budgets that apply to every run."""

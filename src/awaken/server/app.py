@@ -62,6 +62,8 @@ class ServerApp:
         clock, observations = self._services.clock, self.context.observations
         started = clock.monotonic_ms()
         exchange = HttpExchange(scope, send, request_id_of(scope) or self._services.ids.new_id())
+        # The exchange has what is needed, as long as it is needed.
+        del scope, send
         route = "unmatched"
         observations.in_flight.value += 1
         try:
@@ -74,11 +76,11 @@ class ServerApp:
                 route = found.route.path
                 await found(exchange, receive)
             else:
-                await found(scope, receive, exchange.send)
+                await found(exchange.scope, receive, exchange.send)
         finally:
             observations.in_flight.value -= 1
             took = clock.monotonic_ms() - started
-            observations.count_request(scope["method"], route, exchange.status, took)
+            observations.count_request(exchange.method, route, exchange.status, took)
             if access_logger.isEnabledFor(logging.INFO):
                 _log_access(exchange, route, took)
 
@@ -182,8 +184,7 @@ class ServerApp:
 
 def _log_access(exchange: HttpExchange, route: str, took_ms: float) -> None:
     """Log that a request was answered, without its query, which may hold secrets."""
-    scope = exchange.scope
-    facts = {"method": scope["method"], "path": scope["path"], "status": exchange.status}
+    facts = {"method": exchange.method, "path": exchange.url_path, "status": exchange.status}
     access_logger.info(
         "%s %s %d in %d ms",
         *facts.values(),

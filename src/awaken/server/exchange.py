@@ -1,6 +1,7 @@
 """One request and its reply, with the headers that every reply has."""
 
 from collections.abc import Awaitable, Mapping
+from typing import Any
 
 from awaken.transport.asgi import Header, Message, Scope, Send
 from awaken.transport.problems import HttpError
@@ -9,20 +10,27 @@ from .config import ServerLimits
 
 _NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
 _NO_STORE: Header = (b"cache-control", b"no-store")
+_NOTHING: dict[str, Any] = {}
 _ID_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 class HttpExchange:
     """A request that is being served; also sends the reply."""
 
-    __slots__ = ("_extra", "_send", "client", "headers", "path", "request_id", "scope", "status")
+    __slots__ = (
+        "_extra", "_send", "client", "headers", "method", "path", "request_id", "scope", "status",
+        "url_path",
+    )  # fmt: skip
 
     def __init__(self, scope: Scope, send: Send, request_id: str) -> None:
         self.scope = scope
+        """Empty when the reply has begun."""
+        self.method: str = scope["method"]
+        self.url_path: str = scope["path"]
         self.request_id = request_id
-        self.headers: Mapping[str, str] = {}
-        """Keyed by lower-case name; set when they were checked, empty when the reply begins."""
-        self.path: dict[str, str] = {}
+        self.headers: Mapping[str, str] = _NOTHING
+        """Keyed by lower-case name; set when they were checked, empty when the reply has begun."""
+        self.path: dict[str, str] = _NOTHING
         """The parameters in the path."""
         client = scope.get("client")
         self.client: str = client[0] if client else ""
@@ -38,8 +46,8 @@ class HttpExchange:
             if b"cache-control" not in dict(headers):
                 headers.append(_NO_STORE)
             message["headers"] = headers
-            self._extra = ()
-            self.headers = {}
+            # A stream may be open for hours: nothing of the request is kept.
+            self._extra, self.scope, self.headers = (), _NOTHING, _NOTHING
         return self._send(message)
 
     def allow_origin(self, origin: str) -> None:

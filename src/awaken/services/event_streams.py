@@ -249,7 +249,13 @@ class EventStream:
         """Read a run that was started with this reader; follow it if it goes on elsewhere."""
         self._hub.add_reader(reader)
         try:
-            while not self.is_over and (batch := await reader.batch()) is not None:
+            while not self.is_over:
+                batch = reader.take()
+                if batch is not None and not batch:
+                    await reader.wait()
+                    batch = reader.take()
+                if batch is None:
+                    break
                 yield self._note_batch(batch, reader)
                 del batch
         finally:
@@ -336,7 +342,13 @@ class EventStream:
             self._hub.add_reader(reader)
             if unfinished:
                 yield self._note_batch([*unfinished], reader)
-            while not self.is_over and (later := await reader.batch()) is not None:
+            while not self.is_over:
+                later = reader.take()
+                if later is not None and not later:
+                    await reader.wait()
+                    later = reader.take()
+                if later is None:
+                    break
                 yield self._note_batch(later, reader)
                 del later
         finally:

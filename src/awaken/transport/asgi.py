@@ -1,6 +1,6 @@
 """The ASGI types, and the simplest reply."""
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping
 from typing import Any, Protocol
 
 import msgspec
@@ -9,7 +9,24 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]]
 Header = tuple[bytes, bytes]
+
+CONNECTION = "awaken.connection"
+"""The ASGI extension of `awaken serve`: the `ClientConnection` of the request."""
+
+
+class ClientConnection(Protocol):
+    """What a reply can do with its connection besides sending."""
+
+    def watch_disconnect(self, callback: Callable[[], None]) -> None:
+        """Call back when the client disconnects before the reply is whole."""
+        ...
+
+    def abort(self) -> None:
+        """Drop the connection, and what is buffered for a client that does not read."""
+        ...
+
 
 JSON: Header = (b"content-type", b"application/json")
 

@@ -6,14 +6,14 @@ id is provisional: when the client attaches again with that id, the server sends
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable
-from typing import Protocol
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
+from typing import Any, Protocol
 
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import AgentEvent, ErrorEvent
 from awaken.services.event_streams import Batch, EventStream
 
-from .asgi import Header, Message, Receive, Scope, Send
+from .asgi import CONNECTION, ClientConnection, Header, Message, Receive, Scope, Send
 from .frames import Encoder, ReaderEncoder
 from .problems import to_http_error
 
@@ -25,8 +25,6 @@ SSE_HEADERS: tuple[Header, ...] = (
     (b"x-accel-buffering", b"no"),
 )
 HEARTBEAT = b": heartbeat\n\n"
-ABORT = "awaken.abort"
-"""The ASGI extension with which a reply can drop its connection: a function without arguments."""
 
 
 class BatchSource(Protocol):
@@ -56,8 +54,8 @@ class EventStreamReply:
     """
 
     __slots__ = (
-        "_encoder", "_headers", "_is_stopped", "_on_end", "_opening", "_receive", "_stream",
-        "_watching", "_writing",
+        "_encoder", "_headers", "_is_left", "_is_stopped", "_on_end", "_opening", "_receive",
+        "_stream", "_watching", "_writing",
     )  # fmt: skip
 
     def __init__(
@@ -82,23 +80,62 @@ class EventStreamReply:
         self._on_end = on_end
         self._writing: asyncio.Task[None] | None = None
         self._receive: Receive | None = None
+        """Tells of a disconnect, if the web server does not call back."""
         self._watching: asyncio.Future[Message] | None = None
-        self._is_stopped = False
+        self._is_left = self._is_stopped = False
+        """Whether the client has disconnected, and whether the stream was stopped for that or
+        because it is too far behind."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
         """Write the stream; the run does not depend on it."""
-        self._writing, self._receive = asyncio.current_task(), receive
-        self._stream.on_drop = self._stop
+        connection: ClientConnection | None = None
+        if "extensions" in scope:
+            connection = scope["extensions"].get(CONNECTION)
+        if connection is None:
+            self._receive = receive
+        # Nothing else of the request is needed while the stream is open.
+        return self._write(send, connection)
+
+    async def _write(self, send: Send, connection: ClientConnection | None) -> None:
+        encoder, source, body = self._encoder, self._stream.source, "http.response.body"
+        self._writing, self._stream.on_drop = asyncio.current_task(), self._stop
+        batches = self._stream.batches()
         try:
-            await self._write(send)
+            if connection is not None:
+                connection.watch_disconnect(self._leave)
+            start, self._headers = (*SSE_HEADERS, *self._headers), ()
+            await send({"type": "http.response.start", "status": 200, "headers": start})
+            del start
+            if self._opening:
+                await send({"type": body, "body": self._opening, "more_body": True})
+                self._opening = b""
+            if self._stream.before:
+                await encoder.catch_up(self._stream.before)
+            if connection is None and not (source.attached and source.attached.is_ready):
+                self._watch()
+            try:
+                async for batch in batches:
+                    chunk = encoder.encode(batch, source) if batch else HEARTBEAT
+                    if source.is_over:
+                        await send({"type": body, "body": chunk})
+                        return
+                    if chunk:
+                        await send({"type": body, "body": chunk, "more_body": True})
+                    del batch, chunk
+                    if connection is None and self._watching is None:
+                        self._watch()
+                last = b""
+            except Exception as error:  # noqa: BLE001 - the reader gets an event, the log the error
+                last = encoder.encode_error(_error_event(error))
+            await send({"type": body, "body": last})
         except asyncio.CancelledError:
             if not self._is_stopped or self._writing is None:
                 raise
             self._writing.uncancel()
-            self._writing = None
-            if self._watching is None or not self._watching.done():
-                await self._drop_connection(scope)
+            if connection is not None and not self._is_left:
+                connection.abort()
         finally:
+            await batches.aclose()
             self._writing = None
             if self._watching is not None:
                 self._watching.cancel()
@@ -108,39 +145,8 @@ class EventStreamReply:
             if self._on_end is not None:
                 self._on_end()
 
-    async def _write(self, send: Send) -> None:
-        encoder, source, body = self._encoder, self._stream.source, "http.response.body"
-        start, self._headers = (*SSE_HEADERS, *self._headers), ()
-        await send({"type": "http.response.start", "status": 200, "headers": start})
-        del start
-        if self._opening:
-            await send({"type": body, "body": self._opening, "more_body": True})
-            self._opening = b""
-        if self._stream.before:
-            await encoder.catch_up(self._stream.before)
-        if source.attached is None or not source.attached.is_ready:
-            self._watch()
-        batches = self._stream.batches()
-        try:
-            async for batch in batches:
-                chunk = encoder.encode(batch, source) if batch else HEARTBEAT
-                if source.is_over:
-                    await send({"type": body, "body": chunk})
-                    return
-                if chunk:
-                    await send({"type": body, "body": chunk, "more_body": True})
-                del batch, chunk
-                if self._watching is None:
-                    self._watch()
-            last = b""
-        except Exception as error:  # noqa: BLE001 - the reader gets an event, the log the error
-            last = encoder.encode_error(_error_event(error))
-        finally:
-            await batches.aclose()
-        await send({"type": body, "body": last})
-
     def _watch(self) -> None:
-        """Stop when the client disconnects; not needed while there is something to write."""
+        """Wait for the client to disconnect; not needed while there is something to write."""
         assert self._receive is not None
         self._watching = asyncio.ensure_future(self._receive())
         self._watching.add_done_callback(self._on_message)
@@ -152,22 +158,17 @@ class EventStreamReply:
         if is_body and received.result()["type"] == "http.request":
             self._watch()
         else:
-            self._stop()
+            self._leave()
+
+    def _leave(self) -> None:
+        """Stop, because the client has disconnected."""
+        self._is_left = True
+        self._stop()
 
     def _stop(self) -> None:
         if self._writing is not None:
             self._is_stopped = True
             self._writing.cancel()
-
-    async def _drop_connection(self, scope: Scope) -> None:
-        """Drop the connection, and what is buffered for a client that does not read."""
-        abort = scope.get("extensions", {}).get(ABORT)
-        if abort is not None:
-            abort()
-            if self._watching is None:
-                self._watch()
-            assert self._watching is not None
-            await asyncio.wait({self._watching}, timeout=1)
 
 
 def _error_event(error: Exception) -> ErrorEvent:

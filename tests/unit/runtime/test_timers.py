@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import Context
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -33,6 +35,14 @@ class CountingLoop(SimulatedLoop):
         return super().call_at(when, callback, *args, context=context)
 
 
+@dataclass(frozen=True)
+class Owner:
+    """The owner of a moment; owners with the same name are one."""
+
+    name: object
+    on_moment: Callable[[], object] = field(default=pytest.fail, compare=False)
+
+
 def play(scenario: Callable[[CountingLoop], Coroutine[Any, Any, None]]) -> CountingLoop:
     loop = CountingLoop()
     run(loop, lambda: scenario(loop))
@@ -42,10 +52,14 @@ def play(scenario: Callable[[CountingLoop], Coroutine[Any, Any, None]]) -> Count
 def test_each_owner_is_called_at_its_own_moment() -> None:
     rung: list[tuple[str, float]] = []
 
+    def note(name: str, loop: CountingLoop) -> None:
+        rung.append((name, loop.time()))
+
     async def main(loop: CountingLoop) -> None:
         watchdog = Watchdog(loop)
         for name, moment in (("late", 7.0), ("early", 2.0), ("middle", 5.0)):
-            watchdog.set(name, moment, lambda name=name: rung.append((name, loop.time())))
+            ring = partial(note, name, loop)
+            watchdog.set(Owner(name, ring), moment)
         await asyncio.sleep(10)
 
     play(main)
@@ -57,23 +71,24 @@ def test_a_moment_that_is_moved_or_cleared_does_not_ring() -> None:
 
     async def main(loop: CountingLoop) -> None:
         watchdog = Watchdog(loop)
-        watchdog.set("moved", 1.0, lambda: rung.append(("first", loop.time())))
-        watchdog.set("moved", 4.0, lambda: rung.append(("second", loop.time())))
-        watchdog.set("cleared", 2.0, lambda: rung.append(("cleared", loop.time())))
-        watchdog.clear("cleared")
-        watchdog.clear("never set")
+        moved = Owner("moved", lambda: rung.append(("moved", loop.time())))
+        watchdog.set(moved, 1.0)
+        watchdog.set(moved, 4.0)
+        watchdog.set(Owner("cleared"), 2.0)
+        watchdog.clear(Owner("cleared"))
+        watchdog.clear(Owner("never set"))
         await asyncio.sleep(10)
 
     play(main)
-    assert rung == [("second", 4.0)]
+    assert rung == [("moved", 4.0)]
 
 
 def test_waits_that_end_in_time_share_one_timer() -> None:
     async def main(loop: CountingLoop) -> None:
         watchdog = Watchdog(loop)
         for _ in range(1_000):
-            owner = object()
-            watchdog.set(owner, loop.time() + 60, pytest.fail)
+            owner = Owner("any")
+            watchdog.set(owner, loop.time() + 60)
             watchdog.clear(owner)
         await asyncio.sleep(1_000)
 
@@ -86,9 +101,9 @@ def test_a_later_moment_is_met_although_the_timer_fires_for_one_that_was_cleared
 
     async def main(loop: CountingLoop) -> None:
         watchdog = Watchdog(loop)
-        watchdog.set("cleared", 1.0, pytest.fail)
-        watchdog.set("kept", 3.0, lambda: rung.append(loop.time()))
-        watchdog.clear("cleared")
+        watchdog.set(Owner("cleared"), 1.0)
+        watchdog.set(Owner("kept", lambda: rung.append(loop.time())), 3.0)
+        watchdog.clear(Owner("cleared"))
         await asyncio.sleep(10)
 
     play(main)
@@ -103,12 +118,13 @@ def test_a_callback_may_set_the_next_moment() -> None:
 
         def ring() -> None:
             rung.append(loop.time())
-            watchdog.set("again", loop.time() + 2, ring)
+            watchdog.set(again, loop.time() + 2)
 
-        watchdog.set("other", 5.0, lambda: None)
-        watchdog.set("again", 1.0, ring)
+        again = Owner("again", ring)
+        watchdog.set(Owner("other", lambda: None), 5.0)
+        watchdog.set(again, 1.0)
         await asyncio.sleep(6)
-        watchdog.clear("again")
+        watchdog.clear(again)
 
     play(main)
     assert rung == [1.0, 3.0, 5.0]
@@ -119,12 +135,12 @@ def test_each_loop_has_a_watchdog_of_its_own_that_others_do_not_disturb() -> Non
 
     async def main(loop: CountingLoop) -> None:
         mine = watchdogs.find(loop)
-        mine.set("mine", 9.0, lambda: rung.append(loop.time()))
+        mine.set(Owner("mine", lambda: rung.append(loop.time())), 9.0)
         other = asyncio.new_event_loop()
         # A thread with a loop of its own uses the same runtime meanwhile.
         assert watchdogs.find(other) is not mine
         assert watchdogs.latest is watchdogs.find(other)
-        watchdogs.find(other).set("other", 1.0, pytest.fail)
+        watchdogs.find(other).set(Owner("other"), 1.0)
         other.close()
         assert watchdogs.find(loop) is mine is watchdogs.latest
         await asyncio.sleep(10)
@@ -144,7 +160,7 @@ def test_many_moments_close_together_need_few_looks_and_are_hardly_late() -> Non
             def ring(moment: float = moment) -> None:
                 late.append(loop.time() - moment)
 
-            watchdog.set(index, moment, ring)
+            watchdog.set(Owner(index, ring), moment)
         await asyncio.sleep(10)
 
     timers = play(main).timers
@@ -165,15 +181,19 @@ def test_whatever_is_set_and_cleared_what_remains_is_met(
     expected: dict[int, float] = {}
     rung: list[tuple[float, int]] = []
 
+    def note(owner: int, loop: CountingLoop) -> None:
+        rung.append((loop.time(), owner))
+
     async def main(loop: CountingLoop) -> None:
         watchdog = Watchdog(loop)
         for owner, what, seconds in steps:
             if what == "set":
                 expected[owner] = seconds
-                watchdog.set(owner, seconds, lambda it=owner: rung.append((loop.time(), it)))
+                ring = partial(note, owner, loop)
+                watchdog.set(Owner(owner, ring), seconds)
             else:
                 expected.pop(owner, None)
-                watchdog.clear(owner)
+                watchdog.clear(Owner(owner))
         await asyncio.sleep(20)
 
     play(main)

@@ -336,6 +336,14 @@ class Transcript(Sequence[Message]):
             for call in message.tool_calls:
                 self._call_ids.add(call.id)
 
+    def list_from(self, first: int) -> list[Message]:
+        """Return the messages from a place on; costs what it returns."""
+        if first >= self.length:
+            return self.own[first - self.length :]
+        base = self.base
+        found = base.list_from(first) if type(base) is Transcript else base[first : self.length]
+        return [*found[: self.length - first], *self.own]
+
     def __len__(self) -> int:
         return self.length + len(self.own)
 

@@ -108,7 +108,6 @@ class Answer(msgspec.Struct, eq=False):
         self.has_begun = False
         self._before = self._size() if self._blocks or self._text else 0
         feed, text, is_held = self.run.feed, self._text, self.is_held
-        show = self._let_through if is_held else self.run.emit
         try:
             with IdleTimer(self.watchdog, idle_ms) as timer:
                 events = client.stream(request)
@@ -132,6 +131,7 @@ class Answer(msgspec.Struct, eq=False):
                                 self._close_block()
                             text.append(event.delta)
                             if is_held or feed.readers:
+                                show = self._let_through if is_held else self.run.emit
                                 show(event)
                         elif type(event) is Stop:
                             self._stop = event.reason

@@ -66,7 +66,10 @@ def digest_of(request: InferenceRequest) -> str:
         TypeError: A message has no JSON form.
         ValueError: A message has no JSON form.
     """
-    return digest_frame(request) + MessageDigest().add(request.messages)
+    messages, digest = request.messages, MessageDigest()
+    if isinstance(messages, Transcript):
+        return digest_frame(request) + digest.follow(messages)
+    return digest_frame(request) + digest.add(messages)
 
 
 def _build_run(

@@ -1,7 +1,8 @@
 """Building a request: instructions, context messages, history, tools and overrides.
 
 The log keeps a digest of each request; equal digests mean the same question. Its first half covers
-instructions, tools, parameters and output schema, the second the messages. The model is not part
+instructions, tools, parameters and output schema, the second the messages: all of them if a plugin
+or a window has changed them, else the end of the transcript and its length. The model is not part
 of it: the same question may be put to another one.
 """
 
@@ -14,7 +15,7 @@ import msgspec
 from awaken.contracts.errors import InvalidInput, PluginFailed
 from awaken.contracts.messages.content import text_of
 from awaken.contracts.messages.context_messages import ContextMessage, ContextTarget
-from awaken.contracts.messages.message import Message, MessageMetadata, Role, Transcript
+from awaken.contracts.messages.message import Message, MessageMetadata, Role
 from awaken.contracts.models.inference import InferenceOverride, InferenceRequest, ModelTool
 from awaken.contracts.plugins.loop_state import (
     CONTEXT_MESSAGES,
@@ -33,8 +34,6 @@ from awaken.runtime.switches import NO_SWITCHES
 
 from .compaction import ask_for_summary, take_summary
 
-KEPT_DIGEST_MIN = 32
-"""Threads with fewer messages are digested from their start: that costs less than keeping it."""
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -245,28 +244,9 @@ def digest_request(run: Run, request: InferenceRequest) -> str | None:
                 agent.keep_frame_digest(frame)
         if request.messages is not run.messages:
             return frame + MessageDigest().add(request.messages)
-        known = run.digest
-        if known is None:
-            cache, thread_id = run.services.digests, run.identity.thread_id
-            if thread_id in cache.by_thread:
-                known = _find_digest(run)
-            if known is None:
-                known = MessageDigest()
-                if run.messages.length >= KEPT_DIGEST_MIN:
-                    cache.room -= 1
-                    if cache.room < 0:
-                        cache.clear()
-                    cache.by_thread[thread_id] = known
-            run.digest = known
-        transcript, done = run.messages, known.count
-        length = transcript.length
-        if done >= length:
-            return frame + known.add(transcript.own[done - length :])
-        base = transcript.base
-        while type(base) is Transcript:
-            # A store gives a view of its list, and nothing is appended to that view.
-            base = base.base
-        return frame + known.add([*base[done:length], *transcript.own])
+        if run.digest is None:
+            run.digest = MessageDigest()
+        return frame + run.digest.follow(run.messages)
     except (TypeError, ValueError, RecursionError):
         return None
 
@@ -281,13 +261,3 @@ def digest_frame(request: InferenceRequest) -> str:
         request.tool_choice,
     )
     return blake2b(_encode(parts), digest_size=DIGEST_BYTES).hexdigest()
-
-
-def _find_digest(run: Run) -> MessageDigest | None:
-    """Return the digest of the thread as its last run in this process left it, if there is one."""
-    known = run.services.digests.by_thread[run.identity.thread_id]
-    count, base = known.count, run.messages.base
-    while type(base) is Transcript:
-        base = base.base
-    is_its_own = 0 < count <= run.messages.length and base[count - 1].id == known.last_id
-    return known if is_its_own else None

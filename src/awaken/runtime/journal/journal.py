@@ -132,7 +132,7 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
     """Called once the commit that takes the thread is durable."""
     closed_by: AwakenError | None = None
     """Why nothing may be written any more; None while writing is allowed."""
-    announced: list[AgentEvent] = []
+    announced: list[AgentEvent] | tuple[()] = ()
     """Shown to readers once the next commit is durable; later events queue behind them."""
     in_flight: Commit | None = None
     """A commit whose reply has not arrived."""
@@ -146,7 +146,11 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
         """Show an event to readers once the next commit is durable."""
         if is_logged:
             self.events.append(event)
-        self.announced.append(event)
+        if self.announced:
+            # In place: a tool may show thousands of events while a commit is on its way.
+            self.announced += [event]
+        else:
+            self.announced = [event]
 
     def list_shown_events(self) -> list[AgentEvent]:
         """Return events that readers have seen and that are not durable yet."""
@@ -331,7 +335,7 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
             if self.feed.readers or self.events:
                 self._show_durable(commit.events, receipt.event_seq)
             else:
-                self.announced = []
+                self.announced = ()
         if last is not None and self.feed.readers:
             self.feed.emit(LoggedEvent(seq=receipt.event_seq, event=last.event))
 
@@ -341,11 +345,11 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
         Logged events are shown with their place in the log, which is a reader's cursor.
         """
         waiting = {id(event) for event in self.events} if self.events else ()
-        announced, self.announced = self.announced, []
+        announced, self.announced = self.announced, ()
         places = {id(event): seq for seq, event in enumerate(written, last - len(written) + 1)}
         for place, event in enumerate(announced):
             if id(event) in waiting:
-                self.announced = announced[place:]
+                self.announced = [*announced[place:]]
                 return
             seq = places.get(id(event))
             self.feed.emit(event if seq is None else LoggedEvent(seq=seq, event=event))

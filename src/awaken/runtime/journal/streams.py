@@ -78,7 +78,7 @@ class EventReader:
 
     @property
     def is_ready(self) -> bool:
-        """Whether `batch` returns at once."""
+        """Whether `take` has events, or the end."""
         return bool(self._queue) or self._is_closed
 
     def push(self, event: StreamItem) -> None:
@@ -120,7 +120,7 @@ class EventReader:
         self._make_room()
 
     def nudge(self) -> None:
-        """Make `batch` return without events if it has waited since the previous nudge."""
+        """End a wait that has lasted since the previous nudge: `take` then returns no events."""
         if self._is_nudged:
             self._wake()
         self._is_nudged = self._is_idle
@@ -131,19 +131,22 @@ class EventReader:
             self._room = asyncio.get_running_loop().create_future()
             await self._room
 
-    async def batch(self) -> list[StreamItem] | None:
-        """Wait for events and return all of them; empty after two nudges, None at the end.
+    def wait(self) -> "asyncio.Future[None]":
+        """A future to await when `take` had no events, before `take` is called again.
+
+        No coroutine: a stream may wait for hours, and each frame on its way takes memory.
+        """
+        self._waiter = waiter = asyncio.get_running_loop().create_future()
+        self._is_idle, self._is_nudged = True, False
+        return waiter
+
+    def take(self) -> list[StreamItem] | None:
+        """Return all unread events; empty if there are none, None at the end.
 
         Raises:
             ReaderDropped: The reader fell too far behind.
         """
-        if not self._queue and not self._is_closed:
-            self._waiter = asyncio.get_running_loop().create_future()
-            self._is_idle, self._is_nudged = True, False
-            try:
-                await self._waiter
-            finally:
-                self._waiter, self._is_idle = None, False
+        self._waiter, self._is_idle = None, False
         self.position = self.pushed
         if self._queue:
             found, self._queue = list(self._queue), []

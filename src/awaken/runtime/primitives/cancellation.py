@@ -88,7 +88,7 @@ class TaskCancels(msgspec.Struct, eq=False):
         self._task = task
         self._before = self._known = task.cancelling()
         if self.token.cause is None:
-            self.token.callbacks += (self._send,)
+            self.token.callbacks += (self.on_moment,)
 
     def absorb(self) -> bool:
         """Count a cancellation that was raised; False if the task was not cancelled since."""
@@ -115,7 +115,7 @@ class TaskCancels(msgspec.Struct, eq=False):
             TimeoutError: The work took longer than twice the limit.
         """
         moment = self.loop.time() + self.limit_ms / 1000
-        self.watchdog.set(self, moment, self._send)
+        self.watchdog.set(self, moment)
         try:
             return await work()
         except asyncio.CancelledError:
@@ -147,7 +147,8 @@ class TaskCancels(msgspec.Struct, eq=False):
             raise TimeoutError(message)
         return rest.result()
 
-    def _send(self) -> None:
+    def on_moment(self) -> None:
+        """Cancel the task: its token was cancelled, or its work takes too long."""
         self._sent += 1
         self._task.cancel()
 

@@ -52,7 +52,7 @@ class Siblings(Generic[T]):
         if not self._finished:
             waiter = self._waiter = self._loop.create_future()
             if watchdog is not None:
-                watchdog.set(self, self.deadline, self._wake)
+                watchdog.set(self, self.deadline)
             try:
                 await waiter
             finally:
@@ -111,9 +111,10 @@ class Siblings(Generic[T]):
         finally:
             self._finished.append(index)
             if self._waiter is not None:
-                self._wake()
+                self.on_moment()
 
-    def _wake(self) -> None:
+    def on_moment(self) -> None:
+        """Wake the parent: a task is over, or the deadline has come."""
         waiter, self._waiter = self._waiter, None
         # A waiter that is done belongs to a parent that was cancelled in this turn of the loop.
         if waiter is not None and not waiter.done():

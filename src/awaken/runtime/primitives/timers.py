@@ -7,10 +7,9 @@ wait removes the entry. The one timer stays in the event loop; it looks at the t
 import asyncio
 import math
 import threading
-from collections.abc import Callable
 from operator import itemgetter
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -19,8 +18,19 @@ _SPACING_S = 50e-6
 """The least time between two looks, for each entry: looking takes a thousandth of the time."""
 
 
+class Watched(Protocol):
+    """The owner of a moment: what is called when its moment has come.
+
+    It is not a callback, because an owner exists anyway and a bound method is one object more.
+    """
+
+    def on_moment(self) -> None:
+        """Act; the moment is cleared, and can be set again."""
+        ...
+
+
 class Watchdog:
-    """Calls back at the moments that were set and not cleared, at most one for each owner.
+    """Calls its owners at the moments that were set and not cleared, at most one for each.
 
     It serves one event loop. While many moments are set, a call may come late, by 50 microseconds
     for each of them.
@@ -30,18 +40,18 @@ class Watchdog:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._moments: dict[object, tuple[float, Callable[[], None]]] = {}
+        self._moments: dict[Watched, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._wakes_at = math.inf
 
-    def set(self, owner: object, moment: float, callback: Callable[[], None]) -> None:
-        """Call back at a moment in the loop's time; replaces what the owner has set before."""
-        self._moments[owner] = (moment, callback)
+    def set(self, owner: Watched, moment: float) -> None:
+        """Call the owner at a moment in the loop's time; replaces its earlier moment."""
+        self._moments[owner] = moment
         if moment < self._wakes_at:
             self._arm(moment)
 
-    def clear(self, owner: object) -> None:
-        """Do not call the owner back."""
+    def clear(self, owner: Watched) -> None:
+        """Do not call the owner."""
         if owner in self._moments:
             del self._moments[owner]
 
@@ -55,15 +65,14 @@ class Watchdog:
         # A loop may fire slightly early; the requested time is what counts.
         now = max(self.loop.time(), self._wakes_at)
         self._timer, self._wakes_at = None, math.inf
-        due = [(owner, *entry) for owner, entry in self._moments.items() if entry[0] <= now]
+        due = [(moment, owner) for owner, moment in self._moments.items() if moment <= now]
         spacing = len(self._moments) * _SPACING_S
-        for owner, _, _ in due:
+        for _, owner in due:
             del self._moments[owner]
         if self._moments:
-            earliest = min(moment for moment, _ in self._moments.values())
-            self._arm(max(earliest, now + spacing))
-        for _, _, callback in sorted(due, key=itemgetter(1)):
-            callback()
+            self._arm(max(min(self._moments.values()), now + spacing))
+        for _, owner in sorted(due, key=itemgetter(0)):
+            owner.on_moment()
 
 
 class Watchdogs:
@@ -107,7 +116,7 @@ class IdleTimer(msgspec.Struct, eq=False):
         loop = self.watchdog.loop
         self._task = asyncio.current_task(loop)
         self._before = self._task.cancelling() if self._task is not None else 0
-        self.watchdog.set(self, loop.time() + self.interval_ms / 2000, self._tick)
+        self.watchdog.set(self, loop.time() + self.interval_ms / 2000)
         return self
 
     def __exit__(
@@ -132,13 +141,14 @@ class IdleTimer(msgspec.Struct, eq=False):
         self._is_paused = False
         self.is_fresh = True
 
-    def _tick(self) -> None:
+    def on_moment(self) -> None:
+        """Count a silent half of the interval; the second in a row ends the block."""
         is_silent = not (self.is_fresh or self._is_paused)
         self._silent_ticks = self._silent_ticks + 1 if is_silent else 0
         self.is_fresh = False
         if self._silent_ticks < 2:
             moment = self.watchdog.loop.time() + self.interval_ms / 2000
-            self.watchdog.set(self, moment, self._tick)
+            self.watchdog.set(self, moment)
         elif self._task is not None:
             self._has_fired = True
             self._task.cancel()

@@ -189,7 +189,7 @@ def write_result(
             attempts=attempts,
         )
     run.journal.events.append(done)
-    run.journal.announced.append(done)
+    run.journal.announced = [*run.journal.announced, done]
 
 
 def _let_delegate_go(run: Run, ticket: Ticket) -> None:

@@ -187,7 +187,7 @@ class Claims:
         thread.epoch += 1
         self.want_cancel(thread, cause)
         now, dropped = self._clock.now_ms(), []
-        for _, _, dispatch_id in tuple(thread.queue):
+        for _, _, dispatch_id in thread.queue:
             after = apply_interrupt(thread, self._tables.dispatches[dispatch_id], cause, now)
             if after.status is DispatchStatus.QUEUED:
                 self._tables.dispatches[dispatch_id] = after

@@ -1,11 +1,13 @@
 """How one commit is applied: all checks come first, so that no later step can fail."""
 
+from collections.abc import Mapping
+
 from awaken.contracts.lifecycle import TicketStatus
-from awaken.contracts.runs.records import run_id_in_use
+from awaken.contracts.record import EMPTY
 from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.storage.store import Commit, CommitReceipt
 from awaken.contracts.suspension.tickets import Ticket
-from awaken.stores.rules.commits import DONE, advance, check_commit, run_of
+from awaken.stores.rules.commits import DONE, Change, advance, check_commit, run_of
 from awaken.stores.rules.head import blank_thread, tenant_of
 from awaken.stores.rules.transcript import foreign_ids
 
@@ -17,31 +19,31 @@ from .tables import AppliedCommit, StoredThread, Tables
 
 def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit) -> CommitReceipt:
     """Apply a commit whole, or raise and change nothing; see `CommitStore.commit`."""
-    if commit.thread_id in tables.threads:
-        thread = tables.threads[commit.thread_id]
+    thread_id, run, messages = commit.thread_id, commit.run, commit.messages
+    if thread_id in tables.threads:
+        thread = tables.threads[thread_id]
         if commit.commit_id in thread.applied:
             return thread.repeat_receipt(commit)
     else:
-        thread = StoredThread(blank_thread(commit.thread_id, tenant_of(commit)))
-    foreign = foreign_ids(commit.messages)
+        thread = StoredThread(blank_thread(thread_id, tenant_of(commit)))
+    foreign = foreign_ids(messages) if messages else ()
     change = check_commit(thread, tables, commit, foreign)
-    run = commit.run
-    if (
-        run is not None
-        and run.run_id not in tables.runs
-        and run.run_id in tables.run_dispatches
-        and tables.is_sent_elsewhere(run)
-    ):
-        raise run_id_in_use(run.run_id)
+    if run is not None and change.known_run is None and run.run_id in tables.run_dispatches:
+        tables.check_sent_here(run)
     if commit.enqueued:
         queues.check_all(commit.enqueued, thread.shown)
     held, before = thread.claim, thread.open_run
     receipt = advance(thread, commit, change)
-    if thread.version == 1:
-        tables.threads[commit.thread_id] = thread
-    if foreign:
-        thread.message_ids.update(foreign)
-    _apply_parts(tables, thread, commit, change.tickets)
+    if receipt.version == 1:
+        tables.threads[thread_id] = thread
+    if messages:
+        thread.messages += messages
+        if foreign:
+            thread.message_ids = thread.message_ids or set()
+            thread.message_ids.update(foreign)
+    if commit.events:
+        thread.events += commit.events
+    _apply_parts(tables, thread, commit, change)
     run_id = run.run_id if run is not None else run_of(thread, commit)
     if run_id is not None and tables.checkpoints:
         tables.checkpoints.pop(run_id, None)
@@ -64,32 +66,26 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
     return receipt
 
 
-def _apply_parts(
-    tables: Tables, thread: StoredThread, commit: Commit, tickets: tuple[Ticket, ...]
-) -> None:
+def _apply_parts(tables: Tables, thread: StoredThread, commit: Commit, change: Change) -> None:
     run = commit.run
-    if commit.messages:
-        thread.messages.extend(commit.messages)
     if run is not None:
-        if run.run_id not in tables.runs:
+        if change.known_run is None:
             thread.run_ids += (run.run_id,)
         tables.runs[run.run_id] = run
-        if thread.open_run is None and thread.run_state:
-            thread.run_state.clear()
+        if thread.open_run is None:
+            thread.run_state = EMPTY
         if run.status is DONE:
             tables.ended.order[run.run_id] = None
             tables.ended.since += 1
     if commit.state:
-        _apply_state(thread.state, commit.state)
-    if commit.run_state and thread.open_run is commit.run:
-        _apply_state(thread.run_state, commit.run_state)
+        thread.state = _apply_state(thread.state, commit.state)
+    if commit.run_state and thread.open_run is run:
+        thread.run_state = _apply_state(thread.run_state, commit.run_state)
     for record in commit.tool_records:
         records = tables.tool_records.setdefault(record.run_id, {})
         records[record.step, record.call_id] = record
-    for ticket in tickets:
+    for ticket in change.tickets:
         apply_ticket(tables, thread, ticket)
-    if commit.events:
-        thread.events.extend(commit.events)
     for entry in commit.outbox:
         tables.outbox.setdefault(entry.entry_id, (commit.thread_id, entry))
 
@@ -106,9 +102,8 @@ def apply_ticket(tables: Tables, thread: StoredThread, ticket: Ticket) -> None:
         tables.open_tickets.pop(ticket_id, None)
 
 
-def _apply_state(state: dict[str, StoredValue], changes: dict[str, StoredValue | None]) -> None:
-    for key, value in changes.items():
-        if value is None:
-            state.pop(key, None)
-        else:
-            state[key] = value
+def _apply_state(
+    state: Mapping[str, StoredValue], changes: Mapping[str, StoredValue | None]
+) -> Mapping[str, StoredValue]:
+    after = {**state, **changes}
+    return {key: value for key, value in after.items() if value is not None}

@@ -3,7 +3,7 @@
 A dispatch is in its thread's queue exactly while its status is `queued`.
 """
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Iterable
 
 from awaken.contracts.clock import Clock
@@ -121,7 +121,9 @@ class Queues:
         """Queue a dispatch at its place."""
         dispatch_id = dispatch.dispatch_id
         self._tables.dispatches[dispatch_id] = dispatch
-        insort(thread.queue, (dispatch.priority, self._tables.arrivals[dispatch_id], dispatch_id))
+        entry = (dispatch.priority, self._tables.arrivals[dispatch_id], dispatch_id)
+        place = bisect_left(thread.queue, entry)
+        thread.queue = (*thread.queue[:place], entry, *thread.queue[place:])
         self._tables.queued_count += 1
         first = self.turns.find_first(thread)
         if first is not None and first[2] == dispatch_id:
@@ -133,7 +135,8 @@ class Queues:
         """Take a dispatch out of its queue and store it with its new status."""
         dispatch_id = dispatch.dispatch_id
         entry = (dispatch.priority, self._tables.arrivals[dispatch_id], dispatch_id)
-        del thread.queue[bisect_left(thread.queue, entry)]
+        place = bisect_left(thread.queue, entry)
+        thread.queue = (*thread.queue[:place], *thread.queue[place + 1 :])
         self._tables.queued_count -= 1
         self._tables.dispatches[dispatch_id] = dispatch
         self.turns.offer(thread, self._clock.now_ms())
@@ -154,7 +157,7 @@ class Queues:
     def list_inputs(self, thread: StoredThread) -> tuple[RunDispatch, ...]:
         """List the input that an executing run may take in now; other OS threads may call this."""
         now = self._clock.now_ms()
-        found = [self._tables.dispatches.get(entry[2]) for entry in tuple(thread.queue)]
+        found = [self._tables.dispatches.get(entry[2]) for entry in thread.queue]
         return tuple(
             dispatch
             for dispatch in found

@@ -209,10 +209,10 @@ class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets, MemoryUsagePort, M
         return Checkout(
             thread=thread.view(),
             messages=Transcript(thread.messages),
-            state=thread.state.copy(),
+            state=dict(thread.state),
             latest_run=thread.latest_run,
             open_run=thread.open_run,
-            run_state=thread.run_state.copy(),
+            run_state=dict(thread.run_state),
             tickets=tuple(thread.live_tickets.values()),
             cancel_cause=thread.cancel_cause,
         )

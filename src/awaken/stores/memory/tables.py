@@ -1,19 +1,21 @@
 """The records of the memory store; the rules for changing them are elsewhere.
 
 Data of a commit is appended, never copied: another form of it (a `Thread`, a `LoggedEvent`, a
-`MessageRecord`) is built when a reader asks for it. Few containers of a thread hold other
-containers, so that the garbage collector has little to scan in a store of many threads.
+`MessageRecord`) is built when a reader asks for it. No record refers back to its thread, and few
+containers of a thread hold other containers, so that the garbage collector has little to scan in a
+store of many threads.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from awaken.contracts.errors import IdempotencyConflict
 from awaken.contracts.events import AgentEvent
 from awaken.contracts.messages.message import Message
-from awaken.contracts.record import Record
-from awaken.contracts.runs.records import RunRecord
-from awaken.contracts.runs.threads import Thread
+from awaken.contracts.record import EMPTY, Record
+from awaken.contracts.runs.records import RunRecord, run_id_in_use
 from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.store import (
@@ -56,51 +58,33 @@ class StoredLease:
         """The same by the wall clock, for people to read."""
 
 
-class StoredThread(ThreadHead):
-    """One thread with all its records."""
+class StoredThread(ThreadHead, gc=False):
+    """One thread with all its records; a part that few threads have takes no room in the others."""
 
-    __slots__ = (
-        "applied",
-        "dispatch_ids",
-        "events",
-        "last_commit",
-        "lease",
-        "message_ids",
-        "messages",
-        "purged_seq",
-        "queue",
-        "run_ids",
-        "run_state",
-        "served_at",
-        "state",
-        "ticket_ids",
-    )
-
-    def __init__(self, shown: Thread) -> None:
-        super().__init__(shown)
-        self.messages: list[Message] = []
-        self.message_ids: set[str] = set()
-        """The ids that a client could send again; ids that runs make are always new."""
-        self.state: dict[str, StoredValue] = {}
-        self.events: list[AgentEvent] = []
-        """The events after `purged_seq`."""
-        self.purged_seq = 0
-        """Events up to this number were purged."""
-        self.run_ids: tuple[str, ...] = ()
-        self.run_state: dict[str, StoredValue] = {}
-        """Run-scoped keys of the open run; cleared when it ends."""
-        self.ticket_ids: tuple[str, ...] = ()
-        self.applied: dict[str, AppliedCommit] = {}
-        """Every commit by its id, in the order of versions."""
-        self.last_commit: Commit | None = None
-        """Kept whole, so that a retry can be compared with it."""
-        self.lease: StoredLease | None = None
-        """The lease of the claim; None exactly when there is no claim."""
-        self.served_at = 0
-        """When the thread last had its turn."""
-        self.queue: list[tuple[int, int, str]] = []
-        """The queued dispatches in order: priority, number of arrival, id."""
-        self.dispatch_ids: tuple[str, ...] = ()
+    messages: list[Message] = msgspec.field(default_factory=list)
+    message_ids: set[str] | None = None
+    """The ids that a client could send again; ids that runs make are always new."""
+    state: Mapping[str, StoredValue] = EMPTY
+    """Replaced by every change."""
+    events: list[AgentEvent] = msgspec.field(default_factory=list)
+    """The events after `purged_seq`."""
+    purged_seq: int = 0
+    """Events up to this number were purged."""
+    run_ids: tuple[str, ...] = ()
+    run_state: Mapping[str, StoredValue] = EMPTY
+    """Run-scoped keys of the open run, replaced by every change; cleared when it ends."""
+    ticket_ids: tuple[str, ...] = ()
+    applied: dict[str, AppliedCommit] = msgspec.field(default_factory=dict)
+    """Every commit by its id, in the order of versions."""
+    last_commit: Commit | None = None
+    """Kept whole, so that a retry can be compared with it."""
+    lease: StoredLease | None = None
+    """The lease of the claim; None exactly when there is no claim."""
+    served_at: int = 0
+    """When the thread last had its turn."""
+    queue: tuple[tuple[int, int, str], ...] = ()
+    """The queued dispatches in order: priority, number of arrival, id."""
+    dispatch_ids: tuple[str, ...] = ()
 
     def find_receipt(self, commit_id: str) -> CommitReceipt | None:
         """Return the receipt of an applied commit, or None."""
@@ -213,12 +197,15 @@ class Tables:
         """Return a dispatch of any thread."""
         return self.dispatches.get(dispatch_id)
 
-    def is_sent_elsewhere(self, run: RunRecord) -> bool:
-        """Whether a dispatch on another thread than the run's names the run."""
+    def check_sent_here(self, run: RunRecord) -> None:
+        """Refuse a new run whose id a dispatch on another thread names.
+
+        Raises:
+            InvalidResume: There is such a dispatch.
+        """
         for dispatch_id in self.run_dispatches.get(run.run_id, ()):
             if self.dispatches[dispatch_id].thread_id != run.thread_id:
-                return True
-        return False
+                raise run_id_in_use(run.run_id)
 
     def parents(self) -> Mapping[str, str | None]:
         """Return the parent of each thread."""
@@ -227,7 +214,8 @@ class Tables:
     def has_messages(self, thread_id: str, ids: Iterable[str]) -> bool:
         """Whether the thread has a message with one of these ids."""
         thread = self.threads.get(thread_id)
-        return thread is not None and not thread.message_ids.isdisjoint(ids)
+        known = None if thread is None else thread.message_ids
+        return known is not None and not known.isdisjoint(ids)
 
     def remove(self, thread_id: str) -> None:
         """Remove a thread and all its records."""

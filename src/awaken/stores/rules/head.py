@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
+import msgspec
+
 from awaken.contracts.errors import InvalidRecord
 from awaken.contracts.identity import normalize_id
 from awaken.contracts.record import Record
@@ -26,42 +28,26 @@ class HeldClaim(Record, frozen=True, kw_only=True):
     """The dispatch that is executed; None for a run that claimed the thread with a commit."""
 
 
-class ThreadHead:
+class ThreadHead(msgspec.Struct, eq=False, gc=False):
     """One thread as it is before a commit."""
 
-    __slots__ = (
-        "cancel_cause",
-        "claim",
-        "epoch",
-        "event_seq",
-        "latest_run",
-        "live_tickets",
-        "message_count",
-        "open_calls",
-        "open_run",
-        "shown",
-        "updated_at",
-        "version",
-    )
-
-    def __init__(self, shown: Thread) -> None:
-        self.shown = shown
-        """Lineage, metadata and pointers; `view` adds the fields that every commit changes."""
-        self.version = 0
-        self.updated_at = shown.metadata.updated_at
-        self.message_count = 0
-        self.event_seq = 0
-        self.open_calls: OpenCalls = {}
-        """Tool calls without a result, in call order."""
-        self.latest_run: RunRecord | None = None
-        self.open_run: RunRecord | None = None
-        self.live_tickets: dict[str, Ticket] = {}
-        """Open and decided tickets of the open run; cleared when it ends."""
-        self.claim: HeldClaim | None = None
-        self.cancel_cause: str | None = None
-        """The worker that holds the open run must end it, however often another worker claims the
-        thread until then. Without an open run, the cause applies to the claim's dispatch."""
-        self.epoch = 0
+    shown: Thread
+    """Lineage, metadata and pointers; `view` adds the fields that every commit changes."""
+    version: int = 0
+    updated_at: int | None = None
+    message_count: int = 0
+    event_seq: int = 0
+    open_calls: OpenCalls = {}
+    """Tool calls without a result, in call order."""
+    latest_run: RunRecord | None = None
+    open_run: RunRecord | None = None
+    live_tickets: dict[str, Ticket] = {}
+    """Open and decided tickets of the open run; cleared when it ends."""
+    claim: HeldClaim | None = None
+    cancel_cause: str | None = None
+    """The worker that holds the open run must end it, however often another worker claims the
+    thread until then. Without an open run, the cause applies to the claim's dispatch."""
+    epoch: int = 0
 
     def view(self) -> Thread:
         """Return the thread as readers see it."""

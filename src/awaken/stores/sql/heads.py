@@ -41,36 +41,22 @@ class _Shown(msgspec.Struct, array_like=True, frozen=True, kw_only=False, gc=Fal
 _SHOWN = msgspec.json.Decoder(_Shown)
 
 
-class StoredHead(ThreadHead):
+class StoredHead(ThreadHead, gc=False):
     """A thread's head with the fields that only a SQL store needs."""
 
-    __slots__ = (
-        "has_checkpoint",
-        "has_run_state",
-        "has_state",
-        "no",
-        "purged_seq",
-        "queued",
-        "run_count",
-        "served_at",
-        "ticket_ids",
-    )
-
-    def __init__(self, shown: Thread) -> None:
-        super().__init__(shown)
-        self.no = 0
-        """The thread's number; 0 if its row is not written yet."""
-        self.purged_seq = 0
-        self.run_count = 0
-        self.has_checkpoint = False
-        """Whether the thread has a stream checkpoint, which the next commit must remove."""
-        self.has_run_state = False
-        """Whether the thread may have run state, which the end of the run must remove."""
-        self.has_state = False
-        """Whether the thread may have state of its own."""
-        self.ticket_ids: tuple[str, ...] = ()
-        self.queued = 0
-        self.served_at = 0
+    no: int = 0
+    """The thread's number; 0 if its row is not written yet."""
+    purged_seq: int = 0
+    run_count: int = 0
+    has_checkpoint: bool = False
+    """Whether the thread has a stream checkpoint, which the next commit must remove."""
+    has_run_state: bool = False
+    """Whether the thread may have run state, which the end of the run must remove."""
+    has_state: bool = False
+    """Whether the thread may have state of its own."""
+    ticket_ids: tuple[str, ...] = ()
+    queued: int = 0
+    served_at: int = 0
 
     @property
     def sort_at(self) -> int:
