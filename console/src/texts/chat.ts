@@ -1,6 +1,5 @@
 /** Texts of the chat. */
 export const chat = {
-  description: "Talk to an agent and see everything that it does.",
   agent: "Agent",
   publication: "Publication",
   live: "Live",
@@ -9,7 +8,6 @@ export const chat = {
   onePane: "One pane",
   conversations: "Conversations",
   noConversations: "No conversations yet.",
-  untitled: "Untitled",
   snippets: "Copy as code",
   snippetsTitle: "The same from your code",
   details: "Details",
@@ -70,7 +68,6 @@ export const chat = {
   scopes: { once: "this time only", run: "for this run", thread: "for this conversation", project: "for this project", user: "for me, everywhere" },
   yourAnswer: "Your answer",
   notJson: "This is not JSON.",
-  decided: "Decided.",
   ends: {
     natural_end: "Done", behavior_requested: "Ended by a plugin", stopped: "Stopped", cancelled: "Cancelled", blocked: "Blocked", error: "Failed",
   },

@@ -17,7 +17,7 @@ import classes from "./Chat.module.css";
 import { Composer } from "./Composer";
 import { Conversation } from "./Conversation";
 import type { PendingTurn, UserTurn } from "./fold";
-import { forkBefore } from "./requests";
+import { forkBefore, nameThread } from "./requests";
 import { Samples } from "./Samples";
 import { SidePanel } from "./SidePanel";
 import { readText } from "./stored";
@@ -89,7 +89,10 @@ export function Pane({ address, label, isFirst, side, onAddress, onSide }: Props
   const send = useCallback(
     async (parts: readonly Part[], mode: PendingTurn["mode"]) => {
       await session.send({ agentId: agent, parts, publication, mode });
-      if (threadId === undefined) onAddress({ threadId: session.threadId, agent });
+      if (threadId !== undefined) return;
+      onAddress({ threadId: session.threadId, agent });
+      // A conversation without a title works as well.
+      nameThread(session.threadId, readText(parts)).catch(() => undefined);
     },
     [session, agent, publication, threadId, onAddress],
   );

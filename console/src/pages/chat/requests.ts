@@ -77,5 +77,14 @@ export async function forkBefore(threadId: string, messageId: string): Promise<s
   return (made as { id: string }).id;
 }
 
+const TITLE_CHARS = 80;
+
+/** Gives a new conversation its first words as a title, so that the list of them can be read. */
+export async function nameThread(threadId: string, text: string): Promise<void> {
+  const title = text.trim().split("\n")[0]?.slice(0, TITLE_CHARS) ?? "";
+  if (title === "") return;
+  await need(api.PATCH("/v1/threads/{thread_id}", { params: { path: path(threadId) }, body: { title } as never }));
+}
+
 export const makeThreadId = (): string => `chat-${makeId().slice(0, 20)}`;
 export const makeMessageId = (): string => `msg-${makeId().slice(0, 20)}`;
