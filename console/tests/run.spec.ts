@@ -4,6 +4,7 @@ const TABS = ["Waterfall", "Transcript", "Events", "Requests", "State", "Cost", 
 
 for (const colorScheme of ["light", "dark"] as const) {
   test(`every tab of a run is accessible, ${colorScheme}`, async ({ page, server }) => {
+    test.slow();
     const { run_id } = await server.run("openui", "RUN_UI_TOOL");
     await page.emulateMedia({ colorScheme });
     await open(page, server, `/runs/${run_id}`);

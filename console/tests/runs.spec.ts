@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, expectAccessible, open, Server, test } from "./fixtures";
 
 test("the list shows why runs ended or wait, newest first, and is accessible", async ({ page, server }) => {
+  test.slow();
   const done = await server.run("travel", "Hello");
   const waiting = await server.run("permission", "RUN_DELETE_TOOL");
   for (const colorScheme of ["light", "dark"] as const) {

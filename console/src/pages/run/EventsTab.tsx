@@ -62,7 +62,7 @@ export function EventsTab({ run, search, onSearch, log }: TabProps) {
   const rows = useMemo(() => filterRows(log.rows, search.type, search.q), [log.rows, search.type, search.q]);
   const types = useMemo(() => [...new Set(log.rows.map((it) => it.type))].sort(), [log.rows]);
   const from = run.started_at ?? run.created_at;
-  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => scroller.current, estimateSize: () => ROW_PX, overscan: 12, scrollMargin: ROW_PX, scrollPaddingStart: ROW_PX });
+  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => scroller.current, estimateSize: () => ROW_PX, overscan: 8, useFlushSync: false, scrollMargin: ROW_PX, scrollPaddingStart: ROW_PX });
   const seq = Number(search.seq) || null;
 
   useEffect(() => {

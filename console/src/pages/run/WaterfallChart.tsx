@@ -1,7 +1,7 @@
 /** The chart of the waterfall: only the rows and ticks in view are drawn. */
 import { ActionIcon } from "@mantine/core";
 import { useElementSize, useMergedRef } from "@mantine/hooks";
-import { IconAlertTriangle, IconBrain, IconChevronDown, IconChevronRight, IconHourglass, IconPlayerTrackNext, IconTool } from "@tabler/icons-react";
+import { IconAlertTriangle, IconChevronDown, IconChevronRight } from "@tabler/icons-react";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useEffect, useMemo, useRef, useState } from "react";
 
@@ -17,7 +17,6 @@ const ROW_PX = 26;
 const HEAD_PX = 24;
 const INDENT_PX = 14;
 const END_PX = 12;
-const ICONS: Record<string, typeof IconTool> = { step: IconPlayerTrackNext, model: IconBrain, tool: IconTool, wait: IconHourglass };
 
 type Props = {
   rows: readonly SpanRow[];
@@ -46,7 +45,6 @@ type LineProps = {
 const Line = memo(function Line({ row, axis, top, labelWidth, isCurrent, isChosen, hasShownChild, onOpen, onToggleChild }: LineProps) {
   const { span } = row;
   const bar = placeBar(axis, row);
-  const Icon = row.isProblem && span.kind !== "wait" ? IconAlertTriangle : (ICONS[span.kind] ?? IconTool);
   const took = row.isOpen ? texts.waterfall.goesOn : formatDuration(row.end - row.start);
   const child = span.child_run_id;
   const isProblemBar = row.isProblem && span.kind !== "wait" && span.kind !== "step";
@@ -59,7 +57,7 @@ const Line = memo(function Line({ row, axis, top, labelWidth, isCurrent, isChose
           </ActionIcon>
         )}
         <button type="button" className={classes.open} aria-pressed={isChosen} title={nameSpan(span)} onClick={() => onOpen(row)}>
-          <Icon size={13} aria-hidden style={{ flex: "none" }} />
+          {row.isProblem && span.kind !== "wait" ? <IconAlertTriangle size={13} aria-hidden style={{ flex: "none" }} /> : <i className={classes.shape} data-kind={span.kind} />}
           <span className={classes.name}>{nameSpan(span)}</span>
           {row.isProblem ? <span className="unseen">{texts.waterfall.problem}</span> : null}
           <span className={classes.took}>{took}</span>
@@ -93,7 +91,7 @@ export function WaterfallChart({ rows, isLive, end, zoom, step, chosen, shownChi
   const room = Math.max(120, boxWidth - labelWidth - END_PX - 4);
   const axis = useMemo(() => buildAxis(rows, { width: room, zoom, isLive, end }), [rows, room, zoom, isLive, end]);
   const ticks = useMemo(() => listTicks(axis, left - 200, left + room + 200), [axis, left, room]);
-  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => scroller.current, estimateSize: () => ROW_PX, overscan: 10, scrollMargin: HEAD_PX, scrollPaddingStart: HEAD_PX });
+  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => scroller.current, estimateSize: () => ROW_PX, overscan: 6, useFlushSync: false, scrollMargin: HEAD_PX, scrollPaddingStart: HEAD_PX });
   const move = (by: number) => {
     const next = Math.max(0, Math.min(rows.length - 1, current + by));
     setCurrent(next);
