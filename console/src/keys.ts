@@ -66,6 +66,8 @@ export function useKeys(handlers: Partial<Record<KeyName, (event: KeyboardEvent)
       const first = before !== null && event.timeStamp - before.at < SEQUENCE_MS ? before.key : null;
       for (const [name, handle] of Object.entries(handlers)) {
         if (!matchesKey(KEYS[name as KeyName].keys, event, first)) continue;
+        // Enter on a button or a link is the button's own.
+        if (event.key === "Enter" && event.target instanceof Element && event.target.closest("button,a,summary") !== null) continue;
         event.preventDefault();
         handle(event);
         return;

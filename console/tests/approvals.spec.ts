@@ -2,9 +2,10 @@ import { join } from "node:path";
 
 import type { Locator, Page } from "@playwright/test";
 
+import { recordBodies } from "./bodies";
 import { expect, expectAccessible, open, Server, test as base } from "./fixtures";
 
-type Ticket = { ticket_id: string; run_id: string; arguments: unknown };
+type Ticket = { ticket_id: string; run_id: string; arguments_hash: string };
 type Waiting = { run_id: string; thread_id: string; tickets: Ticket[] };
 
 /** Agents that ask; see `apps/inbox.py`. */
@@ -41,13 +42,13 @@ async function lastText(server: Server, run: Waiting): Promise<string> {
 }
 
 test("a call is approved on what was shown", async ({ page, inbox }) => {
+  const sentTo = await recordBodies(page);
   const run = await ask(inbox, "cleaner");
   const card = await openCard(page, inbox, run);
   await expect(card.getByRole("region", { name: "Arguments" })).toContainText('"path": "/tmp/old"');
   await expect(card).toContainText("the call runs with these arguments");
-  const sent = page.waitForRequest((it) => it.url().endsWith("/decision"));
   await card.getByRole("button", { name: "Approve" }).click();
-  expect((await sent).postDataJSON()).toMatchObject({ action: "resume", arguments_hash: expect.stringMatching(/^[0-9a-f]{32}$/) });
+  await expect.poll(() => sentTo("/decision")).toMatchObject({ action: "resume", arguments_hash: ticketOf(run).arguments_hash });
   expect(await lastText(inbox, run)).toBe("It says: wiped /tmp/old");
 });
 
@@ -111,6 +112,7 @@ test("hostile arguments are shown whole, with nothing hidden, and do nothing", a
 test("several are decided together by keyboard alone, each shown whole before", async ({ page, inbox }) => {
   const runs = await Promise.all([1, 2].map(async () => ask(inbox, "cleaner")));
   const question = await ask(inbox, "hotel");
+  const sentTo = await recordBodies(page);
   await open(page, inbox, "/approvals?group=tool");
   const boxes = [...runs, question].map((it) => page.locator(`[data-ticket="${ticketOf(it).ticket_id}"]`));
   await expect(boxes[0] as Locator).toBeVisible();
@@ -131,10 +133,9 @@ test("several are decided together by keyboard alone, each shown whole before", 
   await expect(dialog.getByRole("region", { name: /Arguments: wipe/ })).toHaveCount(2);
   await expect(page.locator(".mantine-Modal-content")).toHaveCSS("opacity", "1");
   await expectAccessible(page);
-  const sent = page.waitForRequest((it) => it.url().endsWith("/v1/batch"));
   await page.keyboard.press("Enter");
-  const body = (await sent).postDataJSON() as { decision: { arguments_hashes: Record<string, string> } };
-  expect(Object.keys(body.decision.arguments_hashes).sort()).toEqual(runs.map((it) => ticketOf(it).ticket_id).sort());
+  const hashes = Object.fromEntries(runs.map((it) => [ticketOf(it).ticket_id, ticketOf(it).arguments_hash]));
+  await expect.poll(() => sentTo("/v1/batch")).toMatchObject({ action: "decide", decision: { arguments_hashes: hashes } });
   for (const run of runs) expect(await lastText(inbox, run)).toBe("It says: wiped /tmp/old");
   await expect(dialog).toHaveCount(0);
 });

@@ -66,7 +66,7 @@ function DialogBody({ asked, onClose, onDecided }: Props & { asked: DialogAction
       <Stack gap="sm" mah="50vh" style={{ overflow: "auto" }} tabIndex={0} role="region" aria-label={texts.callsRegion}>
         {decided.map((it) => <CallPreview key={it.ticket_id} ticket={it} />)}
       </Stack>
-      {leftOut > 0 ? <Alert color="yellow" title={texts.leftOut(leftOut)} /> : null}
+      {leftOut > 0 ? <Text size="sm" fw={600}>{texts.leftOut(leftOut)}</Text> : null}
       <Textarea label={texts.reason} description={isApproval ? undefined : texts.reasonHelp} value={reason} autosize maxRows={4} data-autofocus={isApproval ? undefined : true} onChange={(event) => setReason(event.currentTarget.value)} />
       <Group justify="flex-end" gap="xs">
         <Button onClick={onClose}>{ui.cancel}</Button>
