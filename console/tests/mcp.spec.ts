@@ -13,7 +13,7 @@ test("a stdio server is added, connected, inspected, restarted, edited and delet
   await page.getByRole("button", { name: "Add a server" }).first().click();
   await page.getByRole("textbox", { name: "ID" }).fill("notes");
   await page.getByRole("textbox", { name: "Command" }).fill(PYTHON);
-  await page.getByRole("textbox", { name: "Args" }).fill(NOTES);
+  await page.getByLabel("Args").first().fill(NOTES);
   await page.keyboard.press("Enter");
   await page.getByRole("button", { name: "Add to env" }).click();
   await page.getByRole("textbox", { name: "Name", exact: true }).fill("NOTES_KEY");
