@@ -70,6 +70,7 @@ export function McpPage() {
   return <NeedsScope scope="config"><ServerList /></NeedsScope>;
 }
 
+const FIRST = ["transport", "command", "url", "args", "env", "headers", "enabled", "trusted"];
 const TEMPLATE = { transport: "stdio", command: "", args: [] } as const;
 
 function ServerList() {
@@ -96,7 +97,7 @@ function ServerList() {
         />
       )}
       <McpDrawer row={edit === undefined ? all.find((it) => it.id === id) : undefined} onClose={() => change({ id: undefined })} onEdit={(it) => change({ edit: it })} />
-      <RecordDrawer namespace="mcp-servers" name={texts.one} id={edit === "new" ? "" : edit} onClose={() => change({ edit: undefined })} template={TEMPLATE} hide={["config", "oauth", "pins"]} onPublished={(it) => change({ edit: undefined, id: it })} />
+      <RecordDrawer namespace="mcp-servers" name={texts.one} id={edit === "new" ? "" : edit} onClose={() => change({ edit: undefined })} template={TEMPLATE} first={FIRST} hide={["config", "oauth", "pins"]} onPublished={(it) => change({ edit: undefined, id: it })} />
     </Page>
   );
 }

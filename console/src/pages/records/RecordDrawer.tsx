@@ -12,7 +12,7 @@ import { records as texts } from "../../texts/records";
 import { ui } from "../../texts/ui";
 import { noteDone } from "../../ui/notices";
 import { SchemaForm } from "../../ui/SchemaForm";
-import { problemsBelow, type JsonObject } from "../../ui/schema/model";
+import { problemsBelow, type JsonObject, type JsonSchema } from "../../ui/schema/model";
 import { Loading } from "../../ui/states";
 import { ActionButton, PublishDialog, Refusal } from "./parts";
 
@@ -28,6 +28,8 @@ type Props = {
   /** What a new record begins with. */
   template?: JsonObject;
   hide?: readonly string[];
+  /** Fields that stand first, in this order. */
+  first?: readonly string[];
   multiline?: readonly string[];
   suggestions?: Readonly<Record<string, readonly string[]>>;
   /** What a published record leads to. */
@@ -44,8 +46,9 @@ export function RecordDrawer(props: Props) {
   );
 }
 
-function RecordEditor({ namespace, name, id, onClose, template = {}, hide = [], multiline, suggestions, onPublished }: Props & { id: string }) {
-  const { data: schema } = useQuery(schemaQuery(namespace));
+function RecordEditor({ namespace, name, id, onClose, template = {}, hide = [], first, multiline, suggestions, onPublished }: Props & { id: string }) {
+  const { data: given } = useQuery(schemaQuery(namespace));
+  const schema = useMemo(() => (given === undefined ? undefined : orderFields(given, first ?? [])), [given, first]);
   const { data: all } = useQuery(recordsQuery(namespace));
   const { data: metas = [] } = useQuery(metaListQuery(namespace));
   const live = all?.find((it) => it.id === id);
@@ -107,6 +110,13 @@ function RecordEditor({ namespace, name, id, onClose, template = {}, hide = [], 
       <PublishDialog title={texts.publishTitle(recordId)} isOpen={isPublishing} onClose={() => setPublishing(false)} onPublish={publish} />
     </Stack>
   );
+}
+
+/** A schema whose fields stand in another order. */
+function orderFields(schema: JsonSchema, first: readonly string[]): JsonSchema {
+  const properties = schema.properties as Record<string, JsonSchema>;
+  const names = [...first.filter((it) => it in properties), ...Object.keys(properties).filter((it) => !first.includes(it))];
+  return { ...schema, properties: Object.fromEntries(names.map((it) => [it, properties[it] ?? {}])) };
 }
 
 /** The drafts as they are now, for the choice of the one to write into. */
