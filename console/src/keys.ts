@@ -45,6 +45,11 @@ function isTyping(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 }
 
+/** Whether Enter belongs to what has the focus: a button is pressed, a link is followed. */
+function isActivated(press: KeyboardEvent): boolean {
+  return press.key === "Enter" && press.target instanceof Element && press.target.closest("button, a, summary, [role='menuitem'], [role='tab'], [role='option']") !== null;
+}
+
 /** Whether a press, after the one before, is a binding. Pure. */
 export function matchesKey(keys: string, press: { key: string; ctrlKey: boolean; metaKey: boolean; altKey: boolean }, before: string | null): boolean {
   if (keys.startsWith("mod+")) return (press.ctrlKey || press.metaKey) && !press.altKey && press.key.toLowerCase() === keys.slice(4);
@@ -57,7 +62,7 @@ export function matchesKey(keys: string, press: { key: string; ctrlKey: boolean;
 export function useKeys(handlers: Partial<Record<KeyName, (event: KeyboardEvent) => void>>): void {
   useEffect(() => {
     const onPress = (event: KeyboardEvent) => {
-      if (event.defaultPrevented || (isTyping(event.target) && !(event.ctrlKey || event.metaKey))) return;
+      if (event.defaultPrevented || isActivated(event) || (isTyping(event.target) && !(event.ctrlKey || event.metaKey))) return;
       const first = before !== null && event.timeStamp - before.at < SEQUENCE_MS ? before.key : null;
       for (const [name, handle] of Object.entries(handlers)) {
         if (!matchesKey(KEYS[name as KeyName].keys, event, first)) continue;
