@@ -115,7 +115,7 @@ test("an agent is switched off and on by keyboard alone; meanwhile its runs are 
   await expect(page.getByRole("dialog").getByRole("button", { name: "Release" })).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(page.getByRole("row", { name: new RegExp(`agent/${agent}`) })).toBeHidden();
-  expect((await server.run(agent, "Hello")).status).toBe("completed");
+  expect((await server.run(agent, "Hello")).status).toBe("done");
 });
 
 test("two publications are compared, and a preview leads to Chat", async ({ page, server }) => {
