@@ -1,4 +1,4 @@
-import { expect, open, test } from "./fixtures";
+import { expect, expectAccessible, open, test } from "./fixtures";
 import { beginDraft, expectAccessibleInBoth, livePublication, putAgent, unique } from "./govern";
 
 // The head of a server is one: what these tests do to it comes one after the other.
@@ -58,7 +58,7 @@ test("what both sides changed is chosen field by field, and never merged silentl
   const dialog = page.getByRole("dialog", { name: "Both sides changed these fields" });
   await expect(dialog.getByRole("button", { name: "Use these choices" })).toBeDisabled();
   await expect(dialog.getByText("Sell less.")).toBeVisible();
-  await expectAccessibleInBoth(page);
+  await expectAccessible(page);
   await dialog.getByRole("region", { name: `agents/${agent}/description` }).getByText("Take what is live").click();
   await dialog.getByRole("region", { name: `agents/${agent}/system_prompt` }).getByText("Keep the draft's").click();
   await dialog.getByRole("button", { name: "Use these choices" }).click();
@@ -87,7 +87,7 @@ test("a canary is begun from a draft, compared, and promoted", async ({ page, se
   await open(page, server, "/changes?tab=canary");
   await expect(page.getByText("takes 100 % of new runs")).toBeVisible();
   await expect(page.getByRole("row", { name: /^Canary \d+ 1 / })).toBeVisible();
-  await expectAccessibleInBoth(page);
+  await expectAccessible(page);
   await page.getByRole("button", { name: "Promote" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Promote" }).click();
   await expect(page.getByText("No canary runs")).toBeVisible();
@@ -104,7 +104,7 @@ test("an agent is switched off and on by keyboard alone; meanwhile its runs are 
   await page.keyboard.type(agent);
   await page.keyboard.press("Tab");
   await page.keyboard.type("It answers nonsense");
-  await expectAccessibleInBoth(page);
+  await expectAccessible(page);
   await page.getByRole("button", { name: "Switch it off" }).focus();
   await page.keyboard.press("Enter");
   await expect(page.getByRole("row", { name: new RegExp(`agent/${agent}`) })).toContainText("It answers nonsense");
@@ -115,7 +115,7 @@ test("an agent is switched off and on by keyboard alone; meanwhile its runs are 
   await expect(page.getByRole("dialog").getByRole("button", { name: "Release" })).toBeFocused();
   await page.keyboard.press("Enter");
   await expect(page.getByRole("row", { name: new RegExp(`agent/${agent}`) })).toBeHidden();
-  expect((await server.run(agent, "Hello")).status).toBe("completed");
+  expect((await server.run(agent, "Hello")).status).toBe("done");
 });
 
 test("two publications are compared, and a preview leads to Chat", async ({ page, server }) => {
@@ -129,7 +129,7 @@ test("two publications are compared, and a preview leads to Chat", async ({ page
   await page.getByRole("button", { name: "Compare" }).click();
   await expect(page).toHaveURL(new RegExp(`from=${first}&to=${second}`));
   await expect(page.getByRole("region", { name: `agents/${agent}` })).toContainText("max_rounds");
-  await expectAccessibleInBoth(page);
+  await expectAccessible(page);
 
   const draft = await beginDraft(server, "Preview", { [agent]: { max_rounds: 9 } });
   await open(page, server, `/changes?draft=${draft}`);

@@ -1,4 +1,4 @@
-import { expect, open, test } from "./fixtures";
+import { expect, expectAccessible, open, test } from "./fixtures";
 import { expectAccessibleInBoth, unique } from "./govern";
 
 test("usage is shown as bars and as a table, by agent and by model", async ({ page, server }) => {
@@ -14,7 +14,7 @@ test("usage is shown as bars and as a table, by agent and by model", async ({ pa
   await expect(page.getByRole("region", { name: "Spend by day" }).getByRole("row").last()).toBeVisible();
   await page.getByText("Model", { exact: true }).click();
   await expect(page.getByRole("region", { name: "By model" })).toContainText("scripted");
-  await expectAccessibleInBoth(page);
+  await expectAccessible(page);
 });
 
 test("a budget of tenants shows what one has used", async ({ page, server }) => {
@@ -22,5 +22,5 @@ test("a budget of tenants shows what one has used", async ({ page, server }) => 
   await open(page, server, "/cost?tenant=acme");
   const budgets = page.getByRole("region", { name: "Budgets" }).first();
   await expect(budgets.getByRole("row", { name: /each tenant · acme/ }).first()).toContainText("5,000 tokens");
-  await expectAccessibleInBoth(page);
+  await expectAccessible(page);
 });

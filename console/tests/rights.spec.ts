@@ -45,8 +45,9 @@ test("without a token the dialog asks for one, and the request is sent again wit
   const dialog = page.getByRole("dialog", { name: "This server asks for a token" });
   await expect(dialog).toBeVisible();
   await expectAccessible(page);
-  await page.getByLabel("Token", { exact: true }).fill(tokenOf("reader"));
+  await dialog.getByLabel(/^Token/).fill(tokenOf("reader"));
   await page.keyboard.press("Enter");
+  await expect(dialog).toBeHidden();
   await expect(page.locator("h1")).toHaveText("Workers");
   await expect(page.getByText("sqlite", { exact: true }).first()).toBeVisible();
 });

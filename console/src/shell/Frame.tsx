@@ -51,7 +51,7 @@ export function Frame() {
         <AppShell.Main id="content" tabIndex={-1} className={classes.main}>
           <OfflineBanner />
           <Suspense fallback={<Box p="lg"><Loading /></Box>}>
-            {page === undefined ? <Outlet /> : <NeedsScope scope={page.scope}><Outlet /></NeedsScope>}
+            {page === undefined ? <Outlet /> : <NeedsScope scope={page.scope} title={shell.pages[page.name]}><Outlet /></NeedsScope>}
           </Suspense>
         </AppShell.Main>
       </AppShell>

@@ -1,10 +1,12 @@
 /** What a page shows when it has nothing to show: it loads, it is empty, it was refused, it failed. */
 import { Alert, Box, Button, Code, Group, Skeleton, Stack, Text, Title } from "@mantine/core";
 import { IconAlertTriangle, IconLock } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 
 import { ApiError, describeError } from "../api/errors";
 import { useMay, type Scope } from "../api/caller";
+import { callerQuery } from "../api/queries";
 import { shell } from "../texts/shell";
 
 export function Loading({ rows = 6 }: { rows?: number }) {
@@ -24,7 +26,7 @@ export function Empty({ title, children, action, command }: EmptyProps) {
       <Title order={2} mb={4}>{title}</Title>
       {children === undefined ? null : <Text c="dimmed" size="sm" component="div">{children}</Text>}
       {action === undefined ? null : <Group justify="center" mt="md">{action}</Group>}
-      {command === undefined ? null : <Code block mt="md" ta="left">{command}</Code>}
+      {command === undefined ? null : <Code block mt="md" ta="left" style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>{command}</Code>}
     </Box>
   );
 }
@@ -52,8 +54,15 @@ function Refused({ text }: { text: string }) {
   );
 }
 
-/** Shows its content to callers with a scope; the others are told which one they need. */
-export function NeedsScope({ scope, children }: { scope: Scope; children: ReactNode }) {
+/** Shows its content to callers with a scope; the others are told which one they need. `title`: the heading that the page would have had. */
+export function NeedsScope({ scope, title, children }: { scope: Scope; title?: string; children: ReactNode }) {
   const may = useMay();
-  return may(scope) ? <>{children}</> : <Box p="lg"><Refused text={shell.needsScope(scope)} /></Box>;
+  const { isPending } = useQuery(callerQuery);
+  if (may(scope)) return <>{children}</>;
+  return (
+    <Box p="lg">
+      {title === undefined ? null : <Title order={1} mb="md">{title}</Title>}
+      {isPending ? <Loading /> : <Refused text={shell.needsScope(scope)} />}
+    </Box>
+  );
 }
