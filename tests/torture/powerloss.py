@@ -158,6 +158,7 @@ class PowerDatabase:
     async def close(self) -> None:
         """End the writer."""
         assert self._writer is not None
+        self._writer.stop()
         await asyncio.to_thread(self._writer.close)
         connection.sqlite3 = sqlite3  # type: ignore[attr-defined]
 

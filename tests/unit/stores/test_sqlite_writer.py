@@ -12,6 +12,7 @@ from awaken.contracts.storage.store import CommitReceipt
 from awaken.stores.sql import rows
 from awaken.stores.sql.session import SqlSession
 from awaken.stores.sqlite import SqliteStore
+from awaken.stores.sqlite.writer import GATHERING_TURNS
 from awaken.testing.store_conformance.writing import (
     DONE,
     THREAD,
@@ -232,5 +233,85 @@ def test_what_a_caller_changes_after_a_commit_is_in_no_later_one(tmp_path: Path)
         thread = await store.load_thread(writer.thread_id)
         assert thread is not None
         assert thread.metadata.custom == {"a": 1}
+
+    on_a_file(tmp_path, scenario)
+
+
+def count_transactions(store: SqliteStore) -> int:
+    writer = store.database._writer
+    assert writer is not None
+    assert writer._session is not None
+    return writer._session.batch
+
+
+async def write_together(store: SqliteStore) -> None:
+    """Let two jobs share a transaction: from then on the store gathers jobs."""
+    works = (Writer(store, name).commit(run=None) for name in ("one", "other"))
+    await run_in_one_batch(store, *works)
+
+
+def test_jobs_of_several_turns_of_the_loop_share_a_transaction_if_many_tasks_write(
+    tmp_path: Path,
+) -> None:
+    async def scenario(store: SqliteStore) -> None:
+        await write_together(store)
+        before = count_transactions(store)
+
+        async def commit_later(turns: int) -> None:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await Writer(store, f"later-{turns}").commit(run=None)
+
+        await asyncio.gather(*(commit_later(turns) for turns in range(GATHERING_TURNS)))
+        assert count_transactions(store) == before + 1
+
+    on_a_file(tmp_path, scenario)
+
+
+def test_jobs_wait_for_others_for_a_bounded_number_of_turns(tmp_path: Path) -> None:
+    async def scenario(store: SqliteStore) -> None:
+        await write_together(store)
+        writer = store.database._writer
+        assert writer is not None
+        tasks = []
+        for number in range(GATHERING_TURNS + 4):
+            # Each turn of the loop brings one more.
+            commit = Writer(store, f"thread-{number}").commit(run=None)
+            tasks.append(asyncio.ensure_future(commit))
+            await asyncio.sleep(0)
+        assert sum(map(len, writer._gathered.values())) < GATHERING_TURNS
+        await asyncio.gather(*tasks)
+
+    on_a_file(tmp_path, scenario)
+
+
+def test_a_job_of_a_task_that_writes_alone_is_handed_over_at_once(tmp_path: Path) -> None:
+    async def scenario(store: SqliteStore) -> None:
+        await write_together(store)
+        alone = Writer(store, "alone")
+        await alone.commit(run=None)
+        writer = store.database._writer
+        assert writer is not None
+        task = asyncio.ensure_future(alone.commit(run=None))
+        await asyncio.sleep(0)
+        assert writer._gathered == {}
+        await task
+
+    on_a_file(tmp_path, scenario)
+
+
+def test_jobs_that_are_gathered_when_the_store_is_closed_are_written(tmp_path: Path) -> None:
+    async def scenario(store: SqliteStore) -> None:
+        await write_together(store)
+        tasks = [
+            asyncio.ensure_future(Writer(store, f"last-{n}").commit(run=None)) for n in range(3)
+        ]
+        await asyncio.sleep(0)
+        writer = store.database._writer
+        assert writer is not None
+        assert sum(map(len, writer._gathered.values())) == len(tasks)
+        await store.close()
+        async with asyncio.timeout(30):
+            assert [it.version for it in await asyncio.gather(*tasks)] == [1, 1, 1]
 
     on_a_file(tmp_path, scenario)

@@ -63,6 +63,8 @@ class SqliteDatabase:
         """
         writer, self._writer = self._writer, None
         readers, self._readers = self._readers, None
+        if writer is not None:
+            writer.stop()
         if readers is not None:
             await asyncio.to_thread(readers.close)
         if writer is not None:

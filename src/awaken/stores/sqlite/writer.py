@@ -20,6 +20,9 @@ from .locks import NOTICE_MS, describe_holders, is_locked, log_locked
 T = TypeVar("T")
 
 BATCH_MAX = 256
+"""How many jobs share a transaction, about: those that are handed over together stay together."""
+GATHERING_TURNS = 16
+"""For how many turns of its event loop a job waits for others, if each turn brings more."""
 
 OWN_FAULTS = (
     sqlite3.IntegrityError,
@@ -41,8 +44,12 @@ class SqliteWriter:
         self._path = path
         self._store = store
         self._now = now
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        """Waiting jobs; None marks the end."""
+        self._jobs: SimpleQueue[list[Job] | None] = SimpleQueue()
+        """Waiting jobs, as they were handed over; None marks the end."""
+        self._is_shared = False
+        """Whether the latest batch had several jobs: then other tasks write as well."""
+        self._gathered: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+        """Jobs that are not handed over yet; each event loop has its own list."""
         self._is_closing = False
         self.written_at = -math.inf
         """When the latest batch became durable, by the clock of leases."""
@@ -61,14 +68,39 @@ class SqliteWriter:
     def submit(self, work: Callable[[SqlSession], Awaitable[T]]) -> Awaitable[T]:
         """Queue a job, and return what awaits its result.
 
+        A job of a task that writes alone is handed over at once. If several tasks write, it waits
+        until a turn of the event loop brings no more jobs. Otherwise this thread and the loop would
+        take the interpreter's lock from each other with every statement, which costs more than the
+        statements; and the jobs that come a moment later would need another fsync.
+
         Raises:
             StoreUnavailable: The store is closed.
         """
         if self._is_closing:
             raise StoreUnavailable(store=self._store, problem="it is closed")
-        job = Job(work, asyncio.get_running_loop())
-        self._jobs.put(job)
+        loop = asyncio.get_running_loop()
+        job = Job(work, loop)
+        gathered = self._gathered.get(loop) if self._gathered else None
+        if gathered is not None:
+            gathered.append(job)
+        elif self._is_shared:
+            self._gathered[loop] = [job]
+            loop.call_soon(self._hand_over, loop, 0, GATHERING_TURNS)
+        else:
+            self._jobs.put([job])
         return job
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop, known: int, turns: int) -> None:
+        """Hand the gathered jobs over, unless the latest turn of the loop has brought more."""
+        gathered = self._gathered.get(loop)
+        if gathered is None:
+            # Handed over when the store was closed.
+            return
+        if turns and known < len(gathered) < BATCH_MAX:
+            loop.call_soon(self._hand_over, loop, len(gathered), turns - 1)
+            return
+        del self._gathered[loop]
+        self._jobs.put(gathered)
 
     def find_shown(self, thread_id: str) -> Any:
         """Return what a commit has shown of its thread; see `Database.find_shown`.
@@ -97,6 +129,12 @@ class SqliteWriter:
         finally:
             self._mutex.release()
 
+    def stop(self) -> None:
+        """Refuse more jobs, and hand over those that are gathered; in the loop's thread."""
+        self._is_closing = True
+        while self._gathered:
+            self._jobs.put(self._gathered.popitem()[1])
+
     def close(self) -> None:
         """Finish all queued jobs, then end the thread. Blocks."""
         self._is_closing = True
@@ -105,6 +143,7 @@ class SqliteWriter:
 
     def _serve(self) -> None:
         while batch := self._next_batch():
+            self._is_shared = len(batch) > 1
             try:
                 with self._mutex:
                     self._write(batch)
@@ -118,13 +157,13 @@ class SqliteWriter:
     def _next_batch(self) -> list[Job]:
         """Wait for a job and take all others that wait too; an empty batch means the end."""
         batch: list[Job] = []
-        job = self._jobs.get()
-        while job is not None:
-            batch.append(job)
-            if len(batch) == BATCH_MAX:
+        jobs = self._jobs.get()
+        while jobs is not None:
+            batch += jobs
+            if len(batch) >= BATCH_MAX:
                 return batch
             try:
-                job = self._jobs.get_nowait()
+                jobs = self._jobs.get_nowait()
             except Empty:
                 return batch
         if batch:
