@@ -1,0 +1,6 @@
+import { Page } from "../../ui/Page";
+import { shell } from "../../texts/shell";
+
+export function AgentsPage() {
+  return <Page title={shell.pages.agents}>{null}</Page>;
+}

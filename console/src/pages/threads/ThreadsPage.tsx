@@ -1,0 +1,6 @@
+import { Page } from "../../ui/Page";
+import { shell } from "../../texts/shell";
+
+export function ThreadsPage() {
+  return <Page title={shell.pages.threads}>{null}</Page>;
+}

@@ -1,0 +1,21 @@
+/** Texts of shared parts. */
+export const ui = {
+  copy: "Copy",
+  copied: "Copied",
+  asJson: "As JSON",
+  columns: "Columns",
+  filter: "Filter",
+  clear: "Clear filters",
+  refresh: "Fetch again",
+  more: "Load more",
+  selected: (count: number) => `${count} selected`,
+  selectAll: "Select all rows on the screen",
+  selectRow: "Select this row",
+  unselect: "Clear selection",
+  rows: (count: number, hasMore: boolean) => `${count}${hasMore ? "+" : ""} ${count === 1 && !hasMore ? "row" : "rows"}`,
+  sortBy: (name: string) => `Sort by ${name}`,
+  close: "Close",
+  cancel: "Cancel",
+  confirm: "Confirm",
+  none: "–",
+} as const;
