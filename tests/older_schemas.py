@@ -7,7 +7,7 @@ LATER_TABLES = (
 """Tables that came after schema 5."""
 LATER_INDEXES = (
     "runs_recent", "runs_agent", "runs_open", "runs_finished", "runs_ended", "runs_kind",
-    "runs_publication", "runs_tenant",
+    "runs_publication", "runs_tenant", "tickets_decided", "tickets_created",
 )  # fmt: skip
 LATER_COLUMNS = (
     "agent_id", "kind", "publication", "tenant_id", "ended", "tokens", "cost_nanos",

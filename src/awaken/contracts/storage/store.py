@@ -306,7 +306,7 @@ class RunStore(Protocol):
         ...
 
     async def list_ticket_page(self, query: TicketQuery) -> Page[Ticket]:
-        """List open tickets by creation time, ties by id."""
+        """List tickets by creation time, ties by id; the open ones unless the query says more."""
         ...
 
     async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:

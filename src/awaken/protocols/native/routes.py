@@ -92,7 +92,7 @@ ROUTES = (
         f"GET {_RUN}/tickets",
         catalog.run_tickets,
         Listed[views.TicketView],
-        query=paging.TicketPaging,
+        query=paging.TicketFilter,
     ),
     _read("GET /v1/threads", threads.list_threads, Listed[str], query=paging.ThreadFilter),
     _invoke(
@@ -172,13 +172,13 @@ ROUTES = (
         f"GET {_THREAD}/tickets",
         catalog.thread_tickets,
         Listed[views.TicketView],
-        query=paging.TicketPaging,
+        query=paging.TicketFilter,
     ),
     _read(
         "GET /v1/tickets",
         catalog.list_tickets,
         Listed[views.TicketView],
-        query=paging.TicketPaging,
+        query=paging.TicketFilter,
     ),
     _read(
         f"GET {_ANSWERS}",
