@@ -86,6 +86,8 @@ class AgentRuntime(ThreadCalls, RunQueries):
         message_sink: Takes messages to other threads. Unless given, the store delivers them once.
         has_worker: Whether to execute queued input. Unless given, yes if the store is shared.
         managed: Whether agents, models and rules can be changed while the runtime runs.
+        history: `full` keeps what each commit changes in state, `lean` keeps the newest values
+            only. Unless given, a durable store has a full history, and one in memory a lean one.
 
     Raises:
         InvalidInput: An argument is of the wrong type, or there is no such option.

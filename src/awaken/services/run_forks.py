@@ -15,10 +15,12 @@ class RunFork(Record, frozen=True, kw_only=True):
     agent_id: str
     messages: tuple[Message, ...]
     """The input of the run, without what is hidden from clients; the branch does not have it."""
+    is_state_exact: bool
+    """Whether the branch has the state that the run found; otherwise it has the newest state."""
 
 
 async def fork_run(view: TenantView, run_id: str) -> RunFork:
-    """Make a thread with the messages that a tenant's run found before its input.
+    """Make a thread with the messages and the state that a tenant's run found before its input.
 
     Raises:
         UnknownRun: There is none, or it belongs to another tenant.
@@ -28,9 +30,10 @@ async def fork_run(view: TenantView, run_id: str) -> RunFork:
     record = await view.stored_run(run_id)
     if record.started_at is None:
         raise InvalidResume(run_id=run_id, problem="it has not begun")
-    branch, messages = await view.fork_before_run(record)
+    made = await view.fork_before_run(record)
     return RunFork(
-        thread=branch,
+        thread=made.thread,
         agent_id=record.agent_id,
-        messages=tuple(it for it in messages if it.visibility is not Visibility.INTERNAL),
+        messages=tuple(it for it in made.messages if it.visibility is not Visibility.INTERNAL),
+        is_state_exact=made.is_state_exact,
     )

@@ -143,6 +143,12 @@ class AttachQuery(StrictRecord, frozen=True, kw_only=True):
     cursor: Place | None = None
 
 
+class StateQuery(StrictRecord, frozen=True, kw_only=True):
+    """A step of a run; absent: the latest. 0 is the beginning of the run."""
+
+    step: Annotated[int, Meta(ge=0, le=10**9)] | None = None
+
+
 def thread_query(call: RouteCall) -> ThreadQuery:
     """The query for the requested threads."""
     given: ThreadFilter = call.query

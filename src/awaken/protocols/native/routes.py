@@ -6,6 +6,7 @@ from typing import Any
 
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages.message import MessageRecord
+from awaken.services.run_states import RunState
 from awaken.services.step_requests import StepRequest
 from awaken.services.threads import ThreadEdit
 from awaken.services.timeline import Timeline
@@ -86,6 +87,7 @@ ROUTES = (
         f"GET {_RUN}/events/stream", events.stream_run, bytes, query=paging.AttachQuery, headers=_ID
     ),
     _read(f"GET {_RUN}/timeline", timelines.get_timeline, Timeline, query=paging.AttachQuery),
+    _read(f"GET {_RUN}/state", timelines.get_state, RunState, query=paging.StateQuery),
     _route(
         Access.CONFIG, f"GET {_RUN}/steps/{{n}}/request", timelines.get_step_request, StepRequest
     ),

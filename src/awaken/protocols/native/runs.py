@@ -84,13 +84,18 @@ class RunForkView(Whole, frozen=True, kw_only=True):
     agent_id: str
     messages: tuple[Message, ...]
     """The input of the run; the thread does not have it."""
+    is_state_exact: bool
+    """Whether the thread has the state that the run found; otherwise it has the newest state."""
 
 
 async def fork_run(call: RouteCall) -> Reply:
     """Create a thread with the messages before the input of a run; the run's thread stays."""
     made = await fork_before(call.view, call.path["run_id"])
     shown = RunForkView(
-        thread=thread_view(made.thread), agent_id=made.agent_id, messages=made.messages
+        thread=thread_view(made.thread),
+        agent_id=made.agent_id,
+        messages=made.messages,
+        is_state_exact=made.is_state_exact,
     )
     return as_json(shown, 201)
 

@@ -1,8 +1,8 @@
 """Forking a thread at a message or at a run: a new thread that begins with messages of another.
 
-The other thread is only read. Past values of state are not kept, so a branch begins with the
-newest ones, except for state that belongs to the other thread alone: its tasks, and its
-conversations with remote agents.
+The other thread is only read. A branch at a message begins with the newest state, and one at a run
+with the state that the run found, if the store has kept it. State that belongs to the other thread
+alone is left out: its tasks, and its conversations with remote agents.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,17 +53,26 @@ async def fork_thread(
     if checkout is None:
         raise UnknownThread(thread_id=thread_id)
     kept = _select_messages(checkout, fork)
-    state = _state(checkout, len(kept))
+    state = _state(checkout, checkout.state, len(kept))
     made = _build_branch(clock, ids, checkout.thread, kept, fork.answers, state)
     return await _write_branch(store, made)
 
 
+class ForkedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The branch of a thread before one of its runs, and what the run had as input."""
+
+    thread: Thread
+    messages: tuple[Message, ...]
+    is_state_exact: bool
+    """Whether the branch has the state that the run found; otherwise it has the newest state."""
+
+
 async def fork_before_run(
     store: Store, clock: Clock, ids: IdSource, record: RunRecord
-) -> tuple[Thread, tuple[Message, ...]]:
+) -> ForkedRun:
     """Make a branch of a run's thread as it was before the input of the run; see `fork_thread`.
 
-    Returns the branch, and the input that the run had. The branch continues with the run's agent.
+    The branch continues with the run's agent.
 
     Raises:
         UnknownThread: The thread was deleted.
@@ -79,9 +88,16 @@ async def fork_before_run(
     else:
         begin -= 1
     kept = messages[:begin]
-    state = _state(checkout, begin) | {ACTIVE_AGENT.name: ACTIVE_AGENT.encode(record.agent_id)}
+    then = await store.fold_state(record.run_id, record.log_start)
+    is_exact = then.missing is None
+    state = _state(checkout, then.thread if is_exact else checkout.state, begin)
+    state[ACTIVE_AGENT.name] = ACTIVE_AGENT.encode(record.agent_id)
     made = _build_branch(clock, ids, checkout.thread, kept, _NO_ANSWERS, state)
-    return await _write_branch(store, made), tuple(messages[begin:end])
+    return ForkedRun(
+        thread=await _write_branch(store, made),
+        messages=tuple(messages[begin:end]),
+        is_state_exact=is_exact,
+    )
 
 
 def _build_branch(
@@ -173,8 +189,10 @@ def _last_turn(kept: Sequence[Message]) -> int:
     return next(places, 0)
 
 
-def _state(checkout: Checkout, count: int) -> dict[str, StoredValue]:
-    state = {name: value for name, value in checkout.state.items() if name not in _OWN}
+def _state(
+    checkout: Checkout, values: Mapping[str, StoredValue], count: int
+) -> dict[str, StoredValue]:
+    state = {name: value for name, value in values.items() if name not in _OWN}
     if (stored := state.get(CONTEXT_STATE.name)) is not None:
         context = CONTEXT_STATE.decode(stored)
         cut = context.cut if context.cut is not None and context.cut.place < count else None
