@@ -153,6 +153,8 @@ class AgentRuntime(ThreadCalls, RunQueries):
         """The services of all views; a program that serves nothing needs none."""
         from awaken.services.view import AppServices  # noqa: PLC0415
 
+        from .demo_data import build_demo_data  # noqa: PLC0415
+
         return AppServices(
             engine=self._engine,
             control=self._control,
@@ -163,6 +165,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
             report=self._parts.report,
             audit=None if self.managed is None else self.managed.audit,
             config=None if self.managed is None else self.managed.reading,
+            demo=build_demo_data(self.store, self._clock, self._parts.ids, self._node.leases),
         )
 
     async def __aenter__(self) -> AgentRuntime:
