@@ -58,8 +58,9 @@ async def read_run_state(
     """
     record, store = await view.stored_run(run_id), view.engine.store
     listed = await store.list_state_changes(record.run_id)
+    steps: tuple[ChangedKeys, ...] = ()
     if listed.missing is MissingHistory.PURGED:
-        number, steps = record.steps if step is None else step, ()
+        number = record.steps if step is None else step
         folded = FoldedState(missing=listed.missing)
         if number > record.steps:
             raise RecordNotFound(kind="Step", record_id=str(number))

@@ -35,7 +35,7 @@ KeptRow = tuple[str | None, KeptChange | None]
 
 def keep_changes(changes: Mapping[str, StoredValue | None]) -> dict[str, KeptValue | None]:
     """Return changes in the form in which they are kept."""
-    return {name: it and (it.version, it.data) for name, it in changes.items()}
+    return {name: None if it is None else (it.version, it.data) for name, it in changes.items()}
 
 
 def fold_rows(newest_first: Iterable[KeptRow], run_id: str) -> tuple[FoldedState, bool]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from awaken.contracts.events import TextDelta
+from awaken.contracts.messages.deltas import TextDelta
 from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.storage.state_history import (
     FoldedState,
@@ -129,9 +129,10 @@ async def a_purge_removes_the_history_of_state(store: Store) -> None:
     """With the log of that time, and with the thread; later state stays known or says so."""
     store.keeps_state_history = True
     writer, said = Writer(store), (TextDelta(delta="x"),)
-    ended = {"created_at": 1, "finished_at": 2}
     await writer.commit(run=run(), events=said, state={"a": value("1")}, committed_at=10)
-    await writer.commit(run=run(status=DONE, **ended), events=said, committed_at=20)
+    await writer.commit(
+        run=run(status=DONE, created_at=1, finished_at=2), events=said, committed_at=20
+    )
     assert (await store.fold_state(RUN, 1)).thread == {"a": value("1")}
     assert (await store.purge(25)).events == 2
     assert await store.fold_state(RUN, 1) == FoldedState(missing=MissingHistory.PURGED)
