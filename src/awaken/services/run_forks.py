@@ -4,7 +4,10 @@ from awaken.contracts.errors import InvalidResume
 from awaken.contracts.messages.message import Message, Visibility
 from awaken.contracts.record import Record
 from awaken.contracts.runs.threads import Thread
+from awaken.contracts.tenancy import namespace_of
+from awaken.runtime.admission.forks import fork_before_run
 
+from .tenant_ids import hide_namespace
 from .view import TenantView
 
 
@@ -30,10 +33,13 @@ async def fork_run(view: TenantView, run_id: str) -> RunFork:
     record = await view.stored_run(run_id)
     if record.started_at is None:
         raise InvalidResume(run_id=run_id, problem="it has not begun")
-    made = await view.fork_before_run(record)
+    services = view.engine.services
+    made = await fork_before_run(view.engine.store, services.clock, services.ids, record)
+    shown = tuple(it for it in made.messages if it.visibility is not Visibility.INTERNAL)
+    namespace = "" if view.tenant_id is None else namespace_of(view.tenant_id)
     return RunFork(
-        thread=made.thread,
+        thread=hide_namespace(namespace, made.thread),
         agent_id=record.agent_id,
-        messages=tuple(it for it in made.messages if it.visibility is not Visibility.INTERNAL),
+        messages=hide_namespace(namespace, shown),
         is_state_exact=made.is_state_exact,
     )

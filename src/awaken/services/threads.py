@@ -11,7 +11,7 @@ from awaken.contracts.errors import CursorInvalid, InvalidInput, RefusedInput, U
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages.message import Message, MessageRecord
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.runs.threads import NewestBranch, Thread
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.keysets import rename_cursors, rename_keys
@@ -29,7 +29,7 @@ from awaken.contracts.storage.queries import (
 from awaken.contracts.storage.store import Commit, DeleteStrategy, Store
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tenancy import add_namespace, namespace_of, remove_namespace
-from awaken.runtime.admission.forks import Fork, ForkedRun, fork_before_run, fork_thread
+from awaken.runtime.admission.forks import Fork, fork_thread
 from awaken.runtime.plugins.input_screens import Seen
 
 from .request_limits import check_history, check_metadata
@@ -159,21 +159,6 @@ class ThreadView:
         source = await self._load(thread_id)
         branch = await fork_thread(self._store, self._clock, self._ids, source.id, fork)
         return self._hide_namespace(branch)
-
-    async def fork_before_run(self, record: RunRecord) -> ForkedRun:
-        """Make a thread with the messages before the input of a run, and return that input.
-
-        The record has stored ids; the caller must check first that the run is the tenant's.
-
-        Raises:
-            UnknownThread: Its thread was deleted.
-        """
-        made = await fork_before_run(self._store, self._clock, self._ids, record)
-        return ForkedRun(
-            thread=self._hide_namespace(made.thread),
-            messages=self._hide_namespace(made.messages),
-            is_state_exact=made.is_state_exact,
-        )
 
     async def find_branch(self, chat_id: str) -> Thread | None:
         """Find the thread that a client means by the id of its chat: its newest branch.
