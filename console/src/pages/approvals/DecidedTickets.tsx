@@ -26,7 +26,7 @@ const COLUMNS: readonly DataColumn<Ticket>[] = [
   { id: "tool", header: texts.columns.tool, cell: (it) => <Text span size="sm" ff="monospace"><ShownText text={it.tool_name} /></Text>, sortValue: (it) => it.tool_name },
   { id: "decision", header: texts.columns.decision, cell: (it) => <Outcome ticket={it} />, sortValue: (it) => it.decision?.action ?? "closed" },
   { id: "by", header: texts.columns.by, cell: (it) => it.decision?.decided_by ?? ui.none, sortValue: (it) => it.decision?.decided_by ?? null },
-  { id: "when", header: texts.columns.when, cell: (it) => <Age at={it.decision?.updated_at ?? it.updated_at} />, sortValue: (it) => it.updated_at },
+  { id: "when", header: texts.columns.when, cell: (it) => <Age at={it.decision?.decided_at ?? it.updated_at} />, sortValue: (it) => it.updated_at },
   { id: "reason", header: texts.columns.reason, cell: (it) => <ShownText text={it.decision?.reason ?? it.closed_because ?? ui.none} /> },
   { id: "edited", header: texts.columns.edited, cell: (it) => (it.decision?.arguments === null || it.decision?.arguments === undefined ? ui.none : texts.edited) },
   { id: "remembered", header: texts.columns.remembered, cell: (it) => it.decision?.remember?.scope ?? ui.none },

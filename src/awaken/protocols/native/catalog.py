@@ -5,14 +5,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from awaken.contracts.lifecycle import TicketStatus
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.storage.queries import OFFSET_MAX, Order, Page, RunQuery, at_cursor
+from awaken.contracts.storage.queries import OFFSET_MAX, Page
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.routes import Access, RouteCall
 
-from .paging import TicketFilter, TicketPaging, build_page, ticket_query
+from .paging import TicketFilter, build_page, ticket_query
 from .views import AgentList, agent_view, ticket_view
 
 AGENTS_PAGE, AGENTS_MAX = 100, 1_000
@@ -60,29 +59,17 @@ def _may_read_specs(call: RouteCall) -> bool:
 
 
 async def list_tickets(call: RouteCall) -> Reply:
-    """List all calls that wait, oldest first; `status=decided` lists those that waited."""
-    given: TicketFilter = call.query
-    if given.status == "open":
-        return await _reply_page(call)
-    query = RunQuery(order=Order.DESC, limit=given.limit)
-    runs = await call.view.runs(query if given.cursor is None else at_cursor(query, given.cursor))
-    found: list[Ticket] = []
-    for run in runs.items:
-        if run.started_at is not None:
-            tickets = await call.view.run_tickets(run.thread_id, run.run_id)
-            found += [it for it in tickets if it.status is not TicketStatus.OPEN]
-    found.sort(key=lambda it: it.updated_at, reverse=True)
-    page = Page(items=tuple(found), total=None, next_cursor=runs.next_cursor)
-    return as_json(build_page(page, ticket_view, given))
+    """List the calls that wait for a decision, oldest first, or those that were decided."""
+    return await _reply_page(call)
 
 
 async def thread_tickets(call: RouteCall) -> Reply:
-    """List the calls of a thread that wait for a decision."""
+    """List the calls of a thread that wait for a decision, or those that were decided."""
     return await _reply_page(call, thread_id=call.path["thread_id"])
 
 
 async def run_tickets(call: RouteCall) -> Reply:
-    """List the calls of a run that wait for a decision."""
+    """List the calls of a run that wait for a decision, or those that were decided."""
     run = await call.view.run(call.path["run_id"])
     if run.started_at is None:
         # A run that is still queued may be on a thread that does not exist yet.
@@ -92,6 +79,6 @@ async def run_tickets(call: RouteCall) -> Reply:
 
 
 async def _reply_page(call: RouteCall, **place: str) -> Reply:
-    given: TicketPaging = call.query
+    given: TicketFilter = call.query
     page = await call.view.ticket_page(ticket_query(given, **place))
     return as_json(build_page(page, ticket_view, given))

@@ -124,21 +124,23 @@ class DispatchView(Record, frozen=True, kw_only=True):
 
 
 class DecisionView(Record, frozen=True, kw_only=True):
-    """What was decided on a call, by whom and when."""
+    """A decision that was taken: by whom, when and what."""
 
     decision_id: str
     action: DecisionAction
-    result: Any = None
+    payload: Any = always(None)
+    """A yes or no if the ticket asked for permission, else the tool's result or the answer."""
     reason: str | None = None
     arguments: Any = None
-    """The arguments that the decider put in place of the model's."""
+    """Edited arguments; absent if the call keeps its own."""
     decided_by: str | None = None
+    decided_at: int
     remember: Remember | None = None
-    updated_at: int
+    """Whether it holds for later calls as well."""
 
 
 class TicketView(Record, frozen=True, kw_only=True):
-    """A suspended call that waits for a decision, or got one."""
+    """A suspended call that waits for a decision, or did."""
 
     ticket_id: str
     thread_id: str
@@ -153,15 +155,15 @@ class TicketView(Record, frozen=True, kw_only=True):
     arguments_hash: str
     """May be sent with the decision, which is refused if the ticket has other arguments."""
     status: TicketStatus
+    decision: DecisionView | None = None
+    closed_because: str | None = None
+    """Why it was closed without a decision."""
     expires_at: int | None = None
     on_expiry: DecisionAction
     deciders: tuple[str, ...] | None = None
     """The users who may decide; absent: every user with the right to decide."""
     asked_by: str = ""
     """The plugin whose gate asks; absent if the tool itself asks."""
-    decision: DecisionView | None = None
-    closed_because: str | None = None
-    """Why it was closed without a decision."""
     created_at: int
     updated_at: int
 
@@ -254,17 +256,25 @@ def status_name(status: DispatchStatus) -> str:
 def ticket_view(ticket: Ticket) -> TicketView:
     """Convert a ticket to its view."""
     fields = {name: getattr(ticket, name) for name in _TICKET_FIELDS}
-    decided = ticket.decision
     shown = {
         "asks": ticket.question_kind,
         "arguments_hash": ticket.call_hash,
-        "decision": None if decided is None else _decision_view(decided),
+        "decision": None if ticket.decision is None else _decision_view(ticket.decision),
     }
     return TicketView(tool_call_id=ticket.call_id, **fields | shown)
 
 
 def _decision_view(decision: ToolCallResume) -> DecisionView:
-    return DecisionView(**{it: getattr(decision, it) for it in DecisionView.__struct_fields__})
+    return DecisionView(
+        decision_id=decision.decision_id,
+        action=decision.action,
+        payload=decision.result,
+        reason=decision.reason,
+        arguments=decision.arguments,
+        decided_by=decision.decided_by,
+        decided_at=decision.updated_at,
+        remember=decision.remember,
+    )
 
 
 def agent_view(spec: AgentSpec, tools: tuple[str, ...]) -> AgentView:
