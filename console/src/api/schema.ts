@@ -2153,6 +2153,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runs/{run_id}/fork": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Create a thread with the messages before the input of a run; the run's thread stays. */
+        post: operations["post_v1_runs_run_id_fork"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/runs/{run_id}/inputs": {
         parameters: {
             query?: never;
@@ -2187,6 +2204,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runs/{run_id}/state": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the state at the end of a step; its values need the scope `config` as well. */
+        get: operations["get_v1_runs_run_id_state"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/runs/{run_id}/steps/{n}/request": {
         parameters: {
             query?: never;
@@ -2211,7 +2245,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the calls of a run that wait for a decision. */
+        /** List the calls of a run that wait for a decision, or those that were decided. */
         get: operations["get_v1_runs_run_id_tickets"];
         put?: never;
         post?: never;
@@ -2250,6 +2284,25 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/system/demo-data": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tell whether the server has demo data. */
+        get: operations["get_v1_system_demo_data"];
+        put?: never;
+        /** Make demo data: threads with runs of several outcomes; what is there stays. */
+        post: operations["post_v1_system_demo_data"];
+        /** Remove the demo data whole. */
+        delete: operations["delete_v1_system_demo_data"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2624,7 +2677,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List the calls of a thread that wait for a decision. */
+        /** List the calls of a thread that wait for a decision, or those that were decided. */
         get: operations["get_v1_threads_thread_id_tickets"];
         put?: never;
         post?: never;
@@ -2641,7 +2694,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List all calls that wait, oldest first; `status=decided` lists those that waited. */
+        /** List the calls that wait for a decision, oldest first, or those that were decided. */
         get: operations["get_v1_tickets"];
         put?: never;
         post?: never;
@@ -3228,6 +3281,15 @@ export interface components {
             examples: components["schemas"]["PolicyChange"][];
         };
         /**
+         * ChangedKeys
+         * @description The names of the keys that a step changed; step 0 is the beginning of the run.
+         */
+        ChangedKeys: {
+            run: string[];
+            step: number;
+            thread: string[];
+        };
+        /**
          * ChatRequest
          * @description What `useChat` sends: the chat's id, which is the thread's, and all of its messages.
          */
@@ -3465,22 +3527,21 @@ export interface components {
         DecisionAction: "cancel" | "resume";
         /**
          * DecisionView
-         * @description What was decided on a call, by whom and when.
+         * @description A decision that was taken: by whom, when and what.
          */
         DecisionView: {
             action: components["schemas"]["DecisionAction"];
             /** @default null */
             arguments: unknown;
+            decided_at: number;
             /** @default null */
             decided_by: string | null;
             decision_id: string;
+            payload?: unknown;
             /** @default null */
             reason: string | null;
             /** @default null */
             remember: components["schemas"]["Remember"] | null;
-            /** @default null */
-            result: unknown;
-            updated_at: number;
         };
         /**
          * DeleteStrategy
@@ -3523,6 +3584,14 @@ export interface components {
             tenant_id: string | null;
             thread_id: string;
             updated_at: number;
+        };
+        /**
+         * DemoStatus
+         * @description Whether the server has demo data, and on which threads.
+         */
+        DemoStatus: {
+            is_there: boolean;
+            thread_ids: string[];
         };
         /**
          * DispatchView
@@ -4106,6 +4175,12 @@ export interface components {
             /** @default null */
             updated_at: number | null;
         };
+        /**
+         * MissingHistory
+         * @description Why values of state at an earlier time are not known.
+         * @enum {unknown}
+         */
+        MissingHistory: "not_kept" | "purged";
         /**
          * ModelStatus
          * @description A model: its breaker, and its calls of the last day. Times are milliseconds.
@@ -4743,6 +4818,16 @@ export interface components {
             thread_id: string;
         };
         /**
+         * RunForkView
+         * @description A new thread as a run found it, and what to send there to have the run again.
+         */
+        RunForkView: {
+            agent_id: string;
+            is_state_exact: boolean;
+            messages: components["schemas"]["Message"][];
+            thread: components["schemas"]["NativeThreadView"];
+        };
+        /**
          * RunIdentity
          * @description Everything that names a run; its JSON form is flat.
          *
@@ -4830,6 +4915,19 @@ export interface components {
             parent_run_id: string | null;
             run_id: string;
             thread_id: string;
+        };
+        /**
+         * RunState
+         * @description The state at the end of a step, and which steps changed what.
+         */
+        RunState: {
+            changed: components["schemas"]["ChangedKeys"];
+            is_complete: boolean;
+            reason: components["schemas"]["MissingHistory"] | null;
+            run_id: string;
+            step: number;
+            steps: components["schemas"]["ChangedKeys"][];
+            values: components["schemas"]["StateValues"] | null;
         };
         /**
          * RunStatus
@@ -5010,6 +5108,14 @@ export interface components {
             /** @enum {unknown} */
             event_type: "state_snapshot";
             snapshot: unknown;
+        };
+        /**
+         * StateValues
+         * @description The values of all keys, by name.
+         */
+        StateValues: {
+            run: Record<string, never>;
+            thread: Record<string, never>;
         };
         /**
          * Statistics
@@ -5294,7 +5400,7 @@ export interface components {
         TicketStatus: "closed" | "decided" | "open";
         /**
          * TicketView
-         * @description A suspended call that waits for a decision, or got one.
+         * @description A suspended call that waits for a decision, or did.
          */
         TicketView: {
             arguments?: unknown;
@@ -9912,6 +10018,30 @@ export interface operations {
             "5XX": components["responses"]["Refusal"];
         };
     };
+    post_v1_runs_run_id_fork: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunForkView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
     post_v1_runs_run_id_inputs: {
         parameters: {
             query?: never;
@@ -9972,6 +10102,32 @@ export interface operations {
             "5XX": components["responses"]["Refusal"];
         };
     };
+    get_v1_runs_run_id_state: {
+        parameters: {
+            query?: {
+                step?: number | null;
+            };
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunState"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
     get_v1_runs_run_id_steps_n_request: {
         parameters: {
             query?: never;
@@ -10000,6 +10156,8 @@ export interface operations {
     get_v1_runs_run_id_tickets: {
         parameters: {
             query?: {
+                status?: "open" | "decided" | "all";
+                order?: ("asc" | "desc") | null;
                 offset?: number;
                 cursor?: string | null;
                 limit?: number;
@@ -10068,6 +10226,72 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Caller"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_system_demo_data: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DemoStatus"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_system_demo_data: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DemoStatus"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    delete_v1_system_demo_data: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DemoStatus"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -10774,6 +10998,8 @@ export interface operations {
     get_v1_threads_thread_id_tickets: {
         parameters: {
             query?: {
+                status?: "open" | "decided" | "all";
+                order?: ("asc" | "desc") | null;
                 offset?: number;
                 cursor?: string | null;
                 limit?: number;
@@ -10803,11 +11029,12 @@ export interface operations {
     get_v1_tickets: {
         parameters: {
             query?: {
+                status?: "open" | "decided" | "all";
+                order?: ("asc" | "desc") | null;
                 offset?: number;
                 cursor?: string | null;
                 limit?: number;
                 total?: boolean;
-                status?: "decided" | "open";
             };
             header?: never;
             path?: never;
