@@ -49,11 +49,10 @@ async function follow(threadId: string, from: string | undefined, set: (change: 
       const response = await openStream(`/v1/threads/${encodeURIComponent(threadId)}/events/stream?cursor=${cursor}`, null, signal);
       set((log) => ({ ...log, state: "live" }));
       for await (const frame of readFrames(response)) {
-        // What is only live, such as a part of a call's arguments, has no place in the log.
-        if (frame.id === null || !/^\d+$/.test(frame.id)) continue;
-        cursor = frame.id;
-        const row = { seq: Number(frame.id), event: frame.data as LogRow["event"], at: Date.now() };
-        set((log) => ({ ...log, rows: appendRows(log.rows, [row]) }));
+        // A frame with an id closes a commit; the frames before it, such as parts of a text, are not what the log keeps.
+        if (frame.id === null || !(Number(frame.id) > Number(cursor))) continue;
+        const read = await readPages(threadId, cursor, Infinity, (rows) => set((log) => ({ ...log, rows: appendRows(log.rows, rows) })), signal);
+        cursor = read.cursor ?? cursor;
       }
     } catch (error) {
       if (signal.aborted) return;

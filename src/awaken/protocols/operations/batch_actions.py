@@ -95,7 +95,7 @@ class BatchRoutes:
                 ids=list(targets.ids),
                 filter=msgspec.to_builtins(asked.filter),
             )
-        hashes = asked.decision and asked.decision.arguments_hashes
+        hashes = None if asked.decision is None else asked.decision.arguments_hashes
         items = await batches.act(asked.action, targets.ids, decision, hashes)
         return _reply(asked, items, 202, has_more=targets.has_more)
 
