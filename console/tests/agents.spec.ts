@@ -139,7 +139,7 @@ test("an agent is made by keyboard alone, as a copy in a draft", async ({ page, 
   await open(page, server, "/agents");
   await page.getByRole("button", { name: "New agent" }).focus();
   await page.keyboard.press("Enter");
-  await expect(page.getByRole("textbox", { name: "ID" })).toBeFocused();
+  await expect(page.getByRole("textbox", { name: "ID", exact: true })).toBeFocused();
   await page.keyboard.type("copied");
   await page.keyboard.press("Tab");
   await page.keyboard.type("travel");

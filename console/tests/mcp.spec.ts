@@ -11,7 +11,7 @@ test("a stdio server is added, connected, inspected, restarted, edited and delet
   await open(page, server, "/mcp");
   await expect(page.getByText("No MCP servers yet")).toBeVisible();
   await page.getByRole("button", { name: "Add a server" }).first().click();
-  await page.getByRole("textbox", { name: "ID" }).fill("notes");
+  await page.getByRole("textbox", { name: "ID", exact: true }).fill("notes");
   await page.getByRole("textbox", { name: "Command" }).fill(PYTHON);
   await page.getByLabel("Args").first().fill(NOTES);
   await page.keyboard.press("Enter");

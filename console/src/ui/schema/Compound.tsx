@@ -100,9 +100,9 @@ function ListField({ value, path, label, field }: Props & { field: Extract<Field
         return (
           <div key={index} className={classes.item}>
             <div className={classes.itemBody}><ItemField schema={field.items} value={it} path={[...path, index]} label={name} /></div>
-            <Group gap={0} wrap="nowrap" className={classes.itemActions}>
-              {index === 0 ? null : <ActionIcon size={24} disabled={isDisabled} aria-label={forms.moveUp(name)} onClick={() => moveUp(index)}><IconArrowUp size={14} /></ActionIcon>}
-              <ActionIcon size={24} disabled={isDisabled} aria-label={forms.remove(name)} onClick={() => change([...path, index], undefined)}><IconTrash size={14} /></ActionIcon>
+            <Group gap={4} wrap="nowrap" className={classes.itemActions}>
+              {index === 0 ? null : <ActionIcon size={28} disabled={isDisabled} aria-label={forms.moveUp(name)} onClick={() => moveUp(index)}><IconArrowUp size={14} /></ActionIcon>}
+              <ActionIcon size={28} disabled={isDisabled} aria-label={forms.remove(name)} onClick={() => change([...path, index], undefined)}><IconTrash size={14} /></ActionIcon>
             </Group>
           </div>
         );
@@ -132,7 +132,7 @@ function MapField({ value, path, label, field }: Props & { field: Extract<Field,
             <TextInput label={forms.key} disabled={isDisabled} value={key} onChange={(event) => rename(index, event.currentTarget.value)} />
             <SchemaField schema={field.values} value={it} path={[...path, key]} label={forms.value} isRequired />
           </SimpleGrid>
-          <ActionIcon size={24} disabled={isDisabled} className={classes.itemActions} aria-label={forms.remove(key)} onClick={() => change([...path, key], undefined)}><IconTrash size={14} /></ActionIcon>
+          <ActionIcon size={28} disabled={isDisabled} className={classes.itemActions} aria-label={forms.remove(key)} onClick={() => change([...path, key], undefined)}><IconTrash size={14} /></ActionIcon>
         </div>
       ))}
     </Frame>
