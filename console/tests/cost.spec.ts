@@ -7,13 +7,13 @@ test("usage is shown as bars and as a table, by agent and by model", async ({ pa
   await open(page, server, "/cost");
   await expect(page.locator(".recharts-surface").first()).toBeVisible();
   await expect(page.getByText("the average of the last 7 whole days")).toBeVisible();
-  await expect(page.getByRole("region", { name: "By agent" }).getByRole("link", { name: "default" })).toBeVisible();
+  await expect(page.getByRole("region", { name: "By agent", exact: true }).getByRole("link", { name: "default" })).toBeVisible();
   await expectAccessibleInBoth(page);
   await page.getByRole("button", { name: "As a table" }).click();
   await expect(page).toHaveURL(/view=table/);
-  await expect(page.getByRole("region", { name: "Spend by day" }).getByRole("row").last()).toBeVisible();
+  await expect(page.getByRole("region", { name: "Spend by day", exact: true }).getByRole("row").last()).toBeVisible();
   await page.getByText("Model", { exact: true }).click();
-  await expect(page.getByRole("region", { name: "By model" })).toContainText("scripted");
+  await expect(page.getByRole("region", { name: "By model", exact: true })).toContainText("scripted");
   await expectAccessible(page);
 });
 

@@ -35,6 +35,7 @@ export const cost = {
   newBudget: "New budget",
   what: "budget",
   reached: "reached",
+  rowsOf: (name: string) => `${name}, rows`,
   largest: "Largest of the latest runs",
   largestHelp: (count: number) => `By tokens, among the ${count} latest runs: the server keeps no list sorted by cost.`,
   runColumns: { run: "Run", agent: "Agent", at: "Started", tokens: "Tokens", steps: "Steps" },

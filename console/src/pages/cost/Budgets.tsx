@@ -83,7 +83,7 @@ export function Budgets() {
   return (
     <Panel title={texts.budgets} description={texts.budgetsHelp} actions={actions}>
       {query.isError ? <Failure error={query.error} onRetry={() => void query.refetch()} /> : query.isPending ? <Loading rows={2} /> : items.length === 0 ? <Text size="sm" c="dimmed">{texts.noBudgets}</Text> : (
-        <div tabIndex={0} role="region" aria-label={texts.budgets} style={{ overflow: "auto" }}>
+        <div tabIndex={0} role="region" aria-label={texts.rowsOf(texts.budgets)} style={{ overflow: "auto" }}>
           <Table verticalSpacing={4}>
             <Table.Thead><Table.Tr>{Object.values(texts.budgetColumns).map((it) => <Table.Th key={it}>{it}</Table.Th>)}</Table.Tr></Table.Thead>
             <Table.Tbody>{items.map((it, index) => <BudgetRow key={index} it={it} />)}</Table.Tbody>

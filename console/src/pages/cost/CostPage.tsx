@@ -81,7 +81,7 @@ function Days({ rows, by, measure, from, now, isTable }: DaysProps) {
       <Table.Tbody>{points.map((point) => <Table.Tr key={point.day}><Table.Th scope="row" fw={400}>{new Date(point.day).toISOString().slice(0, 10)}</Table.Th>{names.map((it) => <Table.Td key={it} ta="right">{formatMeasure(measure, point[it] ?? 0)}</Table.Td>)}</Table.Tr>)}</Table.Tbody>
     </Table>
   );
-  if (isTable) return <div tabIndex={0} role="region" aria-label={texts.chart} style={{ maxHeight: 320, overflow: "auto" }}>{table}</div>;
+  if (isTable) return <div tabIndex={0} role="region" aria-label={texts.rowsOf(texts.chart)} style={{ maxHeight: 320, overflow: "auto" }}>{table}</div>;
   return (
     <>
       <div aria-hidden><Suspense fallback={<Skeleton height={260} />}><SpendChart points={points} names={names} label={(it) => nameGroup(by, it)} format={(it) => formatMeasure(measure, it)} /></Suspense></div>
@@ -100,7 +100,7 @@ function LargestRuns() {
   if (runs.length === 0) return null;
   return (
     <Panel title={texts.largest} description={texts.largestHelp(query.data?.items.length ?? 0)} isFlush>
-      <div tabIndex={0} role="region" aria-label={texts.largest} style={{ overflow: "auto" }}>
+      <div tabIndex={0} role="region" aria-label={texts.rowsOf(texts.largest)} style={{ overflow: "auto" }}>
         <Table verticalSpacing={4} horizontalSpacing={12}>
           <Table.Thead><Table.Tr><Table.Th>{texts.runColumns.run}</Table.Th><Table.Th>{texts.runColumns.agent}</Table.Th><Table.Th>{texts.runColumns.at}</Table.Th><Table.Th ta="right">{texts.runColumns.tokens}</Table.Th><Table.Th ta="right">{texts.runColumns.steps}</Table.Th></Table.Tr></Table.Thead>
           <Table.Tbody>{runs.map((it) => <Table.Tr key={it.run_id}><Table.Td><Link to="/runs/$runId" params={{ runId: it.run_id }}><ShortId id={it.run_id} /></Link></Table.Td><Table.Td>{it.agent_id}</Table.Td><Table.Td><Age at={it.created_at} /></Table.Td><Table.Td ta="right">{formatTokens(countTokens(it))}</Table.Td><Table.Td ta="right">{it.steps}</Table.Td></Table.Tr>)}</Table.Tbody>
@@ -147,7 +147,7 @@ export function CostPage() {
               <Totals total={usage.data.total} now={today} />
               {isUnpriced ? <Text size="sm">{texts.priceHint} <Link to="/models" style={{ textDecoration: "underline" }}>{texts.setPrice}</Link></Text> : null}
               <Panel title={texts.chart} actions={toggle}><Days rows={rows} by={by} measure={measure} from={from} now={today} isTable={isTable} /></Panel>
-              <Panel title={texts.groups[by]}><DataTable label={texts.groups[by]} rows={groups} columns={columns} rowId={(it) => it.name} address={{ sort: search.sort, columns: search.columns }} onAddress={change} /></Panel>
+              <Panel title={texts.groups[by]}><DataTable label={texts.rowsOf(texts.groups[by])} rows={groups} columns={columns} rowId={(it) => it.name} address={{ sort: search.sort, columns: search.columns }} onAddress={change} /></Panel>
               <LargestRuns />
             </>
           )}

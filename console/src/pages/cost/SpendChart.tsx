@@ -16,5 +16,5 @@ export default function SpendChart({ points, names, label, format }: Props) {
     ...Object.fromEntries(names.map((name, at) => [`s${at}`, point[name] ?? 0])),
   }));
   const series = names.map((name, at) => ({ name: `s${at}`, label: label(name), color: COLORS[at % COLORS.length] ?? "indigo.6" }));
-  return <BarChart h={260} data={data} dataKey="day" type="stacked" series={series} valueFormatter={format} withLegend tickLine="none" gridAxis="x" legendProps={{ verticalAlign: "bottom" }} barProps={{ isAnimationActive: false }} />;
+  return <BarChart h={260} data={data} dataKey="day" type="stacked" series={series} valueFormatter={format} withLegend tickLine="none" gridAxis="x" legendProps={{ verticalAlign: "bottom" }} barProps={{ isAnimationActive: false }} barChartProps={{ accessibilityLayer: false }} />;
 }
