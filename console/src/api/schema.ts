@@ -3217,10 +3217,10 @@ export interface components {
             tool: string;
         };
         /**
-         * Caller
+         * CallerView
          * @description Who calls, and what it may do.
          */
-        Caller: {
+        CallerView: {
             id: string;
             scopes: string[];
             tenant_id: string | null;
@@ -10225,7 +10225,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Caller"];
+                    "application/json": components["schemas"]["CallerView"];
                 };
             };
             "4XX": components["responses"]["Refusal"];

@@ -52,7 +52,7 @@ class SystemInfo(Record, frozen=True, kw_only=True, omit_defaults=False):
     runtime_stats_enabled: bool
 
 
-class Caller(Record, frozen=True, kw_only=True, omit_defaults=False):
+class CallerView(Record, frozen=True, kw_only=True, omit_defaults=False):
     """Who calls, and what it may do."""
 
     id: str
@@ -98,7 +98,7 @@ class Operations:
                 handle=self.caller,
                 access=Access.KNOWN,
                 summary="Who calls, and with which scopes.",
-                reply=Caller,
+                reply=CallerView,
             ),
             asked(
                 path="/v1/system/modules",
@@ -141,7 +141,7 @@ class Operations:
         principal = call.principal
         hidden = DEPLOYMENT_SCOPES if principal.tenant_id is not None else frozenset()
         scopes = sorted(it.value for it in SCOPES - hidden if principal.may(it))
-        caller = Caller(id=principal.id, tenant_id=principal.tenant_id, scopes=tuple(scopes))
+        caller = CallerView(id=principal.id, tenant_id=principal.tenant_id, scopes=tuple(scopes))
         return as_json(caller)
 
     async def info(self, call: RouteCall) -> Reply:
