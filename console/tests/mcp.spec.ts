@@ -32,7 +32,7 @@ test("a stdio server is added, connected, inspected, restarted, edited and delet
   await expect(page.getByText("The connection is made anew.")).toBeVisible();
 
   await details.getByRole("button", { name: "Edit" }).click();
-  await page.getByRole("switch", { name: "Enabled" }).uncheck({ force: true });
+  await page.getByRole("switch", { name: "Enabled" }).first().uncheck({ force: true });
   await page.getByRole("button", { name: "Publish…" }).click();
   await page.getByRole("button", { name: "Publish now" }).click();
   await expect(details.getByText("off", { exact: true })).toBeVisible();

@@ -6,7 +6,7 @@ for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme });
     await open(page, server, "/skills?edit=new");
     await page.getByRole("textbox", { name: "ID", exact: true }).fill(id);
-    await page.getByRole("textbox", { name: "Description" }).first().fill("How to greet people");
+    await page.getByRole("dialog").getByRole("textbox", { name: "Description" }).first().fill("How to greet people");
     await page.getByRole("textbox", { name: "Body", exact: true }).fill("Say hello.\nThen say your name.");
     await expectAccessible(page);
     await page.getByRole("button", { name: "Publish…" }).click();

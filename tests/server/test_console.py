@@ -28,7 +28,7 @@ ALL_PAGES_GZIP = 1_000_000
 ALL_FILES = 3_500_000
 NAMED_ADDRESSES = re.compile(
     r"https?://(?:www\.w3\.org/|react\.dev/|github\.com/|mantine\.dev/|tanstack\.com/|json-schema\.org/"
-    r"|127\.0\.0\.1|localhost|fb\.me/|reactjs\.org/|mths\.be/|feross\.org|rjsf-team\.github\.io)"
+    r"|127\.0\.0\.1|localhost|fb\.me/|reactjs\.org/|mths\.be/|feross\.org|redux\.js\.org/|redux-toolkit\.js\.org/|bit\.ly/|rjsf-team\.github\.io)"
 )
 """Addresses in texts of libraries and in names of XML and schemas; none is requested."""
 

@@ -76,6 +76,12 @@ function ServerDetails({ row, onClose, onEdit }: Omit<Props, "row"> & { row: Ser
   );
 }
 
+/** A prompt or resource, which stands in the reply below the name of its kind. */
+function readOffer(item: object, kind: "prompt" | "resource"): { name: string; description: string } {
+  const offer = ((item as Record<string, unknown>)[kind] ?? item) as { uri?: unknown; name?: unknown; description?: unknown };
+  return { name: String(offer.uri ?? offer.name ?? ui.none), description: String(offer.description ?? "") };
+}
+
 function Inventory({ id }: { id: string }) {
   const { data } = useQuery({
     queryKey: ["config", "mcp-inventory", id],
@@ -84,8 +90,8 @@ function Inventory({ id }: { id: string }) {
   if (data === undefined) return null;
   const parts: [string, { name: string; description: string }[]][] = [
     [texts.tools, (data.tools ?? []).map((it) => ({ name: it.name, description: it.description ?? "" }))],
-    [texts.prompts, (data.prompts ?? []).map((it) => ({ name: String((it as { name?: unknown }).name), description: String((it as { description?: unknown }).description ?? "") }))],
-    [texts.resources, (data.resources ?? []).map((it) => ({ name: String((it as { uri?: unknown; name?: unknown }).uri ?? (it as { name?: unknown }).name), description: String((it as { description?: unknown }).description ?? "") }))],
+    [texts.prompts, (data.prompts ?? []).map((it) => readOffer(it, "prompt"))],
+    [texts.resources, (data.resources ?? []).map((it) => readOffer(it, "resource"))],
   ];
   return (
     <div>

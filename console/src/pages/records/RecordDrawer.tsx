@@ -101,7 +101,7 @@ function RecordEditor({ namespace, name, id, onClose, template = {}, hide = [], 
     <Stack gap="sm">
       {id === "" ? <TextInput label={texts.id} description={texts.idHelp} required withAsterisk data-autofocus value={recordId} error={recordId === "" ? undefined : idProblem} onChange={(event) => setMine({ ...mine, id: event.currentTarget.value })} /> : null}
       <SchemaForm label={name} schema={schema} value={mine} onChange={setMine} problems={problems} hide={["id", ...hide]} multiline={multiline} suggestions={suggestions} />
-      <Refusal error={error} />
+      {problems.length > 0 ? null : <Refusal error={error} />}
       <Group justify="flex-end" gap="xs">
         <Button onClick={onClose}>{ui.cancel}</Button>
         <ActionButton scope="config" reason={idProblem} loading={isBusy} onClick={() => void saveInDraft()}>{texts.save}</ActionButton>
