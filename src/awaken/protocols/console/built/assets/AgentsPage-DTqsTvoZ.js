@@ -1,0 +1,1 @@
+import{r as e,u as t}from"./index-G6fTEkW2.js";import{t as n}from"./jsx-runtime-Wy9s6hX0.js";var r=n();function i(){return(0,r.jsx)(e,{title:t.pages.agents,children:null})}export{i as AgentsPage};
