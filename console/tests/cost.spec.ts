@@ -2,8 +2,10 @@ import { expect, expectAccessible, open, test } from "./fixtures";
 import { expectAccessibleInBoth, unique } from "./govern";
 
 test("usage is shown as bars and as a table, by agent and by model", async ({ page, server }) => {
+  // The sweeper counts ended runs within a minute.
+  test.setTimeout(150_000);
   await server.run("default", "Hello");
-  await expect.poll(async () => (await server.ask<{ rows: unknown[] }>("GET", "/v1/usage")).rows.length, { timeout: 70_000, intervals: [1_000] }).toBeGreaterThan(0);
+  await expect.poll(async () => (await server.ask<{ rows: unknown[] }>("GET", "/v1/usage")).rows.length, { timeout: 90_000, intervals: [1_000] }).toBeGreaterThan(0);
   await open(page, server, "/cost");
   await expect(page.locator(".recharts-surface").first()).toBeVisible();
   await expect(page.getByText("the average of the last 7 whole days")).toBeVisible();

@@ -30,6 +30,8 @@ export async function expectAccessibleInBoth(page: Page): Promise<void> {
   for (const colorScheme of ["light", "dark"] as const) {
     // Colours that are still on their way from one theme to the other have no contrast to judge.
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    await expect(page.locator("html")).toHaveAttribute("data-mantine-color-scheme", colorScheme);
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
     await expectAccessible(page);
   }
 }

@@ -1,4 +1,4 @@
-import { expect, open, test } from "./fixtures";
+import { expect, expectAccessible, open, test } from "./fixtures";
 import { expectAccessibleInBoth } from "./govern";
 
 test("the process that serves is listed, with its store and its health", async ({ page, server }) => {
@@ -27,5 +27,7 @@ test("settings show who calls, and change the look of this browser", async ({ pa
   await expect(page.getByRole("combobox", { name: "Time zone" })).toHaveValue("Asia/Tokyo");
   await expect(page.getByRole("radio", { name: "Comfortable" })).toBeChecked();
   await expect(page.getByRole("link", { name: "OpenAPI document" })).toHaveAttribute("href", "/openapi.json");
+  await expectAccessible(page);
+  await page.getByText("Like the system", { exact: true }).click();
   await expectAccessibleInBoth(page);
 });

@@ -36,6 +36,6 @@ export const theme = createTheme({
 /** Text and lines with the contrast that WCAG 2.2 AA asks for, in both schemes. */
 export const resolveVariables: CSSVariablesResolver = () => ({
   variables: {},
-  light: { "--mantine-color-dimmed": "#566069", "--mantine-color-error": "#b3261e", "--mantine-color-placeholder": "#6a737b", "--aw-surface": "#ffffff", "--aw-canvas": "#f7f8f9", "--aw-line": "#e3e6e9", "--aw-hover": "#f1f3f5" },
-  dark: { "--mantine-color-dimmed": "#a3abb2", "--mantine-color-error": "#ff9b9b", "--mantine-color-placeholder": "#8d959c", "--mantine-color-body": "#16181b", "--aw-surface": "#1b1e22", "--aw-canvas": "#121417", "--aw-line": "#2b2f34", "--aw-hover": "#23272c" },
+  light: { "--mantine-color-anchor": "#364fc7", "--mantine-color-dimmed": "#566069", "--mantine-color-error": "#b3261e", "--mantine-color-placeholder": "#6a737b", "--aw-surface": "#ffffff", "--aw-canvas": "#f7f8f9", "--aw-line": "#e3e6e9", "--aw-hover": "#f1f3f5" },
+  dark: { "--mantine-color-anchor": "#9db0ff", "--mantine-color-dimmed": "#a3abb2", "--mantine-color-error": "#ff9b9b", "--mantine-color-placeholder": "#8d959c", "--mantine-color-body": "#16181b", "--aw-surface": "#1b1e22", "--aw-canvas": "#121417", "--aw-line": "#2b2f34", "--aw-hover": "#23272c" },
 });

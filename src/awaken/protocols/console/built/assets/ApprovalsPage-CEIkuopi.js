@@ -1,1 +1,0 @@
-import{n as e,t}from"./Page-CcWQcsiX.js";import{t as n}from"./jsx-runtime-BFQxq_nc.js";var r=n();function i(){return(0,r.jsx)(t,{title:e.pages.approvals,children:null})}export{i as ApprovalsPage};
