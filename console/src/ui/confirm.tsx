@@ -23,7 +23,7 @@ export function ConfirmProvider({ children }: { children: ReactNode }) {
   return (
     <ConfirmContext value={useMemo(() => ask, [ask])}>
       {children}
-      <Modal opened={open !== null} onClose={() => close(false)} title={open?.title} closeButtonProps={{ "aria-label": ui.close }}>
+      <Modal zIndex={400} opened={open !== null} onClose={() => close(false)} title={open?.title} closeButtonProps={{ "aria-label": ui.close }}>
         <Stack gap="md">
           {open?.body}
           <Group justify="flex-end" gap="xs">
