@@ -37,6 +37,6 @@ test("a stdio server is added, connected, inspected, restarted, edited and delet
   await page.getByRole("button", { name: "Publish now" }).click();
   await expect(details.getByText("off", { exact: true })).toBeVisible();
   await details.getByRole("button", { name: "Delete" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).last().click();
+  await page.getByRole("dialog", { name: /^Delete/ }).getByRole("button", { name: "Delete" }).click();
   await expect(page.getByText("No MCP servers yet")).toBeVisible();
 });
