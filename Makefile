@@ -15,7 +15,7 @@ COMPILE_LIST := uv pip compile --quiet --universal --generate-hashes --no-header
 # keep it.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: serve test check lint types pytest interop torture bench bench-stalls bench-peers constraints clean
+.PHONY: serve test check lint types pytest interop torture console console-types console-dev console-test bench bench-stalls bench-peers constraints clean
 
 serve: $(VENV)/serving
 	$(BIN)/awaken serve $(ARGS)
@@ -42,6 +42,29 @@ pytest: $(VENV)/ready
 interop: $(VENV)/ready $(CLIENTS)/ready
 	cd tests/interop && PATH="$(CURDIR)/$(BIN):$$PATH" npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error
 	AWAKEN_INTEROP=1 $(BIN)/python -m pytest tests/interop
+
+# The console: `console/` becomes files of the package, which are committed, so that serving needs no Node. The types
+# of its client come from the server's own OpenAPI document.
+console: console-types
+	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent build
+
+console-types: $(VENV)/ready console/node_modules/ready
+	$(BIN)/python console/scripts/dump_openapi.py > console/node_modules/openapi.json
+	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npx --no-install openapi-typescript node_modules/openapi.json -o src/api/schema.ts >/dev/null
+
+# For work on it: Vite's own server, which reloads what changes and asks a running `awaken serve` (AWAKEN_URL).
+console-dev: console/node_modules/ready
+	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npm run dev
+
+# The built files are those of the sources, byte for byte; then the console in Chromium against real servers.
+console-test: console
+	git diff --exit-code --stat -- console/src/api/schema.ts src/awaken/protocols/console/built
+	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent unit
+	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npx --no-install playwright test
+
+console/node_modules/ready: $(VENV)/ready console/package-lock.json
+	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error
+	touch $@
 
 # Crashes, kills, power loss, hostile schedules, and all cases of what `make test` samples; FULL=1 for the long lane.
 torture: $(VENV)/ready
@@ -86,4 +109,4 @@ constraints:
 	echo flit-core | $(COMPILE_LIST) --extra mcp --extra acp pyproject.toml - -c constraints.txt -o constraints-serve.txt
 
 clean:
-	rm -rf $(VENV) $(CLIENTS) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) $(CLIENTS) console/node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist

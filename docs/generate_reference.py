@@ -1393,7 +1393,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "routes-a2a": lambda: route_table("a2a", is_own_path=True),
     "routes-mcp": lambda: route_table("mcp"),
     "routes-openai": lambda: route_table("openai"),
-    "routes-operations": lambda: route_table("operations", "server", "welcome"),
+    "routes-operations": lambda: route_table("operations", "server", "console"),
     "routes-operators": lambda: route_table("operators"),
     "body-start-run": lambda: struct_table(StartRun),
     "body-new-message": lambda: struct_table(NewMessage),

@@ -7,7 +7,7 @@ LATER_TABLES = (
 """Tables that came after schema 5."""
 LATER_INDEXES = (
     "runs_recent", "runs_agent", "runs_open", "runs_finished", "runs_ended", "runs_kind",
-    "runs_publication", "runs_tenant",
+    "runs_publication", "runs_tenant", "tickets_decided", "tickets_created",
 )  # fmt: skip
 LATER_COLUMNS = (
     "agent_id", "kind", "publication", "tenant_id", "ended", "tokens", "cost_nanos",
@@ -23,6 +23,7 @@ def list_removals(schema: str | None = None) -> list[str]:
     removals = [f"DROP TABLE {prefix}{table}" for table in LATER_TABLES]
     removals += [f"DROP INDEX IF EXISTS {prefix}{index}" for index in LATER_INDEXES]
     removals += [f"ALTER TABLE {prefix}runs DROP COLUMN {column}" for column in LATER_COLUMNS]
+    removals.append(f"ALTER TABLE {prefix}commits DROP COLUMN state")
     if schema is not None:
         removals += [
             f"CREATE INDEX {name} ON {prefix}runs ({columns})"

@@ -31,6 +31,8 @@ def test_capabilities_name_everything_that_an_agent_may_use() -> None:
         tools = {it["id"]: it["source"] for it in found["tools"]}
         assert tools["look"] == {"kind": "builtin"}
         assert tools["ask_first"] == {"kind": "builtin", "id": "asker"}
+        (look,) = (it for it in found["tools"] if it["id"] == "look")
+        assert (look["effect"], look["parameters_schema"]["type"]) == ("none", "object")
         plugins = {
             it["id"]: [one["key"] for one in it["config_schemas"]] for it in found["plugins"]
         }

@@ -53,6 +53,24 @@ def test_a_tool_with_an_effect_asks_in_a_preview_and_runs_after_the_approval() -
     world(scenario, script=CALLS)
 
 
+def test_rules_and_tools_are_asked_about_on_a_preview_of_a_draft() -> None:
+    async def scenario(at: World) -> None:
+        section = {"default_behavior": "allow", "rules": [{"tool": "change", "behavior": "deny"}]}
+        changes = {"plugin_ids": ["permission"], "sections": {"permission": section}}
+        no = await make_preview(at, helper=changes)
+        draft = await at.get(f"/v1/agents/helper/permission-preview?publication={no}")
+        live = await at.get("/v1/agents/helper/permission-preview")
+        assert draft["unconditionally_denied"] == ["change"]
+        assert live["unconditionally_denied"] == ["wipe"]
+        body = {"agent": "helper", "publication": no, "calls": [{"tool": "change"}]}
+        tried = await at.do("POST /v1/policy/preview", body)
+        assert [it["behavior"] for it in tried["calls"]] == ["deny"]
+        missing = await at.ask("POST /v1/policy/preview", {**body, "publication": 999})
+        assert missing.status == 404
+
+    world(scenario)
+
+
 def test_a_rule_that_denies_a_call_denies_it_in_a_preview_too() -> None:
     async def scenario(at: World) -> None:
         no = await make_preview(at, helper={"system_prompt": "Draft."})

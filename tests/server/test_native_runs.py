@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from awaken import Agent, AgentRuntime
+from awaken.contracts.storage.queries import Page, TicketQuery
+from awaken.contracts.suspension.tickets import Ticket
 from awaken.models import InferenceRequest
 from awaken.stores import MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls
@@ -400,6 +402,28 @@ def test_a_cancelling_decision_says_why_and_keeps_its_id() -> None:
     served(scenario, asking)
 
 
+def test_decided_tickets_are_listed_with_who_decided_newest_run_first() -> None:
+    async def scenario(client: Client) -> None:
+        runs = []
+        for thread in ("a", "b"):
+            runs.append(run_id_of(await client.run(thread)))
+            assert len((await client.get("/v1/tickets?status=decided"))["items"]) == len(runs) - 1
+            (waiting,) = (await client.get("/v1/tickets"))["items"]
+            body = {"ticketId": waiting["ticket_id"], "action": "cancel", "reason": "no"}
+            await client.ask(f"POST /v1/threads/{thread}/decision", body)
+            await client.settled(runs[-1])
+        page = await client.get("/v1/tickets?status=decided&limit=1")
+        (newest,) = page["items"]
+        assert (newest["run_id"], newest["status"], page["has_more"]) == (runs[1], "decided", True)
+        told = newest["decision"]
+        assert (told["action"], told["reason"], told["decided_by"]) == ("cancel", "no", "local")
+        rest = await client.get(f"/v1/tickets?status=decided&limit=1&cursor={page['next_cursor']}")
+        assert [it["run_id"] for it in rest["items"]] == [runs[0]]
+        assert (await client.refused("GET /v1/tickets?status=maybe"))[0] == 400
+
+    served(scenario, asking)
+
+
 def test_edited_arguments_are_what_the_tool_gets() -> None:
     async def scenario(client: Client) -> None:
         run_id = run_id_of(await client.run("t"))
@@ -486,10 +510,10 @@ class WatchedStore(MemoryStore):
         self.threads += 1
         return await super().load_thread(thread_id)
 
-    async def list_tickets(self, *args: Any, **options: Any) -> Any:
-        found = await super().list_tickets(*args, **options)
-        self.tickets += len(found)
-        return found
+    async def list_ticket_page(self, query: TicketQuery) -> Page[Ticket]:
+        page = await super().list_ticket_page(query)
+        self.tickets += len(page.items)
+        return page
 
 
 def test_a_tenant_lists_its_tickets_however_many_others_wait() -> None:
@@ -539,6 +563,81 @@ def test_tickets_are_found_by_run_by_thread_and_all_together() -> None:
         assert (await client.get(f"/v1/runs/{later}/tickets?total=true"))["total"] == 1
 
     served(scenario, lambda: talking(ToolCalls([("ask", {"question": "sure?"})])))
+
+
+def test_decided_tickets_are_listed_with_who_decided_what_and_when() -> None:
+    async def scenario(client: Client) -> None:
+        run_ids = [run_id_of(await client.run(thread_id)) for thread_id in ("t", "t2", "t3")]
+        waiting = (await client.get("/v1/tickets"))["items"]
+        for run_id, ticket in zip(run_ids[:2], waiting, strict=False):
+            body = {
+                "ticketId": ticket["ticket_id"],
+                "action": "resume",
+                "payload": "yes",
+                "reason": "looks right",
+                "arguments": {"question": "really?"},
+                "decisionId": f"d-{run_id}",
+            }
+            assert (await client.ask(f"POST /v1/runs/{run_id}/decision", body))[0] == 202
+            await client.settled(run_id)
+        (waits,) = (await client.get("/v1/tickets"))["items"]
+        assert (waits["run_id"], waits.get("decision")) == (run_ids[2], None)
+        page = await client.get("/v1/tickets?status=decided&total=true")
+        assert page["total"] == 2
+        second, first = page["items"]
+        assert [first["run_id"], second["run_id"]] == run_ids[:2]
+        decision = dict(first["decision"])
+        assert first["created_at"] <= decision.pop("decided_at") == first["updated_at"]
+        assert decision == {
+            "decision_id": f"d-{run_ids[0]}",
+            "action": "resume",
+            "payload": "yes",
+            "reason": "looks right",
+            "arguments": {"question": "really?"},
+            "decided_by": "local",
+        }
+        assert (first["status"], first["arguments"]) == ("decided", {"question": "sure?"})
+        paged = await client.get("/v1/tickets?status=decided&limit=1")
+        assert paged["items"] == [second]
+        cursor = f"limit=1&cursor={paged['next_cursor']}"
+        assert (await client.get(f"/v1/tickets?status=decided&{cursor}"))["items"] == [first]
+        # A cursor belongs to its status.
+        assert (await client.refused(f"GET /v1/tickets?{cursor}"))[0] == 400
+        all_of_them = (await client.get("/v1/tickets?status=all"))["items"]
+        assert all_of_them == [waits, second, first]
+        up = await client.get("/v1/tickets?status=all&order=asc")
+        assert up["items"] == [first, second, waits]
+        for path in ("threads/t", f"runs/{run_ids[0]}"):
+            assert (await client.get(f"/v1/{path}/tickets"))["items"] == []
+            assert (await client.get(f"/v1/{path}/tickets?status=decided"))["items"] == [first]
+        assert (await client.refused("GET /v1/tickets?status=closed"))[0] == 400
+        assert (await client.refused("GET /v1/tickets?order=up"))[0] == 400
+
+    served(scenario, lambda: talking(*asking_thrice()))
+
+
+def asking_thrice() -> list[Any]:
+    """Two runs that ask and go on, and one that asks."""
+    asks = ToolCalls([("ask", {"question": "sure?"})])
+    return [asks, asks, asks, "Done.", "Done."]
+
+
+def test_a_tenant_sees_no_decisions_of_others() -> None:
+    async def main() -> None:
+        runtime = talking(ToolCalls([("ask", {"question": "sure?"})]), "Done.")
+        app = runtime.asgi(config(*(token(name, tenant_id=name) for name in ("ann", "bob"))))
+        async with asyncio.timeout(30), runtime:
+            body = {"agentId": "a", "threadId": "t", "messages": [HI]}
+            await Request(app, "POST", "/v1/runs", headers=bearer("ann"), body=body).task
+            path, yes = "/v1/threads/t/decision", {"toolCallId": "call_1", "action": "resume"}
+            await ask(app, "POST", path, headers=bearer("ann"), body={**yes, "payload": "yes"})
+            for status in ("decided", "all"):
+                path = f"/v1/tickets?status={status}"
+                (own,) = (await ask(app, "GET", path, headers=bearer("ann"))).json["items"]
+                assert (own["thread_id"], own["decision"]["payload"]) == ("t", "yes")
+                assert (await ask(app, "GET", path, headers=bearer("bob"))).json["items"] == []
+
+    asyncio.run(main())
 
 
 def test_agents_are_listed_without_what_they_are_told() -> None:

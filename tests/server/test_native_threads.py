@@ -278,6 +278,41 @@ def test_the_runs_of_a_thread_are_found() -> None:
     served(scenario, asking)
 
 
+def test_a_thread_is_forked_where_a_run_began() -> None:
+    async def scenario(client: Client) -> None:
+        await client.run("t", "one")
+        second = str((await client.run("t", "two"))[0].data["run_id"])
+        await client.run("t", "three")
+        said = (await client.get("/v1/threads/t/messages"))["items"]
+        status, made = await client.ask(f"POST /v1/runs/{second}/fork")
+        assert (status, made["agent_id"]) == (201, "a")
+        branch = made["thread"]
+        assert branch["forked_from"] == {"thread_id": "t", "message_id": said[1]["message_id"]}
+        (sent,) = made["messages"]
+        assert (sent["role"], sent["content"][0]["text"]) == ("user", "two")
+        copied = (await client.get(f"/v1/threads/{branch['id']}/messages"))["items"]
+        assert [it["message_id"] for it in copied] == [it["message_id"] for it in said[:2]]
+        await client.run(branch["id"], "two, in other words")
+        assert len((await client.get(f"/v1/threads/{branch['id']}/messages"))["items"]) == 4
+        assert (await client.get("/v1/threads/t/messages"))["items"] == said
+        assert (await client.refused("POST /v1/runs/nothing/fork"))[0] == 404
+
+    served(scenario)
+
+
+def test_a_run_that_waits_is_forked_without_its_question() -> None:
+    async def scenario(client: Client) -> None:
+        run_id = str((await client.run("t", "one"))[0].data["run_id"])
+        status, made = await client.ask(f"POST /v1/runs/{run_id}/fork")
+        assert (status, made["thread"]["forked_from"]) == (201, {"thread_id": "t"})
+        branch = made["thread"]["id"]
+        assert (await client.get(f"/v1/threads/{branch}/messages"))["items"] == []
+        assert (await client.get(f"/v1/threads/{branch}/tickets"))["items"] == []
+        assert len((await client.get("/v1/tickets"))["items"]) == 1
+
+    served(scenario, asking)
+
+
 def test_a_thread_is_forked_at_a_message() -> None:
     async def scenario(client: Client) -> None:
         await client.run("t", "one")

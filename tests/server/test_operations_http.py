@@ -436,6 +436,23 @@ def test_a_batch_cancels_decides_replays_and_deletes_with_a_receipt_for_each() -
     world(scenario)
 
 
+def test_a_batch_decides_only_on_the_arguments_that_were_seen() -> None:
+    async def scenario(it: World) -> None:
+        for number in range(3):
+            await it.run("asker", f"t{number}")
+        rows = (await it.get("/v1/tickets"))["items"]
+        seen, other, unseen = (row["ticket_id"] for row in rows)
+        hashes = {seen: rows[0]["arguments_hash"], other: "0" * 32}
+        decision = {"action": "resume", "result": "yes", "arguments_hashes": hashes}
+        body = {"action": "decide", "ids": [seen, other, unseen], "decision": decision}
+        done = await it.ask("POST /v1/batch", body)
+        assert [(row["status"], row.get("code")) for row in done.json["items"]] == [
+            ("done", None), ("refused", "arguments_changed"), ("refused", "arguments_changed"),
+        ]  # fmt: skip
+
+    world(scenario)
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [

@@ -292,6 +292,10 @@ async def fork(client: Client, _: Any) -> str:
     assert made.status == 201, made
     point = {"thread_id": "chat", "message_id": "m1"}
     assert made.json["forked_from"] == point
+    (run,) = (await client.ask("GET", "/v1/threads/chat/runs")).json["items"]
+    again = await client.ask("POST", f"/v1/runs/{run['run_id']}/fork")
+    assert (again.status, again.json["thread"]["forked_from"]) == (201, {"thread_id": "chat"})
+    assert [it["id"] for it in again.json["messages"]] == ["m1"]
     branch = str(made.json["id"])
     assert (await client.ask("GET", f"/v1/threads/{branch}")).json["forked_from"] == point
     assert client.name in await words_on(client, branch)

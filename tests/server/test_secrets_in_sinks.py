@@ -151,7 +151,7 @@ async def served(sinks: Sinks, app: ServerApp) -> None:
         "document": "/openapi.json",
         "agents": "/v1/agents",
         "agent card": "/.well-known/agent-card.json",
-        "welcome page": "/",
+        "console": "/console/",
     }.items():
         assert (await pour(name, "GET", path)).status == 200, name
     assert (await pour("404", "GET", "/v1/runs/none")).status == 404

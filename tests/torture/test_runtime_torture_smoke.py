@@ -40,9 +40,10 @@ READS = frozenset(
         "checkout", "count_open_runs", "count_queued", "count_usage", "fill_run_columns",
         "find_checkpoint", "find_commit",
         "find_dispatch",
-        "find_dispatch_of_run", "find_ticket", "list_dead_outbox", "list_dispatches", "list_events",
+        "find_dispatch_of_run", "find_ticket", "fold_state", "list_dead_outbox",
+        "list_dispatches", "list_events",
         "list_expired_tickets", "list_inputs", "list_messages", "list_pinned_publications",
-        "list_run_tickets", "list_runs",
+        "list_run_tickets", "list_runs", "list_state_changes",
         "list_threads", "list_ticket_page", "list_tickets", "list_tool_records",
         "list_usage", "load_run", "load_thread", "now_ms",
     }

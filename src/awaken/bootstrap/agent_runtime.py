@@ -86,6 +86,8 @@ class AgentRuntime(ThreadCalls, RunQueries):
         message_sink: Takes messages to other threads. Unless given, the store delivers them once.
         has_worker: Whether to execute queued input. Unless given, yes if the store is shared.
         managed: Whether agents, models and rules can be changed while the runtime runs.
+        history: `full` keeps what each commit changes in state, `lean` keeps the newest values
+            only. Unless given, a durable store has a full history, and one in memory a lean one.
 
     Raises:
         InvalidInput: An argument is of the wrong type, or there is no such option.
@@ -151,6 +153,8 @@ class AgentRuntime(ThreadCalls, RunQueries):
         """The services of all views; a program that serves nothing needs none."""
         from awaken.services.view import AppServices  # noqa: PLC0415
 
+        from .demo_data import build_demo_data  # noqa: PLC0415
+
         return AppServices(
             engine=self._engine,
             control=self._control,
@@ -161,6 +165,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
             report=self._parts.report,
             audit=None if self.managed is None else self.managed.audit,
             config=None if self.managed is None else self.managed.reading,
+            demo=build_demo_data(self.store, self._clock, self._parts.ids, self._node.leases),
         )
 
     async def __aenter__(self) -> AgentRuntime:

@@ -16,7 +16,7 @@ from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.switches import SERVER_MARK
 
 from .config_kinds import SUPPORTED_ADAPTERS
-from .config_layers.code_records import AGENT_PREFIX, PLUGIN_PREFIX, list_tools
+from .config_layers.code_records import AGENT_PREFIX, PLUGIN_PREFIX, list_descriptors
 from .plugins import GROUP, load_installed_plugins
 
 logger = logging.getLogger(__name__)
@@ -60,8 +60,8 @@ class RuntimeCapabilities:
 
 def _describe_tools(registries: RegistrySet) -> list[dict[str, Any]]:
     shown = {
-        name: _show_tool(name, it.name, it.description or "", _read_source(it.source))
-        for name, it in list_tools(registries).items()
+        name: _show_tool(it, _read_source(source))
+        for name, (it, source) in list_descriptors(registries).items()
     }
     for plugin in registries.plugins.values():
         if isinstance(plugin, McpPlugin):
@@ -69,12 +69,19 @@ def _describe_tools(registries: RegistrySet) -> list[dict[str, Any]]:
                 made: ToolDescriptor = tool.descriptor
                 server = made.metadata.get(SERVER_MARK)
                 source = {"kind": "mcp"} if server is None else {"kind": "mcp", "id": server}
-                shown[made.id] = _show_tool(made.id, made.name, made.description, source)
+                shown[made.id] = _show_tool(made, source)
     return [shown[name] for name in sorted(shown) if name not in registries.disabled_tools]
 
 
-def _show_tool(id_: str, name: str, description: str, source: dict[str, str]) -> dict[str, Any]:
-    return {"id": id_, "name": name or id_, "description": description, "source": source}
+def _show_tool(tool: ToolDescriptor, source: dict[str, str]) -> dict[str, Any]:
+    return {
+        "id": tool.id,
+        "name": tool.name or tool.id,
+        "description": tool.description or "",
+        "source": source,
+        "effect": tool.effect,
+        "parameters_schema": tool.parameters,
+    }
 
 
 def _read_source(source: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ import msgspec
 from awaken.authoring.agents import Agent
 from awaken.contracts.backends.backend import ExecutionBackend, ExecutionBackendFactory
 from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.errors import InvalidInput
 from awaken.contracts.models.inference import ModelClient
 from awaken.contracts.models.model_specs import ProviderSpec
 from awaken.contracts.plugins.plugin import Plugin
@@ -107,6 +108,8 @@ def compose_runtime(
     registry = registry_handle(registries, options.get("resolver"), limits.resolver_ms)
     config = convert_argument("mailbox", options.get("mailbox") or MailboxConfig(), MailboxConfig)
     opened = resolve_store(store, config)
+    if (history := options.get("history")) is not None:
+        opened.keeps_state_history = _check_history(history) == "full"
     node = Node(opened, clock, ids, config, options.get("bus"))
     profile = options.get("profile") or profiles_of(opened)
     engine = RunEngine(
@@ -155,6 +158,12 @@ def compose_runtime(
         report=report,
         managed=managed,
     )
+
+
+def _check_history(history: str) -> str:
+    if history not in ("full", "lean"):
+        raise InvalidInput(what=f"history={history!r:.80}", problem="choose 'full' or 'lean'")
+    return history
 
 
 def _collect_declared(

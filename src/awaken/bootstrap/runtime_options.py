@@ -1,7 +1,7 @@
 """The replaceable parts of a runtime; `AgentRuntime` explains each of them."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import msgspec
 
@@ -51,3 +51,4 @@ class RuntimeOptions(TypedDict, total=False):
     message_sink: DurableMessageSink
     has_worker: bool
     managed: bool | ManagedOptions
+    history: Literal["full", "lean"]

@@ -16,12 +16,12 @@ from awaken.protocols.a2a.routes import a2a_protocol
 from awaken.protocols.ag_ui.routes import ROUTES as AG_UI
 from awaken.protocols.ai_sdk.routes import ROUTES as AI_SDK
 from awaken.protocols.config.routes import config_protocol
+from awaken.protocols.console.routes import ROUTES as CONSOLE
 from awaken.protocols.mcp.protocol import mcp_protocol
 from awaken.protocols.native.routes import ROUTES as NATIVE
 from awaken.protocols.openai.routes import ROUTES as OPENAI
 from awaken.protocols.operations.context import OperatorContext
 from awaken.protocols.operations.routes import operations_protocol
-from awaken.protocols.welcome.routes import ROUTES as WELCOME
 from awaken.server.app import ServerApp
 from awaken.server.auth import build_authenticator
 from awaken.server.config import AdminConfig, ServerConfig
@@ -52,7 +52,7 @@ def server_app(
         a2a_protocol(outbound, asks_tokens=settings.requires_authentication),
         mcp_protocol(),
         WireProtocol(name="openai", routes=OPENAI),
-        WireProtocol(name="welcome", routes=WELCOME),
+        *([WireProtocol(name="console", routes=CONSOLE)] if settings.admin.console else []),
     )
     return ServerApp(context, protocols, open_runtime, __version__)
 

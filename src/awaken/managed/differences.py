@@ -68,20 +68,26 @@ class Preference(StrEnum):
 
 
 def merge_fields(
-    base: Body, live: Body, mine: Body, prefer: Preference | None = None
+    base: Body,
+    live: Body,
+    mine: Body,
+    prefer: Preference | None = None,
+    chosen: Mapping[str, Preference] | None = None,
 ) -> tuple[dict[str, Any] | None, list[str]]:
     """Merge field by field where only one side changed it; returns the fields in conflict too.
 
-    With a preference nothing is in conflict. The name of a conflict about the whole record is
-    blank.
+    A field with a preference of its own in `chosen`, or any field if there is a general one, is not
+    in conflict. The name of a conflict about the whole record is blank.
     """
+    chosen = chosen or {}
     clashes: list[str] = []
     if base is None or live is None or mine is None:
         # Created or deleted on one side: there are no fields to merge.
         state = compare_versions(base, live, mine)
-        if state is MergeState.CONFLICT and prefer is None:
+        side = chosen.get("", prefer)
+        if state is MergeState.CONFLICT and side is None:
             clashes.append("")
-        is_preferred = state is MergeState.CONFLICT and prefer is Preference.LIVE
+        is_preferred = state is MergeState.CONFLICT and side is Preference.LIVE
         kept = live if is_preferred or state is MergeState.THEIRS else mine
         return (None if kept is None else dict(kept)), clashes
     merged: dict[str, Any] = {}
@@ -89,8 +95,9 @@ def merge_fields(
         old, theirs, ours = (it.get(name, _ABSENT) for it in (base, live, mine))
         value = ours if theirs in (old, ours) else theirs
         if theirs not in (old, ours) and ours != old:
-            value = theirs if prefer is Preference.LIVE else ours
-            if prefer is None:
+            side = chosen.get(name, prefer)
+            value = theirs if side is Preference.LIVE else ours
+            if side is None:
                 clashes.append(name)
         if value is not _ABSENT:
             merged[name] = value

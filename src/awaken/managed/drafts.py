@@ -236,8 +236,11 @@ class ConfigDrafts:
         author: Author,
         expected: int | None,
         prefer: Preference | None = None,
+        chosen: Mapping[str, Preference] | None = None,
     ) -> ConfigDraft:
         """Bring a draft onto what is live: fields that only one side changed are merged.
+
+        `chosen` has a preference for single fields, by the paths that `DraftHasConflicts` names.
 
         Raises:
             DraftHasConflicts: Both sides changed a field, and there is no preference.
@@ -252,7 +255,8 @@ class ConfigDrafts:
             versions = await self._load_versions(base, live, place, change)
             if compare_versions(*versions) in (MergeState.SAME, MergeState.THEIRS):
                 continue
-            merged, fields = merge_fields(*versions, prefer)
+            own = _choose_fields(f"{namespace}/{record_id}", chosen or {})
+            merged, fields = merge_fields(*versions, prefer, own)
             clashes += [f"{namespace}/{record_id}/{it}".rstrip("/") for it in fields]
             if merged == versions[1]:
                 continue
@@ -377,6 +381,15 @@ def _list_changes(draft: ConfigDraft) -> Iterable[tuple[str, str, Change]]:
     for namespace, changes in sorted(draft.changes.items()):
         for record_id, change in sorted(changes.items()):
             yield namespace, record_id, change
+
+
+def _choose_fields(place: str, chosen: Mapping[str, Preference]) -> dict[str, Preference]:
+    """Return the preferences for the fields of one record; that of the whole record is blank."""
+    return {
+        path[len(place) + 1 :]: side
+        for path, side in chosen.items()
+        if path == place or path.startswith(f"{place}/")
+    }
 
 
 def _read_change(change: Change) -> dict[str, Any] | None:

@@ -135,6 +135,8 @@ class AdminConfig(StrictRecord, frozen=True, kw_only=True):
 
     config_routes: bool = True
     """Whether the routes of the configuration are mounted."""
+    console: bool = True
+    """Whether the console is served, at `/` and below `/console`."""
     publish: PublishRules = PublishRules()
     """What must hold before a change that comes over HTTP becomes live."""
     audit_days: int = AUDIT_DAYS

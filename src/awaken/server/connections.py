@@ -275,7 +275,7 @@ class HttpConnection(asyncio.Protocol):
         if self._served is None:
             self._serve(cycle, app, scope)
         else:
-            self.pause_reading()
+            self._pause_reading()
             self._later = self._later or deque()
             self._later.append((cycle, app, scope))
 
@@ -283,7 +283,7 @@ class HttpConnection(asyncio.Protocol):
         """Take a part of the body."""
         self._has_progress, self._head_bytes = True, 0
         if self._parsed is not None and self._parsed.take_body(body) > BODY_BYTES:
-            self.pause_reading()
+            self._pause_reading()
 
     def on_message_complete(self) -> None:
         """The request is whole."""
@@ -294,7 +294,7 @@ class HttpConnection(asyncio.Protocol):
 
     # ---- the request that is served ----
 
-    def pause_reading(self) -> None:
+    def _pause_reading(self) -> None:
         """Take nothing more from the client."""
         if not self._is_reading_paused:
             self._is_reading_paused = True

@@ -12,7 +12,7 @@ from awaken.contracts.storage.dispatch import DispatchStatus
 from awaken.contracts.storage.queries import DispatchQuery
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import HttpError
-from awaken.transport.routes import Access, ApiRoute, RouteCall
+from awaken.transport.routes import DEPLOYMENT_SCOPES, SCOPES, Access, ApiRoute, RouteCall
 
 from .endpoint import ServerContext
 from .metrics import Gauge, exposition
@@ -52,6 +52,15 @@ class SystemInfo(Record, frozen=True, kw_only=True, omit_defaults=False):
     runtime_stats_enabled: bool
 
 
+class CallerView(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """Who calls, and what it may do."""
+
+    id: str
+    tenant_id: str | None
+    scopes: tuple[str, ...]
+    """Every scope that the caller can use, also those that `admin` contains."""
+
+
 class SystemModules(Record, frozen=True, kw_only=True, omit_defaults=False):
     """The protocols and parts whose routes this server has."""
 
@@ -84,6 +93,13 @@ class Operations:
             free(path="/health", handle=self.health, summary=works, reply=Health),
             asked(path="/metrics", handle=self.metrics, summary="Numbers for Prometheus."),
             asked(path="/v1/system/info", handle=self.info, summary=runs, reply=SystemInfo),
+            get(
+                path="/v1/system/caller",
+                handle=self.caller,
+                access=Access.KNOWN,
+                summary="Who calls, and with which scopes.",
+                reply=CallerView,
+            ),
             asked(
                 path="/v1/system/modules",
                 handle=self.modules,
@@ -119,6 +135,14 @@ class Operations:
         """Report durations of the last day; only to callers that may see every tenant."""
         _check_sees_all(call)
         return as_json(self._context.statistics.snapshot())
+
+    async def caller(self, call: RouteCall) -> Reply:
+        """Report who calls; a client shows only what the caller may use."""
+        principal = call.principal
+        hidden = DEPLOYMENT_SCOPES if principal.tenant_id is not None else frozenset()
+        scopes = sorted(it.value for it in SCOPES - hidden if principal.may(it))
+        caller = CallerView(id=principal.id, tenant_id=principal.tenant_id, scopes=tuple(scopes))
+        return as_json(caller)
 
     async def info(self, call: RouteCall) -> Reply:
         """Report what this server runs."""

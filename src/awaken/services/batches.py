@@ -1,6 +1,6 @@
 """One action on many objects: each gets its own receipt, and one that fails stops no other."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -107,10 +107,17 @@ class Batches:
         return BatchTargets(ids=tuple(found))
 
     async def act(
-        self, action: BatchAction, ids: tuple[str, ...], decision: ToolCallResume | None = None
+        self,
+        action: BatchAction,
+        ids: tuple[str, ...],
+        decision: ToolCallResume | None = None,
+        arguments_hashes: Mapping[str, str] | None = None,
     ) -> tuple[BatchReceipt, ...]:
-        """Act on each object; an error of the runtime is that object's receipt."""
-        perform = self._performer(action, decision)
+        """Act on each object; an error of the runtime is that object's receipt.
+
+        With `arguments_hashes`, a ticket is decided only if it has the arguments of that hash.
+        """
+        perform = self._performer(action, decision, arguments_hashes)
         receipts = []
         for id_ in dict.fromkeys(ids):
             try:
@@ -123,7 +130,10 @@ class Batches:
         return tuple(receipts)
 
     def _performer(
-        self, action: BatchAction, decision: ToolCallResume | None
+        self,
+        action: BatchAction,
+        decision: ToolCallResume | None,
+        hashes: Mapping[str, str] | None,
     ) -> Callable[[str], Awaitable[bool]]:
         async def decide(ticket_id: str) -> bool:
             if decision is None:
@@ -131,8 +141,13 @@ class Batches:
             ticket = (await self._open_tickets()).get(ticket_id)
             if ticket is None:
                 raise UnknownTicket(ticket_id=ticket_id)
+            seen = decision
+            if hashes is not None:
+                # A ticket without a hash was not seen: no hash equals the empty one.
+                expected = hashes.get(ticket_id, "")
+                seen = msgspec.structs.replace(decision, arguments_hash=expected)
             run = await self._view.run(ticket.run_id)
-            await self._view.decide(run, {ticket_id: decision})
+            await self._view.decide(run, {ticket_id: seen})
             return True
 
         async def replay(dispatch_id: str) -> bool:

@@ -244,7 +244,7 @@ class ThreadView:
         )
 
     async def ticket_page(self, query: TicketQuery) -> Page[Ticket]:
-        """List open tickets by creation time.
+        """List tickets by creation time, the open ones unless the query says more.
 
         Raises:
             UnknownThread: The query names a thread that does not exist, or is another tenant's.

@@ -43,6 +43,7 @@ from awaken.runtime.resolution.snapshots import RegistrySnapshot
 from .busy_threads import BUSY, BusyThreads
 from .control import RunControl
 from .decisions import Find, resolve_decisions
+from .demo_data import DemoData
 from .event_streams import EventStream, StreamHub, run_events
 from .outputs import AgentOutputs
 from .remembered_answers import RememberedAnswers
@@ -66,6 +67,8 @@ class AppServices(msgspec.Struct, frozen=True, kw_only=True):
     """Records what operators do; None without managed configuration."""
     config: ConfigReader | None = None
     """The configuration as it is managed; None without that."""
+    demo: DemoData | None = None
+    """Makes demo data; None if a host has left it out."""
 
     @property
     def store(self) -> Store:
@@ -135,13 +138,7 @@ class ServiceView(ThreadView):
 class TenantView(ServiceView):
     """The use cases of one tenant. Objects of other tenants are unknown here."""
 
-    __slots__ = (
-        "_control",
-        "_services",
-        "notify_changed",
-        "principal_id",
-        "trace",
-    )  # fmt: skip
+    __slots__ = ("_control", "_services", "notify_changed", "principal_id", "trace")
 
     def __init__(
         self,

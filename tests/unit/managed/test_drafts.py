@@ -127,6 +127,23 @@ def test_a_preference_decides_a_field_that_both_sides_changed(prefer: str, left:
 
 
 @in_loop
+async def test_each_field_that_both_sides_changed_can_have_a_preference_of_its_own() -> None:
+    world = ConfigWorld()
+    await world.put("support", system_prompt="old", max_rounds=3)
+    draft_id = await begin(world, support={"system_prompt": "mine", "max_rounds": 4})
+    await world.put("support", BEN, system_prompt="theirs", max_rounds=5)
+    chosen = {"agents/support/system_prompt": Preference.LIVE}
+    with pytest.raises(DraftHasConflicts) as refused:
+        await world.managed.drafts.rebase(draft_id, ANN, None, chosen=chosen)
+    assert refused.value.paths == ("agents/support/max_rounds",)
+    chosen["agents/support/max_rounds"] = Preference.MINE
+    await world.managed.drafts.rebase(draft_id, ANN, None, chosen=chosen)
+    await world.managed.drafts.publish(draft_id, by(ANN))
+    spec = world.compiler.specs["support"]
+    assert (spec.system_prompt, spec.max_rounds) == ("theirs", 4)
+
+
+@in_loop
 async def test_a_record_that_one_side_deleted_and_the_other_changed_is_a_conflict() -> None:
     world = ConfigWorld()
     await world.put("support", system_prompt="old")

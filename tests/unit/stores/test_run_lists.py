@@ -4,14 +4,14 @@ import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from awaken.contracts.lifecycle import Failed, RunStatus
+from awaken.contracts.lifecycle import Failed, RunStatus, TicketStatus
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.runs.records import RunKind, RunRecord
 from awaken.contracts.storage.queries import Order, RunQuery, TicketQuery, at_cursor
@@ -98,10 +98,16 @@ def test_no_combination_of_filters_scans_a_table(tmp_path: Path) -> None:
                     await lists.list_runs(session, query)
                     behind = msgspec.structs.replace(query, after=(4, "x"))
                     await lists.list_runs(session, behind)
-            for place in ({}, {"thread_id": "t"}, {"tenant_id": "ann"}, {"run_id": "r"}):
-                for order in Order:
-                    query = TicketQuery(order=order, with_total=True, **place)
-                    await lists.list_open_tickets(session, query)
+            places: tuple[dict[str, Any], ...] = (
+                {},
+                {"thread_id": "t"},
+                {"tenant_id": "ann"},
+                {"run_id": "r"},
+            )
+            for place, status, order in product(places, (None, *TicketStatus), Order):
+                query = TicketQuery(order=order, with_total=True, status=status, **place)
+                await lists.list_tickets(session, query)
+                await lists.list_tickets(session, msgspec.structs.replace(query, after=(4, "x")))
             return set(session.plans)
 
     plans = asyncio.run(explain())

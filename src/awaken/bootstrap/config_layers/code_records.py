@@ -14,7 +14,7 @@ from awaken.contracts.errors import AwakenError
 from awaken.contracts.models.model_specs import ModelPool, ProviderSpec
 from awaken.contracts.secrets import RedactedString
 from awaken.contracts.specs.remote_registries import RemoteRegistry
-from awaken.contracts.tools.tool import Tool
+from awaken.contracts.tools.tool import ToolDescriptor
 from awaken.extensions.mcp import McpPlugin, McpServer
 from awaken.extensions.skills import Skill, SkillsPlugin
 from awaken.runtime.plugins.environment import ExecutionEnv
@@ -111,12 +111,17 @@ def _describe_skill(skill: Skill) -> ManagedSkill:
 
 def list_tools(registries: RegistrySet) -> dict[str, ToolOverride]:
     """List the tools of the runtime, its agents and its plugins; those of MCP servers are not."""
-    found: dict[str, ToolOverride] = {}
+    return {name: _describe_tool(*it) for name, it in list_descriptors(registries).items()}
+
+
+def list_descriptors(registries: RegistrySet) -> dict[str, tuple[ToolDescriptor, str]]:
+    """List the descriptors of the same tools, each with its source."""
+    found: dict[str, tuple[ToolDescriptor, str]] = {}
     for name, tool in registries.tools.items():
-        found[name] = _describe_tool(tool, RUNTIME_TOOL)
+        found[name] = tool.descriptor, RUNTIME_TOOL
     for agent_id, source in registries.agents.items():
         for name, tool in source.tools.items():
-            found.setdefault(name, _describe_tool(tool, f"{AGENT_PREFIX}{agent_id}"))
+            found.setdefault(name, (tool.descriptor, f"{AGENT_PREFIX}{agent_id}"))
     for plugin in registries.plugins.values():
         if isinstance(plugin, McpPlugin):
             # What a server offers is not declared by the code.
@@ -127,12 +132,11 @@ def list_tools(registries: RegistrySet) -> dict[str, ToolOverride]:
             # An agent that names it is refused, with the reason.
             continue
         for name, tool in offered.items():
-            found.setdefault(name, _describe_tool(tool, f"{PLUGIN_PREFIX}{plugin.name}"))
+            found.setdefault(name, (tool.descriptor, f"{PLUGIN_PREFIX}{plugin.name}"))
     return found
 
 
-def _describe_tool(tool: Tool, source: str) -> ToolOverride:
-    descriptor = tool.descriptor
+def _describe_tool(descriptor: ToolDescriptor, source: str) -> ToolOverride:
     return ToolOverride(
         id=descriptor.id,
         name=descriptor.name,

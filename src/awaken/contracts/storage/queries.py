@@ -9,7 +9,7 @@ import msgspec
 
 from awaken.contracts.errors import CursorInvalid
 from awaken.contracts.identity import normalize_id
-from awaken.contracts.lifecycle import RunStatus
+from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.record import Record
 from awaken.contracts.runs.records import RunKind
 
@@ -118,9 +118,11 @@ class RunQuery(_Keyset, frozen=True, kw_only=True, tag_field="query", tag="runs"
 
 
 class TicketQuery(_Keyset, frozen=True, kw_only=True, tag_field="query", tag="tickets"):
-    """Open tickets by creation time. A page may be short although another one follows."""
+    """Tickets of a status by creation time. A page may be short although another one follows."""
 
     run_id: str | None = None
+    status: TicketStatus | None = TicketStatus.OPEN
+    """None means any status; tickets that ended without a decision are closed."""
 
 
 class DispatchQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag="dispatches"):

@@ -25,7 +25,8 @@ from .mailbox import MailboxStore
 from .queries import MessageQuery, Page, RunQuery, ThreadQuery, TicketQuery
 
 if TYPE_CHECKING:
-    # Few programs that declare an agent read usage.
+    # Few programs that declare an agent read usage, or state of earlier times.
+    from .state_history import FoldedState, StateChanges
     from .usage import UsageDay
 
 
@@ -306,7 +307,7 @@ class RunStore(Protocol):
         ...
 
     async def list_ticket_page(self, query: TicketQuery) -> Page[Ticket]:
-        """List open tickets by creation time, ties by id."""
+        """List tickets by creation time, ties by id; the open ones unless the query says more."""
         ...
 
     async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
@@ -400,7 +401,35 @@ class UsageStore(Protocol):
         ...
 
 
-class Store(CommitStore, ThreadStore, RunStore, EventStore, MailboxStore, UsageStore, Protocol):
+class StateHistoryStore(Protocol):
+    """What commits changed in state, kept with their logs and removed with them."""
+
+    keeps_state_history: bool
+    """Whether commits keep what they change; may be set at any time, for the commits after it."""
+
+    async def fold_state(self, run_id: str, seq: int) -> "FoldedState":
+        """Return the state of a run and its thread after the last commit up to an event.
+
+        `seq` is the number of the event in the thread's log; with the run's `log_start` it is the
+        state that the run found. An unknown run has none.
+        """
+        ...
+
+    async def list_state_changes(self, run_id: str) -> "StateChanges":
+        """Return which keys each commit of a run changed; an unknown run has changed none."""
+        ...
+
+
+class Store(
+    CommitStore,
+    ThreadStore,
+    RunStore,
+    EventStore,
+    StateHistoryStore,
+    MailboxStore,
+    UsageStore,
+    Protocol,
+):
     """All storage ports of one store; `name` appears in errors and health reports."""
 
     name: str

@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta
 
 from awaken.contracts.config.audit import AuditAction
@@ -84,6 +85,8 @@ class RebaseBody(StrictRecord, frozen=True, kw_only=True):
     """Whose value a field takes that both sides changed; without it they are refused."""
 
     prefer: Preference | None = None
+    fields: dict[str, Preference] = msgspec.field(default_factory=dict)
+    """The same for single fields, by the paths of the refusal: `agents/support/system_prompt`."""
 
 
 class PublishBody(StrictRecord, frozen=True, kw_only=True):

@@ -117,7 +117,11 @@ class DraftRoutes:
         """Bring a draft onto what is live."""
         body: RebaseBody = call.body
         draft = await self._drafts.rebase(
-            call.path["draft_id"], author_of(call), read_revision(call), body.prefer
+            call.path["draft_id"],
+            author_of(call),
+            read_revision(call),
+            body.prefer,
+            body.fields,
         )
         return self._reply(draft)
 

@@ -11,7 +11,7 @@ from awaken.contracts.suspension.tickets import Ticket
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.routes import Access, RouteCall
 
-from .paging import TicketPaging, build_page, ticket_query
+from .paging import TicketFilter, build_page, ticket_query
 from .views import AgentList, agent_view, ticket_view
 
 AGENTS_PAGE, AGENTS_MAX = 100, 1_000
@@ -59,17 +59,17 @@ def _may_read_specs(call: RouteCall) -> bool:
 
 
 async def list_tickets(call: RouteCall) -> Reply:
-    """List all calls that wait for a decision, oldest first."""
+    """List the calls that wait for a decision, oldest first, or those that were decided."""
     return await _reply_page(call)
 
 
 async def thread_tickets(call: RouteCall) -> Reply:
-    """List the calls of a thread that wait for a decision."""
+    """List the calls of a thread that wait for a decision, or those that were decided."""
     return await _reply_page(call, thread_id=call.path["thread_id"])
 
 
 async def run_tickets(call: RouteCall) -> Reply:
-    """List the calls of a run that wait for a decision."""
+    """List the calls of a run that wait for a decision, or those that were decided."""
     run = await call.view.run(call.path["run_id"])
     if run.started_at is None:
         # A run that is still queued may be on a thread that does not exist yet.
@@ -79,6 +79,6 @@ async def run_tickets(call: RouteCall) -> Reply:
 
 
 async def _reply_page(call: RouteCall, **place: str) -> Reply:
-    given: TicketPaging = call.query
+    given: TicketFilter = call.query
     page = await call.view.ticket_page(ticket_query(given, **place))
     return as_json(build_page(page, ticket_view, given))

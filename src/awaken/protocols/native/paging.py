@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
-from awaken.contracts.lifecycle import ENDS, RunStatus
+from awaken.contracts.lifecycle import ENDS, RunStatus, TicketStatus
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.runs.records import LISTED_KINDS, RunKind
 from awaken.contracts.storage.dispatch import DispatchStatus
@@ -42,6 +42,11 @@ _VISIBILITIES = {
     "any": VisibilityFilter.ANY,
 }
 _RUN_STATUSES = {str(status): status for status in RunStatus}
+_TICKET_STATUSES: Mapping[str, TicketStatus | None] = {
+    "open": TicketStatus.OPEN,
+    "decided": TicketStatus.DECIDED,
+    "all": None,
+}
 _DISPATCH_STATUSES = {status_name(status): status for status in DispatchStatus}
 
 
@@ -112,9 +117,12 @@ class DispatchFilter(Paging, frozen=True, kw_only=True):
     status: Annotated[str, _one_of(_DISPATCH_STATUSES)] | None = None
 
 
-class TicketPaging(StrictRecord, frozen=True, kw_only=True):
-    """Where a page begins and how long it is."""
+class TicketFilter(StrictRecord, frozen=True, kw_only=True):
+    """Tickets of a status by creation time: the open ones oldest first, others newest first."""
 
+    status: Annotated[str, _one_of(_TICKET_STATUSES)] = "open"
+    """`all` also lists those that were closed without a decision."""
+    order: Annotated[str, _one_of(Order)] | None = None
     offset: Place = 0
     cursor: str | None = None
     limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX)] = DEFAULT_LIMIT
@@ -133,6 +141,12 @@ class AttachQuery(StrictRecord, frozen=True, kw_only=True):
     """Where in the log a stream begins."""
 
     cursor: Place | None = None
+
+
+class StateQuery(StrictRecord, frozen=True, kw_only=True):
+    """A step of a run; absent: the latest. 0 is the beginning of the run."""
+
+    step: Annotated[int, Meta(ge=0, le=10**9)] | None = None
 
 
 def thread_query(call: RouteCall) -> ThreadQuery:
@@ -192,17 +206,22 @@ def run_query(call: RouteCall, thread_id: str | None) -> RunQuery:
 
 
 def ticket_query(
-    given: TicketPaging, thread_id: str | None = None, run_id: str | None = None
+    given: TicketFilter, thread_id: str | None = None, run_id: str | None = None
 ) -> TicketQuery:
-    """The query for the requested page of open tickets."""
+    """The query for the requested page of tickets."""
+    if given.order not in (None, *Order):
+        raise HttpError(400, "invalid_query", "order must be asc or desc")
     cursor, offset = given.cursor, given.offset
     if cursor is not None and cursor.isascii() and cursor.isdigit():
         # The cursors of earlier versions were offsets.
         offset = min(int(cursor[:20]), OFFSET_MAX)
         cursor = None
+    usual = Order.ASC if given.status == "open" else Order.DESC
     query = TicketQuery(
         thread_id=thread_id,
         run_id=run_id,
+        status=_status(given.status, _TICKET_STATUSES),
+        order=usual if given.order is None else Order(given.order),
         offset=offset,
         limit=given.limit,
         with_total=given.total,
@@ -216,7 +235,7 @@ def dispatch_query(given: DispatchFilter, thread_id: str) -> DispatchQuery:
     return _apply_paging(DispatchQuery(thread_id=thread_id, status=status), given)
 
 
-def build_page(page: Page[S], view: Callable[[S], V], given: Paging | TicketPaging) -> Listed[V]:
+def build_page(page: Page[S], view: Callable[[S], V], given: Paging | TicketFilter) -> Listed[V]:
     """Build the page that the client gets."""
     return Listed(
         items=tuple(map(view, page.items)),

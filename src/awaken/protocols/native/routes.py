@@ -6,6 +6,7 @@ from typing import Any
 
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages.message import MessageRecord
+from awaken.services.run_states import RunState
 from awaken.services.step_requests import StepRequest
 from awaken.services.threads import ThreadEdit
 from awaken.services.timeline import Timeline
@@ -79,12 +80,14 @@ ROUTES = (
     _read(f"GET {_RUN}", runs.get_run, views.RunView),
     _accept(f"POST {_RUN}/inputs", inputs.send_inputs, body=bodies.RunInputs, headers=_KEY),
     _accept(f"POST {_RUN}/cancel", inputs.cancel_run),
+    _invoke(f"POST {_RUN}/fork", runs.fork_run, runs.RunForkView, status=201),
     _decide(f"POST {_RUN}/decision", inputs.decide_on_run),
     _read(f"GET {_RUN}/events", events.run_events, Listed[LoggedEvent], query=paging.LogPaging),
     _read(
         f"GET {_RUN}/events/stream", events.stream_run, bytes, query=paging.AttachQuery, headers=_ID
     ),
     _read(f"GET {_RUN}/timeline", timelines.get_timeline, Timeline, query=paging.AttachQuery),
+    _read(f"GET {_RUN}/state", timelines.get_state, RunState, query=paging.StateQuery),
     _route(
         Access.CONFIG, f"GET {_RUN}/steps/{{n}}/request", timelines.get_step_request, StepRequest
     ),
@@ -92,7 +95,7 @@ ROUTES = (
         f"GET {_RUN}/tickets",
         catalog.run_tickets,
         Listed[views.TicketView],
-        query=paging.TicketPaging,
+        query=paging.TicketFilter,
     ),
     _read("GET /v1/threads", threads.list_threads, Listed[str], query=paging.ThreadFilter),
     _invoke(
@@ -172,13 +175,13 @@ ROUTES = (
         f"GET {_THREAD}/tickets",
         catalog.thread_tickets,
         Listed[views.TicketView],
-        query=paging.TicketPaging,
+        query=paging.TicketFilter,
     ),
     _read(
         "GET /v1/tickets",
         catalog.list_tickets,
         Listed[views.TicketView],
-        query=paging.TicketPaging,
+        query=paging.TicketFilter,
     ),
     _read(
         f"GET {_ANSWERS}",

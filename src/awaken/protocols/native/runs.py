@@ -6,6 +6,7 @@ import msgspec
 
 from awaken.contracts.errors import ThreadBusy
 from awaken.contracts.events import AgentEvent, encode_event
+from awaken.contracts.messages.message import Message
 from awaken.contracts.models.budgets import Budget
 from awaken.contracts.runs.records import OnBusy, RunRequest
 from awaken.contracts.storage.dispatch import InputMode
@@ -13,6 +14,7 @@ from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, at_cursor
 from awaken.mailbox.submissions import digest
 from awaken.services.event_streams import EventStream
 from awaken.services.previews import pin_request
+from awaken.services.run_forks import fork_run as fork_before
 from awaken.transport.asgi import Header, Reply, as_json
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import Access, RouteCall
@@ -21,7 +23,7 @@ from awaken.transport.sse import EventStreamReply
 from .bodies import RunBudget, StartRun, messages_of
 from .inputs import IDEMPOTENCY_KEY, check_agent
 from .paging import AnyRunFilter, build_page, run_query
-from .views import run_view
+from .views import NativeThreadView, Whole, run_view, thread_view
 from .whole_results import WholeResultReply, wants_json
 
 
@@ -73,6 +75,29 @@ async def list_runs(call: RouteCall) -> Reply:
     given: AnyRunFilter = call.query
     page = await call.view.runs(run_query(call, given.thread_id))
     return as_json(build_page(page, run_view, given))
+
+
+class RunForkView(Whole, frozen=True, kw_only=True):
+    """A new thread as a run found it, and what to send there to have the run again."""
+
+    thread: NativeThreadView
+    agent_id: str
+    messages: tuple[Message, ...]
+    """The input of the run; the thread does not have it."""
+    is_state_exact: bool
+    """Whether the thread has the state that the run found; otherwise it has the newest state."""
+
+
+async def fork_run(call: RouteCall) -> Reply:
+    """Create a thread with the messages before the input of a run; the run's thread stays."""
+    made = await fork_before(call.view, call.path["run_id"])
+    shown = RunForkView(
+        thread=thread_view(made.thread),
+        agent_id=made.agent_id,
+        messages=made.messages,
+        is_state_exact=made.is_state_exact,
+    )
+    return as_json(shown, 201)
 
 
 async def get_run(call: RouteCall) -> Reply:

@@ -12,7 +12,15 @@ from awaken.contracts.runs.records import RunKind, RunRecord, Waiting
 from awaken.contracts.runs.threads import ForkPoint, Thread
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
-from awaken.contracts.suspension.tickets import Asks, DecisionAction, ResumeMode, Suspension, Ticket
+from awaken.contracts.suspension.permissions import Remember
+from awaken.contracts.suspension.tickets import (
+    Asks,
+    DecisionAction,
+    ResumeMode,
+    Suspension,
+    Ticket,
+    ToolCallResume,
+)
 
 T = TypeVar("T")
 
@@ -115,8 +123,24 @@ class DispatchView(Record, frozen=True, kw_only=True):
     updated_at: int
 
 
+class DecisionView(Record, frozen=True, kw_only=True):
+    """A decision that was taken: by whom, when and what."""
+
+    decision_id: str
+    action: DecisionAction
+    payload: Any = always(None)
+    """A yes or no if the ticket asked for permission, else the tool's result or the answer."""
+    reason: str | None = None
+    arguments: Any = None
+    """Edited arguments; absent if the call keeps its own."""
+    decided_by: str | None = None
+    decided_at: int
+    remember: Remember | None = None
+    """Whether it holds for later calls as well."""
+
+
 class TicketView(Record, frozen=True, kw_only=True):
-    """A suspended call that waits for a decision."""
+    """A suspended call that waits for a decision, or did."""
 
     ticket_id: str
     thread_id: str
@@ -131,8 +155,15 @@ class TicketView(Record, frozen=True, kw_only=True):
     arguments_hash: str
     """May be sent with the decision, which is refused if the ticket has other arguments."""
     status: TicketStatus
+    decision: DecisionView | None = None
+    closed_because: str | None = None
+    """Why it was closed without a decision."""
     expires_at: int | None = None
     on_expiry: DecisionAction
+    deciders: tuple[str, ...] | None = None
+    """The users who may decide; absent: every user with the right to decide."""
+    asked_by: str = ""
+    """The plugin whose gate asks; absent if the tool itself asks."""
     created_at: int
     updated_at: int
 
@@ -225,8 +256,25 @@ def status_name(status: DispatchStatus) -> str:
 def ticket_view(ticket: Ticket) -> TicketView:
     """Convert a ticket to its view."""
     fields = {name: getattr(ticket, name) for name in _TICKET_FIELDS}
-    shown = {"asks": ticket.question_kind, "arguments_hash": ticket.call_hash}
+    shown = {
+        "asks": ticket.question_kind,
+        "arguments_hash": ticket.call_hash,
+        "decision": None if ticket.decision is None else _decision_view(ticket.decision),
+    }
     return TicketView(tool_call_id=ticket.call_id, **fields | shown)
+
+
+def _decision_view(decision: ToolCallResume) -> DecisionView:
+    return DecisionView(
+        decision_id=decision.decision_id,
+        action=decision.action,
+        payload=decision.result,
+        reason=decision.reason,
+        arguments=decision.arguments,
+        decided_by=decision.decided_by,
+        decided_at=decision.updated_at,
+        remember=decision.remember,
+    )
 
 
 def agent_view(spec: AgentSpec, tools: tuple[str, ...]) -> AgentView:
@@ -237,5 +285,5 @@ def agent_view(spec: AgentSpec, tools: tuple[str, ...]) -> AgentView:
 _TICKET_FIELDS = tuple(
     name
     for name in TicketView.__struct_fields__
-    if name not in ("tool_call_id", "asks", "arguments_hash")
+    if name not in ("tool_call_id", "asks", "arguments_hash", "decision")
 )

@@ -38,6 +38,8 @@ class BatchDecision(StrictRecord, frozen=True, kw_only=True):
     action: DecisionAction = DecisionAction.RESUME
     result: Any = None
     reason: str | None = None
+    arguments_hashes: dict[Id, str] | None = None
+    """The hash of the arguments that the decider saw, by ticket; other ones are refused."""
 
 
 class RunBatch(StrictRecord, frozen=True, kw_only=True):
@@ -93,7 +95,8 @@ class BatchRoutes:
                 ids=list(targets.ids),
                 filter=msgspec.to_builtins(asked.filter),
             )
-        items = await batches.act(asked.action, targets.ids, decision)
+        hashes = None if asked.decision is None else asked.decision.arguments_hashes
+        items = await batches.act(asked.action, targets.ids, decision, hashes)
         return _reply(asked, items, 202, has_more=targets.has_more)
 
 

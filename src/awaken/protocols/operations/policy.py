@@ -16,6 +16,7 @@ from awaken.transport.routes import RouteCall
 from .context import Id, OperatorContext
 
 EXAMPLES = 5
+Number = Annotated[int, Meta(ge=1, le=2**53)]
 
 
 class TriedCall(StrictRecord, frozen=True, kw_only=True):
@@ -29,7 +30,15 @@ class PreviewPolicy(StrictRecord, frozen=True, kw_only=True):
     """Calls to try on the rules of an agent."""
 
     agent: Id
+    publication: Number | None = None
+    """The publication whose rules are tried, such as a preview of a draft; None: the live one."""
     calls: Annotated[tuple[TriedCall, ...], Meta(max_length=1_000)] = ()
+
+
+class PublicationQuery(StrictRecord, frozen=True, kw_only=True):
+    """The publication that is looked at, such as a preview of a draft; absent: the live one."""
+
+    publication: Number | None = None
 
 
 class ComparePolicies(StrictRecord, frozen=True, kw_only=True):
@@ -94,7 +103,8 @@ class PolicyRoutes:
 
     async def permission_preview(self, call: RouteCall) -> Reply:
         """Show which tools the model of an agent sees after the permission rules."""
-        agent = await call.view.agent(call.path["agent_id"])
+        asked: PublicationQuery = call.query
+        agent = await call.view.agent(call.path["agent_id"], asked.publication)
         policy = self._context.policy.inspect(agent.env.prepared, agent.tools)
         candidates = tuple(sorted(agent.tools))
         denied = () if policy is None else policy.hidden
@@ -112,7 +122,7 @@ class PolicyRoutes:
     async def preview(self, call: RouteCall) -> Reply:
         """Show what the rules of an agent would do to calls."""
         asked: PreviewPolicy = call.body
-        agent = await call.view.agent(asked.agent)
+        agent = await call.view.agent(asked.agent, asked.publication)
         inspector, prepared = self._context.policy, agent.env.prepared
         policy = inspector.inspect(prepared, agent.tools)
         if policy is None:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from awaken.services.budget_status import BudgetStatus
+from awaken.services.demo_data import DemoStatus
 from awaken.services.model_status import ModelStatus
 from awaken.services.run_summary import RunSummary
 from awaken.services.usage import UsageSummary
@@ -17,6 +18,7 @@ from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 from . import (
     activity,
     batch_actions,
+    demo_data,
     dispatches,
     policy,
     repins,
@@ -50,7 +52,7 @@ def _route(
 
 
 _read, _config = partial(_route, Access.READ), partial(_route, Access.CONFIG)
-_operate = partial(_route, Access.OPERATE)
+_operate, _admin = partial(_route, Access.OPERATE), partial(_route, Access.ADMIN)
 _by_body = partial(_route, Access.KNOWN)
 
 
@@ -130,8 +132,11 @@ def _queue_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
 
 def _shown_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
     shown, stats = system.SystemRoutes(context), runtime_stats.StatsRoutes(context)
-    sums = usage.UsageRoutes(context)
+    sums, demo = usage.UsageRoutes(context), demo_data.DemoRoutes(context)
     return (
+        _read("GET /v1/system/demo-data", demo.get_status, DemoStatus),
+        _admin("POST /v1/system/demo-data", demo.fill, DemoStatus),
+        _admin("DELETE /v1/system/demo-data", demo.remove, DemoStatus),
         _read("GET /v1/runs/summary", sums.get_summary, RunSummary),
         _read("GET /v1/usage", sums.get_usage, UsageSummary, query=usage.UsagePeriod),
         _read("GET /v1/system/workers", shown.list_workers, OperatorList[WorkerEntry]),
@@ -170,6 +175,7 @@ def _inspected_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
             "GET /v1/agents/{agent_id}/permission-preview",
             rules.permission_preview,
             policy.PermissionPreview,
+            query=policy.PublicationQuery,
         ),
         _config(
             "POST /v1/policy/preview",

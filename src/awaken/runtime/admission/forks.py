@@ -1,8 +1,8 @@
-"""Forking a thread at a message: a new thread that begins with the messages of another.
+"""Forking a thread at a message or at a run: a new thread that begins with messages of another.
 
-The other thread is only read. Past values of state are not kept, so a branch begins with the
-newest ones, except for state that belongs to the other thread alone: its tasks, and its
-conversations with remote agents.
+The other thread is only read. A branch at a message begins with the newest state, and one at a run
+with the state that the run found, if the store has kept it. State that belongs to the other thread
+alone is left out: its tasks, and its conversations with remote agents.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +15,7 @@ from awaken.contracts.errors import RecordNotFound, UnknownThread
 from awaken.contracts.identity import normalize_id
 from awaken.contracts.messages.message import Message, Role, Visibility, tool_answer
 from awaken.contracts.plugins.loop_state import ACTIVE_AGENT, BACKEND_OUTPUT
+from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import ForkPoint, Thread
 from awaken.contracts.state.context_state import CONTEXT_STATE
 from awaken.contracts.state.keys import StoredValue
@@ -52,25 +53,85 @@ async def fork_thread(
     if checkout is None:
         raise UnknownThread(thread_id=thread_id)
     kept = _select_messages(checkout, fork)
-    now, source = clock.now_ms(), checkout.thread
-    point = ForkPoint(thread_id=thread_id, message_id=kept[-1].id if kept else None)
+    state = _state(checkout, checkout.state, len(kept))
+    made = _build_branch(clock, ids, checkout.thread, kept, fork.answers, state)
+    return await _write_branch(store, made)
+
+
+class ForkedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The branch of a thread before one of its runs, and what the run had as input."""
+
+    thread: Thread
+    messages: tuple[Message, ...]
+    is_state_exact: bool
+    """Whether the branch has the state that the run found; otherwise it has the newest state."""
+
+
+async def fork_before_run(
+    store: Store, clock: Clock, ids: IdSource, record: RunRecord
+) -> ForkedRun:
+    """Make a branch of a run's thread as it was before the input of the run; see `fork_thread`.
+
+    The branch continues with the run's agent.
+
+    Raises:
+        UnknownThread: The thread was deleted.
+    """
+    checkout = await store.checkout(record.thread_id)
+    if checkout is None:
+        raise UnknownThread(thread_id=record.thread_id)
+    messages, begin, end = checkout.messages, record.input.from_seq, record.input.to_seq
+    if begin is None or end is None:
+        # It began without input: by a decision, or to go on with what the thread has.
+        of_run = (n for n, it in enumerate(messages) if _run_of(it) == record.run_id)
+        begin = end = next(of_run, len(messages))
+    else:
+        begin -= 1
+    kept = messages[:begin]
+    then = await store.fold_state(record.run_id, record.log_start)
+    is_exact = then.missing is None
+    state = _state(checkout, then.thread if is_exact else checkout.state, begin)
+    state[ACTIVE_AGENT.name] = ACTIVE_AGENT.encode(record.agent_id)
+    made = _build_branch(clock, ids, checkout.thread, kept, _NO_ANSWERS, state)
+    return ForkedRun(
+        thread=await _write_branch(store, made),
+        messages=tuple(messages[begin:end]),
+        is_state_exact=is_exact,
+    )
+
+
+def _build_branch(
+    clock: Clock,
+    ids: IdSource,
+    source: Thread,
+    kept: Sequence[Message],
+    answers: Mapping[str, str],
+    state: dict[str, StoredValue],
+) -> Commit:
+    """Return the commit that makes a branch; `answers` are those of `Fork`."""
+    now = clock.now_ms()
+    point = ForkPoint(thread_id=source.id, message_id=kept[-1].id if kept else None)
     branch = Thread(
-        id=namespace_in(thread_id) + ids.new_id(),
+        id=namespace_in(source.id) + ids.new_id(),
         tenant_id=source.tenant_id,
         resource_id=source.resource_id,
         forked_from=point,
         metadata=msgspec.structs.replace(source.metadata, created_at=None),
     ).touch(now)
-    commit = Commit(
+    return Commit(
         commit_id=ids.new_id(),
         thread_id=branch.id,
         expected_version=0,
         committed_at=now,
         thread=branch,
-        messages=_whole(kept, fork.answers, ids),
-        state={**_state(checkout, len(kept))},
+        messages=_whole(kept, answers, ids),
+        state={**state},
     )
-    receipt = await store.commit(commit)
+
+
+async def _write_branch(store: Store, commit: Commit) -> Thread:
+    receipt, branch = await store.commit(commit), commit.thread
+    assert branch is not None
     return msgspec.structs.replace(
         branch, version=receipt.version, message_count=receipt.message_count
     )
@@ -128,8 +189,10 @@ def _last_turn(kept: Sequence[Message]) -> int:
     return next(places, 0)
 
 
-def _state(checkout: Checkout, count: int) -> dict[str, StoredValue]:
-    state = {name: value for name, value in checkout.state.items() if name not in _OWN}
+def _state(
+    checkout: Checkout, values: Mapping[str, StoredValue], count: int
+) -> dict[str, StoredValue]:
+    state = {name: value for name, value in values.items() if name not in _OWN}
     if (stored := state.get(CONTEXT_STATE.name)) is not None:
         context = CONTEXT_STATE.decode(stored)
         cut = context.cut if context.cut is not None and context.cut.place < count else None

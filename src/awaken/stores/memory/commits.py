@@ -43,8 +43,14 @@ def apply_commit(tables: Tables, queues: Queues, claims: Claims, commit: Commit)
             thread.message_ids.update(foreign)
     if commit.events:
         thread.events += commit.events
-    _apply_parts(tables, thread, commit, change)
     run_id = run.run_id if run is not None else run_of(thread, commit)
+    if commit.state or commit.run_state:
+        values = (
+            _apply_state(thread.state, commit.state),
+            _apply_state(thread.run_state, commit.run_state),
+        )
+        thread.note_state(commit, run_id, values, is_kept=tables.keeps_state)
+    _apply_parts(tables, thread, commit, change)
     if run_id is not None and tables.checkpoints:
         tables.checkpoints.pop(run_id, None)
     if held is not None or commit.claim is not None or thread.queue:

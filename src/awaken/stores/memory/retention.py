@@ -109,6 +109,7 @@ def _forget_events(tables: Tables, thread: StoredThread, gone: Container[str]) -
     if last > thread.purged_seq:
         del thread.events[: last - thread.purged_seq]
         thread.purged_seq = last
+        thread.drop_purged_notes()
 
 
 def purge(tables: Tables, before_ms: int, limit: int, kept: Container[str] = ()) -> Purged:
@@ -203,6 +204,7 @@ def _purge_events(tables: Tables, before_ms: int, limit: int, kept: Container[st
             count += 1
         del thread.events[:count]
         thread.purged_seq += count
+        thread.drop_purged_notes()
         removed += count
     return removed
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         PurgedConfig,
         SealedSecret,
     )
+    from awaken.contracts.storage.state_history import FoldedState, StateChanges
     from awaken.contracts.storage.usage import UsageDay
 
     from .config import MemoryConfig
@@ -81,6 +82,33 @@ class MemoryUsagePort:
         from .usage import MemoryUsage  # noqa: PLC0415
 
         return MemoryUsage(self._tables, self.clock)
+
+
+class MemoryHistoryPort:
+    """The part of the store that tells state over time, which `state_history.py` does."""
+
+    _tables: Tables
+
+    @property
+    def keeps_state_history(self) -> bool:
+        """Whether commits keep what they change; this store does not unless it is told to."""
+        return self._tables.keeps_state
+
+    @keeps_state_history.setter
+    def keeps_state_history(self, is_kept: bool) -> None:
+        self._tables.keeps_state = is_kept
+
+    async def fold_state(self, run_id: str, seq: int) -> "FoldedState":
+        """Return the state of a run and its thread after the last commit up to an event."""
+        from .state_history import fold_state  # noqa: PLC0415
+
+        return fold_state(self._tables, run_id, seq)
+
+    async def list_state_changes(self, run_id: str) -> "StateChanges":
+        """Return which keys each commit of a run changed."""
+        from .state_history import list_state_changes  # noqa: PLC0415
+
+        return list_state_changes(self._tables, run_id)
 
 
 class MemoryConfigPort:
@@ -167,7 +195,9 @@ class MemoryConfigPort:
         return await self._config.purge_config(purge)
 
 
-class MemoryStore(MemoryMailbox, MemoryOutbox, MemoryTickets, MemoryUsagePort, MemoryConfigPort):
+class MemoryStore(
+    MemoryMailbox, MemoryOutbox, MemoryTickets, MemoryHistoryPort, MemoryUsagePort, MemoryConfigPort
+):
     """A `Store` and a `ConfigStore` in this process's memory, as long as this object lives.
 
     Use it from one event loop. No method suspends, so every call is atomic to every other task

@@ -58,6 +58,22 @@ class StoredLease:
         """The same by the wall clock, for people to read."""
 
 
+StateValues = tuple[Mapping[str, StoredValue], Mapping[str, StoredValue]]
+UNKEPT_RUNS_MAX = 64
+"""How many of the latest runs a thread can name whose changes of state were not kept."""
+
+
+class StateNote(msgspec.Struct, frozen=True):
+    """The values of state after a commit that changed some."""
+
+    event_seq: int
+    run_id: str | None
+    names: tuple[tuple[str, ...], tuple[str, ...]]
+    """The keys of the thread and of the run that it changed."""
+    values: StateValues
+    """All values of the thread and of the run after it."""
+
+
 class StoredThread(ThreadHead, gc=False):
     """One thread with all its records; a part that few threads have takes no room in the others."""
 
@@ -70,6 +86,12 @@ class StoredThread(ThreadHead, gc=False):
     """The events after `purged_seq`."""
     purged_seq: int = 0
     """Events up to this number were purged."""
+    state_notes: tuple[StateNote, ...] = ()
+    """What is known of state at earlier times, oldest first."""
+    unkept_seq: int | None = None
+    """The event after the latest change of state that was not kept."""
+    unkept_runs: tuple[str, ...] = ()
+    has_dropped_notes: bool = False
     run_ids: tuple[str, ...] = ()
     run_state: Mapping[str, StoredValue] = EMPTY
     """Run-scoped keys of the open run, replaced by every change; cleared when it ends."""
@@ -85,6 +107,25 @@ class StoredThread(ThreadHead, gc=False):
     queue: tuple[tuple[int, int, str], ...] = ()
     """The queued dispatches in order: priority, number of arrival, id."""
     dispatch_ids: tuple[str, ...] = ()
+
+    def note_state(
+        self, commit: Commit, run_id: str | None, values: StateValues, *, is_kept: bool
+    ) -> None:
+        """Keep the values after a commit that changed some; they are replaced, so not copied."""
+        if is_kept:
+            names = (tuple(commit.state), tuple(commit.run_state))
+            note = StateNote(self.event_seq, run_id, names, values)
+            self.state_notes = (*self.state_notes, note)
+            return
+        self.unkept_seq = self.event_seq
+        if run_id is not None and run_id not in self.unkept_runs:
+            self.unkept_runs = (*self.unkept_runs[1 - UNKEPT_RUNS_MAX :], run_id)
+
+    def drop_purged_notes(self) -> None:
+        """Remove what is known of state at times whose events were purged."""
+        if self.state_notes and self.state_notes[0].event_seq <= self.purged_seq:
+            kept = (it for it in self.state_notes if it.event_seq > self.purged_seq)
+            self.state_notes, self.has_dropped_notes = tuple(kept), True
 
     def find_receipt(self, commit_id: str) -> CommitReceipt | None:
         """Return the receipt of an applied commit, or None."""
@@ -147,6 +188,7 @@ class Tables:
         "dedupe_keys",
         "dispatches",
         "ended",
+        "keeps_state",
         "leases",
         "open_tickets",
         "outbox",
@@ -180,6 +222,7 @@ class Tables:
         self.leases: dict[str, StoredLease] = {}
         """The lease of each claim, by its token."""
         self.queued_count = 0
+        self.keeps_state = False
         self.ended = EndedRuns()
         self.usage: dict[UsageKey, UsageSums] = {}
         self.usage_cursor: tuple[int, str] = (-1, "")

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from awaken.contracts.errors import UnknownTicket
+from awaken.contracts.lifecycle import TicketStatus
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.queries import Page, TicketQuery
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
@@ -34,11 +35,19 @@ class MemoryTickets:
         return tuple(sorted(found, key=lambda ticket: (ticket.created_at, ticket.ticket_id)))
 
     async def list_ticket_page(self, query: TicketQuery) -> Page[Ticket]:
-        """List open tickets by creation time, ties by id."""
+        """List tickets by creation time, ties by id."""
         from awaken.contracts.storage.keysets import list_rows, ticket_key  # noqa: PLC0415
 
-        found = await self.list_tickets(query.thread_id, tenant_id=query.tenant_id)
-        fits = [it for it in found if query.run_id in (None, it.run_id)]
+        tables, threads = self._tables, self._tables.threads
+        is_open = query.status is TicketStatus.OPEN
+        fits = [
+            it
+            for it in (tables.open_tickets if is_open else tables.tickets).values()
+            if query.status in (None, it.status)
+            and query.run_id in (None, it.run_id)
+            and query.thread_id in (None, it.thread_id)
+            and query.tenant_id in (None, threads[it.thread_id].shown.tenant_id)
+        ]
         return list_rows(fits, query, ticket_key)
 
     async def decide(

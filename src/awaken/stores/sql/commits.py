@@ -31,6 +31,7 @@ from .outbox import add_outbox
 from .queues import absorb, enqueue_all, refresh
 from .queues import find as find_dispatch
 from .session import Row, SqlSession
+from .state_history import pack_state
 
 THREAD_STATE, RUN_STATE = 0, 1
 LOOK_BACK = 4
@@ -63,12 +64,15 @@ async def apply_commit(
     receipt = advance(head, commit, change)
     if commit.run is not None and change.known_run is None:
         head.run_count += 1
+    changed = None
+    if commit.state or commit.run_state:
+        changed = await pack_state(session, head, encoded)
     if head.has_run_state or head.has_checkpoint:
         await _remove_obsolete(session, head, before)
     if not await _write_head(session, head, before, commit):
         # Another process has created the thread meanwhile; nothing is written yet.
         return await apply_commit(session, encoded)
-    await _write_history(session, head, encoded, foreign)
+    await _write_history(session, head, encoded, foreign, changed)
     if commit.run is not None:
         await _write_run(session, head, encoded, change.known_run)
     await _write_parts(session, head, commit, change.tickets)
@@ -305,7 +309,11 @@ async def _write_head(
 
 
 async def _write_history(
-    session: SqlSession, head: StoredHead, encoded: rows.EncodedCommit, foreign: Sequence[str]
+    session: SqlSession,
+    head: StoredHead,
+    encoded: rows.EncodedCommit,
+    foreign: Sequence[str],
+    changed: bytes | None,
 ) -> None:
     commit, at, run_id = encoded.commit, encoded.commit.committed_at, run_of(head, encoded.commit)
     events = encoded.events and seal(encoded.events, column_seed(head.event_seq, run_id, at))
@@ -322,6 +330,7 @@ async def _write_history(
         head.event_seq,
         events,
         encoded.tools,
+        changed,
     )
     if not encoded.messages:
         return

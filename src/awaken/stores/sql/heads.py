@@ -34,8 +34,8 @@ class _Shown(msgspec.Struct, array_like=True, frozen=True, kw_only=False, gc=Fal
     branching: _Branching | None = None
     has_run_state: bool = True
     """Earlier versions did not write it."""
-    has_state: bool = True
-    """Earlier versions did not write it."""
+    state_mark: bool | int = True
+    """Whether the thread may have state, or `full_at`. Earlier versions did not write it."""
 
 
 _SHOWN = msgspec.json.Decoder(_Shown)
@@ -54,6 +54,8 @@ class StoredHead(ThreadHead, gc=False):
     """Whether the thread may have run state, which the end of the run must remove."""
     has_state: bool = False
     """Whether the thread may have state of its own."""
+    full_at: int = 0
+    """The latest commit that kept all values of state, or could not; 0 if there is none."""
     ticket_ids: tuple[str, ...] = ()
     queued: int = 0
     served_at: int = 0
@@ -80,7 +82,7 @@ class StoredHead(ThreadHead, gc=False):
             self.has_checkpoint,
             branching,
             self.has_run_state,
-            self.has_state,
+            self.full_at or self.has_state,
         )
         counts = (self.version, self.message_count, self.event_seq)
         return rows.pack(kept, shown.id, *counts, self.updated_at, shown.latest_run_id)
@@ -105,7 +107,8 @@ def decode_head(row: Row) -> StoredHead:
     head.run_count = shown.run_count
     head.has_checkpoint = shown.has_checkpoint
     head.has_run_state = shown.has_run_state
-    head.has_state = shown.has_state
+    head.has_state = bool(shown.state_mark)
+    head.full_at = 0 if isinstance(shown.state_mark, bool) else shown.state_mark
     head.ticket_ids = shown.live_tickets
     if row[9] is not None:
         head.claim = HeldClaim(token=row[9], worker_id=row[10], dispatch_id=row[11])
@@ -265,7 +268,7 @@ async def _load_parts(session: SqlSession, head: StoredHead) -> StoredHead:
 
 
 def _pack_blank(thread_id: str) -> bytes:
-    return rows.pack(_Shown(has_run_state=False, has_state=False), thread_id, 0, 0, 0, None, None)
+    return rows.pack(_Shown(has_run_state=False, state_mark=False), thread_id, 0, 0, 0, None, None)
 
 
 def _make_thread(row: Row, shown: _Shown) -> Thread:

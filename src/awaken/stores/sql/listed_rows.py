@@ -39,20 +39,22 @@ RUN_INDEXES: Mapping[str, str] = {
 }
 """How a listing finds its rows, and the condition that lets it use the index of that name."""
 _TICKET_FILTERS: Mapping[str, str] = {
+    "status": "(CAST({0} AS TEXT) IS NULL OR status = {0})",
     "run_id": "(CAST({0} AS TEXT) IS NULL OR run_id = {0})",
     "tenant_id": "(CAST({0} AS TEXT) IS NULL OR EXISTS (SELECT 1 FROM threads"
     " WHERE no = tickets.thread_no AND tenant_id = {0}))",
 }
 TICKET_FILTERS = tuple(_TICKET_FILTERS)
 TICKET_INDEXES: Mapping[str, str] = {
-    "recent": "status = 'open'",
-    "thread": "status = 'open' AND thread_no = (SELECT no FROM threads WHERE id = $5)",
+    "open": "status = 'open'",
+    "decided": "status = 'decided'",
+    "created": "",
+    "thread": "thread_no = (SELECT no FROM threads WHERE id = $5)",
 }
 
 
 _OWN_KEY = ("runs_thread", "runs_named")
 """Listings that find their rows by the key of the table, and sort them: a thread has few."""
-_INDEX_OF = {"tickets_recent": "tickets_open", "tickets_thread": "tickets_thread"}
 
 
 def make_statements(*, has_hints: bool) -> dict[str, str]:
@@ -67,7 +69,7 @@ def make_statements(*, has_hints: bool) -> dict[str, str]:
     ):
         for index, condition in indexes.items():
             name = f"{table}_{index}"
-            hint = "NOT INDEXED" if name in _OWN_KEY else f"INDEXED BY {_INDEX_OF.get(name, name)}"
+            hint = "NOT INDEXED" if name in _OWN_KEY else f"INDEXED BY {name}"
             source = f"{table} {hint}" if has_hints else table
             made |= _make_listing(name, (source, row_id), condition, filters)
     return made

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from awaken.contracts.lifecycle import NATURAL_END, RunStatus
+from awaken.contracts.lifecycle import NATURAL_END, RunStatus, TicketStatus
 from awaken.contracts.record import Record
 from awaken.contracts.runs.records import RunKind, RunRecord
 from awaken.contracts.storage.keysets import Walk, make_page, plan_walk, run_key, ticket_key
@@ -52,15 +52,18 @@ async def list_runs(session: SqlSession, query: RunQuery) -> Page[RunRecord]:
     return await _read_page(session, source, query, decode, run_key)
 
 
-async def list_open_tickets(session: SqlSession, query: TicketQuery) -> Page[Ticket]:
-    """List open tickets by creation time, ties by id."""
+async def list_tickets(session: SqlSession, query: TicketQuery) -> Page[Ticket]:
+    """List matching tickets by creation time, ties by id."""
     values = () if query.thread_id is None else (query.thread_id,)
-    filters = (query.run_id, query.tenant_id)
+    status = None if query.status is None else query.status.value
+    # Few tickets are closed without a decision, and no list asks for them alone.
+    index = status if status in (TicketStatus.OPEN, TicketStatus.DECIDED) else "created"
+    others = (query.run_id, query.tenant_id, None if status == index else status)
     source = _Source(
-        name="tickets_thread" if values else "tickets_recent",
+        name="tickets_thread" if values else f"tickets_{index}",
         values=values,
-        filters=filters,
-        is_filtered=filters != (None, None) and not values,
+        filters=(status, query.run_id, query.tenant_id),
+        is_filtered=any(it is not None for it in others) and not values,
     )
 
     def decode(row: Sequence[Any]) -> Ticket:

@@ -96,10 +96,11 @@ def unpack(
 class EncodedCommit:
     """The parts of a commit that become rows, and a digest of the whole commit."""
 
-    __slots__ = ("commit", "digest", "events", "messages", "run", "tools")
+    __slots__ = ("commit", "digest", "events", "keeps_state", "messages", "run", "tools")
 
-    def __init__(self, commit: Commit) -> None:
+    def __init__(self, commit: Commit, *, keeps_state: bool) -> None:
         self.commit = commit
+        self.keeps_state = keeps_state
         seed = column_seed(commit.committed_at)
         self.messages = [seal(encode(message), seed) for message in commit.messages]
         self.events = encode(commit.events) if commit.events else None

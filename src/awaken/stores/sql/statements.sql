@@ -118,8 +118,8 @@ DELETE FROM threads WHERE no = $1
 
 -- name: add_commit
 INSERT INTO commits
-    (place, commit_id, digest, run_id, committed_at, message_count, event_seq, events, tools)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+    (place, commit_id, digest, run_id, committed_at, message_count, event_seq, events, tools, state)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 
 -- name: find_commit
 SELECT place, digest, message_count, event_seq FROM commits
@@ -140,6 +140,16 @@ ORDER BY place
 -- name: list_commit_tools
 SELECT tools FROM commits
 WHERE place BETWEEN $1 AND $2 AND tools IS NOT NULL
+ORDER BY place
+
+-- name: list_old_state
+SELECT place, run_id, event_seq, state FROM commits
+WHERE place BETWEEN $1 AND $2 AND event_seq <= $3 AND state IS NOT NULL
+ORDER BY place DESC LIMIT $4
+
+-- name: list_run_state
+SELECT place, run_id, event_seq, state FROM commits
+WHERE place BETWEEN $1 AND $2 AND run_id = $3 AND state IS NOT NULL
 ORDER BY place
 
 -- name: delete_commits

@@ -10,6 +10,7 @@ from awaken.contracts.messages.message import Message, MessageRecord, Transcript
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.queries import MessageQuery, Page, RunQuery, ThreadQuery
+from awaken.contracts.storage.state_history import FoldedState, StateChanges
 from awaken.contracts.storage.store import (
     Checkout,
     Commit,
@@ -20,7 +21,7 @@ from awaken.contracts.storage.store import (
 )
 from awaken.stores.rules.lineage import apply_edit
 
-from . import commits, lists, queries, retention, rows
+from . import commits, lists, queries, retention, rows, state_history
 from .config import SqlConfig
 from .heads import ensure_head, find_head, load_run, wait_for_head
 from .idle_threads import IdleThread
@@ -46,6 +47,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlUsage, SqlConf
     """
 
     is_shared = True
+    keeps_state_history = True
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
@@ -123,7 +125,7 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlUsage, SqlConf
 
     async def commit(self, commit: Commit) -> CommitReceipt:
         """Apply a commit whole, or raise and change nothing; see `CommitStore.commit`."""
-        encoded = rows.EncodedCommit(commit)
+        encoded = rows.EncodedCommit(commit, keeps_state=self.keeps_state_history)
         no, receipt = await self._database.write(partial(commits.apply_commit, encoded=encoded))
         if commit.run is not None and commit.run.status is RunStatus.WAITING:
             # A run may wait for days: meanwhile its thread uses no memory.
@@ -160,6 +162,14 @@ class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlUsage, SqlConf
             return None if row is None else rows.unpack(row[0], rows.CHECKPOINT, what)
 
         return await self._database.read(work)
+
+    async def fold_state(self, run_id: str, seq: int) -> FoldedState:
+        """Return the state of a run and its thread after the last commit up to an event."""
+        return await self._database.read(partial(state_history.fold_state, run_id=run_id, seq=seq))
+
+    async def list_state_changes(self, run_id: str) -> StateChanges:
+        """Return which keys each commit of a run changed."""
+        return await self._database.read(partial(state_history.list_state_changes, run_id=run_id))
 
     async def list_tool_records(self, run_id: str) -> tuple[ToolRecord, ...]:
         """Return the newest journal entry of each tool call of a run."""

@@ -42,8 +42,8 @@ class SqlTickets:
         return await self._database.read(work)
 
     async def list_ticket_page(self, query: TicketQuery) -> Page[Ticket]:
-        """List open tickets by creation time, ties by id."""
-        return await self._database.read(partial(lists.list_open_tickets, query=query))
+        """List tickets by creation time, ties by id."""
+        return await self._database.read(partial(lists.list_tickets, query=query))
 
     async def decide(
         self,

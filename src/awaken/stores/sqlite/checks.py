@@ -16,6 +16,7 @@ from awaken.contracts.errors import CorruptRecord, StoreTooNew, StoreUnavailable
 from awaken.contracts.storage.store import StoreCheck
 from awaken.stores.sql import rows
 from awaken.stores.sql.heads import StoredHead, decode_head
+from awaken.stores.sql.state_history import KEPT
 
 from .config_checks import check_config
 from .connection import FAULTS, STATEMENTS, connect, schema_version, translate_error
@@ -127,7 +128,7 @@ class _Inspection:
 
     def read_threads(self) -> None:
         """Read every thread with its messages, events and tool journal."""
-        self.counts.update(threads=0, messages=0, events=0, tool_records=0)
+        self.counts.update(threads=0, messages=0, events=0, tool_records=0, state_changes=0)
         threads = list(self.select("threads", "SELECT no, id FROM threads ORDER BY no"))
         for thread_no, thread_id in threads:
             self._read_thread(thread_no, thread_id)
@@ -168,12 +169,12 @@ class _Inspection:
 
     def _read_commits(self, thread_no: int, thread_id: str) -> int:
         statement = (
-            "SELECT place, events, tools, event_seq, run_id, committed_at"
+            "SELECT place, events, tools, state, event_seq, run_id, committed_at"
             " FROM commits WHERE place BETWEEN ? AND ?"
         )
         found = 0
         places = rows.all_places(thread_no)
-        for place, events, tools, *beside in self.select("commits", statement, *places):
+        for place, events, tools, state, *beside in self.select("commits", statement, *places):
             where = f"of commit {rows.number_at(place)} of thread '{thread_id}'"
             if events is not None:
                 logged = self.read(
@@ -182,6 +183,9 @@ class _Inspection:
                 found += len(logged or ())
             if tools is not None:
                 self.read("tool_records", tools, rows.TOOLS, f"The tool journal {where}", many=True)
+            if state:
+                version = rows.number_at(place)
+                self.read("state_changes", state, KEPT, f"State {where}", beside=(version,))
         return found
 
     def read(

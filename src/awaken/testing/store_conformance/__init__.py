@@ -32,6 +32,7 @@ from . import (
     run_lists,
     runs,
     state,
+    state_histories,
     submissions,
     tenants,
     threads,
@@ -45,6 +46,7 @@ from .writing import ProfileCheck, StoreCheck
 STORE_CHECKS: tuple[StoreCheck, ...] = (
     *commits.CHECKS,
     *state.CHECKS,
+    *state_histories.CHECKS,
     *transcripts.CHECKS,
     *runs.CHECKS,
     *run_ids.CHECKS,

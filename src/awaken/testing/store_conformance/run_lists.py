@@ -1,12 +1,12 @@
 """Lists of runs and tickets by keys: filters, both directions, and rows that come meanwhile."""
 
 from collections.abc import Awaitable, Callable
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, TypeVar
 
 import msgspec
 
-from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd
+from awaken.contracts.lifecycle import Cancelled, Failed, NaturalEnd, TicketStatus
 from awaken.contracts.runs.records import RunKind, RunRecord
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.queries import (
@@ -17,7 +17,7 @@ from awaken.contracts.storage.queries import (
     at_cursor,
 )
 from awaken.contracts.storage.store import Store
-from awaken.contracts.suspension.tickets import Ticket
+from awaken.contracts.suspension.tickets import SUPERSEDED, Ticket, ToolCallResume
 
 from .writing import DONE, RUNNING, WAITING, Writer, run, ticket
 
@@ -180,6 +180,59 @@ async def open_tickets_come_in_pages(store: Store) -> None:
             assert [it.ticket_id for it in found] == wanted, (filters, order)
 
 
+async def tickets_are_listed_after_their_decisions(store: Store) -> None:
+    """By status: open, decided, closed or any, with what was decided."""
+    await store.save_thread(Thread(id="@ann:t", tenant_id="ann"))
+    known = await store.load_thread("@ann:t")
+    assert known is not None
+    writer = Writer(store, "@ann:t")
+    writer.version = known.version
+    made = tuple(
+        ticket(f"ticket-{n}", f"c-{n}", thread_id="@ann:t", run_id="@ann:r", created_at=n // 2)
+        for n in range(6)
+    )
+    await writer.commit(run=run("@ann:r", WAITING, thread_id="@ann:t"), tickets=made)
+    taken = [(it.ticket_id, _decision(it.ticket_id)) for it in made[:3]]
+    await store.decide("@ann:t", "@ann:r", taken)
+    closed = msgspec.structs.replace(made[3], status=TicketStatus.CLOSED, closed_because=SUPERSEDED)
+    await writer.commit(tickets=(closed,))
+    expected = {
+        TicketStatus.DECIDED: ["ticket-0", "ticket-1", "ticket-2"],
+        TicketStatus.CLOSED: ["ticket-3"],
+        TicketStatus.OPEN: ["ticket-4", "ticket-5"],
+        None: [it.ticket_id for it in made],
+    }
+    places: tuple[dict[str, Any], ...] = (
+        {},
+        {"thread_id": "@ann:t"},
+        {"thread_id": "@ann:t", "run_id": "@ann:r"},
+        {"run_id": "@ann:r"},
+        {"tenant_id": "ann"},
+    )
+    for (status, ids), place in product(expected.items(), places):
+        for order in Order:
+            query = TicketQuery(limit=2, order=order, with_total=True, status=status, **place)
+            found = await _walk(store.list_ticket_page, query, len(ids))
+            wanted = ids if order is Order.ASC else ids[::-1]
+            assert [it.ticket_id for it in found] == wanted, (status, place, order)
+        for name in ("tenant_id", "thread_id", "run_id"):
+            other: dict[str, Any] = {name: "other"}
+            page = await store.list_ticket_page(TicketQuery(status=status, **other))
+            assert page.items == (), (status, other)
+    (first, *_) = (await store.list_ticket_page(TicketQuery(status=TicketStatus.DECIDED))).items
+    assert first.decision == _decision("ticket-0")
+
+
+def _decision(ticket_id: str) -> ToolCallResume:
+    return ToolCallResume(
+        decision_id=f"d-{ticket_id}",
+        arguments={"edited": True},
+        reason="fine",
+        decided_by="ann",
+        updated_at=50,
+    )
+
+
 async def _write_runs(store: Store) -> list[RunRecord]:
     """Write runs that differ in everything that a filter asks about; returns them in order."""
     writers: dict[str, Writer] = {}
@@ -259,4 +312,5 @@ CHECKS = (
     unfinished_runs_are_counted_and_keep_their_publications,
     a_run_is_listed_by_the_publication_that_it_has_now,
     open_tickets_come_in_pages,
+    tickets_are_listed_after_their_decisions,
 )

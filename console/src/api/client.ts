@@ -1,0 +1,48 @@
+/** The typed client of this server's API: every request has the token, every write a key that makes it safe to repeat. */
+import createClient from "openapi-fetch";
+
+import { root } from "./address";
+import { noteReachable } from "./connection";
+import { NetworkError, readRefusal } from "./errors";
+import type { components, paths } from "./schema";
+import { askForToken, currentToken } from "./token";
+
+export type Schemas = components["schemas"];
+
+/** Makes an id that no other one equals; `crypto.randomUUID` exists on secure origins only. */
+export function makeId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (it) => it.toString(16).padStart(2, "0")).join("");
+}
+
+/** Sends a request with the token; after a 401 it asks for one and sends the request again. */
+export async function send(request: Request): Promise<Response> {
+  for (;;) {
+    const attempt = request.clone();
+    const token = currentToken();
+    if (token !== null) attempt.headers.set("Authorization", `Bearer ${token}`);
+    if (attempt.method !== "GET" && !attempt.headers.has("Idempotency-Key")) attempt.headers.set("Idempotency-Key", makeId());
+    let response: Response;
+    try {
+      response = await fetch(attempt);
+    } catch (error) {
+      if (request.signal.aborted) throw error;
+      noteReachable(false);
+      throw new NetworkError(error);
+    }
+    noteReachable(true);
+    if (response.status !== 401) return response;
+    if ((await askForToken()) === null) return response;
+  }
+}
+
+export const api = createClient<paths>({ baseUrl: root || "/", fetch: send });
+
+type Answer<T> = { data?: T; error?: unknown; response: Response };
+
+/** The body of a successful answer; a refusal is thrown as `ApiError`. */
+export async function need<T>(answer: Promise<Answer<T>>): Promise<T> {
+  const { data, error, response } = await answer;
+  if (response.ok) return data as T;
+  throw await readRefusal(new Response(JSON.stringify(error ?? null), { status: response.status, headers: response.headers }));
+}

@@ -1,0 +1,45 @@
+/** The cache of what was fetched. The first part of a key names the kind of resource; hints of the server make kinds stale. */
+import { QueryClient, queryOptions } from "@tanstack/react-query";
+
+import { api, need } from "./client";
+import { ApiError } from "./errors";
+
+/** A resource on the screen is fetched again after this long, hints or not. */
+const REFETCH_MS = 30_000;
+
+export type ResourceKind =
+  | "run" | "ticket" | "dispatch" | "thread" | "agent" | "config" | "worker" | "model" | "usage" | "system" | "audit" | "switch";
+
+export const queryClient = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 5_000,
+      refetchInterval: REFETCH_MS,
+      refetchOnWindowFocus: true,
+      // Reads are repeated when the server was not reached or failed; a refusal is an answer.
+      retry: (failures, error) => failures < 2 && !(error instanceof ApiError && error.status < 500),
+    },
+    mutations: { retry: false },
+  },
+});
+
+export const callerQuery = queryOptions({
+  queryKey: ["system", "caller"],
+  queryFn: ({ signal }) => need(api.GET("/v1/system/caller", { signal })),
+  staleTime: Infinity,
+});
+
+export const systemInfoQuery = queryOptions({
+  queryKey: ["system", "info"],
+  queryFn: ({ signal }) => need(api.GET("/v1/system/info", { signal })),
+});
+
+export const agentsQuery = queryOptions({
+  queryKey: ["agent", "list"],
+  queryFn: async ({ signal }) => (await need(api.GET("/v1/agents", { signal, params: { query: { limit: 200 } } }))).items,
+});
+
+/** Marks kinds of resources as stale; what is on the screen is fetched again. */
+export function refreshKinds(...kinds: ResourceKind[]): Promise<void> {
+  return queryClient.invalidateQueries({ predicate: ({ queryKey }) => kinds.includes(queryKey[0] as ResourceKind) });
+}

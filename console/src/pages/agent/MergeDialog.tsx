@@ -1,0 +1,53 @@
+/** Two people changed the same agent: what it was, what they saved, what this page has; a person chooses where both changed a field. */
+import { Badge, Button, Code, Group, Modal, SegmentedControl, Stack, Text } from "@mantine/core";
+import { lazy, Suspense, useMemo, useState } from "react";
+
+import { agent as texts } from "../../texts/agent";
+import { ui } from "../../texts/ui";
+import { isSame } from "../../api/drafts";
+import type { JsonObject } from "../../ui/schema/model";
+import classes from "./AgentPage.module.css";
+import { showValue } from "./HistoryTab";
+import { compareVersions, mergeVersions, type FieldVersions, type Side } from "./merge";
+import type { Conflict } from "./useAgentEditor";
+
+const TextDiff = lazy(() => import("../../ui/code/TextDiff"));
+
+type Props = { conflict: Conflict; onResolve: (merged: JsonObject) => void };
+
+export function MergeDialog({ conflict, onResolve }: Props) {
+  const { base, theirs, mine } = conflict;
+  const [choices, setChoices] = useState<Readonly<Record<string, Side>>>({});
+  const fields = useMemo(() => compareVersions(base, theirs, mine), [base, theirs, mine]);
+  const isDone = fields.every((it) => !it.isClash || choices[it.path] !== undefined);
+  return (
+    <Modal opened onClose={() => undefined} withCloseButton={false} closeOnEscape={false} closeOnClickOutside={false} title={texts.merge.title} size="xl">
+      <Stack gap="sm">
+        <Text size="sm" c="dimmed">{texts.merge.help}</Text>
+        {fields.map((it) => <FieldChoice key={it.path} field={it} choice={choices[it.path]} onChoose={(side) => setChoices((now) => ({ ...now, [it.path]: side }))} />)}
+        <Group justify="flex-end"><Button variant="filled" disabled={!isDone} onClick={() => onResolve(mergeVersions(base, theirs, mine, (path) => choices[path] ?? "mine"))}>{texts.merge.apply}</Button></Group>
+      </Stack>
+    </Modal>
+  );
+}
+
+function FieldChoice({ field, choice, onChoose }: { field: FieldVersions; choice: Side | undefined; onChoose: (side: Side) => void }) {
+  const isText = typeof field.theirs === "string" && typeof field.mine === "string";
+  const state = field.isClash ? texts.merge.both : isSame(field.base, field.mine) ? texts.merge.onlyTheirs : texts.merge.onlyMine;
+  return (
+    <div className={classes.choice} role="group" aria-label={field.path}>
+      <Group justify="space-between" gap="xs" mb={6}>
+        <Group gap="xs"><Text size="sm" ff="monospace" fw={500}>{field.path}</Text><Badge variant="outline" color={field.isClash ? "red" : "gray"} c="inherit">{state}</Badge></Group>
+        {field.isClash ? <SegmentedControl aria-label={field.path} value={choice ?? ""} onChange={(side) => onChoose(side as Side)} data={[{ value: "theirs", label: texts.merge.theirs }, { value: "mine", label: texts.merge.mine }]} /> : null}
+      </Group>
+      {field.isClash ? (
+        <>
+          <div className={classes.versions}>
+            {(["base", "theirs", "mine"] as const).map((side) => <div key={side}><Text size="xs" c="dimmed">{texts.merge[side]}</Text><Code block tabIndex={0} mah={160} style={{ overflow: "auto", whiteSpace: "pre-wrap" }}>{showValue(field[side])}</Code></div>)}
+          </div>
+          {isText ? <Suspense fallback={ui.none}><Text size="xs" c="dimmed" mt={6}>{texts.merge.diff}</Text><TextDiff label={texts.merge.diff} before={String(field.theirs)} after={String(field.mine)} /></Suspense> : null}
+        </>
+      ) : <Text size="xs" lineClamp={2}>{showValue(isSame(field.base, field.mine) ? field.theirs : field.mine)}</Text>}
+    </div>
+  );
+}

@@ -1,0 +1,101 @@
+/** What the inbox reads, and the decisions that it sends. */
+import { queryOptions } from "@tanstack/react-query";
+
+import { api, need, type Schemas } from "../../api/client";
+import { refreshKinds } from "../../api/queries";
+import type { JsonSchema } from "../../ui/schemaForm";
+import { buildDecision, type Decision, type Ticket } from "./inbox";
+
+const PAGE = 200;
+const PAGES_MAX = 10;
+const SHOWN_MESSAGES = 6;
+
+/** Every open ticket: a batch must not miss one because it is on a later page. */
+export const openTicketsQuery = queryOptions({
+  queryKey: ["ticket", "open"],
+  queryFn: async ({ signal }) => {
+    const found: Ticket[] = [];
+    let cursor: string | null | undefined;
+    for (let page = 0; page < PAGES_MAX; page += 1) {
+      const listed = await need(api.GET("/v1/tickets", { signal, params: { query: { limit: PAGE, cursor } } }));
+      found.push(...listed.items);
+      if (!listed.has_more) return { tickets: found, hasMore: false };
+      cursor = listed.next_cursor;
+    }
+    return { tickets: found, hasMore: true };
+  },
+});
+
+/** The agents of the runs that wait, by run. */
+export const waitingAgentsQuery = queryOptions({
+  queryKey: ["run", "waiting-agents"],
+  queryFn: async ({ signal }) => {
+    const query = { status: "waiting", kind: "any", order: "desc", limit: PAGE } as const;
+    const { items } = await need(api.GET("/v1/runs", { signal, params: { query } }));
+    return new Map(items.map((it) => [it.run_id, it.active_agent_id ?? it.agent_id]));
+  },
+});
+
+export const runQuery = (runId: string) => queryOptions({
+  queryKey: ["run", "one", runId],
+  queryFn: ({ signal }) => need(api.GET("/v1/runs/{run_id}", { signal, params: { path: { run_id: runId } } })),
+});
+
+/** The last messages of a thread, oldest first. */
+export const lastMessagesQuery = (threadId: string) => queryOptions({
+  queryKey: ["thread", "last-messages", threadId],
+  queryFn: async ({ signal }) => {
+    const params = { path: { thread_id: threadId }, query: { order: "desc", limit: SHOWN_MESSAGES } } as const;
+    return (await need(api.GET("/v1/threads/{thread_id}/messages", { signal, params }))).items.toReversed();
+  },
+});
+
+/** The schema of the tool as the model saw it; null where it cannot be known. */
+export const toolSchemaQuery = (runId: string, step: number, tool: string, isAllowed: boolean) => queryOptions({
+  queryKey: ["run", "tool-schema", runId, step, tool],
+  queryFn: async ({ signal }): Promise<JsonSchema | null> => {
+    const found = await need(api.GET("/v1/runs/{run_id}/steps/{n}/request", { signal, params: { path: { run_id: runId, n: String(step) } } }));
+    const tools = (found.request as { tools?: unknown } | null)?.tools;
+    if (!Array.isArray(tools)) return null;
+    const match = (tools as { id?: string; parameters?: JsonSchema }[]).find((it) => it.id === tool);
+    return match?.parameters ?? null;
+  },
+  enabled: isAllowed && step > 0,
+  retry: false,
+  staleTime: Infinity,
+  refetchInterval: false,
+});
+
+export async function decideTicket(ticket: Ticket, decision: Decision): Promise<void> {
+  await need(api.POST("/v1/runs/{run_id}/decision", { params: { path: { run_id: ticket.run_id } }, body: buildDecision(ticket, decision) }));
+  await refreshKinds("ticket", "run", "thread");
+}
+
+/** Decides on several tickets at once, each on the arguments that were shown. */
+export async function decideTickets(tickets: readonly Ticket[], action: "resume" | "cancel", reason: string): Promise<readonly Schemas["BatchReceipt"][]> {
+  const body: Schemas["RunBatch"] = {
+    action: "decide",
+    ids: tickets.map((it) => it.ticket_id),
+    filter: null,
+    dry_run: false,
+    decision: {
+      action,
+      reason: reason.trim() === "" ? null : reason.trim(),
+      result: action === "resume" ? true : null,
+      arguments_hashes: Object.fromEntries(tickets.map((it) => [it.ticket_id, it.arguments_hash])),
+    },
+  };
+  const { items } = await need(api.POST("/v1/batch", { body }));
+  await refreshKinds("ticket", "run", "thread");
+  return items;
+}
+
+export const rememberedQuery = (threadId: string | undefined) => queryOptions({
+  queryKey: ["ticket", "remembered", threadId ?? ""],
+  queryFn: async ({ signal }) => (await need(api.GET("/v1/remembered-answers", { signal, params: { query: { thread_id: threadId } } }))).items,
+});
+
+export async function forgetAnswer(answerId: string, threadId: string | undefined): Promise<void> {
+  await need(api.DELETE("/v1/remembered-answers/{answer_id}", { params: { path: { answer_id: answerId }, query: { thread_id: threadId } } }));
+  await refreshKinds("ticket");
+}

@@ -1,0 +1,101 @@
+/** The canary: how both sides fare, and the decision between them. */
+import { Button, Group, Stack, Table, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+
+import { ask } from "../../api/ask";
+import { api, need } from "../../api/client";
+import type { Canary, Guardrails, Head } from "../../api/managed";
+import { refreshKinds } from "../../api/queries";
+import { changes as texts } from "../../texts/changes";
+import { ui } from "../../texts/ui";
+import { useConfirm } from "../../ui/confirm";
+import { formatCount, formatDuration, formatPercent } from "../../ui/format";
+import { GatedButton } from "../../ui/GatedButton";
+import { noteDone, noteError } from "../../ui/notices";
+import { Panel } from "../../ui/Panel";
+import { Age } from "../../ui/parts";
+import { Empty, Failure, Loading } from "../../ui/states";
+import { summarizeSide, type SideFigures } from "./canaryPlan";
+
+const RUNS = 200;
+
+async function loadSide(publication: number | null, since: number, signal: AbortSignal): Promise<SideFigures | null> {
+  // Runs on the code alone have no publication, and so no filter finds them.
+  if (publication === null) return null;
+  const query = { publication, order: "desc", limit: RUNS } as const;
+  const page = await need(api.GET("/v1/runs", { params: { query: query as never }, signal }));
+  return summarizeSide(page.items, since);
+}
+
+function describeGuards(guards: Guardrails = {}): string {
+  const said = [
+    guards.max_error_rate === undefined || guards.max_error_rate === null ? null : `${texts.maxErrorRate}: ${guards.max_error_rate * 100}`,
+    guards.max_error_rate_ratio === undefined || guards.max_error_rate_ratio === null ? null : `× ${guards.max_error_rate_ratio}`,
+    guards.max_p95_ms === undefined || guards.max_p95_ms === null ? null : `${texts.p95} ${formatDuration(guards.max_p95_ms)}`,
+    guards.max_cost_usd_per_run === undefined || guards.max_cost_usd_per_run === null ? null : `${texts.maxCost}: ${guards.max_cost_usd_per_run}`,
+  ].filter((it) => it !== null);
+  return said.length === 0 ? texts.noGuards : `${said.join(" · ")} · ${texts.minRuns}: ${guards.min_runs ?? 20}`;
+}
+
+function SideRow({ name, publication, figures }: { name: string; publication: number | null; figures: SideFigures | null }) {
+  const show = (value: number | null | undefined, format: (value: number) => string) => (value === null || value === undefined ? ui.none : format(value));
+  return (
+    <Table.Tr>
+      <Table.Th scope="row">{name}</Table.Th>
+      <Table.Td>{publication === null ? ui.none : <Link to="/runs" search={{ publication: String(publication) }}>{publication}</Link>}</Table.Td>
+      <Table.Td ta="right">{show(figures?.runs, formatCount)}</Table.Td>
+      <Table.Td ta="right">{figures === null || figures.runs === 0 ? ui.none : `${figures.failed} (${formatPercent(figures.failed / figures.runs)})`}</Table.Td>
+      <Table.Td ta="right">{show(figures?.p50, formatDuration)}</Table.Td>
+      <Table.Td ta="right">{show(figures?.p95, formatDuration)}</Table.Td>
+      <Table.Td ta="right">{show(figures?.tokens, (it) => formatCount(Math.round(it)))}</Table.Td>
+    </Table.Tr>
+  );
+}
+
+function RunningCanary({ canary, live }: { canary: Canary; live: number | null }) {
+  const confirm = useConfirm();
+  const query = useQuery({
+    queryKey: ["run", "canary", canary.publication, live],
+    queryFn: async ({ signal }) => ({ live: await loadSide(live, canary.since, signal), canary: await loadSide(canary.publication, canary.since, signal) }),
+  });
+  const decide = async (method: "POST" | "DELETE", title: string, body: string, done: string, word: string) => {
+    if (!(await confirm({ title, body: <Text size="sm">{body}</Text>, confirm: word, isDangerous: method === "DELETE" }))) return;
+    try {
+      await (method === "POST" ? ask("POST", "/v1/config/canary/promote", { body: {} }) : ask("DELETE", "/v1/config/canary"));
+      noteDone(done);
+      await refreshKinds("config", "agent", "audit");
+    } catch (error) {
+      noteError(error);
+    }
+  };
+  const actions = (
+    <>
+      <GatedButton scope="publish" onClick={() => void decide("DELETE", texts.stopTitle, texts.stopBody, texts.stopped, texts.stop)}>{texts.stop}</GatedButton>
+      <GatedButton scope="publish" variant="filled" onClick={() => void decide("POST", texts.promoteTitle, texts.promoteBody(canary.publication), texts.promoted, texts.promote)}>{texts.promote}</GatedButton>
+    </>
+  );
+  return (
+    <Panel title={texts.canaryTitle(canary.publication, canary.plan.percent)} description={<>{texts.canarySince} <Age at={canary.since} /> · {texts.by.toLowerCase()}: {texts.byOptions[canary.plan.by ?? "thread"]}</>} actions={actions}>
+      {query.isError ? <Failure error={query.error} /> : query.data === undefined ? <Loading rows={3} /> : (
+        <Stack gap="xs">
+          <Table.ScrollContainer minWidth={520} scrollAreaProps={{ viewportProps: { tabIndex: 0, role: "region", "aria-label": texts.tabs.canary } }}>
+            <Table>
+              <Table.Thead>
+                <Table.Tr><Table.Th>{texts.side}</Table.Th><Table.Th>{texts.columns.number}</Table.Th><Table.Th ta="right">{texts.runs}</Table.Th><Table.Th ta="right">{texts.errors}</Table.Th><Table.Th ta="right">{texts.p50}</Table.Th><Table.Th ta="right">{texts.p95}</Table.Th><Table.Th ta="right">{texts.tokens}</Table.Th></Table.Tr>
+              </Table.Thead>
+              <Table.Tbody><SideRow name={texts.live} publication={live} figures={query.data.live} /><SideRow name={texts.canary} publication={canary.publication} figures={query.data.canary} /></Table.Tbody>
+            </Table>
+          </Table.ScrollContainer>
+          <Text size="xs" c="dimmed">{texts.figuresHelp(RUNS)}</Text>
+          <Group gap={6}><Text size="sm" fw={550}>{texts.guards}</Text><Text size="sm">{describeGuards(canary.plan.guardrails)}</Text></Group>
+        </Stack>
+      )}
+    </Panel>
+  );
+}
+
+export function CanaryTab({ head }: { head: Head }) {
+  if (head.canary !== null) return <RunningCanary canary={head.canary} live={head.publication} />;
+  return <Empty title={texts.noCanaryTitle} action={<Button renderRoot={(props) => <Link to="/changes" search={{ tab: "publications" }} {...props} />}>{texts.tabs.publications}</Button>}>{texts.noCanaryHelp}</Empty>;
+}

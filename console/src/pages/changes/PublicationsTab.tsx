@@ -1,0 +1,166 @@
+/** The history of publications: compare any two, go back to one, try one as a canary. */
+import { Button, Drawer, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi, Link } from "@tanstack/react-router";
+import { useMemo, useState } from "react";
+
+import { ask } from "../../api/ask";
+import type { Head, Publication, PublicationDiff } from "../../api/managed";
+import { usePagedList } from "../../api/paging";
+import { refreshKinds } from "../../api/queries";
+import { changes as texts } from "../../texts/changes";
+import { ui } from "../../texts/ui";
+import { useChangeSearch } from "../../ui/address";
+import { DataTable, type DataColumn } from "../../ui/DataTable";
+import { RecordDiff } from "../../ui/FieldDiff";
+import { GatedButton } from "../../ui/GatedButton";
+import { noteDone, noteError } from "../../ui/notices";
+import { Age, JsonText } from "../../ui/parts";
+import { Empty, Failure, Loading } from "../../ui/states";
+import { Tag } from "../../ui/Tag";
+import { DEFAULT_PLAN, writePlan } from "./canaryPlan";
+import { PlanFields } from "./PlanFields";
+
+const route = getRouteApi("/changes");
+type Listed = { items: Publication[]; next_before?: number };
+
+/** The records in which two publications differ. */
+function RangeDiff({ from, to }: { from: number; to: number }) {
+  const query = useQuery({ queryKey: ["config", "range", from, to], queryFn: ({ signal }) => ask<PublicationDiff>("GET", `/v1/config/publications/${from}..${to}/diff`, { signal }), staleTime: Infinity });
+  if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;
+  if (query.data === undefined) return <Loading rows={3} />;
+  if (query.data.records.length === 0) return <Text size="sm" c="dimmed">{texts.nothingChanges}</Text>;
+  return <Stack gap="sm">{query.data.records.map((it) => <RecordDiff key={`${it.ns}/${it.id}`} record={it} />)}</Stack>;
+}
+
+function Rollback({ no, head, onClose }: { no: number; head: Head; onClose: () => void }) {
+  const [message, setMessage] = useState("");
+  const rollBack = async () => {
+    try {
+      const done = await ask<{ publication: number }>("POST", "/v1/config/rollback", { body: { publication: no, message: message.trim(), over_canary: head.canary !== null } });
+      noteDone(texts.rolledBack(done.publication));
+      onClose();
+      await refreshKinds("config", "agent", "audit", "model");
+    } catch (error) {
+      noteError(error);
+    }
+  };
+  return (
+    <Modal opened onClose={onClose} title={texts.rollbackTitle(no)} size="xl" closeButtonProps={{ "aria-label": ui.close }}>
+      <form onSubmit={(event) => { event.preventDefault(); void rollBack(); }}>
+        <Stack gap="sm">
+          <Text size="sm" c="dimmed">{texts.rollbackHelp}</Text>
+          {head.publication === null ? null : <RangeDiff from={head.publication} to={no} />}
+          <TextInput label={texts.message} description={texts.messageHelp} value={message} data-autofocus onChange={(event) => setMessage(event.currentTarget.value)} />
+          <Group justify="flex-end" gap="xs"><Button onClick={onClose}>{ui.cancel}</Button><Button type="submit" variant="filled" color="red.9">{texts.rollbackNow}</Button></Group>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}
+
+function TryCanary({ no, onClose }: { no: number; onClose: () => void }) {
+  const [plan, setPlan] = useState(DEFAULT_PLAN);
+  const begin = async () => {
+    try {
+      await ask("POST", "/v1/config/canary", { body: { publication: no, ...writePlan(plan) } });
+      noteDone(texts.canaryBegun(no, plan.percent));
+      onClose();
+      await refreshKinds("config", "audit");
+    } catch (error) {
+      noteError(error);
+    }
+  };
+  return (
+    <Modal opened onClose={onClose} title={texts.tryTitle(no)} size="lg" closeButtonProps={{ "aria-label": ui.close }}>
+      <form onSubmit={(event) => { event.preventDefault(); void begin(); }}>
+        <PlanFields plan={plan} onChange={setPlan} />
+        <Group justify="flex-end" gap="xs" mt="md"><Button onClick={onClose}>{ui.cancel}</Button><Button type="submit" variant="filled">{texts.begin}</Button></Group>
+      </form>
+    </Modal>
+  );
+}
+
+function PublicationDetails({ no, head }: { no: number; head: Head }) {
+  const [action, setAction] = useState<"rollback" | "canary" | null>(null);
+  const query = useQuery({ queryKey: ["config", "publication", no], queryFn: ({ signal }) => ask<Publication & { manifest: unknown; code: unknown }>("GET", `/v1/config/publications/${no}`, { signal }), staleTime: Infinity });
+  if (query.isError) return <Failure error={query.error} />;
+  if (query.data === undefined) return <Loading />;
+  const it = query.data;
+  const isLive = no === head.publication;
+  return (
+    <Stack gap="md">
+      <Text size="sm">{it.message || <Text span c="dimmed">{ui.none}</Text>}</Text>
+      <Group gap="md"><Text size="xs" c="dimmed">{it.created_by} · <Age at={it.created_at} /> · {it.origin ?? "api"}</Text><Link to="/runs" search={{ publication: String(no) }}>{texts.runs}</Link></Group>
+      <Group gap="xs">
+        <GatedButton scope="publish" reason={isLive ? texts.isLive : undefined} onClick={() => setAction("rollback")}>{texts.rollback}</GatedButton>
+        <GatedButton scope="publish" reason={isLive ? texts.isLive : undefined} onClick={() => setAction("canary")}>{texts.tryIt}</GatedButton>
+      </Group>
+      {it.parent === null || it.parent === undefined ? null : <RangeDiff from={it.parent} to={no} />}
+      <JsonText value={it} />
+      {action === "rollback" ? <Rollback no={no} head={head} onClose={() => setAction(null)} /> : null}
+      {action === "canary" ? <TryCanary no={no} onClose={() => setAction(null)} /> : null}
+    </Stack>
+  );
+}
+
+function listColumns(head: Head): readonly DataColumn<Publication>[] {
+  return [
+    {
+      id: "number", header: texts.columns.number, sortValue: (it) => it.publication,
+      cell: (it) => (
+        <Group gap={6} wrap="nowrap">
+          <Link to="/changes" search={{ tab: "publications", publication: String(it.publication) }}>{it.publication}</Link>
+          {it.publication === head.publication ? <Tag color="green">{texts.isLive}</Tag> : null}
+          {it.publication === head.canary?.publication ? <Tag color="blue">{texts.isCanary}</Tag> : null}
+        </Group>
+      ),
+    },
+    { id: "message", header: texts.columns.message, cell: (it) => it.message || <Text span c="dimmed" size="sm">{ui.none}</Text>, sortValue: (it) => it.message ?? "" },
+    { id: "records", header: texts.columns.records, cell: (it) => { const names = it.changes.map((one) => `${one.ns}/${one.id}`).join(", "); return <span title={names}>{names}</span>; } },
+    { id: "by", header: texts.columns.by, cell: (it) => it.created_by, sortValue: (it) => it.created_by },
+    { id: "origin", header: texts.columns.origin, cell: (it) => it.origin ?? "api", sortValue: (it) => it.origin ?? "api" },
+    { id: "at", header: texts.columns.at, cell: (it) => <Age at={it.created_at} />, sortValue: (it) => it.created_at },
+  ];
+}
+
+export function PublicationsTab({ head }: { head: Head }) {
+  const search = route.useSearch();
+  const change = useChangeSearch();
+  const list = usePagedList<Publication>(["config", "publications"], async (cursor, signal) => {
+    const page = await ask<Listed>("GET", "/v1/config/publications", { signal, query: { before: cursor, limit: 50 } });
+    return { items: page.items, next_cursor: page.next_before === undefined ? null : String(page.next_before) };
+  });
+  const columns = useMemo(() => listColumns(head), [head]);
+  const range = search.from === undefined || search.to === undefined ? null : ([Number(search.from), Number(search.to)] as const);
+  if (list.isError) return <Failure error={list.error} onRetry={() => void list.refetch()} />;
+  if (list.isPending) return <Loading />;
+  return (
+    <>
+      <DataTable
+        label={texts.tabs.publications}
+        rows={list.rows}
+        columns={columns}
+        rowId={(it) => String(it.publication)}
+        address={{ sort: search.sort, columns: search.columns }}
+        onAddress={change}
+        onOpen={(it) => change({ publication: String(it.publication) })}
+        selectionActions={(chosen) => {
+          const [a, b] = chosen.map((it) => it.publication).sort((first, second) => first - second);
+          return <Button disabled={chosen.length !== 2} title={texts.compareTwo} onClick={() => change({ from: String(a), to: String(b) })}>{texts.compare}</Button>;
+        }}
+        toolbar={<Text size="xs" c="dimmed">{texts.compareTwo}</Text>}
+        hasMore={list.hasNextPage}
+        isLoadingMore={list.isFetchingNextPage}
+        onMore={() => void list.fetchNextPage()}
+        empty={<Empty title={texts.emptyPublications} command={texts.publicationsCommand}>{texts.emptyPublicationsHelp}</Empty>}
+      />
+      <Drawer opened={range !== null} onClose={() => change({ from: undefined, to: undefined })} title={range === null ? "" : texts.comparing(...range)} size="xl" closeButtonProps={{ "aria-label": ui.close }}>
+        {range === null ? null : <RangeDiff from={range[0]} to={range[1]} />}
+      </Drawer>
+      <Drawer opened={search.publication !== undefined && range === null} onClose={() => change({ publication: undefined })} title={search.publication === undefined ? "" : texts.details(Number(search.publication))} size="xl" closeButtonProps={{ "aria-label": ui.close }}>
+        {search.publication === undefined ? null : <PublicationDetails no={Number(search.publication)} head={head} />}
+      </Drawer>
+    </>
+  );
+}

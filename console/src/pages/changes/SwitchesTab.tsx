@@ -1,0 +1,122 @@
+/** Kill switches: what is stopped now, by whom and why. */
+import { Alert, Autocomplete, Button, Group, Modal, Select, Stack, Text, Textarea } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { useQuery } from "@tanstack/react-query";
+import { getRouteApi } from "@tanstack/react-router";
+import { useState } from "react";
+
+import { ask } from "../../api/ask";
+import { useMay } from "../../api/caller";
+import { api, need } from "../../api/client";
+import { recordsQuery, SWITCH_KINDS, type Switch, type SwitchKind } from "../../api/managed";
+import { agentsQuery, refreshKinds } from "../../api/queries";
+import { changes as texts } from "../../texts/changes";
+import { ui } from "../../texts/ui";
+import { useChangeSearch } from "../../ui/address";
+import { useConfirm } from "../../ui/confirm";
+import { DataTable, type DataColumn } from "../../ui/DataTable";
+import { GatedButton } from "../../ui/GatedButton";
+import { noteDone, noteError } from "../../ui/notices";
+import { Age, Status } from "../../ui/parts";
+import { Empty } from "../../ui/states";
+
+const route = getRouteApi("/changes");
+
+function switchPath(kind: SwitchKind, id: string): string {
+  return `/v1/config/switches/${kind}/${encodeURIComponent(id)}`;
+}
+
+/** The ids that a kind of switch can name; others are taken too, and hold once they exist. */
+function useTargets(kind: SwitchKind): string[] {
+  const may = useMay();
+  const agents = useQuery({ ...agentsQuery, enabled: kind === "agent" });
+  const models = useQuery({ queryKey: ["model", "health"], queryFn: ({ signal }) => need(api.GET("/v1/system/models", { signal })), enabled: kind === "model" });
+  const namespace = kind === "provider" ? "providers" : kind === "mcp-server" ? "mcp-servers" : "tools";
+  const records = useQuery({ ...recordsQuery(namespace), enabled: may("config") && ["provider", "mcp-server", "tool"].includes(kind) });
+  if (kind === "agent") return (agents.data ?? []).map((it) => it.id);
+  if (kind === "model") return (models.data?.items ?? []).map((it) => it.model_id);
+  return kind === "all" ? [] : (records.data ?? []).map((it) => it.id);
+}
+
+function SetSwitch() {
+  const [isOpen, dialog] = useDisclosure(false);
+  const [kind, setKind] = useState<SwitchKind>("agent");
+  const [target, setTarget] = useState("");
+  const [reason, setReason] = useState("");
+  const targets = useTargets(kind);
+  const id = kind === "all" ? "*" : target.trim();
+  const set = async () => {
+    try {
+      await ask("PUT", switchPath(kind, id), { body: { state: kind === "agent" || kind === "all" ? "paused" : "disabled", reason: reason.trim() } });
+      noteDone(texts.switchedOff(`${kind}/${id}`));
+      dialog.close();
+      setTarget("");
+      setReason("");
+      await refreshKinds("config", "switch", "audit", "agent");
+    } catch (error) {
+      noteError(error);
+    }
+  };
+  return (
+    <>
+      <GatedButton scope="operate" variant="filled" color="red.9" onClick={dialog.open}>{texts.set}</GatedButton>
+      <Modal opened={isOpen} onClose={dialog.close} title={texts.setTitle} closeButtonProps={{ "aria-label": ui.close }}>
+        <form onSubmit={(event) => { event.preventDefault(); void set(); }}>
+          <Stack gap="sm">
+            <Text size="sm" c="dimmed">{texts.setHelp}</Text>
+            <Select label={texts.kind} data={[...SWITCH_KINDS]} value={kind} allowDeselect={false} onChange={(value) => { setKind((value ?? "agent") as SwitchKind); setTarget(""); }} />
+            {kind === "all" ? null : <Autocomplete label={texts.target} size="xs" data={targets} value={target} onChange={setTarget} required data-autofocus limit={50} />}
+            <Textarea label={texts.reason} description={texts.reasonHelp} value={reason} maxLength={500} autosize minRows={2} required onChange={(event) => setReason(event.currentTarget.value)} />
+            <Alert color="red">{texts.effects[kind]}</Alert>
+            <Group justify="flex-end" gap="xs">
+              <Button onClick={dialog.close}>{ui.cancel}</Button>
+              <Button type="submit" variant="filled" color="red.9" disabled={id === "" || reason.trim() === ""}>{texts.switchOff}</Button>
+            </Group>
+          </Stack>
+        </form>
+      </Modal>
+    </>
+  );
+}
+
+function ReleaseButton({ it }: { it: Switch }) {
+  const confirm = useConfirm();
+  const name = `${it.kind}/${it.id}`;
+  const release = async () => {
+    if (!(await confirm({ title: texts.releaseTitle(name), body: <Text size="sm">{texts.releaseBody}</Text>, confirm: texts.release }))) return;
+    try {
+      await ask("DELETE", switchPath(it.kind, it.id));
+      noteDone(texts.released(name));
+      await refreshKinds("config", "switch", "audit", "agent");
+    } catch (error) {
+      noteError(error);
+    }
+  };
+  return <GatedButton scope="operate" onClick={() => void release()}>{texts.release}</GatedButton>;
+}
+
+const COLUMNS: readonly DataColumn<Switch>[] = [
+  { id: "what", header: texts.switchColumns.what, cell: (it) => <Text span size="sm" fw={550}>{it.kind}/{it.id}</Text>, sortValue: (it) => `${it.kind}/${it.id}` },
+  { id: "state", header: texts.switchColumns.state, cell: (it) => <Status value={it.state === "paused" ? "paused" : "stopped"} label={it.state} />, sortValue: (it) => it.state },
+  { id: "reason", header: texts.switchColumns.reason, cell: (it) => <span title={it.reason}>{it.reason}</span> },
+  { id: "by", header: texts.switchColumns.by, cell: (it) => it.by, sortValue: (it) => it.by },
+  { id: "at", header: texts.switchColumns.at, cell: (it) => <Age at={it.at} />, sortValue: (it) => it.at },
+  { id: "release", header: texts.switchColumns.action, cell: (it) => <ReleaseButton it={it} />, isRight: true },
+];
+
+export function SwitchesTab({ switches }: { switches: readonly Switch[] }) {
+  const search = route.useSearch();
+  const change = useChangeSearch();
+  return (
+    <DataTable
+      label={texts.tabs.switches}
+      rows={switches}
+      columns={COLUMNS}
+      rowId={(it) => `${it.kind}/${it.id}`}
+      address={{ sort: search.sort, columns: search.columns }}
+      onAddress={change}
+      toolbar={switches.length === 0 ? undefined : <SetSwitch />}
+      empty={<Empty title={texts.emptySwitches} action={<SetSwitch />} command={texts.switchesCommand}>{texts.emptySwitchesHelp}</Empty>}
+    />
+  );
+}

@@ -1,0 +1,81 @@
+/** A call of a tool: its arguments as they are written, what it shows while it runs, its result, and the question it waits for. */
+import { Box, Group, Progress, Stack, Text } from "@mantine/core";
+import { lazy, memo, Suspense } from "react";
+
+import { chat as texts } from "../../texts/chat";
+import { JsonText, Status } from "../../ui/parts";
+import { showHidden } from "../../ui/visible";
+import classes from "./Chat.module.css";
+import type { Call } from "./fold";
+import { isFields } from "./generated/a2ui";
+import { readSpec, type Interface } from "./generated/interfaces";
+import { PlainText } from "./RichText";
+
+const A2uiView = lazy(() => import("./generated/A2uiView"));
+const JsonRenderView = lazy(() => import("./generated/JsonRenderView"));
+const PROGRESS = "tool-call-progress";
+const STATUS: Partial<Record<Call["state"], string>> = { writing: "running", returned: "done", declined: "stopped" };
+const SUMMARY_CHARS = 160;
+
+function summarize(call: Call): string {
+  const text = call.arguments === undefined ? call.argumentsText : JSON.stringify(call.arguments);
+  return showHidden(text.length > SUMMARY_CHARS ? `${text.slice(0, SUMMARY_CHARS)}…` : text);
+}
+
+function Value({ value }: { value: unknown }) {
+  return typeof value === "string" ? <PlainText text={value} /> : <JsonText value={value} maxHeight={320} />;
+}
+
+function ProgressLine({ content }: { content: unknown }) {
+  if (!isFields(content)) return null;
+  const share = typeof content.progress === "number" ? content.progress : null;
+  const note = content.message ?? content.status;
+  return (
+    <Group gap="xs" wrap="nowrap">
+      {share === null ? null : <Progress value={share * 100} w={140} size="sm" aria-label={texts.activity} />}
+      <Text size="xs" c="dimmed" lineClamp={1}>{showHidden(typeof note === "string" ? note : JSON.stringify(note ?? content))}{share === null ? "" : ` · ${Math.round(share * 100)} %`}</Text>
+    </Group>
+  );
+}
+
+function Shown({ shown, onAction }: { shown: Interface; onAction: (text: string) => void }) {
+  const spec = shown.kind === "json-render" ? readSpec(shown.spec) : null;
+  return (
+    <Box className={classes.interface} role="group" aria-label={texts.interfaceOf}>
+      <Suspense fallback={null}>
+        {shown.kind === "a2ui" ? shown.surfaces.map((it) => <A2uiView key={it.id} surface={it} onAction={onAction} />) : null}
+        {shown.kind === "json-render" ? (spec === null ? <JsonText value={shown.spec} /> : <JsonRenderView spec={spec} onAction={onAction} />) : null}
+        {shown.kind === "openui" ? <Box><Text size="xs" c="dimmed">OpenUI Lang. {texts.interfaceData}</Text><PlainText text={shown.program} /></Box> : null}
+      </Suspense>
+    </Box>
+  );
+}
+
+type Props = { call: Call; shown?: Interface; onAction: (text: string) => void };
+
+export const CallView = memo(function CallView({ call, shown, onAction }: Props) {
+  const progress = call.state === "running" ? call.activities[PROGRESS] : undefined;
+  const others = Object.entries(call.activities).filter(([kind]) => kind !== PROGRESS && !kind.startsWith("generative-ui.") && kind !== "a2ui-surface");
+  return (
+    <Stack gap={6}>
+      <details className={classes.call} data-call={call.name} data-state={call.state}>
+        <summary>
+          <Status value={STATUS[call.state] ?? call.state} label={texts.calls[call.state]} />
+          <Text span ff="monospace" size="sm" fw={550}>{showHidden(call.name)}</Text>
+          <Text span ff="monospace" size="xs" c="dimmed" truncate className={classes.summary}>{summarize(call)}</Text>
+        </summary>
+        <Stack gap={6} p="sm" pt={4}>
+          <Text size="xs" c="dimmed">{texts.arguments}</Text>
+          {call.arguments === undefined ? <PlainText text={call.argumentsText} /> : <JsonText value={call.arguments} maxHeight={240} />}
+          {call.result === undefined ? null : <><Text size="xs" c="dimmed">{texts.result}</Text><Value value={call.result} /></>}
+          {call.result === undefined && call.message !== undefined && call.state !== "suspended" ? <Text size="sm">{showHidden(call.message)}</Text> : null}
+          {others.map(([kind, content]) => <Box key={kind}><Text size="xs" c="dimmed">{showHidden(kind)}</Text><JsonText value={content} maxHeight={240} /></Box>)}
+        </Stack>
+      </details>
+      {progress === undefined ? null : <ProgressLine content={progress} />}
+      {call.output === "" ? null : <Box><Text size="xs" c="dimmed">{texts.output}</Text><PlainText text={call.output} /></Box>}
+      {call.state === "failed" ? <Text size="xs" className={classes.problem}>{showHidden(call.message ?? (typeof call.result === "string" ? call.result : "")).slice(0, 1_000)}</Text> : null}
+      {shown === undefined ? null : <Shown shown={shown} onAction={onAction} />}
+    </Stack>
+  );
+});

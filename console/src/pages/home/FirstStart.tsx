@@ -1,0 +1,44 @@
+/** What a server without runs shows: a first conversation, a connected client, a first agent of one's own. */
+import { Box, Button, Group, Text, Title } from "@mantine/core";
+import { IconMessage, IconPlug, IconRobot } from "@tabler/icons-react";
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+
+import { useMay } from "../../api/caller";
+import { home as texts } from "../../texts/home";
+import { CopyIcon } from "../../ui/parts";
+import { Snippets } from "../../ui/Snippets";
+import classes from "./Home.module.css";
+
+function Card({ icon, title, help, children }: { icon: ReactNode; title: string; help: string; children: ReactNode }) {
+  return (
+    <section className={classes.card} aria-label={title}>
+      <Group gap="xs" mb={4} wrap="nowrap">{icon}<Title order={3} size="h2">{title}</Title></Group>
+      <Text size="sm" c="dimmed" mb="md">{help}</Text>
+      {children}
+    </section>
+  );
+}
+
+export function FirstStart({ agent }: { agent: string }) {
+  const may = useMay();
+  return (
+    <Box mb="lg">
+      <Title order={2}>{texts.firstTitle}</Title>
+      <Text size="sm" c="dimmed" mb="md">{texts.firstHelp}</Text>
+      <div className={classes.cards}>
+        {may("invoke") ? (
+          <Card icon={<IconMessage size={18} aria-hidden />} title={texts.chatTitle} help={texts.chatHelp}>
+            <Button variant="filled" renderRoot={(props) => <Link to="/chat/{-$threadId}" search={{ agent }} {...props} />}>{texts.chatAction}</Button>
+          </Card>
+        ) : null}
+        <Card icon={<IconPlug size={18} aria-hidden />} title={texts.connectTitle} help={texts.connectHelp}><Snippets agent={agent} /></Card>
+        <Card icon={<IconRobot size={18} aria-hidden />} title={texts.makeTitle} help={texts.makeHelp}>
+          <Box pos="relative"><Box pos="absolute" top={4} right={4}><CopyIcon value={texts.agentFile} label="Copy agent.py" /></Box><pre className={classes.code} tabIndex={0}>{texts.agentFile}</pre></Box>
+          <Group gap={4} mt="xs" wrap="nowrap"><pre className={classes.code} style={{ flex: 1 }}>{texts.command}</pre><CopyIcon value={texts.command} label="Copy the command" /></Group>
+          {may("config") ? <Button mt="md" renderRoot={(props) => <Link to="/agents" {...props} />}>{texts.makeAction}</Button> : null}
+        </Card>
+      </div>
+    </Box>
+  );
+}

@@ -1,0 +1,155 @@
+/** The first page: whether anything needs a person, and where to go. */
+import { Group, Stack, Text, Title } from "@mantine/core";
+import { IconAlertTriangle, IconCircleCheck, IconClockQuestion } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { Link, type LinkProps } from "@tanstack/react-router";
+import { useRef, type ReactNode } from "react";
+
+import { useMay } from "../../api/caller";
+import { agentsQuery, systemInfoQuery } from "../../api/queries";
+import { home as texts } from "../../texts/home";
+import { shell } from "../../texts/shell";
+import { formatAge, formatCost, formatCount } from "../../ui/format";
+import { Page } from "../../ui/Page";
+import { Age, ShortId, Status, useNow } from "../../ui/parts";
+import { Loading } from "../../ui/states";
+import { showHidden } from "../../ui/visible";
+import { listNeeds, type Need } from "./attention";
+import { FirstStart } from "./FirstStart";
+import classes from "./Home.module.css";
+import { dayQuery, deadQuery, headQuery, healthQuery, modelsQuery, publicationsQuery, recentQuery, spendQuery, summaryQuery, ticketsQuery, workersQuery } from "./queries";
+import type { BudgetStatus, Counted } from "./types";
+
+function Needs({ needs }: { needs: readonly Need[] }) {
+  return (
+    <section className={classes.needs} aria-label={texts.attention}>
+      {needs.length === 0 ? <div className={classes.need}><IconCircleCheck size={20} className={classes.calm} aria-hidden /><Text size="sm" fw={550}>{texts.calm}</Text></div> : null}
+      {needs.map((it) => {
+        const Icon = it.level === "bad" ? IconAlertTriangle : IconClockQuestion;
+        return (
+          <Link key={it.key} to={it.path as LinkProps["to"]} search={it.search as never} className={classes.need} data-need={it.key}>
+            <Icon size={20} className={it.level === "bad" ? classes.bad : classes.asks} aria-hidden />
+            <Text size="sm" fw={550}>{showHidden(it.text)}</Text>
+            {it.detail === undefined ? null : <Text size="sm" c="dimmed">{it.detail}</Text>}
+          </Link>
+        );
+      })}
+    </section>
+  );
+}
+
+function Tile({ label, value, detail, to }: { label: string; value: ReactNode; detail?: ReactNode; to: LinkProps["to"] }) {
+  return (
+    <Link to={to} className={classes.tile} data-tile={label}>
+      <Text size="xs" c="dimmed">{label}</Text>
+      <Text size="xl" fw={600} lh={1.4} component="div">{value}</Text>
+      {detail === undefined ? null : <Text size="xs" c="dimmed" component="div">{detail}</Text>}
+    </Link>
+  );
+}
+
+const showCount = ({ count, isMore }: Counted) => `${formatCount(count)}${isMore ? "+" : ""}`;
+
+function describeBudgets(budgets: readonly BudgetStatus[]): string {
+  if (budgets.length === 0) return texts.noBudgets;
+  const used = budgets.find((it) => it.used !== null && it.used !== undefined && typeof it.budget.cost_usd === "number");
+  return used === undefined ? texts.budgets(budgets.length) : texts.budgetUsed(formatCost(used.used?.cost_nanos ?? 0), `$${used.budget.cost_usd ?? 0}`);
+}
+
+function Tiles() {
+  const may = useMay();
+  const now = useNow();
+  const { data: summary } = useQuery(summaryQuery);
+  const { data: day } = useQuery(dayQuery);
+  const { data: tickets } = useQuery(ticketsQuery);
+  const { data: dead } = useQuery(deadQuery);
+  const { data: models } = useQuery({ ...modelsQuery, retry: false });
+  const { data: workers } = useQuery({ ...workersQuery, retry: false });
+  const { data: spend } = useQuery({ ...spendQuery, retry: false });
+  const { data: head } = useQuery({ ...headQuery, enabled: may("config"), retry: false });
+  const open = models?.filter((it) => it.state !== "closed") ?? [];
+  return (
+    <div className={classes.grid}>
+      {summary === undefined ? null : <Tile label={texts.now} to="/runs" value={formatCount(summary.running ?? 0)} detail={`${texts.running} · ${summary.waiting ?? 0} ${texts.waiting} · ${summary.created ?? 0} ${texts.queued}`} />}
+      {day === undefined ? null : <Tile label={texts.lastDay} to="/runs" value={formatCount(day.started)} detail={`${texts.all} · ${formatCount(day.ended)} ${texts.ended} · ${formatCount(day.failed)} ${texts.failed}`} />}
+      {tickets === undefined ? null : <Tile label={texts.approvals} to="/approvals" value={formatCount(tickets.count)} detail={tickets.oldest === null ? texts.open : `${texts.open} · ${texts.needs.oldest(formatAge(tickets.oldest, now))}`} />}
+      {dead === undefined ? null : <Tile label={texts.deadLetters} to="/queue" value={showCount(dead.letters)} detail={`outbox ${showCount(dead.outbox)}`} />}
+      {models === undefined ? null : <Tile label={texts.models} to="/models" value={open.length === 0 ? formatCount(models.length) : <Status value="open" label={`${open.length}`} />} detail={open.length === 0 ? texts.modelsHealthy : open.map((it) => it.model_id).join(", ")} />}
+      {spend === undefined ? null : <Tile label={texts.spend} to="/cost" value={formatCost(spend.total.cost_nanos ?? 0)} detail={`${texts.spendRuns(formatCount(spend.total.runs ?? 0))} · ${describeBudgets(spend.budgets)}`} />}
+      {workers === undefined ? null : <Tile label={texts.workers} to="/workers" value={formatCount(workers.length)} detail={texts.slots(workers.reduce((sum, it) => sum + it.running, 0), workers.reduce((sum, it) => sum + it.slots, 0))} />}
+      {head === undefined ? null : <Tile label={texts.head} to="/changes" value={head.publication === null ? texts.code : `#${head.publication}`} />}
+    </div>
+  );
+}
+
+function Recent() {
+  const { data: runs = [] } = useQuery(recentQuery);
+  return (
+    <section aria-label={texts.recent}>
+      <Title order={2} mb="xs">{texts.recent}</Title>
+      <div className={classes.needs}>
+        {runs.map((it) => (
+          <Link key={it.run_id} to="/runs/$runId" params={{ runId: it.run_id }} className={classes.row}>
+            <Status value={it.termination?.type === "error" ? "failed" : it.status} label={it.termination?.type === "error" ? texts.failed : undefined} />
+            <Text size="sm">{it.agent_id}</Text><ShortId id={it.run_id} /><Text span ml="auto"><Age at={it.created_at} /></Text>
+          </Link>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+function Publications() {
+  const { data: publications = [] } = useQuery({ ...publicationsQuery, retry: false });
+  return (
+    <section aria-label={texts.publications}>
+      <Title order={2} mb="xs">{texts.publications}</Title>
+      <div className={classes.needs}>
+        {publications.length === 0 ? <div className={classes.row}><Text size="sm" c="dimmed">{texts.noPublications}</Text></div> : null}
+        {publications.map((it) => (
+          <Link key={it.publication} to="/changes" className={classes.row}>
+            <Text size="sm" fw={600}>#{it.publication}</Text><Text size="sm" truncate>{showHidden(it.message ?? "")}</Text>
+            <Text size="xs" c="dimmed">{it.created_by}</Text><Text span ml="auto"><Age at={it.created_at ?? null} /></Text>
+          </Link>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+function Body() {
+  const may = useMay();
+  const now = useNow();
+  const { data: health } = useQuery(healthQuery);
+  const { data: tickets } = useQuery(ticketsQuery);
+  const { data: dead } = useQuery(deadQuery);
+  const { data: models } = useQuery({ ...modelsQuery, retry: false });
+  const { data: workers } = useQuery({ ...workersQuery, retry: false });
+  const { data: head } = useQuery({ ...headQuery, enabled: may("config"), retry: false });
+  const { data: day } = useQuery(dayQuery);
+  const { data: recent } = useQuery(recentQuery);
+  const { data: agents = [] } = useQuery(agentsQuery);
+  // The cards stay while the page is open: the first run is often one of theirs.
+  const wasFirst = useRef(false);
+  if (recent?.length === 0) wasFirst.current = true;
+  if (health === undefined || recent === undefined) return <Loading rows={5} />;
+  const needs = listNeeds({ health, tickets, dead, models, workers, head, failed: day?.failed }, now);
+  return (
+    <Stack gap="md">
+      <Needs needs={needs} />
+      {wasFirst.current ? <FirstStart agent={agents[0]?.id ?? "default"} /> : null}
+      <Tiles />
+      {recent.length === 0 ? null : <div className={classes.two}><Recent />{may("config") ? <Publications /> : null}</div>}
+    </Stack>
+  );
+}
+
+export function HomePage() {
+  const may = useMay();
+  const { data: info } = useQuery({ ...systemInfoQuery, enabled: may("read") });
+  const { data: health } = useQuery(healthQuery);
+  const description = health === undefined ? undefined : (
+    <Group gap="sm" component="span" display="inline-flex"><Status value={health.status === "healthy" ? "healthy" : "error"} label={health.status === "healthy" ? texts.healthy : texts.unhealthy} />{info === undefined ? null : <span>{info.agents} agents · {info.store} · {info.version}</span>}</Group>
+  );
+  return <Page title={shell.pages.home} description={description}>{may("read") ? <Body /> : null}</Page>;
+}

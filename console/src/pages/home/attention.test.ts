@@ -1,0 +1,17 @@
+import { expect, test } from "vitest";
+
+import { listNeeds } from "./attention";
+
+const NONE = { count: 0, isMore: false };
+
+test("a healthy server with nothing open needs no person", () => {
+  expect(listNeeds({ health: { status: "healthy", components: { store: "ok" } }, tickets: { count: 0, oldest: null }, dead: { letters: NONE, outbox: NONE }, models: [{ model_id: "m", state: "closed" }], failed: 0, head: { publication: 1, switches: [] }, workers: [{ id: "w", running: 0, slots: 1, problem: null }] }, 0)).toEqual([]);
+});
+
+test("what is broken comes before what asks, each with its page", () => {
+  const needs = listNeeds({ health: { status: "unhealthy", components: { store: "unavailable" } }, tickets: { count: 2, oldest: 0 }, dead: { letters: { count: 100, isMore: true }, outbox: NONE }, models: [{ model_id: "m", state: "open" }], failed: 3 }, 120_000);
+  expect(needs.map((it) => [it.level, it.path])).toEqual([["bad", "/workers"], ["bad", "/models"], ["bad", "/queue"], ["asks", "/approvals"], ["asks", "/runs"]]);
+  expect(needs[0]?.text).toContain("store: unavailable");
+  expect(needs[2]?.text).toBe("100+ dead letters");
+  expect(needs[3]?.detail).toBe("oldest 2 min ago");
+});

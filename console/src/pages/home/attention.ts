@@ -1,0 +1,38 @@
+/** What needs a person, most urgent first. Pure. */
+import { home as texts } from "../../texts/home";
+import { formatAge } from "../../ui/format";
+import type { Counted, Head, Health, ModelState, Worker } from "./types";
+
+export type Need = { key: string; level: "bad" | "asks"; text: string; detail?: string; path: string; search?: Record<string, string> };
+export type Facts = {
+  health?: Health;
+  tickets?: { count: number; oldest: number | null };
+  dead?: { letters: Counted; outbox: Counted };
+  models?: readonly ModelState[];
+  failed?: number;
+  head?: Head;
+  workers?: readonly Worker[];
+};
+
+const show = ({ count, isMore }: Counted) => `${count}${isMore ? "+" : ""}`;
+
+export function listNeeds({ health, tickets, dead, models, failed, head, workers }: Facts, now: number): Need[] {
+  const needs: Need[] = [];
+  if (health !== undefined && health.status !== "healthy") {
+    const parts = Object.entries(health.components ?? {}).filter(([, state]) => state !== "ok").map(([name, state]) => texts.component(name, state)).join(", ");
+    needs.push({ key: "health", level: "bad", text: texts.needs.unhealthy(parts === "" ? health.status : parts), path: "/workers" });
+  }
+  const open = models?.filter((it) => it.state !== "closed") ?? [];
+  if (open.length > 0) needs.push({ key: "breakers", level: "bad", text: texts.needs.breakers(open.map((it) => it.model_id).join(", ")), path: "/models" });
+  for (const worker of workers ?? []) {
+    if (worker.problem !== null && worker.problem !== undefined) needs.push({ key: `worker:${worker.id}`, level: "bad", text: texts.needs.worker(worker.id, worker.problem), path: "/workers" });
+  }
+  if (dead !== undefined && dead.letters.count > 0) needs.push({ key: "dead", level: "bad", text: texts.needs.dead(show(dead.letters)), path: "/queue" });
+  if (dead !== undefined && dead.outbox.count > 0) needs.push({ key: "outbox", level: "bad", text: texts.needs.outbox(show(dead.outbox)), path: "/queue" });
+  if (tickets !== undefined && tickets.count > 0) {
+    needs.push({ key: "approvals", level: "asks", text: texts.needs.approvals(tickets.count), detail: tickets.oldest === null ? undefined : texts.needs.oldest(formatAge(tickets.oldest, now)), path: "/approvals" });
+  }
+  if (failed !== undefined && failed > 0) needs.push({ key: "failed", level: "asks", text: texts.needs.failed(failed), path: "/runs", search: { ended: "error" } });
+  if (head !== undefined && head.switches.length > 0) needs.push({ key: "switches", level: "asks", text: texts.needs.switches(head.switches.map((it) => `${it.kind} ${it.target}`).join(", ")), path: "/changes" });
+  return needs;
+}

@@ -1,0 +1,4 @@
+/** What the address of the page of rules holds. */
+import { keepTexts } from "../../ui/search";
+
+export const readSearch = keepTexts<"tab" | "agent" | "edit" | "tool" | "arguments" | "sort" | "columns">(["tab", "agent", "edit", "tool", "arguments", "sort", "columns"]);

@@ -1,0 +1,35 @@
+/** The records of a namespace with what is known about each, and how one is deleted. */
+import { useQuery } from "@tanstack/react-query";
+import { useMemo } from "react";
+
+import { askConfig, metaListQuery, recordPath, recordsQuery, type ConfigRecord, type Namespace, type RecordMeta } from "../../api/config";
+import { refreshKinds } from "../../api/queries";
+import { records as texts } from "../../texts/records";
+import { useConfirm } from "../../ui/confirm";
+import { noteDone, noteError } from "../../ui/notices";
+
+export type RecordRow = { id: string; record: ConfigRecord; meta: RecordMeta | undefined };
+
+export function useRecords(namespace: Namespace) {
+  const list = useQuery(recordsQuery(namespace));
+  const { data: metas } = useQuery(metaListQuery(namespace));
+  const rows = useMemo(() => (list.data ?? []).map((record): RecordRow => ({ id: record.id, record, meta: metas?.find((it) => it.id === record.id) })), [list.data, metas]);
+  return { list, rows };
+}
+
+/** Deletes a record after a question; tells whether it did. */
+export function useDelete(namespace: Namespace): (id: string) => Promise<boolean> {
+  const confirm = useConfirm();
+  return async (id) => {
+    if (!(await confirm({ title: texts.deleteTitle(id), body: texts.deleteBody, confirm: texts.delete, isDangerous: true }))) return false;
+    try {
+      await askConfig("DELETE", recordPath(namespace, id));
+      noteDone(texts.deleted(id));
+      await refreshKinds("config", "agent", "audit");
+      return true;
+    } catch (error) {
+      noteError(error);
+      return false;
+    }
+  };
+}

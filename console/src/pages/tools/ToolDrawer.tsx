@@ -1,0 +1,111 @@
+/** One tool: its schema, who has it, its description for the model, and its switch. */
+import { Badge, Button, Drawer, Group, Modal, Stack, Text, Textarea, TextInput, Title } from "@mantine/core";
+import { Link } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
+
+import { askConfig, recordPath } from "../../api/config";
+import { publishRecord } from "../../api/drafts";
+import { refreshKinds } from "../../api/queries";
+import { records } from "../../texts/records";
+import { tools as texts } from "../../texts/tools";
+import { ui } from "../../texts/ui";
+import { noteDone, noteError } from "../../ui/notices";
+import { CopyableId, JsonText } from "../../ui/parts";
+import { ActionButton, PublishDialog } from "../records/parts";
+import type { ToolRow } from "./rows";
+
+export function ToolDrawer({ tool, onClose }: { tool: ToolRow | undefined; onClose: () => void }) {
+  return (
+    <Drawer opened={tool !== undefined} onClose={onClose} title={tool?.id} size="lg" closeButtonProps={{ "aria-label": ui.close }}>
+      {tool === undefined ? null : <ToolDetails key={tool.id} tool={tool} />}
+    </Drawer>
+  );
+}
+
+function ToolDetails({ tool }: { tool: ToolRow }) {
+  const [isSwitching, setSwitching] = useState(false);
+  const release = async () => {
+    try {
+      await askConfig("DELETE", `/v1/config/switches/tool/${encodeURIComponent(tool.id)}`);
+      noteDone(texts.switchedOn(tool.id));
+      await refreshKinds("switch", "config", "audit");
+    } catch (error) {
+      noteError(error);
+    }
+  };
+  return (
+    <Stack gap="md">
+      <Group justify="space-between">
+        <Group gap="xs"><CopyableId id={tool.id} chars={40} />{tool.isOff === undefined ? null : <Badge variant="outline" color="red" c="inherit" title={tool.isOff.reason}>{texts.off}</Badge>}</Group>
+        {tool.isOff === undefined ? <ActionButton scope="operate" color="red" variant="outline" onClick={() => setSwitching(true)}>{texts.switchOff}</ActionButton> : <ActionButton scope="operate" onClick={() => void release()}>{texts.switchOn}</ActionButton>}
+      </Group>
+      <Group gap="lg">
+        <Text size="sm">{texts.columns.source}: {texts.sources[tool.source.kind] ?? tool.source.kind}{tool.source.id === undefined ? "" : ` ${tool.source.id}`}</Text>
+        <Text size="sm">{texts.columns.effect}: {texts.effects[tool.effect] ?? ui.none}</Text>
+      </Group>
+      <DescriptionEditor tool={tool} />
+      <div>
+        <Title order={3} mb={4}>{texts.whoHas}</Title>
+        {tool.agents.length === 0 ? <Text size="sm" c="dimmed">{texts.nobody}</Text> : <Group gap="xs">{tool.agents.map((it) => <Link key={it} to="/agents/$agentId" params={{ agentId: it }} search={{ tab: "tools" }}>{it}</Link>)}</Group>}
+      </div>
+      <div><Title order={3} mb={4}>{texts.schema}</Title><JsonText value={tool.schema} /></div>
+      <SwitchDialog id={tool.id} isOpen={isSwitching} onClose={() => setSwitching(false)} />
+    </Stack>
+  );
+}
+
+function DescriptionEditor({ tool }: { tool: ToolRow }) {
+  const [text, setText] = useState(tool.description);
+  const [isPublishing, setPublishing] = useState(false);
+  useEffect(() => setText(tool.description), [tool.description]);
+  if (!tool.hasRecord) return <div><Text size="sm">{tool.description}</Text><Text size="xs" c="dimmed">{texts.notOverridable}</Text></div>;
+  const publish = async (message: string) => {
+    await publishRecord("tools", tool.id, { overrides: { description: text } }, message);
+    noteDone(records.published(null));
+    await refreshKinds("config", "agent", "audit");
+  };
+  const reset = async () => {
+    try {
+      await askConfig("DELETE", `${recordPath("tools", tool.id)}/overrides/description`);
+      noteDone(records.published(null));
+      await refreshKinds("config", "agent", "audit");
+    } catch (error) {
+      noteError(error);
+    }
+  };
+  return (
+    <div>
+      <Textarea label={<Group gap="xs" component="span" display="inline-flex">{texts.override}{tool.isOverridden ? <Badge variant="outline" color="gray" c="inherit">{texts.overridden}</Badge> : null}</Group>} description={texts.overrideHelp} autosize minRows={3} maxRows={12} value={text} onChange={(event) => setText(event.currentTarget.value)} />
+      <Group gap="xs" mt="xs">
+        <ActionButton scope="publish" variant="filled" reason={text === tool.description ? "Nothing is changed." : undefined} onClick={() => setPublishing(true)}>{records.publish}</ActionButton>
+        {tool.isOverridden ? <ActionButton scope="publish" onClick={() => void reset()}>{texts.backToCode}</ActionButton> : null}
+      </Group>
+      <PublishDialog title={records.publishTitle(tool.id)} isOpen={isPublishing} onClose={() => setPublishing(false)} onPublish={publish} />
+    </div>
+  );
+}
+
+function SwitchDialog({ id, isOpen, onClose }: { id: string; isOpen: boolean; onClose: () => void }) {
+  const [reason, setReason] = useState("");
+  const switchOff = async () => {
+    try {
+      await askConfig("PUT", `/v1/config/switches/tool/${encodeURIComponent(id)}`, { body: { state: "disabled", reason } });
+      noteDone(texts.switchedOff(id));
+      onClose();
+      await refreshKinds("switch", "config", "audit");
+    } catch (error) {
+      noteError(error);
+    }
+  };
+  return (
+    <Modal opened={isOpen} onClose={onClose} title={texts.switchTitle(id)} closeButtonProps={{ "aria-label": ui.close }}>
+      <form onSubmit={(event) => { event.preventDefault(); void switchOff(); }}>
+        <Stack gap="sm">
+          <Text size="sm">{texts.switchHelp}</Text>
+          <TextInput data-autofocus label={texts.reason} required withAsterisk value={reason} onChange={(event) => setReason(event.currentTarget.value)} />
+          <Group justify="flex-end" gap="xs"><Button onClick={onClose}>{ui.cancel}</Button><Button type="submit" variant="filled" color="red" disabled={reason.trim() === ""}>{texts.switchOff.replace("…", "")}</Button></Group>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}

@@ -1,0 +1,178 @@
+/** Every address of the console. A page is loaded when it is first visited. */
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, parseSearchWith, stringifySearchWith } from "@tanstack/react-router";
+
+import { root } from "./api/address";
+import { readSearch as home } from "./pages/home/search";
+import { readSearch as chat } from "./pages/chat/search";
+import { readSearch as approvals } from "./pages/approvals/search";
+import { readSearch as runs } from "./pages/runs/search";
+import { readSearch as run } from "./pages/run/search";
+import { readSearch as threads } from "./pages/threads/search";
+import { readSearch as thread } from "./pages/thread/search";
+import { readSearch as queue } from "./pages/queue/search";
+import { readSearch as agents } from "./pages/agents/search";
+import { readSearch as agent } from "./pages/agent/search";
+import { readSearch as tools } from "./pages/tools/search";
+import { readSearch as mcp } from "./pages/mcp/search";
+import { readSearch as skills } from "./pages/skills/search";
+import { readSearch as a2a } from "./pages/a2a/search";
+import { readSearch as models } from "./pages/models/search";
+import { readSearch as policy } from "./pages/policy/search";
+import { readSearch as cost } from "./pages/cost/search";
+import { readSearch as changes } from "./pages/changes/search";
+import { readSearch as audit } from "./pages/audit/search";
+import { readSearch as workers } from "./pages/workers/search";
+import { readSearch as settings } from "./pages/settings/search";
+import { Frame } from "./shell/Frame";
+import { NotFound } from "./shell/NotFound";
+import { PageError } from "./shell/PageError";
+
+const frame = createRootRoute({ component: Frame, notFoundComponent: NotFound, errorComponent: PageError });
+
+const getParentRoute = () => frame;
+const homeRoute = createRoute({
+  getParentRoute,
+  path: "/",
+  validateSearch: home,
+  component: lazyRouteComponent(() => import("./pages/home/HomePage"), "HomePage"),
+});
+const chatRoute = createRoute({
+  getParentRoute,
+  path: "/chat/{-$threadId}",
+  validateSearch: chat,
+  component: lazyRouteComponent(() => import("./pages/chat/ChatPage"), "ChatPage"),
+});
+const approvalsRoute = createRoute({
+  getParentRoute,
+  path: "/approvals",
+  validateSearch: approvals,
+  component: lazyRouteComponent(() => import("./pages/approvals/ApprovalsPage"), "ApprovalsPage"),
+});
+const runsRoute = createRoute({
+  getParentRoute,
+  path: "/runs",
+  validateSearch: runs,
+  component: lazyRouteComponent(() => import("./pages/runs/RunsPage"), "RunsPage"),
+});
+const runRoute = createRoute({
+  getParentRoute,
+  path: "/runs/$runId",
+  validateSearch: run,
+  component: lazyRouteComponent(() => import("./pages/run/RunPage"), "RunPage"),
+});
+const threadsRoute = createRoute({
+  getParentRoute,
+  path: "/threads",
+  validateSearch: threads,
+  component: lazyRouteComponent(() => import("./pages/threads/ThreadsPage"), "ThreadsPage"),
+});
+const threadRoute = createRoute({
+  getParentRoute,
+  path: "/threads/$threadId",
+  validateSearch: thread,
+  component: lazyRouteComponent(() => import("./pages/thread/ThreadPage"), "ThreadPage"),
+});
+const queueRoute = createRoute({
+  getParentRoute,
+  path: "/queue",
+  validateSearch: queue,
+  component: lazyRouteComponent(() => import("./pages/queue/QueuePage"), "QueuePage"),
+});
+const agentsRoute = createRoute({
+  getParentRoute,
+  path: "/agents",
+  validateSearch: agents,
+  component: lazyRouteComponent(() => import("./pages/agents/AgentsPage"), "AgentsPage"),
+});
+const agentRoute = createRoute({
+  getParentRoute,
+  path: "/agents/$agentId",
+  validateSearch: agent,
+  component: lazyRouteComponent(() => import("./pages/agent/AgentPage"), "AgentPage"),
+});
+const toolsRoute = createRoute({
+  getParentRoute,
+  path: "/tools",
+  validateSearch: tools,
+  component: lazyRouteComponent(() => import("./pages/tools/ToolsPage"), "ToolsPage"),
+});
+const mcpRoute = createRoute({
+  getParentRoute,
+  path: "/mcp",
+  validateSearch: mcp,
+  component: lazyRouteComponent(() => import("./pages/mcp/McpPage"), "McpPage"),
+});
+const skillsRoute = createRoute({
+  getParentRoute,
+  path: "/skills",
+  validateSearch: skills,
+  component: lazyRouteComponent(() => import("./pages/skills/SkillsPage"), "SkillsPage"),
+});
+const a2aRoute = createRoute({
+  getParentRoute,
+  path: "/a2a",
+  validateSearch: a2a,
+  component: lazyRouteComponent(() => import("./pages/a2a/A2aPage"), "A2aPage"),
+});
+const modelsRoute = createRoute({
+  getParentRoute,
+  path: "/models",
+  validateSearch: models,
+  component: lazyRouteComponent(() => import("./pages/models/ModelsPage"), "ModelsPage"),
+});
+const policyRoute = createRoute({
+  getParentRoute,
+  path: "/policy",
+  validateSearch: policy,
+  component: lazyRouteComponent(() => import("./pages/policy/PolicyPage"), "PolicyPage"),
+});
+const costRoute = createRoute({
+  getParentRoute,
+  path: "/cost",
+  validateSearch: cost,
+  component: lazyRouteComponent(() => import("./pages/cost/CostPage"), "CostPage"),
+});
+const changesRoute = createRoute({
+  getParentRoute,
+  path: "/changes",
+  validateSearch: changes,
+  component: lazyRouteComponent(() => import("./pages/changes/ChangesPage"), "ChangesPage"),
+});
+const auditRoute = createRoute({
+  getParentRoute,
+  path: "/audit",
+  validateSearch: audit,
+  component: lazyRouteComponent(() => import("./pages/audit/AuditPage"), "AuditPage"),
+});
+const workersRoute = createRoute({
+  getParentRoute,
+  path: "/workers",
+  validateSearch: workers,
+  component: lazyRouteComponent(() => import("./pages/workers/WorkersPage"), "WorkersPage"),
+});
+const settingsRoute = createRoute({
+  getParentRoute,
+  path: "/settings",
+  validateSearch: settings,
+  component: lazyRouteComponent(() => import("./pages/settings/SettingsPage"), "SettingsPage"),
+});
+
+const routeTree = frame.addChildren([
+  homeRoute, chatRoute, approvalsRoute, runsRoute, runRoute, threadsRoute, threadRoute, queueRoute, agentsRoute, agentRoute, toolsRoute, mcpRoute, skillsRoute, a2aRoute, modelsRoute, policyRoute, costRoute, changesRoute, auditRoute, workersRoute, settingsRoute,
+]);
+
+export const router = createRouter({
+  routeTree,
+  basepath: `${root}/console`,
+  defaultPreload: "intent",
+  scrollRestoration: true,
+  // Every value in an address is a text, so that none is quoted: `?publication=5`.
+  parseSearch: parseSearchWith((it) => it),
+  stringifySearch: stringifySearchWith(String),
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}

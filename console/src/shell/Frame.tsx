@@ -1,0 +1,63 @@
+/** The frame of the console: rail, page, palette, dialogs, banners. */
+import { AppShell, Box, Burger, Group } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { Outlet, useLocation, useNavigate } from "@tanstack/react-router";
+import { Suspense, useEffect, useMemo } from "react";
+
+import { useActivity } from "../api/activity";
+import { useMay } from "../api/caller";
+import { useKeys, type KeyName } from "../keys";
+import { PAGES } from "../navigation";
+import { shell } from "../texts/shell";
+import { ConfirmProvider } from "../ui/confirm";
+import { Loading, NeedsScope } from "../ui/states";
+import classes from "./Frame.module.css";
+import { KeyHelp } from "./KeyHelp";
+import { OfflineBanner } from "./OfflineBanner";
+import { openPalette, Palette } from "./Palette";
+import { Mark, Rail } from "./Rail";
+import { TokenDialog } from "./TokenDialog";
+
+function focusFilter(): void {
+  document.querySelector<HTMLElement>("[data-page-filter]")?.focus();
+}
+
+export function Frame() {
+  const [isMenuOpen, menu] = useDisclosure(false);
+  const [isHelpOpen, help] = useDisclosure(false);
+  const { pathname } = useLocation();
+  const navigate = useNavigate();
+  const may = useMay();
+  useActivity(may("read"));
+  useEffect(menu.close, [pathname, menu.close]);
+  useKeys(
+    useMemo(() => {
+      const go = PAGES.flatMap((it) => (it.key === undefined ? [] : [[it.key, () => void navigate({ to: it.path })] as const]));
+      return { palette: openPalette, help: help.open, filter: focusFilter, ...(Object.fromEntries(go) as Partial<Record<KeyName, () => void>>) };
+    }, [help, navigate]),
+  );
+  const page = PAGES.find((it) => it.path !== "/" && (pathname === it.path || pathname.startsWith(`${it.path}/`)));
+  return (
+    <ConfirmProvider>
+      <a href="#content" className={classes.skip}>{shell.skip}</a>
+      <AppShell navbar={{ width: 208, breakpoint: "sm", collapsed: { mobile: !isMenuOpen } }} header={{ height: { base: 48, sm: 0 } }}>
+        <AppShell.Header hiddenFrom="sm" className={classes.top}>
+          <Group h="100%" px="sm" gap="sm">
+            <Burger opened={isMenuOpen} onClick={menu.toggle} size="sm" aria-label={isMenuOpen ? shell.closeMenu : shell.openMenu} />
+            <Mark />
+          </Group>
+        </AppShell.Header>
+        <AppShell.Navbar className={classes.rail} aria-label={shell.product}><Rail /></AppShell.Navbar>
+        <AppShell.Main id="content" tabIndex={-1} className={classes.main}>
+          <OfflineBanner />
+          <Suspense fallback={<Box p="lg"><Loading /></Box>}>
+            {page === undefined ? <Outlet /> : <NeedsScope scope={page.scope} title={shell.pages[page.name]}><Outlet /></NeedsScope>}
+          </Suspense>
+        </AppShell.Main>
+      </AppShell>
+      <Palette />
+      <KeyHelp isOpen={isHelpOpen} onClose={help.close} />
+      <TokenDialog />
+    </ConfirmProvider>
+  );
+}

@@ -1,0 +1,31 @@
+/** Asks for a token when the server wants one; the request that was refused is sent again with it. */
+import { Button, Group, Modal, PasswordInput, Text } from "@mantine/core";
+import { useEffect, useState } from "react";
+
+import { refreshKinds } from "../api/queries";
+import { answerToken, onTokenQuestion } from "../api/token";
+import { shell } from "../texts/shell";
+import { ui } from "../texts/ui";
+
+export function TokenDialog() {
+  const [isAsked, setIsAsked] = useState(false);
+  const [token, setToken] = useState("");
+  useEffect(() => onTokenQuestion(setIsAsked), []);
+  const answer = (given: string | null) => {
+    setToken("");
+    answerToken(given);
+    void refreshKinds("system");
+  };
+  return (
+    <Modal opened={isAsked} onClose={() => answer(null)} title={shell.tokenTitle} closeButtonProps={{ "aria-label": ui.close }}>
+      <form onSubmit={(event) => { event.preventDefault(); if (token.trim() !== "") answer(token.trim()); }}>
+        <Text size="sm" c="dimmed" mb="sm">{shell.tokenHelp}</Text>
+        <PasswordInput label={shell.token} value={token} onChange={(event) => setToken(event.currentTarget.value)} data-autofocus autoComplete="off" required />
+        <Group justify="flex-end" mt="md" gap="xs">
+          <Button onClick={() => answer(null)}>{shell.notNow}</Button>
+          <Button type="submit" variant="filled">{shell.useToken}</Button>
+        </Group>
+      </form>
+    </Modal>
+  );
+}

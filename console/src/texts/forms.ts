@@ -1,0 +1,21 @@
+/** Texts of forms that are made from schemas. */
+export const forms = {
+  add: "Add",
+  addTo: (name: string) => `Add to ${name.toLowerCase()}`,
+  remove: (name: string) => `Remove ${name}`,
+  moveUp: (name: string) => `Move ${name} up`,
+  item: (name: string, index: number) => `${name} ${index + 1}`,
+  unset: "Not set",
+  set: (name: string) => `Set ${name.toLowerCase()}`,
+  standard: (value: string) => `Standard: ${value}`,
+  yes: "Yes",
+  no: "No",
+  form: "Form",
+  key: "Name",
+  value: "Value",
+  badJson: "This is not valid JSON yet; the last valid value is kept.",
+  secretKept: "Never shown. Leave empty to keep what is stored.",
+  secretPlaceholder: "A value, or a reference such as env:NAME",
+  noFields: "There is nothing to set.",
+  others: (names: string) => `Also set, and kept: ${names}`,
+} as const;

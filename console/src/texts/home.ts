@@ -1,0 +1,69 @@
+/** Texts of the first page. */
+export const home = {
+  calm: "Nothing needs a person.",
+  attention: "Needs a person",
+  healthy: "Healthy",
+  unhealthy: "Not healthy",
+  component: (name: string, state: string) => `${name}: ${state}`,
+  needs: {
+    approvals: (count: number) => `${count} ${count === 1 ? "question waits" : "questions wait"} for an answer`,
+    oldest: (age: string) => `oldest ${age}`,
+    dead: (count: string) => `${count} dead letters`,
+    outbox: (count: string) => `${count} outbox commands were given up`,
+    breakers: (names: string) => `Breaker open: ${names}`,
+    failed: (count: number) => `${count} ${count === 1 ? "run" : "runs"} failed in 24 hours`,
+    switches: (names: string) => `Switched off: ${names}`,
+    worker: (id: string, problem: string) => `Worker ${id}: ${problem}`,
+    unhealthy: (parts: string) => `The server is not healthy: ${parts}`,
+  },
+  now: "Runs now",
+  running: "running",
+  waiting: "waiting",
+  queued: "queued",
+  lastDay: "Last 24 hours",
+  ended: "ended",
+  failed: "failed",
+  all: "started",
+  spend: "Spend today",
+  spendRuns: (count: string) => `${count} runs`,
+  budgets: (count: number) => `${count} ${count === 1 ? "budget" : "budgets"}`,
+  noBudgets: "no budget set",
+  budgetUsed: (used: string, limit: string) => `${used} of ${limit}`,
+  approvals: "Approvals",
+  open: "open",
+  deadLetters: "Dead letters",
+  models: "Models",
+  modelsHealthy: "no breaker open",
+  workers: "Workers",
+  slots: (running: number, slots: number) => `${running} of ${slots} slots`,
+  head: "Live publication",
+  code: "code",
+  publications: "Last publications",
+  noPublications: "Nothing was published yet: agents run as the code has them.",
+  recent: "Latest runs",
+  firstTitle: "Three ways to begin",
+  firstHelp: "This server is ready. Nothing has run here yet.",
+  chatTitle: "Talk to an agent now",
+  chatHelp: "Pick one of the agents that this server has. The demo needs no key and shows tools, consent, reasoning and interfaces.",
+  chatAction: "Start a chat",
+  connectTitle: "Connect a client",
+  connectHelp: "The same agents over every protocol. Copy, run, and the answer streams.",
+  makeTitle: "Make your own agent",
+  makeHelp: "Save this as agent.py and serve it:",
+  makeAction: "Or make one here",
+  command: "awaken serve agent.py",
+  agentFile: `from awaken import Agent, tool
+
+
+@tool(effect="none")
+async def get_weather(location: str) -> str:
+    """Current weather in a place.
+
+    Args:
+        location: The place's name.
+    """
+    return f"sunny in {location}"
+
+
+assistant = Agent("assistant", model="scripted", instructions="Be brief.", tools=[get_weather])`,
+} as const;

@@ -1,0 +1,20 @@
+/** Texts of the page of workers. */
+export const workers = {
+  description: "The processes that share the store and reported themselves in the last minute.",
+  columns: { id: "Process", host: "Host", version: "Version", agents: "Agents", running: "Running", lag: "Loop lag", publication: "Publication", applied: "Applied", started: "Up for", beat: "Last beat", problem: "Problem", pid: "Process id" },
+  figures: { processes: "Processes", running: "Runs executing", slots: "of slots", store: "Store", publication: "Live publication", health: "Health", version: "Version" },
+  mixedVersions: "Processes have different versions",
+  mixedVersionsHelp: "A rolling deployment, or one that stopped half way.",
+  mixedPublications: "Processes are on different publications",
+  mixedPublicationsHelp: "They follow within seconds; one that stays behind has a problem.",
+  countOn: (count: number, value: string) => `${count} on ${value}`,
+  codeAlone: "the code alone",
+  unusable: (count: number) => `${count} ${count === 1 ? "agent" : "agents"} unusable`,
+  components: "Health of this process",
+  empty: "No process has reported itself",
+  emptyHelp: "A process writes an entry every five seconds once it serves or works.",
+  command: "awaken worker",
+  lagHelp: "How late the event loop is; above 100 ms something blocks it.",
+  slowLag: "slow",
+  all: "ready",
+} as const;

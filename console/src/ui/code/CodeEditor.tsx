@@ -1,0 +1,19 @@
+/** A text editor for prompts and JSON; CodeMirror is loaded when one is first shown. */
+import { lazy, Suspense } from "react";
+
+import { Loading } from "../states";
+
+export type CodeEditorProps = {
+  label: string;
+  value: string;
+  onChange?: (next: string) => void;
+  language: "markdown" | "json";
+  minHeight?: number;
+  maxHeight?: string;
+};
+
+const Editor = lazy(() => import("./Editor"));
+
+export function CodeEditor(props: CodeEditorProps) {
+  return <Suspense fallback={<Loading rows={4} />}><Editor {...props} /></Suspense>;
+}

@@ -1,0 +1,27 @@
+/** The text of a record in its editor. Pure. */
+
+type Schema = { properties?: Record<string, { readOnly?: boolean }> };
+
+/** Leaves out what only the server writes. */
+export function dropReadOnly(record: Readonly<Record<string, unknown>>, schema: Schema): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(record).filter(([name]) => schema.properties?.[name]?.readOnly !== true));
+}
+
+export type ReadText = { body: Record<string, unknown> } | { problem: string };
+
+/** Reads the object of a text, or says why it is none. */
+export function readObject(text: string): ReadText {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (value === null || typeof value !== "object" || Array.isArray(value)) return { problem: "an object is needed" };
+    return { body: value as Record<string, unknown> };
+  } catch (error) {
+    return { problem: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+const ID = /^[A-Za-z0-9._:@-]{1,128}$/;
+
+export function isRecordId(id: string): boolean {
+  return ID.test(id);
+}

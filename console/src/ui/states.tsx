@@ -1,0 +1,68 @@
+/** What a page shows when it has nothing to show: it loads, it is empty, it was refused, it failed. */
+import { Alert, Box, Button, Code, Group, Skeleton, Stack, Text, Title } from "@mantine/core";
+import { IconAlertTriangle, IconLock } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+
+import { ApiError, describeError } from "../api/errors";
+import { useMay, type Scope } from "../api/caller";
+import { callerQuery } from "../api/queries";
+import { shell } from "../texts/shell";
+
+export function Loading({ rows = 6 }: { rows?: number }) {
+  return (
+    <Stack gap={6} aria-busy="true" role="status" aria-label={shell.loading}>
+      {Array.from({ length: rows }, (_, index) => <Skeleton key={index} height={28} radius="sm" />)}
+    </Stack>
+  );
+}
+
+type EmptyProps = { title: string; children?: ReactNode; action?: ReactNode; command?: string };
+
+/** One sentence about what belongs here, the one action, and the command line that does the same. */
+export function Empty({ title, children, action, command }: EmptyProps) {
+  return (
+    <Box py={48} px="md" ta="center" maw={520} mx="auto">
+      <Title order={2} mb={4}>{title}</Title>
+      {children === undefined ? null : <Text c="dimmed" size="sm" component="div">{children}</Text>}
+      {action === undefined ? null : <Group justify="center" mt="md">{action}</Group>}
+      {command === undefined ? null : <Code block mt="md" ta="left" style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>{command}</Code>}
+    </Box>
+  );
+}
+
+export function Failure({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
+  const refusal = error instanceof ApiError ? error : null;
+  if (refusal?.status === 403) return <Refused text={refusal.message} />;
+  return (
+    <Alert color="red" variant="light" icon={<IconAlertTriangle size={18} />} title={describeError(error)} role="alert">
+      <Group justify="space-between" gap="sm">
+        <Text size="xs" c="dimmed">
+          {refusal === null ? null : <>{refusal.code}{refusal.requestId === null ? null : <> · {shell.requestId(refusal.requestId)}</>}</>}
+        </Text>
+        {onRetry === undefined ? null : <Button onClick={onRetry}>{shell.tryAgain}</Button>}
+      </Group>
+    </Alert>
+  );
+}
+
+function Refused({ text }: { text: string }) {
+  return (
+    <Alert color="yellow" variant="light" icon={<IconLock size={18} />} title={text}>
+      <Text size="sm">{shell.needsScopeHelp}</Text>
+    </Alert>
+  );
+}
+
+/** Shows its content to callers with a scope; the others are told which one they need. `title`: the heading that the page would have had. */
+export function NeedsScope({ scope, title, children }: { scope: Scope; title?: string; children: ReactNode }) {
+  const may = useMay();
+  const { isPending } = useQuery(callerQuery);
+  if (may(scope)) return <>{children}</>;
+  return (
+    <Box p="lg">
+      {title === undefined ? null : <Title order={1} mb="md">{title}</Title>}
+      {isPending ? <Loading /> : <Refused text={shell.needsScope(scope)} />}
+    </Box>
+  );
+}

@@ -1,0 +1,165 @@
+import type { Page } from "@playwright/test";
+
+import { expect, expectAccessible, open, test, type Server } from "./fixtures";
+
+type Spec = { id: string; system_prompt: string; max_rounds: number; sections: Record<string, unknown> };
+
+async function makeAgent(server: Server, id: string, prompt: string): Promise<void> {
+  await server.ask("PUT", `/v1/config/agents/${id}`, { model_id: "scripted", system_prompt: prompt, description: `Made for ${id}` });
+}
+
+/** Opens an agent on a draft of its own, so that tests do not meet in one. */
+async function openInDraft(page: Page, server: Server, id: string, tab: string): Promise<string> {
+  const draft = await server.ask<{ id: string }>("POST", "/v1/config/drafts", { title: `Draft of ${id}` });
+  await open(page, server, `/agents/${id}?draft=${draft.id}&tab=${tab}`);
+  return draft.id;
+}
+
+const prompt = (page: Page) => page.getByRole("textbox", { name: "System prompt" });
+const status = (page: Page) => page.getByRole("main").getByRole("status").first();
+
+async function write(page: Page, text: string): Promise<void> {
+  await prompt(page).fill(text);
+  await expect(page.getByText(/^Saved in draft/)).toBeVisible();
+}
+
+for (const colorScheme of ["light", "dark"] as const) {
+  test(`the list and every tab of the editor are accessible, ${colorScheme}`, async ({ page, server }) => {
+    test.slow();
+    await page.emulateMedia({ colorScheme });
+    await open(page, server, "/agents");
+    await expect(page.getByRole("link", { name: "permission", exact: true })).toBeVisible();
+    await expectAccessible(page);
+    await open(page, server, "/agents/permission");
+    for (const tab of ["Basics", "Prompt", "Tools", "Rules", "Plugins", "Delegates", "Budgets", "JSON", "History", "Usage"]) {
+      await page.getByRole("tab", { name: tab, exact: true }).click();
+      await expect(page.locator('[aria-busy="true"]')).toHaveCount(0);
+      await expectAccessible(page);
+    }
+  });
+}
+
+test("a prompt is edited in a draft, tried in the preview, published, and used by the next run", async ({ page, server }) => {
+  await makeAgent(server, "edited", "Old prompt.");
+  await openInDraft(page, server, "edited", "prompt");
+  await write(page, "You answer for the draft.");
+  expect((await server.ask<Spec>("GET", "/v1/config/agents/edited")).system_prompt).toBe("Old prompt.");
+
+  await page.getByRole("textbox", { name: "Message to the draft" }).fill("Hello there");
+  await page.keyboard.press("Enter");
+  const link = page.getByRole("link", { name: "Open the run" });
+  await expect(link).toBeVisible();
+  await expect(page.getByRole("button", { name: "Send" })).toBeVisible();
+  const runId = (await link.getAttribute("href"))?.split("/").pop() ?? "";
+  expect(JSON.stringify(await server.ask("GET", `/v1/runs/${runId}/steps/1/request`))).toContain("You answer for the draft.");
+
+  await page.getByText("Diff to live").click();
+  await expect(page.getByText("Old prompt.")).toBeVisible();
+  await page.getByRole("button", { name: "Publish…" }).click();
+  await page.getByRole("textbox", { name: "Message", exact: true }).fill("A better prompt");
+  await page.getByRole("button", { name: "Publish now" }).click();
+  await expect(page.getByText(/Publication \d+ is live/)).toBeVisible();
+  await expect(status(page)).toContainText("As live");
+  expect((await server.ask<Spec>("GET", "/v1/config/agents/edited")).system_prompt).toBe("You answer for the draft.");
+
+  await page.getByRole("tab", { name: "History" }).click();
+  await expect(page.getByText("A better prompt")).toBeVisible();
+  await page.getByRole("button", { name: "Changes" }).first().click();
+  await expect(page.getByText("Old prompt.")).toBeVisible();
+  await page.getByRole("button", { name: "Restore…" }).last().click();
+  await page.getByRole("dialog").getByRole("button", { name: "Restore" }).click();
+  await expect.poll(async () => (await server.ask<Spec>("GET", "/v1/config/agents/edited")).system_prompt).toBe("Old prompt.");
+});
+
+test("two pages that edit one agent merge: other fields silently, the same field by choice", async ({ page, server, context }) => {
+  await makeAgent(server, "shared", "Before.");
+  const draft = await openInDraft(page, server, "shared", "prompt");
+  const other = await context.newPage();
+  await open(other, server, `/agents/shared?draft=${draft}&tab=basics`);
+  await expect(other.getByRole("textbox", { name: "Description" })).toBeVisible();
+
+  await write(page, "Theirs.");
+  await other.getByRole("textbox", { name: "Description" }).fill("Described by the other page");
+  await expect(other.getByText(/^Saved in draft/)).toBeVisible();
+  await other.getByRole("tab", { name: "Prompt" }).click();
+  await expect(prompt(other)).toHaveText("Theirs.");
+
+  await prompt(page).fill("Mine.");
+  await expect(page.getByText(/^Saved in draft/)).toBeVisible();
+  await prompt(other).fill("The other page's.");
+  const dialog = other.getByRole("dialog", { name: "Another person changed this agent" });
+  await expect(dialog).toBeVisible();
+  for (const text of ["Theirs.", "Mine.", "The other page's."]) await expect(dialog.getByText(text).first()).toBeVisible();
+  await expectAccessible(other);
+  await expect(dialog.getByRole("button", { name: "Save the merged version" })).toBeDisabled();
+  await dialog.getByRole("radiogroup").getByText("Mine", { exact: true }).click();
+  await dialog.getByRole("button", { name: "Save the merged version" }).click();
+  await expect(dialog).toBeHidden();
+  await expect(other.getByText(/^Saved in draft/)).toBeVisible();
+  const { changes } = await server.ask<{ changes: { spec: Spec & { description: string } }[] }>("GET", `/v1/config/drafts/${draft}`);
+  expect(changes[0]?.spec).toMatchObject({ system_prompt: "The other page's.", description: "Described by the other page" });
+});
+
+test("an agent of the code is edited as overrides, its rules are tried, and tools with effects ask first", async ({ page, server }) => {
+  const draft = await openInDraft(page, server, "permission", "rules");
+  await page.getByRole("button", { name: "Remove Rule 1" }).click();
+  await expect(page.getByText(/^Saved in draft/)).toBeVisible();
+  await page.getByRole("combobox", { name: "Tool", exact: true }).last().click();
+  await page.getByRole("option", { name: "delete_file", exact: true }).click();
+  await page.getByRole("button", { name: "Try it" }).click();
+  await expect(page.getByText("allow, by the standard behaviour")).toBeVisible();
+  const { changes } = await server.ask<{ changes: { type: string; overrides: Record<string, unknown> }[] }>("GET", `/v1/config/drafts/${draft}`);
+  expect(changes[0]).toMatchObject({ type: "patch" });
+  expect(Object.keys(changes[0]?.overrides ?? {})).toEqual(["sections"]);
+
+  await page.getByRole("textbox", { name: "Message to the draft" }).fill("RUN_DELETE_TOOL");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Run it" }).click();
+  await expect(page.getByText("delete_file returned: deleted old-report.txt")).toBeVisible();
+
+  await page.getByRole("tab", { name: "Tools" }).click();
+  await expect(page.getByRole("row", { name: /failingTool/ })).toContainText("a rule denies every call");
+});
+
+test("what the server refuses lands on its field, and nothing typed is lost", async ({ page, server }) => {
+  await makeAgent(server, "refused", "Hello.");
+  await openInDraft(page, server, "refused", "basics");
+  const rounds = page.getByRole("textbox", { name: "Max rounds" });
+  await rounds.fill("-4");
+  await expect(page.getByText("Not saved: see the problems")).toBeVisible();
+  await expect(rounds).toHaveValue("-4");
+  await page.getByRole("tab", { name: "JSON" }).click();
+  const json = page.getByRole("textbox", { name: "The agent as JSON" });
+  await json.fill('{ "id": "refused", "model_id": "scripted", "surprise": 1 }');
+  await expect(page.getByText("There is no field 'surprise'.")).toBeVisible();
+  await expect(json).toContainText("surprise");
+});
+
+test("an agent is made by keyboard alone, as a copy in a draft", async ({ page, server }) => {
+  await open(page, server, "/agents");
+  await page.getByRole("button", { name: "New agent" }).focus();
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("textbox", { name: "ID", exact: true })).toBeFocused();
+  await page.keyboard.type("copied");
+  await page.keyboard.press("Tab");
+  await page.keyboard.type("travel");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Create in a draft" }).focus();
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/agents\/copied\?draft=/);
+  await expect(page.getByText("Not live yet")).toBeVisible();
+  await page.getByRole("tab", { name: "Prompt" }).focus();
+  await page.keyboard.press("Enter");
+  await expect(prompt(page)).toContainText("You plan journeys");
+});
+
+test("an unknown agent and a small screen", async ({ page, server }) => {
+  await open(page, server, "/agents/nothing-of-this-name");
+  await expect(page.getByText("There is no such agent")).toBeVisible();
+  await page.setViewportSize({ width: 320, height: 640 });
+  for (const tab of ["basics", "tools", "rules"]) {
+    await open(page, server, `/agents/permission?tab=${tab}`);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth), tab).toBeLessThanOrEqual(320);
+  }
+});

@@ -1,0 +1,188 @@
+import { join } from "node:path";
+
+import type { Locator, Page } from "@playwright/test";
+
+import { recordBodies } from "./bodies";
+import { expect, expectAccessible, open, Server, test as base } from "./fixtures";
+
+type Ticket = { ticket_id: string; run_id: string; arguments_hash: string };
+type Waiting = { run_id: string; thread_id: string; tickets: Ticket[] };
+
+/** Agents that ask; see `apps/inbox.py`. */
+const test = base.extend<{}, { inbox: Server }>({
+  inbox: [
+    async ({}, use) => {
+      const server = await Server.start([join(import.meta.dirname, "apps/inbox.py")]);
+      await use(server);
+      await server.close();
+    },
+    { scope: "worker" },
+  ],
+});
+
+async function ask(server: Server, agent: string): Promise<Waiting> {
+  return (await server.run(agent, "go")) as unknown as Waiting;
+}
+
+function ticketOf(run: Waiting): Ticket {
+  const ticket = run.tickets[0];
+  if (ticket === undefined) throw new Error("The run does not wait.");
+  return ticket;
+}
+
+/** Opens the inbox with the card of a run's ticket, and only the tickets of those runs in the list. */
+async function openCard(page: Page, server: Server, run: Waiting): Promise<Locator> {
+  await open(page, server, `/approvals?ticket=${ticketOf(run).ticket_id}&q=${run.thread_id}`);
+  return page.locator("section");
+}
+
+async function lastText(server: Server, run: Waiting): Promise<string> {
+  await expect.poll(async () => (await server.ask<{ status: string }>("GET", `/v1/runs/${run.run_id}`)).status).toBe("done");
+  return (await server.ask<{ final_output: string }>("GET", `/v1/runs/${run.run_id}`)).final_output;
+}
+
+test("a call is approved on what was shown", async ({ page, inbox }) => {
+  const sentTo = await recordBodies(page);
+  const run = await ask(inbox, "cleaner");
+  const card = await openCard(page, inbox, run);
+  await expect(card.getByRole("region", { name: "Arguments" })).toContainText('"path": "/tmp/old"');
+  await expect(card).toContainText("the call runs with these arguments");
+  await card.getByRole("button", { name: "Approve" }).click();
+  await expect.poll(() => sentTo("/decision")).toMatchObject({ action: "resume", arguments_hash: ticketOf(run).arguments_hash });
+  expect(await lastText(inbox, run)).toBe("It says: wiped /tmp/old");
+});
+
+test("the reason of a denial reaches the model, and the decision is listed with who made it", async ({ page, inbox }) => {
+  const run = await ask(inbox, "cleaner");
+  const card = await openCard(page, inbox, run);
+  await card.getByLabel("Reason").fill("We still need it.");
+  await card.getByRole("button", { name: "Deny" }).click();
+  expect(await lastText(inbox, run)).toBe("It says: We still need it.");
+  await open(page, inbox, "/approvals?view=decided");
+  const row = page.getByRole("row").filter({ hasText: "We still need it." });
+  await expect(row).toContainText("denied");
+  await expect(row).toContainText("local");
+  await expectAccessible(page);
+});
+
+test("edited arguments show their difference, and are what the tool gets", async ({ page, inbox }) => {
+  const run = await ask(inbox, "cleaner");
+  const card = await openCard(page, inbox, run);
+  await card.getByRole("button", { name: "Edit arguments" }).click();
+  // The tool's schema makes a form.
+  await card.getByLabel("path").fill("/tmp/new");
+  await expect(card.getByRole("region", { name: "What the edit changes" }).locator("ins")).toContainText("/tmp/new");
+  await card.getByText("JSON", { exact: true }).click();
+  await card.getByLabel("Edited arguments as JSON").fill('{"path": ');
+  await expect(card.getByText("This is no JSON.")).toBeVisible();
+  await expect(card.getByRole("button", { name: "Approve" })).toBeDisabled();
+  await card.getByLabel("Edited arguments as JSON").fill('{"path": "/tmp/newer"}');
+  await expectAccessible(page);
+  await card.getByRole("button", { name: "Approve with the edit" }).click();
+  expect(await lastText(inbox, run)).toBe("It says: wiped /tmp/newer");
+});
+
+test("a question is answered by the form of its schema, and problems stand at their field", async ({ page, inbox }) => {
+  const run = await ask(inbox, "hotel");
+  const card = await openCard(page, inbox, run);
+  await expect(card).toContainText("Where do you want to stay?");
+  await card.getByLabel("City").fill("Zürich");
+  await card.getByRole("button", { name: "Send the answer" }).click();
+  await expect(card.getByText("This is needed.")).toBeVisible();
+  await card.getByLabel("Nights").fill("2");
+  await card.getByLabel("Breakfast").check();
+  await expectAccessible(page);
+  await card.getByRole("button", { name: "Send the answer" }).click();
+  expect(await lastText(inbox, run)).toContain("'city': 'Zürich', 'nights': 2, 'is_breakfast': True");
+});
+
+test("hostile arguments are shown whole, with nothing hidden, and do nothing", async ({ page, inbox }) => {
+  const run = await ask(inbox, "mailer");
+  const card = await openCard(page, inbox, run);
+  const shown = card.getByRole("region", { name: "Arguments" });
+  await expect(shown).toContainText("invoice\\u202efdp.exe\\u200b");
+  await expect(shown).toContainText("<script>alert(2)</script>");
+  await expect(shown).toContainText("xTHE END");
+  await expect(shown.locator("mark").filter({ hasText: "\u0430" })).toHaveAttribute("title", /another alphabet/);
+  await expect(card).toContainText("1 letter comes from another alphabet");
+  await expect(card.locator("img, script")).toHaveCount(0);
+  await expectAccessible(page);
+});
+
+test("several are decided together by keyboard alone, each shown whole before", async ({ page, inbox }) => {
+  const runs = await Promise.all([1, 2].map(async () => ask(inbox, "cleaner")));
+  const question = await ask(inbox, "hotel");
+  const sentTo = await recordBodies(page);
+  await open(page, inbox, "/approvals?group=tool");
+  const boxes = [...runs, question].map((it) => page.locator(`[data-ticket="${ticketOf(it).ticket_id}"]`));
+  await expect(boxes[0] as Locator).toBeVisible();
+  // The keys walk the list; a ticket of another test may stand between.
+  const total = await page.locator("[data-ticket]").count();
+  for (let at = 0; at < total + 1; at += 1) {
+    await page.keyboard.press("j");
+    const current = page.locator("[data-current]");
+    await expect(current).toHaveCount(1);
+    const id = await current.getAttribute("data-ticket");
+    if ([...runs, question].some((it) => ticketOf(it).ticket_id === id) && (await current.getAttribute("data-selected")) === null) await page.keyboard.press("x");
+  }
+  await expect(page.getByText("3 selected")).toBeVisible();
+  await page.keyboard.press("a");
+  const dialog = page.getByRole("dialog");
+  await expect(dialog).toContainText("These 2 calls will run:");
+  await expect(dialog).toContainText("1 question is left out");
+  await expect(dialog.getByRole("region", { name: /Arguments: wipe/ })).toHaveCount(2);
+  await expect(page.locator(".mantine-Modal-content")).toHaveCSS("opacity", "1");
+  await expectAccessible(page);
+  await page.keyboard.press("Enter");
+  const hashes = Object.fromEntries(runs.map((it) => [ticketOf(it).ticket_id, ticketOf(it).arguments_hash]));
+  await expect.poll(() => sentTo("/v1/batch")).toMatchObject({ action: "decide", decision: { arguments_hashes: hashes } });
+  for (const run of runs) expect(await lastText(inbox, run)).toBe("It says: wiped /tmp/old");
+  await expect(dialog).toHaveCount(0);
+});
+
+test("a denial by key asks once and takes a reason", async ({ page, inbox }) => {
+  const run = await ask(inbox, "cleaner");
+  await openCard(page, inbox, run);
+  await page.keyboard.press("d");
+  await expect(page.getByRole("dialog")).toContainText("This call will not run:");
+  await page.keyboard.type("Not today.");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  expect(await lastText(inbox, run)).toBe("It says: Not today.");
+});
+
+test("an answer is remembered for the thread, and taken back", async ({ page, inbox }) => {
+  const run = await ask(inbox, "cleaner");
+  const card = await openCard(page, inbox, run);
+  await card.getByRole("combobox", { name: "Remember for" }).click();
+  await page.getByRole("option", { name: "This thread" }).click();
+  await card.getByRole("button", { name: "Approve" }).click();
+  await lastText(inbox, run);
+  await open(page, inbox, `/approvals?view=remembered&thread=${run.thread_id}`);
+  await expectAccessible(page);
+  await page.getByRole("row").filter({ hasText: "wipe" }).getByRole("button", { name: "Take back" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Take back" }).click();
+  await expect(page.getByText("Nothing is remembered")).toBeVisible();
+});
+
+test("a ticket that another person decided is no longer offered", async ({ page, inbox }) => {
+  const run = await ask(inbox, "cleaner");
+  const card = await openCard(page, inbox, run);
+  await expect(card.getByRole("button", { name: "Approve" })).toBeVisible();
+  await inbox.ask("POST", `/v1/runs/${run.run_id}/decision`, { action: "cancel", ticket_id: ticketOf(run).ticket_id });
+  await expect(page.getByText("This ticket is no longer open.")).toBeVisible();
+});
+
+for (const colorScheme of ["light", "dark"] as const) {
+  test(`the inbox is accessible with tickets, ${colorScheme}`, async ({ page, inbox }) => {
+    const run = await ask(inbox, "cleaner");
+    await page.emulateMedia({ colorScheme });
+    await openCard(page, inbox, run);
+    await expect(page.getByText("The conversation so far")).toBeVisible();
+    await expectAccessible(page);
+    await page.setViewportSize({ width: 320, height: 640 });
+    await expect(page.getByRole("button", { name: "Back to the list" })).toBeVisible();
+    await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(320);
+  });
+}

@@ -1,0 +1,62 @@
+"""Agents whose calls wait for a person: hostile arguments, a plain call, and a form."""
+
+from typing import Any
+
+from awaken import Agent, ToolContext, tool
+from awaken.extensions.permission import PermissionPlugin
+from awaken.testing import ScriptedModel, ToolCalls
+
+RTL, ZERO_WIDTH, CYRILLIC_A = "\u202e", "\u200b", "\u0430"
+HOSTILE = {
+    "to": f"p{CYRILLIC_A}ypal@example.com",
+    "path": f"invoice{RTL}fdp.exe{ZERO_WIDTH}",
+    "body": "<img src=x onerror=alert(1)><script>alert(2)</script>\u001b[31m",
+    "long": "x" * 20_000 + "THE END",
+}
+FORM = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string", "title": "City"},
+        "nights": {"type": "integer", "title": "Nights"},
+        "is_breakfast": {"type": "boolean", "title": "Breakfast"},
+        "room": {"enum": ["single", "double"], "title": "Room"},
+    },
+    "required": ["city", "nights"],
+}
+
+
+@tool
+def send_mail(to: str, path: str, body: str, long: str) -> str:
+    """Send a mail."""
+    return f"sent {len(long)} characters"
+
+
+@tool
+def wipe(path: str) -> str:
+    """Wipe a path."""
+    return f"wiped {path}"
+
+
+@tool
+def book(ctx: ToolContext) -> Any:
+    """Ask for what a booking needs."""
+    if ctx.resume is None:
+        return ctx.suspend("Where do you want to stay?", response_schema=FORM)
+    return f"booked {ctx.resume.result}"
+
+
+def asking(name: str, call: tuple[str, dict[str, Any]], it: Any, *, is_gated: bool = True) -> Agent:
+    """An agent that makes one call in every run, and then says what came of it."""
+
+    def answer(request: Any) -> Any:
+        last = request.messages[-1]
+        return f"It says: {last.text}" if last.role == "tool" else ToolCalls([call])
+
+    model = ScriptedModel([answer], cycle=True)
+    gate = {"plugins": [PermissionPlugin()], "config": {"permission": {"default_behavior": "ask"}}}
+    return Agent(name, model=model, tools=[it], **(gate if is_gated else {}))
+
+
+mailer = asking("mailer", ("send_mail", HOSTILE), send_mail)
+cleaner = asking("cleaner", ("wipe", {"path": "/tmp/old"}), wipe)
+hotel = asking("hotel", ("book", {}), book, is_gated=False)

@@ -1,0 +1,270 @@
+import { join } from "node:path";
+
+import type { Page } from "@playwright/test";
+
+import { expect, expectAccessible, open, Server, test } from "./fixtures";
+
+const APP = join(import.meta.dirname, "chat_app.py");
+
+const field = (page: Page) => page.getByRole("textbox", { name: "Message" });
+const turns = (page: Page, kind: string) => page.locator(`[data-turn="${kind}"]`);
+const call = (page: Page, name: string) => page.locator(`[data-call="${name}"]`).last();
+
+async function say(page: Page, text: string): Promise<void> {
+  await field(page).fill(text);
+  await field(page).press("Enter");
+}
+
+async function ended(page: Page, how = "natural_end"): Promise<void> {
+  await expect(page.locator(`[data-turn="end"][data-end="${how}"]`).last()).toBeVisible();
+}
+
+test("a conversation: an answer, a tool, its details, and the same after a reload", async ({ page, server }) => {
+  await open(page, server, "/chat?agent=default");
+  await say(page, "Hello!");
+  await expect(turns(page, "assistant").last()).toContainText("Scripted response to: Hello!");
+  await ended(page);
+  await expect(page).toHaveURL(/\/chat\/chat-/);
+  await say(page, "RUN_WEATHER_TOOL");
+  await expect(call(page, "get_weather")).toHaveAttribute("data-state", "succeeded");
+  await call(page, "get_weather").locator("summary").click();
+  await expect(call(page, "get_weather")).toContainText('"location": "Tokyo"');
+  await page.getByRole("button", { name: "Details" }).click();
+  await expect(page.getByRole("complementary", { name: "Details" })).toContainText("run_finish");
+  await expect(page.getByRole("link", { name: "Open the run" }).last()).toHaveAttribute("href", /\/runs\//);
+  await page.reload();
+  await expect(turns(page, "user")).toHaveText([/Hello!/, /RUN_WEATHER_TOOL/]);
+  await expect(turns(page, "assistant").last()).toContainText("get_weather returned");
+  await expect(turns(page, "end")).toHaveCount(2);
+  await expect(page.locator("[data-link]")).toHaveAttribute("data-link", "live");
+});
+
+test("a full conversation is accessible, with two panes and details", async ({ page, server }) => {
+  for (const [agent, text] of [["thinking", "Why?"], ["a2ui", "RUN_A2UI_TOOL"], ["json-render", "RUN_JSON_UI_TOOL"], ["openui", "RUN_UI_TOOL"], ["permission", "RUN_DELETE_TOOL"]] as const) await server.run(agent, text, "full");
+  await page.setViewportSize({ width: 1360, height: 1_600 });
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme });
+    await open(page, server, "/chat/full?side=first&beside=new");
+    await expect(page.getByRole("group", { name: "Interface by the agent" }).filter({ hasText: "Hello from A2UI" })).toBeVisible();
+    await expect(page.getByRole("group", { name: "Interface by the agent" }).filter({ hasText: /^Demo$/ })).toBeVisible();
+    await expect(page.getByText("OpenUI Lang. This format is shown as data.")).toBeVisible();
+    await expect(page.getByRole("button", { name: "Approve" })).toBeVisible();
+    await expectAccessible(page);
+  }
+});
+
+test("consent: approve after a reload, then deny, then decided elsewhere", async ({ page, server }) => {
+  await open(page, server, "/chat?agent=permission");
+  await say(page, "RUN_DELETE_TOOL");
+  await expect(page.getByRole("button", { name: "Approve" })).toBeVisible();
+  await page.reload();
+  await page.getByRole("button", { name: "Approve" }).click();
+  await expect(turns(page, "assistant").last()).toContainText("delete_file returned: deleted old-report.txt");
+  await expect(page.getByRole("button", { name: "Approve" })).toHaveCount(0);
+  await say(page, "RUN_DELETE_TOOL again");
+  await page.getByRole("textbox", { name: "Reason, which the agent reads" }).fill("We need it.");
+  await page.getByRole("button", { name: "Deny" }).click();
+  await expect(call(page, "delete_file")).toHaveAttribute("data-state", "declined");
+  await expect(turns(page, "assistant").last()).toContainText("We need it.");
+  await page.reload();
+  await expect(call(page, "delete_file")).toHaveAttribute("data-state", "declined");
+  await say(page, "RUN_DELETE_TOOL once more");
+  await expect(page.getByRole("button", { name: "Approve" })).toBeVisible();
+  const thread = new URL(page.url()).pathname.split("/").at(-1) ?? "";
+  const { items } = await server.ask<{ items: { ticket_id: string }[] }>("GET", `/v1/threads/${thread}/tickets`);
+  await server.ask("POST", `/v1/threads/${thread}/decision`, { ticket_id: items[0]?.ticket_id, action: "cancel" });
+  await expect(call(page, "delete_file")).toHaveAttribute("data-state", "declined");
+  await expect(page.getByRole("button", { name: "Approve" })).toHaveCount(0);
+});
+
+test("consent with edited arguments, and an answer to a question", async ({ page, server }) => {
+  await open(page, server, "/chat?agent=permission");
+  await say(page, "RUN_DELETE_TOOL");
+  await page.getByRole("button", { name: "Edit the arguments" }).click();
+  await page.getByRole("textbox", { name: "Arguments" }).fill('{"path": "other.txt"}');
+  await page.getByRole("button", { name: "Approve" }).click();
+  await expect(turns(page, "assistant").last()).toContainText("deleted other.txt");
+  await open(page, server, "/chat?agent=default");
+  await say(page, "RUN_QUESTION_TOOL");
+  await page.getByRole("textbox", { name: "Your answer" }).fill("Kyoto");
+  await page.getByRole("button", { name: "Answer", exact: true }).click();
+  await expect(turns(page, "assistant").last()).toContainText("Kyoto");
+});
+
+test("by keyboard alone: to the chat, a message, consent, stop", async ({ page, server }) => {
+  await open(page, server, "/chat?agent=permission");
+  await page.keyboard.press("/");
+  await page.keyboard.type("RUN_DELETE_TOOL");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("button", { name: "Approve" })).toBeVisible();
+  for (let presses = 0; presses < 40; presses += 1) {
+    if (await page.getByRole("button", { name: "Approve" }).evaluate((it) => it === document.activeElement)) break;
+    await page.keyboard.press("Shift+Tab");
+  }
+  await page.keyboard.press("Enter");
+  await expect(turns(page, "assistant").last()).toContainText("deleted old-report.txt");
+  await ended(page);
+  await open(page, server, "/chat?agent=default");
+  await page.keyboard.press("/");
+  await page.keyboard.type("RUN_SLOW_TOOL");
+  await page.keyboard.press("Enter");
+  await expect(call(page, "progress_demo")).toHaveAttribute("data-state", "running");
+  await page.locator("h1").click();
+  await page.keyboard.press(".");
+  await ended(page, "cancelled");
+});
+
+test("a run that executes: progress, a queued message, a stop with its receipt, and the queued one answers", async ({ page, server }) => {
+  await open(page, server, "/chat?agent=default");
+  await say(page, "RUN_SLOW_TOOL");
+  await expect(page.getByRole("progressbar")).toBeVisible();
+  await say(page, "And then?");
+  await expect(turns(page, "user").last()).toContainText("queued");
+  await page.getByText("Steer", { exact: true }).click();
+  await say(page, "Mind this.");
+  await expect(turns(page, "user").last()).toContainText("on its way into the run");
+  await page.getByRole("button", { name: "Stop", exact: true }).click();
+  await expect(page.getByText("Stop: cancel requested.")).toBeVisible();
+  await ended(page, "cancelled");
+  await expect(page.getByText("Scripted response to: And then?")).toBeVisible();
+  await expect(page.getByText("Scripted response to: Mind this.")).toBeVisible();
+  await expect(turns(page, "user")).toHaveCount(3);
+  await expect(page.getByText("on its way into the run")).toHaveCount(0);
+});
+
+test("an interrupting message takes the run's place", async ({ page, server }) => {
+  await open(page, server, "/chat?agent=default");
+  await say(page, "RUN_SLOW_TOOL");
+  await expect(page.getByRole("progressbar")).toBeVisible();
+  await page.getByText("Interrupt", { exact: true }).click();
+  await say(page, "Rather this.");
+  await expect(turns(page, "assistant").last()).toContainText("Scripted response to: Rather this.");
+  await expect(page.locator('[data-end="cancelled"]')).toBeVisible();
+});
+
+test("an edited message begins a fork, and the conversation before stays", async ({ page, server }) => {
+  await open(page, server, "/chat?agent=default");
+  await say(page, "First");
+  await ended(page);
+  await say(page, "Secnod");
+  await expect(turns(page, "end")).toHaveCount(2);
+  const before = page.url();
+  await page.getByRole("button", { name: "Edit and resend" }).last().click();
+  await page.getByRole("dialog").getByRole("textbox").fill("Second");
+  await page.getByRole("button", { name: "Resend in a fork" }).click();
+  await expect(turns(page, "assistant").last()).toContainText("Scripted response to: Second");
+  await expect(turns(page, "user")).toHaveText([/First/, /Second/]);
+  expect(page.url()).not.toBe(before);
+  await page.goto(before);
+  await expect(turns(page, "user")).toHaveText([/First/, /Secnod/]);
+});
+
+test("two panes have two agents, and both are in the address", async ({ page, server }) => {
+  await open(page, server, "/chat?agent=default&beside=new&besideAgent=thinking");
+  const first = page.getByRole("region", { name: "Chat", exact: true });
+  const second = page.getByRole("region", { name: "Chat, second pane" });
+  await first.getByRole("textbox", { name: "Message" }).fill("one");
+  await first.getByRole("textbox", { name: "Message" }).press("Enter");
+  await second.getByRole("textbox", { name: "Message" }).fill("two");
+  await second.getByRole("textbox", { name: "Message" }).press("Enter");
+  await expect(first.locator('[data-turn="assistant"]')).toContainText("Scripted response to: one");
+  await expect(second.locator('[data-turn="assistant"]')).toContainText("Scripted response to: two");
+  await expect(second.getByText("Reasoning")).toBeVisible();
+  await page.reload();
+  await expect(first.locator('[data-turn="user"]')).toContainText("one");
+  await expect(second.locator('[data-turn="user"]')).toContainText("two");
+});
+
+test("files go as content blocks", async ({ page, server }) => {
+  await open(page, server, "/chat?agent=default");
+  const pixel = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
+  await page.locator('input[type="file"]').setInputFiles([{ name: "pixel.png", mimeType: "image/png", buffer: pixel }, { name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("notes") }]);
+  await expect(page.getByRole("button", { name: "Remove notes.txt" })).toBeVisible();
+  await say(page, "Look at these");
+  await expect(turns(page, "user").getByRole("img", { name: "Image" })).toBeVisible();
+  await expect(turns(page, "user")).toContainText("notes.txt");
+  const thread = await page.waitForURL(/chat-/).then(() => new URL(page.url()).pathname.split("/").at(-1) ?? "");
+  const { items } = await server.ask<{ items: { message: { content: { type: string }[] } }[] }>("GET", `/v1/threads/${thread}/messages`);
+  expect(items[0]?.message.content.map((it) => it.type)).toEqual(["text", "image", "document"]);
+});
+
+test("a thread that does not exist says so", async ({ page, server }) => {
+  await open(page, server, "/chat/nowhere");
+  await expect(page.getByRole("alert")).toContainText("thread not found");
+});
+
+test("runs that stream and that wait go on after the server was killed and started again", async ({ page }) => {
+  test.setTimeout(120_000);
+  const server = await Server.start();
+  const restart = async () => {
+    await server.kill();
+    await expect(page.locator("[data-link]")).toHaveAttribute("data-link", "cut");
+    await field(page).fill("typed meanwhile");
+    await server.start();
+    await expect(page.locator("[data-link]")).toHaveAttribute("data-link", "live", { timeout: 40_000 });
+    await expect(field(page)).toHaveValue("typed meanwhile");
+  };
+  try {
+    await open(page, server, "/chat?agent=default");
+    await say(page, "RUN_SLOW_TOOL");
+    await expect(page.getByRole("progressbar")).toBeVisible();
+    await restart();
+    await expect(page.getByRole("progressbar")).toBeVisible({ timeout: 45_000 });
+    await expect(turns(page, "user")).toHaveCount(1);
+    await expect(page.locator('[data-call="progress_demo"]')).toHaveCount(1);
+    await page.getByRole("button", { name: "Stop", exact: true }).click();
+    await ended(page, "cancelled");
+    await open(page, server, "/chat?agent=permission");
+    await say(page, "RUN_DELETE_TOOL");
+    await expect(page.getByRole("button", { name: "Approve" })).toBeVisible();
+    await restart();
+    await page.getByRole("button", { name: "Approve" }).click();
+    await expect(turns(page, "assistant").last()).toContainText("deleted old-report.txt", { timeout: 30_000 });
+  } finally {
+    await server.close();
+  }
+});
+
+test("a hostile agent's output does nothing but show; a fast one loses nothing; a reload goes on", async ({ page }) => {
+  test.setTimeout(120_000);
+  const server = await Server.start([APP]);
+  try {
+    await open(page, server, "/chat?agent=hostile");
+    await say(page, "go");
+    await ended(page);
+    const answer = turns(page, "assistant").last();
+    await expect(answer).toContainText("<script>window.hacked = 1</script>");
+    await expect(answer).toContainText("␛[31mred");
+    await expect(answer).toContainText("⟨U+202E⟩gnp.exe");
+    await expect(answer).toContainText("[remote: https://evil.example/pixel.png]");
+    expect(await answer.locator("a").evaluateAll((links) => links.map((it) => [it.getAttribute("href"), it.getAttribute("rel")]))).toEqual([["https://good.example/page", "noopener noreferrer nofollow"]]);
+    await expect(answer.locator("script, iframe, img, h1, h2, input")).toHaveCount(0);
+    await expectAccessible(page);
+    await say(page, "TOOL");
+    await expect(call(page, "echo")).toHaveAttribute("data-state", "succeeded");
+    await call(page, "echo").locator("summary").click();
+    await expect(call(page, "echo")).toContainText("<iframe");
+    await say(page, "THINK");
+    await page.getByText("Reasoning").last().click();
+    await expect(turns(page, "assistant").last()).toContainText("⟨U+202E⟩gnp.exe");
+    await say(page, "LONG");
+    await expect(page.getByRole("button", { name: "Show all" })).toBeVisible();
+    await say(page, "FAIL");
+    await ended(page, "error");
+    await say(page, "FAST");
+    await expect(turns(page, "assistant").last()).toContainText("w1999", { timeout: 30_000 });
+    expect((await turns(page, "assistant").last().innerText()).match(/w\d+/g)).toEqual(Array.from({ length: 2_000 }, (_, at) => `w${at}`));
+    expect(await page.evaluate(() => "hacked" in window)).toBe(false);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth)).toBe(true);
+    await open(page, server, "/chat?agent=hostile");
+    await say(page, "SLOW");
+    await expect(turns(page, "assistant").last()).toContainText("w5");
+    await expect(page).toHaveURL(/chat-/);
+    await page.reload();
+    await expect(turns(page, "assistant").last()).toContainText("w99", { timeout: 30_000 });
+    expect((await turns(page, "assistant").last().innerText()).match(/w\d+/g)?.slice(0, 100)).toEqual(Array.from({ length: 100 }, (_, at) => `w${at}`));
+    await expect(turns(page, "user")).toHaveCount(1);
+  } finally {
+    await server.close();
+  }
+});

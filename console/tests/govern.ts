@@ -1,0 +1,46 @@
+/** What the tests of the pages that govern share: drafts and records over HTTP, and a look in both themes. */
+import type { Page } from "@playwright/test";
+
+import { expect, expectAccessible, type Server } from "./fixtures";
+
+type Draft = { id: string };
+
+/** Ends a name that no other test has. */
+export function unique(name: string): string {
+  return `${name}-${Math.random().toString(36).slice(2, 8)}`;
+}
+
+export function putAgent(server: Server, id: string, spec: Record<string, unknown>): Promise<unknown> {
+  return server.ask("PUT", `/v1/config/agents/${id}`, { model_id: "scripted", ...spec });
+}
+
+/** Begins a draft that writes whole agents. */
+export async function beginDraft(server: Server, title: string, agents: Record<string, Record<string, unknown>>): Promise<string> {
+  const draft = await server.ask<Draft>("POST", "/v1/config/drafts", { title });
+  for (const [id, spec] of Object.entries(agents)) await server.ask("PUT", `/v1/config/drafts/${draft.id}/agents/${id}`, { spec: { model_id: "scripted", ...spec } });
+  return draft.id;
+}
+
+export async function livePublication(server: Server): Promise<number> {
+  return (await server.ask<{ publication: number }>("GET", "/v1/config/head")).publication;
+}
+
+/** Looks at the page in both themes; it must be accessible in each. */
+export async function expectAccessibleInBoth(page: Page): Promise<void> {
+  for (const colorScheme of ["light", "dark"] as const) {
+    // Colours that are still on their way from one theme to the other have no contrast to judge.
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    await expect(page.locator("html")).toHaveAttribute("data-mantine-color-scheme", colorScheme);
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+    await expectAccessible(page);
+  }
+}
+
+/** Replaces the text of the JSON editor. */
+export async function writeJson(page: Page, label: string, value: unknown): Promise<void> {
+  const editor = page.getByRole("textbox", { name: label });
+  await editor.click();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.insertText(typeof value === "string" ? value : JSON.stringify(value, null, 2));
+  await expect(editor).toContainText(typeof value === "string" ? value.slice(0, 10) : "{");
+}

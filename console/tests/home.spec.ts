@@ -1,0 +1,72 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+
+import { expect, expectAccessible, open, Server, test } from "./fixtures";
+
+const run = promisify(execFile);
+
+test("a first start: three cards, snippets that work as they are, and a way to the chat", async ({ page }) => {
+  const server = await Server.start();
+  try {
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme });
+      await open(page, server, "/");
+      await expect(page.getByRole("region", { name: "Talk to an agent now" })).toBeVisible();
+      await expect(page.getByRole("region", { name: "Make your own agent" })).toContainText("awaken serve agent.py");
+      await expectAccessible(page);
+    }
+    await expect(page.getByText("Nothing needs a person.")).toBeVisible();
+    for (const name of ["curl", "Python"]) {
+      await page.getByRole("tab", { name }).click();
+      const text = await page.locator(`[data-snippet="${name}"]`).innerText();
+      expect(text).toContain(server.url);
+      const { stdout } = name === "curl" ? await run("sh", ["-c", `${text} --silent --max-time 20`]) : await run("python3", ["-c", text]);
+      expect(stdout).toContain("Scripted response to: Hello");
+    }
+    await page.getByRole("link", { name: "Start a chat" }).click();
+    await expect(page.locator("h1")).toHaveText("Chat");
+    await page.getByRole("textbox", { name: "Message" }).fill("Hello");
+    await page.getByRole("textbox", { name: "Message" }).press("Enter");
+    await expect(page.locator('[data-turn="assistant"]')).toContainText("Scripted response to: Hello");
+  } finally {
+    await server.close();
+  }
+});
+
+test("a server with work: what needs a person is first, and leads to its page", async ({ page, server }) => {
+  await server.run("permission", "RUN_DELETE_TOOL");
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme });
+    await open(page, server, "/");
+    await expect(page.locator('[data-need="approvals"]')).toContainText(/questions? waits? for an answer/);
+    await expect(page.locator('[data-tile="Last 24 hours"]')).toContainText("started");
+    await expect(page.locator('[data-tile="Workers"]')).toContainText("slots");
+    await expectAccessible(page);
+  }
+  await page.locator('[data-need="approvals"]').click();
+  await expect(page.locator("h1")).toHaveText("Approvals");
+});
+
+test("a token: the refused requests are repeated with it, and no snippet has it", async ({ page }) => {
+  const server = await Server.start(["--token", "open-sesame"]);
+  try {
+    await page.goto(`${server.url}/console/`);
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Token").fill("wrong");
+    await dialog.getByRole("button", { name: "Use it" }).click();
+    await expect(dialog.getByLabel("Token")).toHaveValue("");
+    await dialog.getByLabel("Token").fill("open-sesame");
+    await dialog.getByRole("button", { name: "Use it" }).click();
+    await expect(page.getByRole("region", { name: "Connect a client" })).toBeVisible();
+    await expect(dialog).toHaveCount(0);
+    const snippet = page.locator('[data-snippet="curl"]');
+    await expect(snippet).toContainText("Authorization: Bearer $AWAKEN_TOKEN");
+    await expect(page.locator("body")).not.toContainText("open-sesame");
+    await page.getByRole("link", { name: "Start a chat" }).click();
+    await page.getByRole("textbox", { name: "Message" }).fill("Hello");
+    await page.getByRole("textbox", { name: "Message" }).press("Enter");
+    await expect(page.locator('[data-turn="assistant"]')).toContainText("Scripted response to: Hello");
+  } finally {
+    await server.close();
+  }
+});

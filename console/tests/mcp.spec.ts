@@ -1,0 +1,42 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+
+import { expect, expectAccessible, open, test } from "./fixtures";
+
+const VENV = join(import.meta.dirname, "../../.venv/bin/python");
+const PYTHON = process.env.AWAKEN_PYTHON ?? (existsSync(VENV) ? VENV : "python");
+const NOTES = join(import.meta.dirname, "notes_server.py");
+
+test("a stdio server is added, connected, inspected, restarted, edited and deleted", async ({ page, server }) => {
+  await open(page, server, "/mcp");
+  await expect(page.getByText("No MCP servers yet")).toBeVisible();
+  await page.getByRole("button", { name: "Add a server" }).first().click();
+  await page.getByRole("textbox", { name: "ID", exact: true }).fill("notes");
+  await page.getByRole("textbox", { name: "Command" }).fill(PYTHON);
+  await page.getByLabel("Args").first().fill(NOTES);
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Add to env" }).click();
+  await page.getByRole("textbox", { name: "Name", exact: true }).fill("NOTES_KEY");
+  await page.getByLabel("Value").fill("let-me-in");
+  await page.getByRole("button", { name: "Publish…" }).click();
+  await page.getByRole("textbox", { name: "Message" }).fill("Notes");
+  await page.getByRole("button", { name: "Publish now" }).click();
+
+  const details = page.getByRole("dialog", { name: "notes" });
+  await expect(details.getByText("find_note", { exact: true })).toBeVisible({ timeout: 30_000 });
+  await expect(details.getByText("summarize", { exact: true })).toBeVisible();
+  await expect(details.getByText("NOTES_KEY").first()).toBeVisible();
+  expect(await page.content()).not.toContain("let-me-in");
+  await expectAccessible(page);
+  await details.getByRole("button", { name: "Restart" }).click();
+  await expect(page.getByText("The connection is made anew.")).toBeVisible();
+
+  await details.getByRole("button", { name: "Edit" }).click();
+  await page.getByRole("switch", { name: "Enabled" }).first().uncheck({ force: true });
+  await page.getByRole("button", { name: "Publish…" }).click();
+  await page.getByRole("button", { name: "Publish now" }).click();
+  await expect(details.getByText("off", { exact: true })).toBeVisible();
+  await details.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("dialog", { name: /^Delete/ }).getByRole("button", { name: "Delete" }).click();
+  await expect(page.getByText("No MCP servers yet")).toBeVisible();
+});

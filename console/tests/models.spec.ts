@@ -1,0 +1,63 @@
+import { expect, expectAccessible, open, test } from "./fixtures";
+import { expectAccessibleInBoth, unique, writeJson } from "./govern";
+
+test("a provider, a model and a pool are made, with problems on their path and a key that is never shown", async ({ page, server }) => {
+  const [provider, model, pool] = [unique("acme"), unique("fast"), unique("best")];
+  await open(page, server, "/models?tab=providers");
+  await page.getByRole("button", { name: "New provider" }).first().click();
+  await page.getByRole("textbox", { name: "Id" }).fill(provider);
+  await writeJson(page, "Record as JSON", { adapter: "nonsense" });
+  await expect(page.getByRole("alert")).toContainText(`providers/${provider}/adapter`);
+  await writeJson(page, "Record as JSON", { adapter: "openai", base_url: "http://127.0.0.1:9/v1", api_key: "sk-canary-value" });
+  await expect(page.getByText("It compiles.")).toBeVisible();
+  await expectAccessibleInBoth(page);
+  await page.getByRole("textbox", { name: "Message" }).fill("Our own server");
+  await page.getByRole("button", { name: "Publish now" }).click();
+  const row = page.getByRole("row", { name: new RegExp(provider) });
+  await expect(row).toContainText(`store:providers/${provider}/api_key`);
+  expect(await page.content()).not.toContain("sk-canary-value");
+
+  await row.getByRole("button", { name: "Test with a call" }).click();
+  await expect(page.getByText(new RegExp(`^${provider}: `))).toBeVisible();
+
+  await open(page, server, "/models?edit=%2B");
+  await page.getByRole("textbox", { name: "Id" }).fill(model);
+  await writeJson(page, "Record as JSON", { provider_id: provider, upstream_model: "gpt-x", input_token_price_per_million_usd: 1.5, output_token_price_per_million_usd: 6 });
+  await page.getByRole("button", { name: "Publish now" }).click();
+  await expect(page.getByRole("row", { name: new RegExp(model) })).toContainText("$1.50 / $6.00");
+
+  await server.ask("PUT", `/v1/config/model-pools/${pool}`, { members: [{ model_id: model }] });
+  await open(page, server, "/models?tab=pools");
+  await expect(page.getByRole("row", { name: new RegExp(pool) })).toContainText(model);
+  await expectAccessible(page);
+});
+
+test("a change goes into a draft, and nothing is live", async ({ page, server }) => {
+  const provider = unique("drafted");
+  await open(page, server, "/models?tab=providers&edit=%2B");
+  await page.getByRole("textbox", { name: "Id" }).fill(provider);
+  await writeJson(page, "Record as JSON", { adapter: "openai" });
+  await page.getByRole("textbox", { name: "Message" }).fill(provider);
+  await expect(page.getByText("It compiles.")).toBeVisible();
+  await page.getByRole("button", { name: "Put it into the draft" }).click();
+  await expect(page.getByText("nothing is live yet")).toBeVisible();
+  const { items } = await server.ask<{ items: { title: string }[] }>("GET", "/v1/config/drafts");
+  expect(items.map((it) => it.title)).toContain(provider);
+});
+
+test("a breaker is opened and reset by keyboard alone", async ({ page, server }) => {
+  await server.run("default", "Hello");
+  await open(page, server, "/models");
+  const row = page.getByRole("row", { name: /scripted/ });
+  await expect(row).toContainText("closed");
+  await expectAccessible(page);
+  for (const [item, state] of [["Open: ask it no more", "open"], ["Reset: judge it anew", "closed"]] as const) {
+    await row.getByRole("button", { name: "Breaker of scripted" }).focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("menuitem", { name: item }).focus();
+    await page.keyboard.press("Enter");
+    await page.getByRole("dialog").getByRole("button").last().focus();
+    await page.keyboard.press("Enter");
+    await expect(row).toContainText(state);
+  }
+});

@@ -1,0 +1,67 @@
+import { expect, expectAccessible, open, test, type Server } from "./fixtures";
+
+type Listed = { items: { dispatch_id: string; status: string }[] };
+
+/** Input that cannot work: its message has the id of another one. */
+async function makeDeadLetter(server: Server): Promise<{ threadId: string; dispatchId: string }> {
+  const { thread_id: threadId } = await server.run("default", "Hello");
+  const id = `twice-${threadId}`;
+  await server.ask("POST", "/v1/runs", { agent_id: "default", thread_id: threadId, messages: [{ id, content: "first" }] });
+  await server.ask("POST", `/v1/threads/${threadId}/messages`, { agent_id: "default", messages: [{ id, content: "second" }] });
+  let found: Listed = { items: [] };
+  await expect.poll(async () => {
+    found = await server.ask<Listed>("GET", `/v1/dispatches?status=dead_letter&thread_id=${threadId}`);
+    return found.items.length;
+  }).toBe(1);
+  return { threadId, dispatchId: found.items[0]?.dispatch_id ?? "" };
+}
+
+for (const view of ["waiting", "claimed", "dead", "outbox", "all"]) {
+  test(`${view} says what belongs there when it is empty`, async ({ page, server }) => {
+    await open(page, server, `/queue?view=${view}&thread=${view === "outbox" ? "" : "no-such-thread"}`);
+    await expect(page.getByRole("heading", { level: 2 })).toBeVisible();
+    await expectAccessible(page);
+  });
+}
+
+for (const colorScheme of ["light", "dark"] as const) {
+  test(`a dead letter has its error and is sent again, ${colorScheme}`, async ({ page, server }) => {
+    await page.emulateMedia({ colorScheme });
+    const { threadId, dispatchId } = await makeDeadLetter(server);
+    await open(page, server, `/queue?view=dead&thread=${threadId}`);
+    await expect(page.getByRole("row").filter({ hasText: "a message id is used twice" })).toBeVisible();
+    await expectAccessible(page);
+    await open(page, server, `/queue?view=dead&thread=${threadId}&open=${dispatchId}`);
+    const drawer = page.getByRole("dialog");
+    await expect(drawer.getByRole("region", { name: "Error" })).toContainText("a message id is used twice");
+    await drawer.getByRole("button", { name: "Replay" }).click();
+    await page.getByRole("dialog", { name: "Send this dead letter again?" }).getByRole("button", { name: "Replay" }).click();
+    await expect(page.getByText("1 queued again.")).toBeVisible();
+    await expect.poll(async () => (await server.ask<Listed>("GET", `/v1/dispatches?thread_id=${threadId}`)).items.length).toBe(2);
+  });
+}
+
+test("dead letters are replayed together by keyboard alone, once", async ({ page, server }) => {
+  const { threadId } = await makeDeadLetter(server);
+  await open(page, server, `/queue?view=dead&thread=${threadId}`);
+  await page.keyboard.press("j");
+  await page.keyboard.press("x");
+  await expect(page.getByText("1 selected")).toBeVisible();
+  await page.getByRole("button", { name: "Replay" }).first().focus();
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("dialog")).toContainText("can be replayed once");
+  await page.keyboard.press("Enter");
+  await expect(page.getByText("1 queued again.")).toBeVisible();
+});
+
+test("what waits is counted by agent, and what is claimed has its lease", async ({ page, server }) => {
+  const { thread_id: threadId } = await server.run("default", "Hello");
+  const say = (content: string) => server.ask("POST", `/v1/threads/${threadId}/messages`, { agent_id: "default", messages: [{ content }] });
+  await say("RUN_SLOW_TOOL");
+  await expect.poll(async () => (await server.ask<Listed>("GET", `/v1/dispatches?status=claimed&thread_id=${threadId}`)).items.length).toBe(1);
+  await say("Later");
+  await open(page, server, `/queue?view=claimed&thread=${threadId}`);
+  await expect(page.getByRole("region", { name: "Waiting by agent" })).toContainText("default");
+  await expect(page.getByRole("region", { name: "Claimed" })).toContainText("left");
+  await expectAccessible(page);
+});

@@ -1,0 +1,38 @@
+import { PAGES } from "./pages";
+import { expect, expectAccessible, open, test } from "./fixtures";
+
+test("the root of the server leads to the console", async ({ page, server }) => {
+  await page.goto(server.url);
+  await expect(page).toHaveURL(`${server.url}/console/`);
+  await expect(page.locator("h1")).toHaveText("Home");
+});
+
+for (const path of PAGES) {
+  for (const colorScheme of ["light", "dark"] as const) {
+    test(`${path} is accessible without data, ${colorScheme}`, async ({ page, server }) => {
+      await page.emulateMedia({ colorScheme });
+      await open(page, server, path);
+      await expectAccessible(page);
+    });
+  }
+}
+
+test("keys lead to pages, and the palette finds an agent", async ({ page, server }) => {
+  await open(page, server, "/");
+  await page.keyboard.press("g");
+  await page.keyboard.press("r");
+  await expect(page.locator("h1")).toHaveText("Runs");
+  await page.keyboard.press("Control+k");
+  await page.getByPlaceholder("Search…").fill("travel");
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/agents\/travel/);
+});
+
+test("no page is wider than a small screen", async ({ page, server }) => {
+  await page.setViewportSize({ width: 320, height: 640 });
+  for (const path of PAGES) {
+    await open(page, server, path);
+    const width = await page.evaluate(() => document.documentElement.scrollWidth);
+    expect(width, path).toBeLessThanOrEqual(320);
+  }
+});

@@ -1,0 +1,24 @@
+/** How the console is built: into the Python package, with names that carry the hash of their content. */
+import react from "@vitejs/plugin-react";
+import { defineConfig } from "vitest/config";
+
+import { writeManifest } from "./scripts/manifest.ts";
+
+const server = process.env.AWAKEN_URL ?? "http://127.0.0.1:38080";
+
+export default defineConfig(({ command }) => ({
+  // Chunks find each other relative to their module, so that the console works under any mount.
+  base: command === "build" ? "./" : "/console/",
+  plugins: [react(), writeManifest()],
+  html: { cspNonce: "__CSP_NONCE__" },
+  build: {
+    outDir: "../src/awaken/protocols/console/built",
+    emptyOutDir: true,
+    target: "es2022",
+    modulePreload: { polyfill: false },
+    assetsInlineLimit: 0,
+    chunkSizeWarningLimit: 700,
+  },
+  server: { proxy: Object.fromEntries(["/v1", "/health", "/openapi.json", "/metrics"].map((path) => [path, server])) },
+  test: { include: ["src/**/*.test.{ts,tsx}"], environment: "node" },
+}));

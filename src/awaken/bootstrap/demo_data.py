@@ -1,0 +1,135 @@
+"""The agents of the demo data, and the engine that executes them and nothing else."""
+
+from collections.abc import AsyncGenerator, Mapping
+from functools import partial
+from typing import Any
+
+from awaken.authoring.agents import Agent
+from awaken.authoring.functions import tool
+from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.messages.deltas import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.contracts.messages.message import Role
+from awaken.contracts.models.errors import InvalidRequest
+from awaken.contracts.models.inference import (
+    InferenceRequest,
+    ModelEvent,
+    Stop,
+    StopReason,
+    TokenUsage,
+    UsageReport,
+)
+from awaken.contracts.storage.store import Store
+from awaken.contracts.suspension.tickets import SuspendTicket
+from awaken.contracts.tools.context import ToolContext
+from awaken.runtime.engine import RunEngine
+from awaken.runtime.journal.leases import LeaseBook
+from awaken.runtime.limits import Limits
+from awaken.services.demo_data import DemoData, DemoStory
+from awaken.stores.memory.profiles import MemoryProfileStore
+
+from .host_agents import registry_handle
+from .registries import registry_set
+from .run_services import build_services
+
+LONG_STEPS = 10
+
+Turn = str | tuple[str, str]
+"""An answer, or the name of a tool and the JSON of its arguments."""
+
+_LOOK = ("find_order", '{"order": "A-1042"}')
+_SCRIPTS: Mapping[str, tuple[Turn, ...]] = {
+    "Where is my order A-1042?": (_LOOK, "Order A-1042 left the warehouse and arrives on Friday."),
+    "Thanks, and its price?": (_LOOK, "It cost 42.00 EUR."),
+    "Refund order A-1042.": (
+        _LOOK,
+        ("refund", '{"order": "A-1042", "amount": 42}'),
+        "The refund is on its way.",
+    ),
+    "Check all orders of this week.": (*(_LOOK,) * LONG_STEPS, "All orders of this week are fine."),
+    "Compare the two carriers.": (
+        ("agent_run_demo-researcher", '{"prompt": "Which carrier is faster?"}'),
+        "The first carrier is a day faster.",
+    ),
+    "Which carrier is faster?": (_LOOK, "The first one, by a day."),
+}
+"""What the model answers to a message, turn by turn; to any other it fails."""
+_STORIES = tuple(
+    DemoStory(name=name, title=title, agent_id="demo-assistant", messages=messages)
+    for name, title, messages in (
+        ("order", "Where is my order?", ("Where is my order A-1042?", "Thanks, and its price?")),
+        ("refund", "A refund that needs an approval", ("Refund order A-1042.",)),
+        ("failed", "A question that fails", ("What does the weather do to my order?",)),
+        ("long", "A long check", ("Check all orders of this week.",)),
+        ("children", "A question for two agents", ("Compare the two carriers.",)),
+    )
+)
+
+
+@tool(effect="none")
+async def find_order(order: str) -> dict[str, object]:
+    """Find an order.
+
+    Args:
+        order: The number of the order.
+    """
+    return {"order": order, "status": "sent", "price": 42.0, "currency": "EUR"}
+
+
+@tool
+async def refund(ctx: ToolContext, order: str, amount: float) -> SuspendTicket | str:
+    """Refund an order, after an approval.
+
+    Args:
+        ctx: The call.
+        order: The number of the order.
+        amount: How much to pay back.
+    """
+    if ctx.resume is None:
+        return ctx.suspend(f"Refund {amount:.2f} EUR for order {order}?", action="approve_refund")
+    return "refunded"
+
+
+class DemoModel:
+    """Answers from the scripts: the last message of a user selects one."""
+
+    name = "demo"
+
+    async def stream(self, request: InferenceRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Yield the turn of the script; raise if there is no script for the message."""
+        turns, said = 0, ""
+        for message in reversed(request.messages):
+            if message.role is Role.USER:
+                said = message.text
+                break
+            turns += message.role is Role.ASSISTANT
+        script = _SCRIPTS.get(said)
+        if script is None:
+            raise InvalidRequest("The demo has no answer to this, so that a run fails.")
+        turn = script[min(turns, len(script) - 1)]
+        if isinstance(turn, str):
+            yield TextDelta(delta=turn)
+        else:
+            call_id = f"call_{turns + 1}"
+            yield ToolCallStart(id=call_id, name=turn[0])
+            yield ToolCallDelta(id=call_id, args_delta=turn[1])
+        yield UsageReport(usage=TokenUsage(prompt_tokens=200, completion_tokens=20))
+        yield Stop(reason=StopReason.END_TURN if isinstance(turn, str) else StopReason.TOOL_USE)
+
+
+def build_demo_data(
+    store: Store, clock: Clock, ids: IdSource, leases: LeaseBook | None
+) -> DemoData:
+    """Build the maker of demo data for a store; its agents are made when they are first needed."""
+    return DemoData(store, clock, partial(_build_engine, store, clock, ids, leases), _STORIES)
+
+
+def _build_engine(store: Store, clock: Clock, ids: IdSource, leases: LeaseBook | None) -> RunEngine:
+    model, limits = DemoModel(), Limits()
+    options: dict[str, Any] = {"model": model, "tools": [find_order, refund]}
+    agents = [
+        Agent("demo-assistant", delegates=["demo-researcher"], **options),
+        Agent("demo-researcher", description="Compares carriers.", **options),
+    ]
+    registry = registry_handle(registry_set(agents, (), (), {}, {}), None, limits.resolver_ms)
+    services = build_services({}, limits, clock, ids, MemoryProfileStore(), store)
+    return RunEngine(store, registry, services, leases)

@@ -1,0 +1,1 @@
+"""The console, a web application: `make console` builds its files from `console/`."""

@@ -1,1 +1,0 @@
-"""The welcome page: static files that present the server in a browser."""

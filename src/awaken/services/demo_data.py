@@ -1,0 +1,122 @@
+"""Demo data: threads with runs of several outcomes, so that no page of a new server is empty.
+
+The runs are real ones of scripted agents, executed by an engine that knows no other agent, model,
+tool or budget. Their kind is `demo`: they count in no usage and are in no list that asks for none.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from awaken.contracts.clock import Clock
+from awaken.contracts.messages.message import user
+from awaken.contracts.runs.records import RunKind, RunRequest
+from awaken.contracts.runs.threads import Thread, ThreadMetadata
+from awaken.contracts.storage.store import DeleteStrategy, Store
+from awaken.runtime.engine import RunEngine
+
+PREFIX = "demo-data-"
+"""How the ids of the threads begin."""
+FILL_S = 60
+OUTBOX_MAX = 1000
+
+
+class DemoStory(msgspec.Struct, frozen=True, kw_only=True):
+    """One thread of the demo data: what is said on it, and to which agent."""
+
+    name: str
+    title: str
+    agent_id: str
+    messages: tuple[str, ...]
+
+    @property
+    def thread_id(self) -> str:
+        """The id of the thread."""
+        return PREFIX + self.name
+
+
+class DemoStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the server has demo data, and on which threads."""
+
+    is_there: bool
+    thread_ids: tuple[str, ...]
+
+
+class DemoData:
+    """Makes and removes the demo data of a store."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        build_engine: Callable[[], RunEngine],
+        stories: Sequence[DemoStory],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._build_engine = build_engine
+        self._stories = stories
+        self._one_at_a_time = asyncio.Lock()
+
+    async def read_status(self) -> DemoStatus:
+        """Tell whether there is demo data."""
+        ids = [it.thread_id for it in self._stories]
+        found = tuple([id_ for id_ in ids if await self._is_demo(id_)])
+        return DemoStatus(is_there=bool(found), thread_ids=found)
+
+    async def fill(self) -> DemoStatus:
+        """Make what is missing of the demo data; what is there stays.
+
+        Raises:
+            TimeoutError: It takes too long; another call goes on with it.
+        """
+        async with asyncio.timeout(FILL_S), self._one_at_a_time:
+            engine = self._build_engine()
+            try:
+                for story in self._stories:
+                    await self._play(engine, story)
+            finally:
+                await engine.close()
+                await self._drop_reports()
+        return await self.read_status()
+
+    async def remove(self) -> DemoStatus:
+        """Remove the threads of the demo data with their runs and child threads."""
+        async with asyncio.timeout(FILL_S), self._one_at_a_time:
+            for thread_id in (await self.read_status()).thread_ids:
+                await self._store.delete_thread(thread_id, DeleteStrategy.CASCADE)
+        return await self.read_status()
+
+    async def _play(self, engine: RunEngine, story: DemoStory) -> None:
+        thread = await self._store.load_thread(story.thread_id)
+        if thread is None:
+            metadata = ThreadMetadata(title=story.title)
+            made = Thread(id=story.thread_id, metadata=metadata).touch(self._clock.now_ms())
+            thread = await self._store.save_thread(made)
+        if thread.latest_run_id is not None:
+            return
+        for text in story.messages:
+            await engine.run(
+                RunRequest(
+                    thread_id=story.thread_id,
+                    agent_id=story.agent_id,
+                    messages=(user(text),),
+                    purpose=RunKind.DEMO,
+                )
+            )
+
+    async def _drop_reports(self) -> None:
+        """Remove the reports of children to their parents, which have had the answers already."""
+        for entry in await self._store.list_outbox(limit=OUTBOX_MAX):
+            payload = entry.payload if isinstance(entry.payload, dict) else {}
+            if str(payload.get("parent_thread_id")).startswith(PREFIX):
+                await self._store.delete_outbox((entry.entry_id,))
+
+    async def _is_demo(self, thread_id: str) -> bool:
+        """Whether a thread is one of the demo data, and not one that a client named like that."""
+        thread = await self._store.load_thread(thread_id)
+        if thread is None:
+            return False
+        first = thread.latest_run_id and await self._store.load_run(thread.latest_run_id)
+        return not first or first.purpose is RunKind.DEMO

@@ -1,0 +1,202 @@
+"""The console's files belong to their sources; they are served under any mount."""
+
+import asyncio
+import gzip
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from awaken import Access, AgentRuntime, RedactedString
+from awaken.demo.agents import demo_agents
+from awaken.protocols.console.routes import BUILT
+from awaken.server import AdminConfig, ServerConfig, TokenSpec
+
+from .serving import serving, serving_app
+
+SOURCES = Path(__file__).parents[2] / "console"
+MANIFEST: dict[str, Any] = json.loads((BUILT / "manifest.json").read_text(encoding="utf-8"))
+FILES = {it["name"]: it for it in MANIFEST["files"]}
+FIRST_PAGE_GZIP = 300_000
+ALL_PAGES_GZIP = 1_000_000
+ALL_FILES = 3_500_000
+NAMED_ADDRESSES = re.compile(
+    r"https?://(?:www\.w3\.org/|react\.dev/|github\.com/|mantine\.dev/|tanstack\.com/|json-schema\.org/"
+    r"|127\.0\.0\.1|localhost|fb\.me/|reactjs\.org/|mths\.be/|feross\.org|redux\.js\.org/|redux-toolkit\.js\.org/|bit\.ly/|rjsf-team\.github\.io)"
+)
+"""Addresses in texts of libraries and in names of XML and schemas; none is requested."""
+
+
+def hash_sources() -> str:
+    """As `console/scripts/manifest.ts` does it."""
+    digest = hashlib.sha256()
+    places = [SOURCES / name for name in MANIFEST["sources"]]
+    found = [it for place in places for it in ([place] if place.is_file() else place.rglob("*"))]
+    names = {it.relative_to(SOURCES).as_posix(): it for it in found if it.is_file()}
+    for name in sorted(names):
+        if not re.search(r"\.test\.tsx?$", name):
+            digest.update(f"{name}\0".encode() + names[name].read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def test_the_built_files_belong_to_the_sources() -> None:
+    assert hash_sources() == MANIFEST["sha256"], "run `make console`, and commit what it builds"
+
+
+def test_the_manifest_lists_every_file_as_it_is() -> None:
+    built = {it.relative_to(BUILT).as_posix(): it for it in BUILT.rglob("*") if it.is_file()}
+    assert set(built) == {*FILES, "manifest.json"}
+    assert {name: built[name].stat().st_size for name in FILES} == {
+        name: it["bytes"] for name, it in FILES.items()
+    }
+
+
+def loaded_by(name: str, seen: set[str]) -> set[str]:
+    """The files that a module loads before it runs, and itself."""
+    if name in seen:
+        return seen
+    seen.add(name)
+    text = (BUILT / "assets" / name).read_text(encoding="utf-8")
+    for other in re.findall(r"""(?:from|import)\s*["']\./([\w.-]+\.js)["']""", text):
+        loaded_by(other, seen)
+    return seen
+
+
+def test_the_console_is_light() -> None:
+    page = (BUILT / "index.html").read_text(encoding="utf-8")
+    first = re.findall(r'="\./assets/([\w.-]+)"', page)
+    home = next(name for name in FILES if re.match(r"assets/HomePage-.*\.js$", name))
+    modules: set[str] = set()
+    for name in (*(it for it in first if it.endswith(".js")), Path(home).name):
+        loaded_by(name, modules)
+    styles = {Path(it).name for it in FILES if it.endswith(".css") and Path(it).name in first}
+    weight = sum(FILES[f"assets/{name}"]["gzip"] for name in modules | styles)
+    assert weight <= FIRST_PAGE_GZIP
+    assert sum(it["gzip"] for it in FILES.values()) <= ALL_PAGES_GZIP
+    assert sum(it["bytes"] for it in FILES.values()) <= ALL_FILES
+
+
+def test_no_file_asks_another_address() -> None:
+    for name in FILES:
+        text = (BUILT / name).read_text(encoding="utf-8")
+        found = re.findall(r"""https?://[\w.-]+[^\s"'`)\\<]*""", text)
+        assert [it for it in found if not NAMED_ADDRESSES.match(it)] == [], name
+
+
+@pytest.mark.parametrize("place", ["", "/ai"])
+def test_every_address_of_the_console_loads_what_it_needs(place: str) -> None:
+    async def scenario() -> None:
+        runtime = AgentRuntime(demo_agents({}))
+        outer = Starlette(routes=[Mount(place, app=runtime.asgi())])
+        async with serving_app(outer) as url, aiohttp.ClientSession() as session:
+            for path in ("/", "/console", "/console/", "/console/runs/some.run", "/console/chat"):
+                async with session.get(f"{url}{place}{path}") as reply:
+                    assert reply.status == 200
+                    page = await reply.text()
+                assert f'name="awaken-root" content="{place}"' in page
+                for name in re.findall(r'(?:href|src)="([^"]+)"', page):
+                    async with session.get(f"{url}{name}") as loaded:
+                        assert loaded.status == 200, name
+            async with session.get(f"{url}{place}/console/assets/none.js") as missing:
+                assert missing.status == 404
+            async with session.get(f"{url}{place}/console/../pyproject.toml") as outside:
+                assert outside.status == 404
+        await runtime.__aexit__(None, None, None)
+
+    asyncio.run(scenario())
+
+
+def test_the_console_is_open_and_its_page_may_call_its_own_server_only() -> None:
+    async def scenario() -> None:
+        token = TokenSpec(id="a", access=frozenset({Access.READ}), token=RedactedString("secret"))
+        runtime = AgentRuntime(demo_agents({}))
+        nonces = set()
+        async with (
+            serving(runtime, ServerConfig(tokens=(token,))) as url,
+            aiohttp.ClientSession() as session,
+        ):
+            async with session.get(f"{url}/v1/agents") as closed:
+                assert closed.status == 401
+            for _ in range(2):
+                async with session.get(f"{url}/console/") as reply:
+                    policy, page = reply.headers["content-security-policy"], await reply.text()
+                    assert reply.headers["cache-control"] == "no-store"
+                (nonce,) = re.findall(r"'nonce-([^']+)'", policy)
+                assert f'<meta property="csp-nonce" nonce="{nonce}">' in page
+                assert "secret" not in page
+                assert "__" not in page
+                nonces.add(nonce)
+            rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+            assert rules["default-src"] == "'none'"
+            assert rules["script-src"] == rules["connect-src"] == "'self'"
+            assert not re.search(
+                r"<script(?![^>]*\ssrc=)|\son\w+=|\sstyle=|<style|javascript:", page
+            )
+        assert len(nonces) == 2
+
+    asyncio.run(scenario())
+
+
+def test_files_are_packed_for_who_can_unpack_them_and_kept_for_ever() -> None:
+    async def scenario() -> None:
+        name = next(it for it in FILES if it.endswith(".js"))
+        async with (
+            serving(AgentRuntime(demo_agents({}))) as url,
+            aiohttp.ClientSession(auto_decompress=False) as session,
+        ):
+            for accepted in ("gzip, br", "identity"):
+                headers = {"accept-encoding": accepted}
+                async with session.get(f"{url}/console/{name}", headers=headers) as reply:
+                    body = await reply.read()
+                    assert "immutable" in reply.headers["cache-control"]
+                    is_packed = reply.headers.get("content-encoding") == "gzip"
+                assert is_packed == ("gzip" in accepted)
+                assert (gzip.decompress(body) if is_packed else body) == (BUILT / name).read_bytes()
+
+    asyncio.run(scenario())
+
+
+def test_a_server_can_be_without_a_console() -> None:
+    async def scenario() -> None:
+        config = ServerConfig(admin=AdminConfig(console=False))
+        async with (
+            serving(AgentRuntime(demo_agents({})), config) as url,
+            aiohttp.ClientSession() as session,
+        ):
+            for path in ("/", "/console/"):
+                async with session.get(f"{url}{path}") as reply:
+                    assert reply.status == 404
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("access", "tenant", "scopes"),
+    [
+        ({Access.READ}, None, ["read"]),
+        ({Access.ADMIN}, None, ["admin", "config", "eval", "operate", "publish", "read"]),
+        ({Access.READ, Access.CONFIG}, "acme", ["read"]),
+    ],
+)
+def test_a_caller_is_told_what_it_may_do(
+    access: set[Access], tenant: str | None, scopes: list[str]
+) -> None:
+    async def scenario() -> None:
+        spec = TokenSpec(
+            id="ann", access=frozenset(access), token=RedactedString("t" * 20), tenant_id=tenant
+        )
+        headers = {"authorization": "Bearer " + "t" * 20}
+        async with (
+            serving(AgentRuntime(demo_agents({})), ServerConfig(tokens=(spec,))) as url,
+            aiohttp.ClientSession(headers=headers) as session,
+            session.get(f"{url}/v1/system/caller") as reply,
+        ):
+            assert await reply.json() == {"id": "ann", "tenant_id": tenant, "scopes": scopes}
+
+    asyncio.run(scenario())

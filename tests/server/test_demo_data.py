@@ -1,0 +1,128 @@
+"""Demo data: real runs of several outcomes that count nowhere and are removed whole."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from awaken import Access, Agent, AgentRuntime
+from awaken.contracts.config.audit import AuditQuery
+from awaken.contracts.runs.records import RunKind
+from awaken.contracts.storage.queries import RunQuery
+from awaken.models import InferenceRequest
+from awaken.stores import MemoryStore
+from awaken.testing import FakeClock, ScriptedModel
+from awaken.testing.store_conformance.writing import read_everything
+
+from .in_process import ask, bearer, config, token
+
+PATH = "/v1/system/demo-data"
+
+
+def refuse(_: InferenceRequest) -> str:
+    raise AssertionError("a real model was asked")
+
+
+def make_runtime(store: Any, **options: Any) -> AgentRuntime:
+    return AgentRuntime([Agent("a", model=ScriptedModel([refuse]))], store=store, **options)
+
+
+def tokens() -> Any:
+    return config(
+        token("boss"),
+        token("operator", frozenset({Access.READ, Access.OPERATE, Access.INVOKE})),
+        token("ann", tenant_id="ann"),
+    )
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/s.db"
+
+
+async def get(app: Any, path: str, who: str = "boss") -> Any:
+    answer = await ask(app, "GET", path, headers=bearer(who))
+    assert answer.status == 200, answer
+    return answer.json
+
+
+async def do(app: Any, method: str, who: str = "boss") -> Any:
+    answer = await ask(app, method, PATH, headers=bearer(who))
+    assert answer.status == 200, answer
+    return answer.json
+
+
+def test_demo_data_has_runs_of_every_outcome_and_counts_nowhere(store: str) -> None:
+    async def main() -> None:
+        runtime = make_runtime(store)
+        async with asyncio.timeout(60), runtime:
+            app = runtime.asgi(tokens())
+            before = await read_everything(runtime.store)
+            assert await get(app, PATH) == {"is_there": False, "thread_ids": []}
+            made = await do(app, "POST")
+            assert made["is_there"] is True
+            assert all(it.startswith("demo-data-") for it in made["thread_ids"])
+            runs = (await get(app, "/v1/runs?kind=demo&limit=200"))["items"]
+            ends = {(it["status"], (it.get("termination") or {}).get("type")) for it in runs}
+            done, failed = ("done", "natural_end"), ("done", "error")
+            assert {done, failed, ("waiting", None)} <= {
+                it if it[0] == "done" else (it[0], None) for it in ends
+            }
+            assert any(it.get("parent_run_id") for it in runs)
+            assert max(it["steps"] for it in runs) > 10
+            # They are not among what real agents did.
+            assert (await get(app, "/v1/runs?total=true"))["total"] == 0
+            summary = await get(app, "/v1/runs/summary")
+            assert not any(value for value in summary.values() if isinstance(value, int))
+            await runtime.store.count_usage()
+            days = await runtime.store.list_usage(0, 10**6)
+            assert days == ()
+            assert [it["id"] for it in (await get(app, "/v1/agents"))["items"]] == ["a"]
+            assert await do(app, "POST") == made
+            again = (await get(app, "/v1/runs?kind=demo&limit=200"))["items"]
+            assert again == runs
+            assert await do(app, "DELETE") == {"is_there": False, "thread_ids": []}
+            assert await read_everything(runtime.store) == before
+            assert await do(app, "DELETE") == {"is_there": False, "thread_ids": []}
+
+    asyncio.run(main())
+
+
+def test_demo_data_is_for_administrators_and_audited() -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        runtime = make_runtime(MemoryStore(clock=clock), clock=clock, managed=True)
+        async with asyncio.timeout(60), runtime:
+            app = runtime.asgi(tokens())
+            for method in ("POST", "DELETE"):
+                for who in ("operator", "ann"):
+                    answer = await ask(app, method, PATH, headers=bearer(who))
+                    assert answer.status == 403, (method, who)
+            assert (await get(app, PATH, "operator"))["is_there"] is False
+            await do(app, "POST")
+            # A tenant sees nothing of it.
+            assert (await get(app, "/v1/runs?kind=any", "ann"))["items"] == []
+            assert (await get(app, "/v1/tickets", "ann"))["items"] == []
+            await do(app, "DELETE")
+            store: Any = runtime.store
+            rows = await store.list_audit(AuditQuery())
+            acts = [(it.event.action, it.event.resource) for it in rows]
+            assert acts[:2] == [("delete", "system/demo-data"), ("create", "system/demo-data")]
+
+    asyncio.run(main())
+
+
+def test_a_thread_of_a_client_with_such_a_name_stays() -> None:
+    async def main() -> None:
+        runtime = AgentRuntime([Agent("a", model=ScriptedModel(["Hello."]))])
+        async with asyncio.timeout(60), runtime:
+            app = runtime.asgi(tokens())
+            own = await runtime.run("a", "hi", thread_id="demo-data-order")
+            made = await do(app, "POST")
+            assert "demo-data-order" not in made["thread_ids"]
+            await do(app, "DELETE")
+            runs = (await runtime.store.list_runs(RunQuery())).items
+            assert [(it.run_id, it.kind) for it in runs] == [(own.run_id, RunKind.CHAT)]
+
+    asyncio.run(main())
