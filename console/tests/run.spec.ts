@@ -150,3 +150,14 @@ test("what a hostile agent wrote is shown as text", async ({ page, server }) => 
     await expect(page.locator("main img")).toHaveCount(0);
   }
 });
+
+test("the state at each step is read from its history, also after the run has ended", async ({ page, server }) => {
+  const { thread_id, run_id: first } = await server.run("default", "RUN_NOTE_TOOL");
+  const { run_id: second } = await server.run("default", "RUN_NOTE_TOOL", thread_id);
+  await open(page, server, `/runs/${second}?tab=state`);
+  const steps = page.getByRole("region", { name: "Steps" });
+  await expect(steps.getByRole("button", { name: "Step 1" })).toHaveAttribute("aria-current", "step");
+  await expect(page.getByRole("table")).toContainText("notes");
+  const { values } = await server.ask<{ values: { thread: Record<string, unknown[]> } }>("GET", `/v1/runs/${first}/state`);
+  expect(Object.values(values.thread).some((it) => Array.isArray(it) && it.length === 1)).toBe(true);
+});

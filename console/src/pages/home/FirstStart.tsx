@@ -6,6 +6,7 @@ import type { ReactNode } from "react";
 
 import { useMay } from "../../api/caller";
 import { home as texts } from "../../texts/home";
+import { DemoData } from "../../ui/DemoData";
 import { CopyIcon } from "../../ui/parts";
 import { Snippets } from "../../ui/Snippets";
 import classes from "./Home.module.css";
@@ -39,6 +40,7 @@ export function FirstStart({ agent }: { agent: string }) {
           {may("config") ? <Button mt="md" renderRoot={(props) => <Link to="/agents" {...props} />}>{texts.makeAction}</Button> : null}
         </Card>
       </div>
+      <Box mt="md"><DemoData /></Box>
     </Box>
   );
 }

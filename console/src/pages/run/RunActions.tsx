@@ -59,12 +59,8 @@ export function RunActions({ run }: { run: Run }) {
     });
   };
   const fork = () => attempt(async () => {
-    const query = { run_id: run.run_id, visibility: "all", limit: 1 } as const;
-    const { items } = await need(api.GET("/v1/threads/{thread_id}/messages", { params: { path: { thread_id: run.thread_id }, query } }));
-    const first = items[0];
-    if (first === undefined) throw new Error(texts.forkNothing);
-    const branch = await need(api.POST("/v1/threads/{thread_id}/fork", { params: { path: { thread_id: run.thread_id } }, body: { at: null, before: first.message_id } }));
-    await navigate({ to: "/chat/{-$threadId}", params: { threadId: branch.id } });
+    const { thread, agent_id: agent } = await need(api.POST("/v1/runs/{run_id}/fork", { params: { path } }));
+    await navigate({ to: "/chat/{-$threadId}", params: { threadId: thread.id }, search: { agent } });
     return texts.forked;
   });
   const repin = async () => {

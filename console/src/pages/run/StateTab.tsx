@@ -1,14 +1,16 @@
-/** The exported state of a run after each step, and what changed. It says so when nothing is recorded. */
+/** The state at the end of each step that changed it, and what changed. It says so when no history is kept. */
 import { Badge, Code, Stack, Table, Text, Title } from "@mantine/core";
-import { useMemo } from "react";
+import { useQuery } from "@tanstack/react-query";
 
 import { run as texts } from "../../texts/run";
+import { shell } from "../../texts/shell";
 import { ui } from "../../texts/ui";
 import { JsonText } from "../../ui/parts";
-import { Empty, Loading } from "../../ui/states";
+import { Empty, Failure, Loading } from "../../ui/states";
 import classes from "./run.module.css";
 import type { TabProps } from "./RunPage";
-import { foldStates, type StateChange } from "./states";
+import { stateQuery, type State } from "./queries";
+import { listChanges, type StateChange, type Values } from "./states";
 import { StepList } from "./StepList";
 
 const CELL_CHARS = 200;
@@ -34,20 +36,43 @@ function Changes({ changes }: { changes: readonly StateChange[] }) {
   );
 }
 
-export function StateTab({ search, onSearch, log }: TabProps) {
-  const states = useMemo(() => foldStates(log.states), [log.states, log.version]);
-  const wanted = Number(search.step) || Infinity;
-  const chosen = states.findLast((it) => it.step <= wanted) ?? states[0];
-  if (chosen === undefined) return log.feed === "catching up" && log.rows.length === 0 ? <Loading /> : <Empty title={texts.state.none}>{texts.state.noneHelp}</Empty>;
+/** The keys of the run and of its thread together; a key belongs to one of them. */
+function joinValues(state: State | undefined): Values | null {
+  return state?.values == null ? null : { ...state.values.thread, ...state.values.run };
+}
+
+export function StateTab({ run, search, onSearch }: TabProps) {
+  const newest = useQuery(stateQuery(run.run_id, undefined));
+  const steps = newest.data?.steps ?? [];
+  const wanted = search.step === undefined ? Infinity : Number(search.step);
+  const chosen = steps.findLast((it) => it.step <= wanted) ?? steps[0];
+  const now = useQuery({ ...stateQuery(run.run_id, chosen?.step), enabled: chosen !== undefined });
+  const earlier = useQuery({ ...stateQuery(run.run_id, chosen === undefined ? undefined : chosen.step - 1), enabled: chosen !== undefined });
+  if (newest.isError) return <Failure error={newest.error} onRetry={() => void newest.refetch()} />;
+  if (newest.data === undefined) return <Loading />;
+  if (chosen === undefined) {
+    const { reason } = newest.data;
+    return <Empty title={texts.state.none}>{reason === null ? texts.state.noneHelp : texts.state.missing[reason]}</Empty>;
+  }
+  const values = joinValues(now.data);
   return (
     <div className={classes.columns}>
-      <StepList label={texts.state.steps} steps={states.map((it) => it.step)} chosen={chosen.step} name={(it) => texts.state.step(it)} onChoose={(it) => onSearch({ step: String(it) })} />
+      <StepList label={texts.state.steps} steps={steps.map((it) => it.step)} chosen={chosen.step} name={(it) => texts.state.step(it)} onChoose={(it) => onSearch({ step: String(it) })} />
       <Stack gap="sm" miw={0}>
-        <Text size="xs" c="dimmed">{texts.state.live}</Text>
+        {newest.data.reason === null ? null : <Text size="xs" c="dimmed">{texts.state.missing[newest.data.reason]}</Text>}
         <Title order={2}>{texts.state.changes}</Title>
-        <Changes changes={chosen.changes} />
-        <Title order={2}>{texts.state.value}</Title>
-        <JsonText value={chosen.value} maxHeight="50vh" />
+        {values === null ? (
+          <>
+            <Text size="sm">{[...chosen.thread, ...chosen.run].map((it) => <Code key={it} mr={6}>{it}</Code>)}</Text>
+            {now.isPending ? <Loading rows={2} /> : <Text size="sm" c="dimmed">{shell.needsScope("config")}</Text>}
+          </>
+        ) : (
+          <>
+            {earlier.data === undefined ? <Loading rows={2} /> : <Changes changes={listChanges(joinValues(earlier.data) ?? {}, values)} />}
+            <Title order={2}>{texts.state.value}</Title>
+            <JsonText value={values} maxHeight="50vh" />
+          </>
+        )}
       </Stack>
     </div>
   );

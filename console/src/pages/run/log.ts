@@ -3,9 +3,8 @@ import { useEffect, useMemo, useSyncExternalStore } from "react";
 
 import { api, need } from "../../api/client";
 import { describeError } from "../../api/errors";
-import { openStream, readFrames, type Frame } from "../../api/frames";
+import { openStream, readFrames } from "../../api/frames";
 import { toRow, type EventRow, type Logged } from "./eventRows";
-import type { StateEntry } from "./states";
 
 export type FeedState = "catching up" | "live" | "cut" | "ended";
 
@@ -13,22 +12,13 @@ const PAGE = 200;
 const SETTLE_MS = 150;
 const RETRY_MS = 1_000;
 
-type Event = Logged["event"];
-
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
-}
-
-function isStateEvent(event: unknown): event is StateEntry["event"] {
-  const type = (event as Event | null)?.event_type;
-  return type === "state_snapshot" || type === "state_delta";
 }
 
 /** Reads the log of one run. Readers are told after every page. */
 export class RunLog {
   rows: EventRow[] = [];
-  /** What told the state: events of the log, and those that were shown live while this page was open. */
-  states: StateEntry[] = [];
   feed: FeedState = "catching up";
   problem: string | null = null;
   /** Counts the changes. */
@@ -39,7 +29,6 @@ export class RunLog {
   private reading: Promise<void> | null = null;
   private isAskedAgain = false;
   private listeners = new Set<() => void>();
-  private liveSteps = new Set<string>();
 
   constructor(readonly runId: string) {}
 
@@ -87,7 +76,6 @@ export class RunLog {
     for (const it of items) {
       const row = toRow(it, this.steps);
       this.steps = row.step;
-      if (isStateEvent(it.event)) this.states.push({ step: row.step, at: it.created_at, event: it.event });
       this.rows.push(row);
     }
     this.rows = [...this.rows];
@@ -122,7 +110,6 @@ export class RunLog {
     this.note("live");
     try {
       for await (const frame of readFrames(stream)) {
-        this.takeLive(frame);
         // Frames carry no times: the log is read again, at most once in a while.
         if (frame.id === null) continue;
         timer ??= setTimeout(() => {
@@ -133,14 +120,6 @@ export class RunLog {
     } finally {
       if (timer !== null) clearTimeout(timer);
     }
-  }
-
-  private takeLive(frame: Frame): void {
-    const event = frame.data as Event;
-    if (event.event_type === "step_start") this.liveSteps.add(String(event.message_id ?? this.liveSteps.size));
-    if (!isStateEvent(event) || frame.id !== null) return;
-    this.states.push({ step: Math.max(this.steps, this.liveSteps.size), at: Date.now(), event });
-    this.tell();
   }
 }
 

@@ -117,3 +117,13 @@ export function eventsQuery(runId: string, after: number, upTo: number) {
     refetchInterval: false,
   });
 }
+
+export type State = Schemas["RunState"];
+
+/** The state at the end of a step, and the steps that changed it; without a step the newest. */
+export function stateQuery(runId: string, step: number | undefined) {
+  return queryOptions({
+    queryKey: ["run", "state", runId, step],
+    queryFn: ({ signal }) => need(api.GET("/v1/runs/{run_id}/state", { params: { path: { run_id: runId }, query: { step } }, signal })),
+  });
+}

@@ -12,6 +12,7 @@ import { KEYS } from "../../keys";
 import { settings as texts } from "../../texts/settings";
 import { shell } from "../../texts/shell";
 import { ui } from "../../texts/ui";
+import { DemoData } from "../../ui/DemoData";
 import { formatDuration, formatTime } from "../../ui/format";
 import { noteDone } from "../../ui/notices";
 import { Page } from "../../ui/Page";
@@ -23,7 +24,7 @@ import { Tag } from "../../ui/Tag";
 const OWN_ZONE = "";
 
 function Row({ name, children }: { name: string; children: ReactNode }) {
-  return <Group gap="sm" wrap="nowrap" align="flex-start"><Text size="sm" c="dimmed" w={120} flex="none">{name}</Text><Text size="sm" component="div" miw={0} style={{ overflowWrap: "anywhere" }}>{children}</Text></Group>;
+  return <Group gap="sm" align="flex-start"><Text size="sm" c="dimmed" w={120} flex="none">{name}</Text><Text size="sm" component="div" flex="1 1 160px" miw={0} style={{ overflowWrap: "anywhere" }}>{children}</Text></Group>;
 }
 
 function CallerPanel() {
@@ -87,7 +88,7 @@ function LookPanel() {
       <Stack gap="sm">
         <Row name={texts.theme}><SegmentedControl aria-label={texts.theme} data={list(texts.themes)} value={colorScheme} onChange={(value) => setColorScheme(value as MantineColorScheme)} /></Row>
         <Row name={texts.density}><SegmentedControl aria-label={texts.density} data={list(texts.densities)} value={density} onChange={(value) => change({ density: value as "compact" | "comfortable" })} /></Row>
-        <Row name={texts.zone}><Select aria-label={texts.zone} data={zones} value={timeZone ?? OWN_ZONE} searchable limit={80} allowDeselect={false} w={240} maw="100%" onChange={(value) => change({ timeZone: value === OWN_ZONE || value === null ? undefined : value })} /></Row>
+        <Row name={texts.zone}><Select aria-label={texts.zone} data={zones} value={timeZone ?? OWN_ZONE} searchable limit={80} allowDeselect={false} maw={240} onChange={(value) => change({ timeZone: value === OWN_ZONE || value === null ? undefined : value })} /></Row>
         <Row name={texts.now}>{formatTime(now, timeZone)}</Row>
       </Stack>
     </Panel>
@@ -129,7 +130,7 @@ export function SettingsPage() {
   return (
     <Page title={shell.pages.settings} description={texts.description}>
       <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
-        <Stack gap="md"><CallerPanel /><TokenPanel /><LookPanel /><AboutPanel /></Stack>
+        <Stack gap="md"><CallerPanel /><TokenPanel /><LookPanel /><DemoData /><AboutPanel /></Stack>
         <KeysPanel />
       </SimpleGrid>
     </Page>
