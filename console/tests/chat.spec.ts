@@ -41,7 +41,7 @@ test("a conversation: an answer, a tool, its details, and the same after a reloa
 
 test("a full conversation is accessible, with two panes and details", async ({ page, server }) => {
   for (const [agent, text] of [["thinking", "Why?"], ["a2ui", "RUN_A2UI_TOOL"], ["json-render", "RUN_JSON_UI_TOOL"], ["openui", "RUN_UI_TOOL"], ["permission", "RUN_DELETE_TOOL"]] as const) await server.run(agent, text, "full");
-  await page.setViewportSize({ width: 1360, height: 1_600 });
+  await page.setViewportSize({ width: 1_900, height: 1_800 });
   for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme });
     await open(page, server, "/chat/full?side=first&beside=new");

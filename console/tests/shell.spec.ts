@@ -8,13 +8,14 @@ test("the root of the server leads to the console", async ({ page, server }) => 
 });
 
 for (const path of PAGES) {
-  for (const colorScheme of ["light", "dark"] as const) {
-    test(`${path} is accessible without data, ${colorScheme}`, async ({ page, server }) => {
+  test(`${path} is accessible without data, light and dark`, async ({ page, server }) => {
+    await open(page, server, path);
+    for (const colorScheme of ["light", "dark"] as const) {
       await page.emulateMedia({ colorScheme });
-      await open(page, server, path);
+      await expect(page.locator("html")).toHaveAttribute("data-mantine-color-scheme", colorScheme);
       await expectAccessible(page);
-    });
-  }
+    }
+  });
 }
 
 test("keys lead to pages, and the palette finds an agent", async ({ page, server }) => {

@@ -124,7 +124,7 @@ test("a thread is found, opened and left by keyboard alone", async ({ page, serv
   await open(page, server, "/");
   await page.keyboard.press("g");
   await page.keyboard.press("t");
-  await expect(page.locator("h1")).toHaveText("Threads");
+  await expect(page.locator("[data-page-filter]")).toBeVisible();
   await page.keyboard.press("/");
   await page.keyboard.type(owner);
   await expect(page.getByText("1 row", { exact: true })).toBeVisible();

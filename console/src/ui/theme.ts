@@ -10,6 +10,7 @@ export const theme = createTheme({
   primaryColor: "indigo",
   primaryShade: { light: 7, dark: 8 },
   autoContrast: true,
+  respectReducedMotion: true,
   defaultRadius: "sm",
   cursorType: "pointer",
   fontSizes: { xs: "12px", sm: "13px", md: "14px", lg: "16px", xl: "20px" },
