@@ -15,6 +15,7 @@ test("a provider, a model and a pool are made, with problems on their path and a
   await page.getByRole("button", { name: "Publish now" }).click();
   const row = page.getByRole("row", { name: new RegExp(provider) });
   await expect(row).toContainText(`store:providers/${provider}/api_key`);
+  await expect(page.getByRole("dialog")).toHaveCount(0);
   expect(await page.content()).not.toContain("sk-canary-value");
 
   await row.getByRole("button", { name: "Test with a call" }).click();
