@@ -10,8 +10,7 @@ from awaken.server import ServerConfig, TokenSpec
 from awaken.transport.routes import SCOPES
 
 EVERYTHING = SCOPES
-PATIENCE_S = 20
-"""More than the 10 s for which a change of the configuration waits for an MCP server's first try."""
+PATIENCE_S = 10
 
 
 @dataclass

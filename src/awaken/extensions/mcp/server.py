@@ -34,6 +34,9 @@ Calls = Callable[["ConnectedServer", McpTool, Json, ToolContext], Awaitable[Tool
 logger = logging.getLogger(__name__)
 _NOTHING: Mapping[str, str] = {}
 
+_CANCEL_AGAIN_S = 1.0
+"""How long a connection that was cancelled may take to end before it is cancelled again."""
+
 
 class ConnectedServer:
     """A server, its state, its catalogue and its current connection."""
@@ -82,9 +85,10 @@ class ConnectedServer:
 
     async def close(self) -> None:
         """Disconnect and stay disconnected; returns when the task and all calls have ended."""
-        if self._task is not None:
+        while self._task is not None and not self._task.done():
+            # A library may swallow a cancellation that comes while its own request fails.
             self._task.cancel()
-            await asyncio.wait({self._task})
+            await asyncio.wait({self._task}, timeout=_CANCEL_AGAIN_S)
         if self._state is not ServerState.DISABLED:
             self._move(ServerState.DISABLED)
 
