@@ -15,7 +15,7 @@ COMPILE_LIST := uv pip compile --quiet --universal --generate-hashes --no-header
 # keep it.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: serve test check lint types pytest interop torture console console-types console-dev console-test bench bench-stalls bench-peers constraints clean
+.PHONY: serve test check lint types pytest interop torture console console-types console-dev console-test console-bench bench bench-stalls bench-peers constraints clean
 
 serve: $(VENV)/serving
 	$(BIN)/awaken serve $(ARGS)
@@ -61,6 +61,10 @@ console-test: console
 	git diff --exit-code --stat -- console/src/api/schema.ts src/awaken/protocols/console/built
 	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent unit
 	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npx --no-install playwright test
+
+# How fast its pages are: the first one, a run of 10,000 events, a fast chat.
+console-bench: console
+	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" node --experimental-transform-types --no-warnings tests/bench_pages.ts
 
 console/node_modules/ready: $(VENV)/ready console/package-lock.json
 	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error

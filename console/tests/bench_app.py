@@ -1,7 +1,7 @@
-"""The app of `bench_run.ts`: one run of its agent has more than 10,000 events."""
+"""The app of `bench_pages.ts`: an agent whose run has over 10,000 events, and one that speaks fast."""
 
 from awaken import Agent, tool
-from awaken.testing import ScriptedModel, ToolCalls
+from awaken.testing import Chunks, ScriptedModel, ToolCalls
 
 STEPS = 300
 CALLS = 11
@@ -23,3 +23,8 @@ def _calls(step: int) -> ToolCalls:
 
 model = ScriptedModel([*map(_calls, range(STEPS)), "All were looked up."], cycle=True)
 reader = Agent("reader", model=model, tools=[look_up], max_rounds=0)
+
+speaker = Agent(
+    "speaker",
+    model=ScriptedModel([Chunks([f"w{number} " for number in range(5_000)], delay_ms=2)], cycle=True),
+)
