@@ -15,7 +15,7 @@ COMPILE_LIST := uv pip compile --quiet --universal --generate-hashes --no-header
 # keep it.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: serve test check lint types pytest interop torture console console-types console-dev console-test console-bench bench bench-stalls bench-peers constraints clean
+.PHONY: serve test check lint types pytest interop torture console console-types console-dev console-test console-bench docs bench bench-stalls bench-peers constraints clean
 
 serve: $(VENV)/serving
 	$(BIN)/awaken serve $(ARGS)
@@ -69,6 +69,10 @@ console-bench: console
 console/node_modules/ready: $(VENV)/ready console/package-lock.json
 	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error
 	touch $@
+
+# The documentation as a site, in a folder for this version: site/<version>/index.html.
+docs: $(VENV)/ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --site-dir site/$$($(BIN)/python -c 'import importlib.metadata as it; print(it.version("awaken"))')
 
 # Crashes, kills, power loss, hostile schedules, and all cases of what `make test` samples; FULL=1 for the long lane.
 torture: $(VENV)/ready
