@@ -1,4 +1,4 @@
-"""What MkDocs asks while it builds the site: the navigation, which `index.md` lists, and a page for each public module."""
+"""Hooks of MkDocs: the navigation is `index.md`, and each public module has a page."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""The site of the documentation: it builds offline, every page is reachable, and it asks no other server for anything."""
+"""The site of the documentation: it builds offline, is connected, and asks no other server."""
 
 import json
 import os
@@ -17,7 +17,13 @@ ROOT = Path(__file__).parents[2]
 NAMES: dict[str, list[str]] = tomllib.loads(
     (Path(__file__).parent / "public_names.toml").read_text(encoding="utf-8")
 )
-_LOADED = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src"), ("source", "src")}
+_LOADED = {
+    ("script", "src"),
+    ("img", "src"),
+    ("link", "href"),
+    ("iframe", "src"),
+    ("source", "src"),
+}
 """What a browser loads by itself; a link to another site is followed by a person."""
 
 
@@ -46,7 +52,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built without a network; a warning of MkDocs fails the build."""
     folder = tmp_path_factory.mktemp("sites") / version("awaken")
     # A proxy at which nothing answers: what asks for another server fails.
-    closed = {name: "http://127.0.0.1:9" for name in ("http_proxy", "https_proxy", "all_proxy")}
+    closed = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), "http://127.0.0.1:9")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
         cwd=ROOT,
