@@ -11,7 +11,7 @@ import { showValue } from "./HistoryTab";
 import { compareVersions, mergeVersions, type FieldVersions, type Side } from "./merge";
 import type { Conflict } from "./useAgentEditor";
 
-const TextDiff = lazy(() => import("../../ui/code/TextDiff"));
+const TextDiff = lazy(() => import("../../ui/TextDiff"));
 
 type Props = { conflict: Conflict; onResolve: (merged: JsonObject) => void };
 
