@@ -8,7 +8,7 @@ const PYTHON = process.env.AWAKEN_PYTHON ?? (existsSync(VENV) ? VENV : "python")
 const NOTES = join(import.meta.dirname, "notes_server.py");
 
 test("a tool that changed since it was pinned is shown, and accepted for every process", async ({ page, server }) => {
-  const spec = { transport: "stdio", command: PYTHON, args: [NOTES] };
+  const spec = { transport: "stdio", command: PYTHON, args: [NOTES], env: { NOTES_KEY: "let-me-in" } };
   await server.ask("PUT", "/v1/config/mcp-servers/drifting", { ...spec, pins: { find_note: "00000000000000000000000000000000" } });
   await open(page, server, "/mcp?id=drifting");
   const details = page.getByRole("dialog", { name: "drifting" });

@@ -5,7 +5,7 @@ test("a ruleset is made and listed", async ({ page, server }) => {
   const id = unique("careful");
   await open(page, server, "/policy?edit=%2B");
   await page.getByRole("textbox", { name: "ID", exact: true }).fill(id);
-  await page.getByRole("combobox", { name: "Behavior" }).first().click();
+  await page.getByRole("combobox", { name: "Behavior", exact: true }).click();
   await page.getByRole("option", { name: "deny" }).click();
   await expect(page.getByText("It compiles.")).toBeVisible();
   await publishRecord(page, "Careful");

@@ -50,7 +50,9 @@ class Documented:
             it
             for it, item in self._document["paths"].items()
             if method.lower() in item
-            and re.fullmatch(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(it)), path)
+            and re.fullmatch(
+                re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(it).replace(r"\{ref\}", ".+")), path
+            )
         ]
         return min(fitting, key=lambda it: it.count("{"))
 
@@ -128,9 +130,7 @@ def test_the_replies_of_the_configuration_are_as_documented() -> None:
         await api.do("DELETE /v1/config/canary")
         await api.do("PUT /v1/config/switches/tool/look", {"state": "disabled", "reason": "r"})
         await api.do("GET /v1/config/switches")
-        await api.do("PUT /v1/config/secrets/mine", {"value": "x"})
         await api.do("GET /v1/config/secrets")
-        await api.do("GET /v1/config/secrets/mine")
         await api.do("GET /v1/config/export")
         files = {"records": {"agents": {"b": {"id": "b", "model_id": "fast"}}}}
         await api.do("POST /v1/config/plan", {"files": files})

@@ -4,7 +4,7 @@
  * A rem is the browser's own, so that a person who wants larger letters gets them. What is smaller than Mantine's own is said here in pixels, and no
  * target that is pressed is below 24 of them (WCAG 2.2, 2.5.8).
  */
-import { Button, CloseButton, createTheme, Input, SegmentedControl, type CSSVariablesResolver } from "@mantine/core";
+import { Button, CloseButton, createTheme, Input, PasswordInput, SegmentedControl, type CSSVariablesResolver } from "@mantine/core";
 
 const SANS = 'Inter, system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 const MONO = 'ui-monospace, "SF Mono", "Cascadia Mono", "JetBrains Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
@@ -27,6 +27,7 @@ export const theme = createTheme({
       vars: (_theme, { size }) => ({ root: size === "xs" ? { "--button-height": "28px", "--button-padding-x": "12px" } : size === "compact-xs" ? { "--button-height": "24px" } : {} }),
     }),
     CloseButton: CloseButton.extend({ vars: (_theme, { size }) => ({ root: size === "xs" || size === "sm" ? { "--cb-size": "24px" } : {} }) }),
+    PasswordInput: PasswordInput.extend({ vars: () => ({ root: { "--psi-button-size": "24px" } }) }),
     Input: Input.extend({ vars: (_theme, { size }) => ({ wrapper: size === "xs" ? { "--input-height": "28px" } : {} }) }),
     ActionIcon: { defaultProps: { variant: "subtle", color: "gray", size: "md" } },
     TextInput: { defaultProps: { size: "xs" } },
@@ -34,7 +35,7 @@ export const theme = createTheme({
     Textarea: { defaultProps: { size: "xs" } },
     Select: { defaultProps: { size: "xs" } },
     MultiSelect: { defaultProps: { size: "xs" } },
-    SegmentedControl: SegmentedControl.extend({ defaultProps: { size: "xs" }, vars: () => ({ root: { "--sc-padding": "3px 10px" } }) }),
+    SegmentedControl: SegmentedControl.extend({ defaultProps: { size: "xs" }, vars: () => ({ root: { "--sc-padding": "4px 10px" } }) }),
     Checkbox: { defaultProps: { size: "xs" } },
     Switch: { defaultProps: { size: "xs" } },
     Badge: { defaultProps: { size: "sm", variant: "light", radius: "sm", tt: "none", fw: 500, autoContrast: true } },
