@@ -1,4 +1,4 @@
-"""What the configuration answers is what the OpenAPI document says, and its routes leave no reply open."""
+"""What the configuration answers is what the OpenAPI document says of it."""
 
 import asyncio
 import re

@@ -135,7 +135,7 @@ export function DataTable<Row extends object>(props: Props<Row>) {
       </Group>
       {rows.length === 0 ? props.empty : (
         <div ref={scroller} className={classes.scroller} style={{ maxHeight: props.height ?? "calc(100vh - 190px)" }} tabIndex={0} role="region" aria-label={props.label}>
-          <Table className={classes.table} data-density={density} aria-rowcount={rows.length + 1}>
+          <Table className={classes.table} verticalSpacing={density === "compact" ? 5 : 10} horizontalSpacing={10} aria-rowcount={rows.length + 1}>
             <Table.Thead className={classes.head}>
               <Table.Tr>
                 {selectionActions === undefined ? null : (

@@ -10,15 +10,15 @@ import { auditQuery, restoreRecord } from "../../api/config";
 import { refreshKinds } from "../../api/queries";
 import { agent as texts } from "../../texts/agent";
 import { ui } from "../../texts/ui";
+import { compareFields } from "../../ui/compare";
 import { useConfirm } from "../../ui/confirm";
+import { FieldDiff } from "../../ui/FieldDiff";
 import { formatCost, formatCount, formatDuration, formatTokens } from "../../ui/format";
 import { GatedButton } from "../../ui/GatedButton";
 import { noteDone, noteError } from "../../ui/notices";
 import { Age } from "../../ui/parts";
-import { isObject, type Json } from "../../ui/schema/model";
 import { Failure, Loading } from "../../ui/states";
 import classes from "./AgentPage.module.css";
-import { compareVersions } from "./merge";
 
 export function HistoryTab({ agentId, onRestored }: { agentId: string; onRestored: () => void }) {
   const may = useMay();
@@ -64,28 +64,10 @@ export function HistoryTab({ agentId, onRestored }: { agentId: string; onRestore
   );
 }
 
-export function showValue(value: Json | undefined): string {
-  if (value === undefined) return texts.merge.absent;
-  return typeof value === "string" ? value : JSON.stringify(value);
-}
-
 function ChangedFields({ before, after }: { before: unknown; after: unknown }) {
-  const fields = useMemo(() => {
-    const [old, now] = [isObject(before) ? before : {}, isObject(after) ? after : {}];
-    return compareVersions(old, old, now);
-  }, [before, after]);
+  const fields = useMemo(() => compareFields(before, after), [before, after]);
   if (fields.length === 0) return <Text size="xs" c="dimmed">{texts.history.noChange}</Text>;
-  return (
-    <dl className={classes.fields}>
-      {fields.map((it) => (
-        <div key={it.path}>
-          <dt>{it.path}</dt>
-          {it.base === undefined ? null : <dd><del>{showValue(it.base).slice(0, 2_000)}</del></dd>}
-          {it.mine === undefined ? null : <dd><ins style={{ textDecoration: "none" }}>{showValue(it.mine).slice(0, 2_000)}</ins></dd>}
-        </div>
-      ))}
-    </dl>
-  );
+  return <>{fields.map((it) => <FieldDiff key={it.path} field={it} />)}</>;
 }
 
 export function UsageTab({ agentId }: { agentId: string }) {

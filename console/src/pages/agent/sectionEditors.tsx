@@ -3,11 +3,10 @@ import { ActionIcon, Autocomplete, Button, Group, Input, MultiSelect, NumberInpu
 import { IconPlus, IconTrash } from "@tabler/icons-react";
 
 import { agent } from "../../texts/agent";
-import type { FieldProblem, Json, JsonObject } from "../../ui/schema/model";
-import { isObject } from "../../ui/schema/model";
+import { isObject, type FieldProblem, type Json, type JsonObject } from "../../ui/schema/model";
 import { RuleCards, type RuleProps } from "./RuleCards";
-import { nameFreely, readOutput, readRules, STANDARD_GUARD, writeOutput, type OutputForm } from "./ruleLists";
 import { readTexts } from "./readTexts";
+import { nameFreely, readOutput, readRules, STANDARD_GUARD, writeOutput, type OutputForm } from "./ruleLists";
 
 export type SectionProps = { section: JsonObject; onChange: (next: JsonObject) => void; problems: readonly FieldProblem[]; tools: readonly string[] };
 
@@ -47,7 +46,7 @@ function GuardFields({ rule, onChange, problemOf }: RuleProps) {
       </Input.Wrapper>
       <TagsInput size="xs" label={guard.detect} description={guard.detectHelp} data={[...guard.kinds]} value={readTexts(rule.detect)} error={problemOf("detect")} onChange={(detect) => onChange({ detect })} />
       <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="sm" verticalSpacing="xs">
-        <TextInput label={guard.pattern} description={guard.patternHelp} ff="monospace" value={readText(rule.pattern)} error={problemOf("pattern")} spellCheck={false} onChange={(event) => onChange({ pattern: event.currentTarget.value === "" ? null : event.currentTarget.value })} />
+        <TextInput label={guard.pattern} description={guard.patternHelp} styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)" } }} value={readText(rule.pattern)} error={problemOf("pattern")} spellCheck={false} onChange={(event) => onChange({ pattern: event.currentTarget.value === "" ? null : event.currentTarget.value })} />
         <NumberInput label={guard.chars} description={guard.charsHelp} min={1} max={10_000} hideControls value={typeof rule.max_chars === "number" ? rule.max_chars : ""} error={problemOf("max_chars")} onChange={(next) => onChange({ max_chars: typeof next === "number" ? next : null })} />
       </SimpleGrid>
     </Stack>

@@ -99,7 +99,7 @@ function Editor({ namespace, name, schema, row, taken, onClose, onPublished, tem
         <SegmentedControl aria-label={texts.look} value={look} onChange={changeLook} data={[{ value: "form", label: texts.form }, { value: "json", label: texts.json }]} />
         {row?.facts === undefined ? null : <Text size="xs" c="dimmed">{texts.owner}: {texts.owners[row.facts.owner] ?? row.facts.owner} · {texts.revision(row.facts.revision)}</Text>}
       </Group>
-      {row === undefined ? <TextInput label={texts.id} description={texts.idHelp} required withAsterisk data-autofocus value={id} error={id === "" ? undefined : editor.idProblem} onChange={(event) => edit({ ...mine, id: event.currentTarget.value })} /> : null}
+      {row === undefined ? <TextInput label={texts.id} description={texts.idHelp} required withAsterisk autoFocus value={id} error={id === "" ? undefined : editor.idProblem} onChange={(event) => edit({ ...mine, id: event.currentTarget.value })} /> : null}
       {look === "form"
         ? <SchemaForm label={name} schema={schema} value={mine} onChange={edit} onBadText={setBad} problems={editor.onFields} hide={["id", ...hide]} multiline={multiline} suggestions={suggestions} />
         : <RecordText id={id} mine={mine} onChange={edit} onBad={setBad} />}

@@ -26,7 +26,7 @@ class ServerTool(Record, frozen=True, kw_only=True):
 
 
 class ToolDrift(Record, frozen=True, kw_only=True):
-    """A tool that differs from its pinned version; `pins` of the server with `offered` accepts it."""
+    """A tool that differs from its pinned version; `offered` as its pin accepts it."""
 
     tool: str
     pinned: str

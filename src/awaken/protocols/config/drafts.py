@@ -1,6 +1,6 @@
 """Routes of drafts: begin, edit, compare, validate, rebase, preview, publish."""
 
-from typing import Any
+from typing import Any, Literal
 
 from awaken.contracts.config.drafts import (
     Change,
@@ -173,7 +173,9 @@ class DraftRoutes:
         published = await self._drafts.publish(call.path["draft_id"], how)
         publication = published.publication
         changes = (
-            PublishedRecord(ns=it.namespace, id=it.id, revision=it.after.revision if it.after else 0)
+            PublishedRecord(
+                ns=it.namespace, id=it.id, revision=it.after.revision if it.after else 0
+            )
             for it in publication.changes
         )
         shown = PublishedDraft(
@@ -211,11 +213,21 @@ class DraftRoutes:
 def summarize(draft: ConfigDraft) -> DraftSummary:
     """A draft as a list shows it: what it changes, without the bodies."""
     changes = (
-        NamedChange(ns=namespace, id=record_id, type=change.__struct_config__.tag)
+        NamedChange(ns=namespace, id=record_id, type=_name_change(change))
         for namespace, changes in draft.changes.items()
         for record_id, change in changes.items()
     )
     return DraftSummary(**_describe(draft), changes=tuple(changes))
+
+
+def _name_change(change: Change) -> Literal["put", "patch", "delete"]:
+    match change:
+        case PutRecord():
+            return "put"
+        case PatchRecord():
+            return "patch"
+        case DeleteRecord():
+            return "delete"
 
 
 def _describe(draft: ConfigDraft) -> dict[str, Any]:

@@ -47,9 +47,7 @@ class FileRoutes:
         files = choose_kinds(await self._files.export(number), query.kind)
         if query.kind and query.kind not in self._managed.parts.kinds:
             raise HttpError(400, "unknown_namespace", f"There is no kind '{query.kind[:80]}'.")
-        shown = ExportedFiles(
-            publication=number, records=files.records, overrides=files.overrides
-        )
+        shown = ExportedFiles(publication=number, records=files.records, overrides=files.overrides)
         return as_json(shown)
 
 

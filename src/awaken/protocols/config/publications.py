@@ -103,9 +103,7 @@ class PublicationRoutes:
             is_over_canary=body.over_canary,
             once=request_key(call),
         )
-        shown = RolledBack(
-            publication=published.publication.no, is_changed=published.is_changed
-        )
+        shown = RolledBack(publication=published.publication.no, is_changed=published.is_changed)
         return as_json(shown, 201, written_headers(published))
 
     async def start_canary(self, call: RouteCall) -> Reply:

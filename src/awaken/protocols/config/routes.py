@@ -90,7 +90,13 @@ _publish = partial(_row, Access.PUBLISH)
 _operate = partial(_row, Access.OPERATE)
 
 _TABLE: tuple[_Row, ...] = (
-    _config(f"GET {_RECORDS}", RecordRoutes, "list_records", query=bodies.RecordPaging, reply=views.RecordPage),
+    _config(
+        f"GET {_RECORDS}",
+        RecordRoutes,
+        "list_records",
+        query=bodies.RecordPaging,
+        reply=views.RecordPage,
+    ),
     _publish(
         f"POST {_RECORDS}",
         RecordRoutes,
@@ -101,7 +107,13 @@ _TABLE: tuple[_Row, ...] = (
         **_OBJECT,
     ),
     _config(f"GET {_RECORDS}/$schema", RecordRoutes, "get_schema", reply=dict[str, Any]),
-    _config(f"GET {_RECORDS}/meta", RecordRoutes, "list_meta", query=bodies.RecordPaging, reply=views.FactsPage),
+    _config(
+        f"GET {_RECORDS}/meta",
+        RecordRoutes,
+        "list_meta",
+        query=bodies.RecordPaging,
+        reply=views.FactsPage,
+    ),
     _config(
         f"POST {_RECORDS}/validate",
         RecordRoutes,
