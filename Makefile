@@ -50,7 +50,7 @@ console: console-types
 
 console-types: $(VENV)/ready console/node_modules/ready
 	$(BIN)/python console/scripts/dump_openapi.py > console/node_modules/openapi.json
-	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npx --no-install openapi-typescript node_modules/openapi.json -o src/api/schema.ts >/dev/null
+	cd console && PATH="$(CURDIR)/$(BIN):$$PATH" npx --no-install openapi-typescript node_modules/openapi.json --empty-objects-unknown -o src/api/schema.ts >/dev/null
 
 # For work on it: Vite's own server, which reloads what changes and asks a running `awaken serve` (AWAKEN_URL).
 console-dev: console/node_modules/ready

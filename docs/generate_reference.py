@@ -535,6 +535,7 @@ OWN_VARIABLES = ("AWAKEN_SERVE_FD",)
 _VARIABLE = re.compile(r"(AWAKEN|AGENT|OPENAI)_[A-Z_]+")
 
 REFUSALS: dict[str, str] = {
+    "console_is_built": "The console is being built anew; ask again in a moment.",
     "unknown_namespace": "There is no such namespace of the configuration.",
     "server_timeout": "The server that is to be tested did not answer in time.",
     "body_too_large": "The body is longer than `body_bytes`, or has over `body_values` values.",

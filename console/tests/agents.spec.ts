@@ -121,6 +121,47 @@ test("an agent of the code is edited as overrides, its rules are tried, and tool
   await expect(page.getByRole("row", { name: /failingTool/ })).toContainText("a rule denies every call");
 });
 
+test("guardrails and reminders have editors of their own", async ({ page, server }) => {
+  await server.ask("PUT", "/v1/config/agents/guarded", { model_id: "scripted", plugin_ids: ["guardrails", "reminder"] });
+  const draft = await openInDraft(page, server, "guarded", "plugins");
+  await expect(page.getByText("The standard holds: secrets are redacted.")).toBeVisible();
+  await page.getByRole("button", { name: "Add to guardrails" }).click();
+  await page.getByRole("menuitem", { name: "A pattern of your own" }).click();
+  const rule = page.getByRole("region", { name: "pattern" });
+  await rule.getByRole("textbox", { name: "Or for a pattern" }).fill("(?i)project falcon");
+  await rule.getByText("Block", { exact: true }).click();
+  await expect(rule.getByText("the run ends")).toBeVisible();
+  await page.getByRole("button", { name: "Add to reminders" }).click();
+  await page.getByRole("menuitem", { name: "After failed calls" }).click();
+  const reminder = page.getByRole("region", { name: "Reminder 1 after *" });
+  await reminder.getByRole("button", { name: "Look at a field of the result" }).click();
+  await reminder.getByRole("textbox", { name: "Field" }).fill("exit_code");
+  await reminder.getByRole("textbox", { name: "Value" }).fill("1");
+  await reminder.getByRole("textbox", { name: "Text for the model" }).fill("Read the error first.");
+  await expect(page.getByText(/^Saved in draft/)).toBeVisible();
+  await expectAccessible(page);
+  const { changes } = await server.ask<{ changes: { spec: Spec }[] }>("GET", `/v1/config/drafts/${draft}`);
+  expect(changes[0]?.spec.sections).toMatchObject({
+    guardrails: { rules: [{ name: "secrets" }, { name: "pattern", action: "block", pattern: "(?i)project falcon", on: ["output"] }] },
+    reminder: { rules: [{ tool: "*", output: { status: "error", content: { fields: [{ path: "exit_code", op: "exact", value: "1" }] } }, message: { content: "Read the error first.", cooldown_turns: 3 } }] },
+  });
+  const { problems } = await server.ask<{ problems: unknown[] }>("POST", `/v1/config/drafts/${draft}/validate`);
+  expect(problems).toEqual([]);
+});
+
+test("one overridden field of an agent of the code is taken back, and the others stay", async ({ page, server }) => {
+  await server.ask("PATCH", "/v1/config/agents/travel/overrides", { system_prompt: "Mine.", max_rounds: 7 });
+  await open(page, server, "/agents/travel?preview=off");
+  const overrides = page.getByRole("group", { name: "Overridden here" });
+  await overrides.getByRole("button", { name: "system_prompt" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Take back" }).click();
+  await expect(overrides.getByRole("button")).toHaveText(["max_rounds"]);
+  const now = await server.ask<Spec>("GET", "/v1/config/agents/travel");
+  expect(now.system_prompt).toContain("You plan journeys");
+  expect(now.max_rounds).toBe(7);
+  await server.ask("DELETE", "/v1/config/agents/travel/overrides");
+});
+
 test("what the server refuses lands on its field, and nothing typed is lost", async ({ page, server }) => {
   await makeAgent(server, "refused", "Hello.");
   await openInDraft(page, server, "refused", "basics");

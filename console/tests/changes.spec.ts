@@ -1,4 +1,4 @@
-import { expect, expectAccessible, open, test } from "./fixtures";
+import { expect, expectAccessible, open, Server, test } from "./fixtures";
 import { beginDraft, expectAccessibleInBoth, livePublication, putAgent, unique } from "./govern";
 
 // The head of a server is one: what these tests do to it comes one after the other.
@@ -94,6 +94,25 @@ test("a canary is begun from a draft, compared, and promoted", async ({ page, se
   expect((await server.ask<{ system_prompt: string }>("GET", `/v1/config/agents/${agent}`)).system_prompt).toBe("New.");
 });
 
+test("a canary beside the code alone shows the figures of both sides", async ({ page }) => {
+  // A server of its own: nothing was published there.
+  const fresh = await Server.start();
+  try {
+    const draft = await beginDraft(fresh, "First", { newcomer: { system_prompt: "New." } });
+    await fresh.ask("POST", `/v1/config/drafts/${draft}/publish`, { canary: { percent: 50 } });
+    const sides = new Set<number | null>();
+    for (let tries = 0; tries < 40 && sides.size < 2; tries += 1) {
+      const { run_id } = await fresh.run("default", "Hello");
+      sides.add((await fresh.ask<{ publication?: number }>("GET", `/v1/runs/${run_id}`)).publication ?? null);
+    }
+    await open(page, fresh, "/changes?tab=canary");
+    await expect(page.getByRole("row", { name: /^Live none yet: the code alone [1-9]/ })).toBeVisible();
+    await expect(page.getByRole("row", { name: /^Canary \d+ [1-9]/ })).toBeVisible();
+  } finally {
+    await fresh.close();
+  }
+});
+
 test("an agent is switched off and on by keyboard alone; meanwhile its runs are refused", async ({ page, server }) => {
   const agent = unique("panic");
   await putAgent(server, agent, {});
@@ -134,7 +153,13 @@ test("two publications are compared, and a preview leads to Chat", async ({ page
   const draft = await beginDraft(server, "Preview", { [agent]: { max_rounds: 9 } });
   await open(page, server, `/changes?draft=${draft}`);
   await page.getByRole("button", { name: "Try it in Chat" }).click();
-  await expect(page).toHaveURL(/\/chat/);
+  await expect(page).toHaveURL(new RegExp(`/chat\\?publication=\\d+&agent=${agent}`));
+  const publication = Number(/publication=(\d+)/.exec(page.url())?.[1]);
+  await page.getByRole("textbox", { name: /message/i }).first().fill("Hello draft");
+  await page.keyboard.press("Enter");
+  await expect(page).toHaveURL(/\/chat\/[^?]/);
+  const thread = /\/chat\/([^?]+)/.exec(page.url())?.[1] ?? "";
+  await expect.poll(async () => (await server.ask<{ items: { publication?: number; agent_id: string }[] }>("GET", `/v1/runs?thread_id=${thread}&kind=any`)).items[0]).toMatchObject({ publication, agent_id: agent });
 });
 
 test("a draft that is gone says so", async ({ page, server }) => {

@@ -1,5 +1,5 @@
 import { expect, expectAccessible, open, test } from "./fixtures";
-import { expectAccessibleInBoth, unique } from "./govern";
+import { expectAccessibleInBoth, publishRecord, unique } from "./govern";
 
 test("usage is shown as bars and as a table, by agent and by model", async ({ page, server }) => {
   // The sweeper counts ended runs within a minute.
@@ -25,4 +25,9 @@ test("a budget of tenants shows what one has used", async ({ page, server }) => 
   const budgets = page.getByRole("region", { name: "Budgets" }).first();
   await expect(budgets.getByRole("row", { name: /each tenant · acme/ }).first()).toContainText("5,000 tokens");
   await expectAccessible(page);
+  await budgets.getByRole("link", { name: "Edit budget" }).first().click();
+  await expect(page).toHaveURL(/edit=all-/);
+  await page.getByRole("textbox", { name: "Tokens" }).fill("6000");
+  await publishRecord(page, "More");
+  await expect(budgets.getByRole("row", { name: /each tenant · acme/ }).first()).toContainText("6,000 tokens");
 });

@@ -36,6 +36,19 @@ export async function expectAccessibleInBoth(page: Page): Promise<void> {
   }
 }
 
+/** Writes a record as JSON in its editor. */
+export async function writeRecord(page: Page, value: unknown): Promise<void> {
+  await page.getByRole("radiogroup", { name: "Edit as" }).getByText("JSON", { exact: true }).click();
+  await writeJson(page, "Record as JSON", value);
+}
+
+/** Publishes what the editor of a record has. */
+export async function publishRecord(page: Page, message: string): Promise<void> {
+  await page.getByRole("button", { name: "Publish…" }).click();
+  await page.getByRole("textbox", { name: "Message" }).fill(message);
+  await page.getByRole("button", { name: "Publish now" }).click();
+}
+
 /** Replaces the text of the JSON editor. */
 export async function writeJson(page: Page, label: string, value: unknown): Promise<void> {
   const editor = page.getByRole("textbox", { name: label });

@@ -7,6 +7,23 @@ const VENV = join(import.meta.dirname, "../../.venv/bin/python");
 const PYTHON = process.env.AWAKEN_PYTHON ?? (existsSync(VENV) ? VENV : "python");
 const NOTES = join(import.meta.dirname, "notes_server.py");
 
+test("a tool that changed since it was pinned is shown, and accepted for every process", async ({ page, server }) => {
+  const spec = { transport: "stdio", command: PYTHON, args: [NOTES], env: { NOTES_KEY: "let-me-in" } };
+  await server.ask("PUT", "/v1/config/mcp-servers/drifting", { ...spec, pins: { find_note: "00000000000000000000000000000000" } });
+  await open(page, server, "/mcp?id=drifting");
+  const details = page.getByRole("dialog", { name: "drifting" });
+  await expect(details.getByRole("alert")).toContainText("1 tool has changed since it was pinned", { timeout: 30_000 });
+  await expect(details.getByRole("alert")).toContainText("find_note");
+  await expectAccessible(page);
+  await details.getByRole("button", { name: "Accept the new versions…" }).click();
+  await page.getByRole("textbox", { name: "Message" }).fill("Looked at");
+  await page.getByRole("button", { name: "Publish now" }).click();
+  await expect(details.getByRole("alert")).toHaveCount(0, { timeout: 30_000 });
+  const { pins } = await server.ask<{ pins: Record<string, string> }>("GET", "/v1/config/mcp-servers/drifting");
+  expect(pins.find_note).toMatch(/^(?!0{32})[0-9a-f]{32}$/);
+  await server.ask("DELETE", "/v1/config/mcp-servers/drifting");
+});
+
 test("a stdio server is added, connected, inspected, restarted, edited and deleted", async ({ page, server }) => {
   await open(page, server, "/mcp");
   await expect(page.getByText("No MCP servers yet")).toBeVisible();

@@ -1,18 +1,17 @@
 import { expect, expectAccessible, open, test } from "./fixtures";
-import { expectAccessibleInBoth, unique, writeJson } from "./govern";
+import { expectAccessibleInBoth, publishRecord, unique, writeJson, writeRecord } from "./govern";
 
 test("a provider, a model and a pool are made, with problems on their path and a key that is never shown", async ({ page, server }) => {
   const [provider, model, pool] = [unique("acme"), unique("fast"), unique("best")];
   await open(page, server, "/models?tab=providers");
   await page.getByRole("button", { name: "New provider" }).first().click();
-  await page.getByRole("textbox", { name: "Id" }).fill(provider);
-  await writeJson(page, "Record as JSON", { adapter: "nonsense" });
+  await page.getByRole("textbox", { name: "ID", exact: true }).fill(provider);
+  await writeRecord(page, { adapter: "nonsense" });
   await expect(page.getByRole("alert")).toContainText(`providers/${provider}/adapter`);
   await writeJson(page, "Record as JSON", { adapter: "openai", base_url: "http://127.0.0.1:9/v1", api_key: "sk-canary-value" });
   await expect(page.getByText("It compiles.")).toBeVisible();
   await expectAccessibleInBoth(page);
-  await page.getByRole("textbox", { name: "Message" }).fill("Our own server");
-  await page.getByRole("button", { name: "Publish now" }).click();
+  await publishRecord(page, "Our own server");
   const row = page.getByRole("row", { name: new RegExp(provider) });
   await expect(row).toContainText(`store:providers/${provider}/api_key`);
   await expect(page.getByRole("dialog")).toHaveCount(0);
@@ -22,9 +21,11 @@ test("a provider, a model and a pool are made, with problems on their path and a
   await expect(page.getByText(new RegExp(`^${provider}: `))).toBeVisible();
 
   await open(page, server, "/models?edit=%2B");
-  await page.getByRole("textbox", { name: "Id" }).fill(model);
-  await writeJson(page, "Record as JSON", { provider_id: provider, upstream_model: "gpt-x", input_token_price_per_million_usd: 1.5, output_token_price_per_million_usd: 6 });
-  await page.getByRole("button", { name: "Publish now" }).click();
+  await page.getByRole("textbox", { name: "ID", exact: true }).fill(model);
+  await page.getByRole("combobox", { name: "Provider ID" }).fill(provider);
+  await page.getByRole("textbox", { name: "Upstream model" }).fill("gpt-x");
+  await writeRecord(page, { provider_id: provider, upstream_model: "gpt-x", input_token_price_per_million_usd: 1.5, output_token_price_per_million_usd: 6 });
+  await publishRecord(page, "A model");
   await expect(page.getByRole("row", { name: new RegExp(model) })).toContainText("$1.50 / $6.00");
 
   await server.ask("PUT", `/v1/config/model-pools/${pool}`, { members: [{ model_id: model }] });
@@ -36,14 +37,14 @@ test("a provider, a model and a pool are made, with problems on their path and a
 test("a change goes into a draft, and nothing is live", async ({ page, server }) => {
   const provider = unique("drafted");
   await open(page, server, "/models?tab=providers&edit=%2B");
-  await page.getByRole("textbox", { name: "Id" }).fill(provider);
-  await writeJson(page, "Record as JSON", { adapter: "openai" });
-  await page.getByRole("textbox", { name: "Message" }).fill(provider);
+  await page.getByRole("textbox", { name: "ID", exact: true }).fill(provider);
+  await writeRecord(page, { adapter: "openai" });
   await expect(page.getByText("It compiles.")).toBeVisible();
-  await page.getByRole("button", { name: "Put it into the draft" }).click();
-  await expect(page.getByText("nothing is live yet")).toBeVisible();
-  const { items } = await server.ask<{ items: { title: string }[] }>("GET", "/v1/config/drafts");
-  expect(items.map((it) => it.title)).toContain(provider);
+  await page.getByRole("button", { name: "Save in draft" }).click();
+  await expect(page).toHaveURL(/changes\?draft=/);
+  const { items } = await server.ask<{ items: { changes: { id: string }[] }[] }>("GET", "/v1/config/drafts");
+  expect(items.flatMap((it) => it.changes.map((change) => change.id))).toContain(provider);
+  await expect(server.ask("GET", `/v1/config/providers/${provider}`)).rejects.toThrow(/404/);
 });
 
 test("a breaker is opened and reset by keyboard alone", async ({ page, server }) => {

@@ -1,12 +1,14 @@
 import { expect, expectAccessible, open, test } from "./fixtures";
-import { expectAccessibleInBoth, unique, writeJson } from "./govern";
+import { expectAccessibleInBoth, publishRecord, unique, writeJson } from "./govern";
 
 test("a ruleset is made and listed", async ({ page, server }) => {
   const id = unique("careful");
   await open(page, server, "/policy?edit=%2B");
-  await page.getByRole("textbox", { name: "Id" }).fill(id);
-  await writeJson(page, "Record as JSON", { rules: [{ tool: "delete_*", behavior: "deny" }] });
-  await page.getByRole("button", { name: "Publish now" }).click();
+  await page.getByRole("textbox", { name: "ID", exact: true }).fill(id);
+  await page.getByRole("combobox", { name: "Behavior", exact: true }).click();
+  await page.getByRole("option", { name: "deny" }).click();
+  await expect(page.getByText("It compiles.")).toBeVisible();
+  await publishRecord(page, "Careful");
   await expect(page.getByRole("row", { name: new RegExp(id) })).toContainText("deny delete_*");
   await expectAccessible(page);
 });

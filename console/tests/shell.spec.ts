@@ -37,3 +37,18 @@ test("no page is wider than a small screen", async ({ page, server }) => {
     expect(width, path).toBeLessThanOrEqual(320);
   }
 });
+
+test("a tab that is older than the server's console offers the new version", async ({ page, server }) => {
+  await open(page, server, "/runs");
+  // The parts that this tab would load next went with the build before.
+  await page.route("**/assets/*.js", (route) => route.fulfill({ status: 404, body: "{}" }));
+  await page.evaluate(() => sessionStorage.clear());
+  await page.evaluate(() => window.dispatchEvent(new Event("vite:preloadError")));
+  const notice = page.getByRole("alert").filter({ hasText: "A newer version of the console is here" });
+  await expect(notice).toBeVisible();
+  await expectAccessible(page);
+  await page.unroute("**/assets/*.js");
+  await notice.getByRole("button", { name: "Reload" }).click();
+  await expect(page.locator("h1")).toHaveText("Runs");
+  await expect(notice).toHaveCount(0);
+});

@@ -4,7 +4,7 @@ for (const colorScheme of ["light", "dark"] as const) {
   test(`a skill is written, published, seen by an agent, and accessible, ${colorScheme}`, async ({ page, server }) => {
     const id = `greeting-${colorScheme}`;
     await page.emulateMedia({ colorScheme });
-    await open(page, server, "/skills?edit=new");
+    await open(page, server, "/skills?edit=%2B");
     await page.getByRole("textbox", { name: "ID", exact: true }).fill(id);
     await page.getByRole("dialog").getByRole("textbox", { name: "Description" }).first().fill("How to greet people");
     await page.getByRole("textbox", { name: "Body", exact: true }).fill("Say hello.\nThen say your name.");

@@ -4,7 +4,9 @@ import asyncio
 import gzip
 import hashlib
 import json
+import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +161,44 @@ def test_files_are_packed_for_who_can_unpack_them_and_kept_for_ever() -> None:
                 assert is_packed == ("gzip" in accepted)
                 assert (gzip.decompress(body) if is_packed else body) == (BUILT / name).read_bytes()
 
+    asyncio.run(scenario())
+
+
+def test_a_console_that_is_built_anew_is_sent_and_chunks_that_went_are_not_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def build(name: str, at: int) -> None:
+        shutil.rmtree(tmp_path / "assets", ignore_errors=True)
+        (tmp_path / "assets").mkdir()
+        (tmp_path / "assets" / name).write_text(f"// {name}", encoding="utf-8")
+        page = f'<script type="module" src="./assets/{name}"></script>'
+        (tmp_path / "index.html").write_text(page, encoding="utf-8")
+        (tmp_path / "manifest.json").write_text("{}", encoding="utf-8")
+        os.utime(tmp_path / "manifest.json", (at, at))
+
+    async def scenario() -> None:
+        async with (
+            serving(AgentRuntime(demo_agents({}))) as url,
+            aiohttp.ClientSession() as session,
+        ):
+
+            async def get(path: str) -> tuple[int, str]:
+                async with session.get(f"{url}/console/{path}") as reply:
+                    return reply.status, await reply.text()
+
+            build("old.js", 1)
+            assert "old.js" in (await get(""))[1]
+            # The build removes a file that the server knows, and has not sent yet.
+            (tmp_path / "assets" / "old.js").unlink()
+            assert (await get("assets/old.js"))[0] == 404
+            (tmp_path / "manifest.json").unlink()
+            assert (await get("runs"))[0] == 503
+            build("new.js", 2)
+            assert "new.js" in (await get("runs"))[1]
+            assert (await get("assets/new.js"))[0] == 200
+            assert (await get("assets/old.js"))[0] == 404
+
+    monkeypatch.setattr("awaken.protocols.console.routes.BUILT", tmp_path)
     asyncio.run(scenario())
 
 

@@ -1,9 +1,13 @@
 /** Records and their changes: what a change leaves, and how a record is written. Pure. */
 import { isObject, type Json, type JsonObject } from "../ui/schema/model";
-import type { Draft, DraftChange, DraftSummary, Namespace } from "./config";
+import type { Schemas } from "./client";
+import type { Namespace, RecordWrite } from "./config";
+
+type Draft = Schemas["DraftView"];
+type DraftChange = Draft["changes"][number];
 
 /** The draft that a person goes on with: their latest that has the record, else their latest. Pure. */
-export function pickDraft(drafts: readonly DraftSummary[], person: string, namespace: Namespace, id: string): DraftSummary | undefined {
+export function pickDraft(drafts: readonly Schemas["DraftSummary"][], person: string, namespace: Namespace, id: string): Schemas["DraftSummary"] | undefined {
   const own = drafts.filter((it) => it.editors.includes(person)).sort((a, b) => b.updated_at - a.updated_at);
   return own.find((it) => it.changes.some((change) => change.ns === namespace && change.id === id)) ?? own[0];
 }
@@ -16,11 +20,12 @@ export function findChange(draft: Draft | null, namespace: Namespace, id: string
 export function applyChange(live: JsonObject | null, change: DraftChange | undefined): JsonObject | null {
   if (change === undefined) return live;
   switch (change.type) {
-    case "put": return change.spec;
+    case "put": return change.spec as JsonObject;
     case "delete": return null;
     case "patch": {
-      const sections = { ...readSections(live), ...readSections(change.overrides) };
-      const { sections: _sections, ...rest } = change.overrides;
+      const overrides = change.overrides as JsonObject;
+      const sections = { ...readSections(live), ...readSections(overrides) };
+      const { sections: _sections, ...rest } = overrides;
       return { ...live, ...rest, sections: Object.fromEntries(Object.entries(sections).filter(([, it]) => it !== null)) };
     }
   }
@@ -53,15 +58,15 @@ export function makeOverrides(live: JsonObject, mine: JsonObject): JsonObject {
   return overrides;
 }
 
-/** Fields that the server adds to what it sends, and takes from nobody. */
-const ADDED = ["created_at", "updated_at", "has_env", "env_keys", "has_headers", "header_keys", "has_auth", "has_api_key", "api_key_ref"];
+/** Fields of every record that only the server writes. */
+const ADDED = ["created_at", "updated_at"];
 
 export function stripAdded(spec: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(spec).filter(([name]) => !ADDED.includes(name)));
 }
 
 /** How a record of this owner is written: as a whole, or as overrides on the code's. */
-export function makeWrite(owner: string | undefined, live: JsonObject | null, mine: JsonObject): { spec: JsonObject } | { overrides: JsonObject } {
+export function makeWrite(owner: string | undefined, live: JsonObject | null, mine: JsonObject): RecordWrite {
   const isOfCode = owner === "code" || owner === "override";
   return isOfCode && live !== null ? { overrides: makeOverrides(live, mine) } : { spec: stripAdded(mine) };
 }

@@ -8,6 +8,8 @@ import type { components, paths } from "./schema";
 import { askForToken, currentToken } from "./token";
 
 export type Schemas = components["schemas"];
+/** A value of which the server writes every field, though its type has defaults for them. */
+export type Whole<T> = T extends readonly (infer Item)[] ? Whole<Item>[] : T extends object ? { [Name in keyof T]-?: Whole<T[Name]> } : T;
 
 /** Makes an id that no other one equals; `crypto.randomUUID` exists on secure origins only. */
 export function makeId(): string {

@@ -1,146 +1,120 @@
-/** Managed configuration: records, drafts, switches. The server types these routes as plain objects, so the forms of the replies stand here. */
+/** Managed configuration: records and what is known of them, publications, the head, switches, the audit. */
 import { queryOptions } from "@tanstack/react-query";
 
-import type { Json, JsonObject, JsonSchema } from "../ui/schema/model";
-import { root } from "./address";
-import { api, need, send } from "./client";
-import { readRefusal } from "./errors";
+import type { JsonObject, JsonSchema } from "../ui/schema/model";
+import { api, need, type Schemas } from "./client";
 
 export type Namespace = "agents" | "tools" | "mcp-servers" | "a2a-servers" | "skills" | "models" | "model-pools" | "providers" | "rulesets" | "budgets";
 /** A record in HTTP form; fields that the console does not know stay in it. */
-export type ConfigRecord = JsonObject & { readonly id: string };
-export type RecordMeta = {
-  id: string;
-  hidden: boolean;
-  revision: number;
-  /** `code`, `user`, `override` (overrides on a record of the code) or `file:<origin>`. */
-  owner: string;
-  drift: boolean;
-  publication: number | null;
-  hash: string | null;
-  created_at: number;
-  updated_at: number;
-  updated_by: string | null;
-  user_overrides?: JsonObject;
-};
-export type ToolCapability = {
-  id: string;
-  name: string;
-  description: string;
-  source: { kind: string; id?: string };
-  effect: "none" | "idempotent" | "once";
-  parameters_schema: JsonSchema | null;
-};
-export type SectionSchema = { key: string; schema: JsonSchema; display_name?: string; description?: string };
-export type SkillCapability = { id: string; name?: string; description?: string; [field: string]: unknown };
-export type Capabilities = {
-  agents: string[];
-  tools: ToolCapability[];
-  plugins: { id: string; config_schemas: SectionSchema[] }[];
-  skills: SkillCapability[];
-  models: ConfigRecord[];
-  providers: { id: string }[];
-  namespaces: { namespace: Namespace; schema: JsonSchema }[];
-};
-export type DraftChange =
-  | { ns: Namespace; id: string; type: "put"; spec: JsonObject }
-  | { ns: Namespace; id: string; type: "patch"; overrides: JsonObject; hidden: boolean }
-  | { ns: Namespace; id: string; type: "delete" };
-export type Draft = {
-  id: string;
-  title: string;
-  base: number | null;
-  owner: string;
-  editors: string[];
-  revision: number;
-  updated_at: number;
-  changes: DraftChange[];
-};
-/** A draft in a list names its changes without their bodies. */
-export type DraftSummary = Omit<Draft, "changes"> & { changes: { ns: Namespace; id: string; type: string }[] };
-export type Switch = { kind: string; id: string; state: "paused" | "disabled"; reason: string; by?: string; at?: number };
-export type Validation = {
-  ok: boolean;
-  problems: { path: string; code: string; message: string }[];
-  diagnostics: { path?: string; code?: string; message: string }[];
-  impact: { agents: { id: string; change: string; fields: string[] }[]; tools: { agent: string; added: string[]; removed: string[] }[]; prompt_cache: string[] };
-};
-export type AuditItem = {
-  id: string; ts: string; actor: string; action: string; resource: string;
-  publication?: number; message?: string; before?: Json; after?: Json; error?: string;
-};
+export type ConfigRecord = JsonObject & { readonly id: string; readonly created_at?: number; readonly updated_at?: number };
+export type RecordFacts = Schemas["RecordFacts"];
+export type ListedFacts = Schemas["ListedFacts"];
+export type Capabilities = Schemas["Capabilities"];
+export type Switch = Schemas["Switch"];
+export type SwitchKind = Switch["kind"];
+export const SWITCH_KINDS = ["agent", "tool", "model", "provider", "mcp-server", "all"] as const satisfies readonly SwitchKind[];
+export type Head = Schemas["HeadView"];
+/** Fields that have their default are absent. */
+export type Guardrails = Partial<Schemas["Guardrails"]>;
+export type Publication = Schemas["PublicationView"];
 
-type Options = { body?: unknown; revision?: number; query?: Record<string, string | undefined>; signal?: AbortSignal; key?: string };
+/** All of a namespace: the server gives at most this many at once. */
+const ALL = 1_000;
 
-/** Sends a request about the configuration; a refusal is thrown as `ApiError`. */
-export async function askConfig<T>(method: string, path: string, { body, revision, query, signal, key }: Options = {}): Promise<T> {
-  const given = Object.entries(query ?? {}).filter((it): it is [string, string] => it[1] !== undefined && it[1] !== "");
-  const search = new URLSearchParams(given).toString();
-  const headers: Record<string, string> = { Accept: "application/json" };
-  if (body !== undefined) headers["Content-Type"] = "application/json";
-  if (revision !== undefined) headers["If-Match"] = `"${revision}"`;
-  if (key !== undefined) headers["Idempotency-Key"] = key;
-  const url = `${location.origin}${root}${path}${search === "" ? "" : `?${search}`}`;
-  const response = await send(new Request(url, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body) }));
-  if (!response.ok) throw await readRefusal(response);
-  const text = await response.text();
-  return (text === "" ? null : JSON.parse(text)) as T;
-}
-
-export function recordPath(namespace: Namespace, id: string): string {
-  return `/v1/config/${namespace}/${encodeURIComponent(id)}`;
+/** The header that makes a write fail if what it replaces has another revision. */
+export function ifMatch(revision: number | undefined): { "If-Match"?: string } {
+  return revision === undefined ? {} : { "If-Match": `"${revision}"` };
 }
 
 export const capabilitiesQuery = queryOptions({
   queryKey: ["config", "capabilities"],
-  queryFn: ({ signal }) => askConfig<Capabilities>("GET", "/v1/capabilities", { signal }),
+  queryFn: ({ signal }) => need(api.GET("/v1/capabilities", { signal })),
 });
 
 export function recordsQuery(namespace: Namespace) {
   return queryOptions({
     queryKey: ["config", "records", namespace],
-    queryFn: async ({ signal }) => (await askConfig<{ items: ConfigRecord[] }>("GET", `/v1/config/${namespace}`, { query: { limit: "1000" }, signal })).items,
+    queryFn: async ({ signal }) => (await need(api.GET("/v1/config/{namespace}", { params: { path: { namespace }, query: { limit: ALL } }, signal }))).items as ConfigRecord[],
   });
 }
 
-export function metaListQuery(namespace: Namespace) {
+export function factsQuery(namespace: Namespace) {
   return queryOptions({
-    queryKey: ["config", "meta", namespace],
-    queryFn: async ({ signal }) => (await askConfig<{ items: RecordMeta[] }>("GET", `/v1/config/${namespace}/meta`, { query: { limit: "1000" }, signal })).items,
-  });
-}
-
-export function recordQuery(namespace: Namespace, id: string) {
-  return queryOptions({
-    queryKey: ["config", "record", namespace, id],
-    queryFn: ({ signal }) => askConfig<ConfigRecord>("GET", recordPath(namespace, id), { signal }),
-  });
-}
-
-export function metaQuery(namespace: Namespace, id: string) {
-  return queryOptions({
-    queryKey: ["config", "meta", namespace, id],
-    queryFn: ({ signal }) => askConfig<RecordMeta>("GET", `${recordPath(namespace, id)}/meta`, { signal }),
+    queryKey: ["config", "facts", namespace],
+    queryFn: async ({ signal }) => (await need(api.GET("/v1/config/{namespace}/meta", { params: { path: { namespace }, query: { limit: ALL } }, signal }))).items,
   });
 }
 
 export function schemaQuery(namespace: Namespace) {
   return queryOptions({
     queryKey: ["config", "schema", namespace],
-    queryFn: ({ signal }) => askConfig<JsonSchema>("GET", `/v1/config/${namespace}/$schema`, { signal }),
+    queryFn: async ({ signal }): Promise<JsonSchema> => need(api.GET("/v1/config/{namespace}/$schema", { params: { path: { namespace } }, signal })),
     staleTime: Infinity,
   });
 }
 
-export const draftsQuery = queryOptions({
-  queryKey: ["config", "drafts"],
-  queryFn: async ({ signal }) => (await askConfig<{ items: DraftSummary[] }>("GET", "/v1/config/drafts", { signal })).items,
+export async function loadRecord(namespace: Namespace, id: string, signal?: AbortSignal): Promise<ConfigRecord> {
+  return (await need(api.GET("/v1/config/{namespace}/{record_id}", { params: { path: { namespace, record_id: id } }, signal }))) as ConfigRecord;
+}
+
+export function loadFacts(namespace: Namespace, id: string): Promise<RecordFacts> {
+  return need(api.GET("/v1/config/{namespace}/{record_id}/meta", { params: { path: { namespace, record_id: id } } }));
+}
+
+/** Asks whether a record compiles; the server refuses one that does not, with its problems. */
+export function checkRecord(namespace: Namespace, id: string, body: JsonObject, signal?: AbortSignal): Promise<Schemas["CheckedRecord"]> {
+  return need(api.POST("/v1/config/{namespace}/validate", { params: { path: { namespace }, query: { id } }, body, signal }));
+}
+
+/** The same for overrides of a record of the code. */
+export function tryOverrides(namespace: Namespace, id: string, overrides: JsonObject, signal?: AbortSignal): Promise<Schemas["CheckedRecord"]> {
+  return need(api.POST("/v1/config/{namespace}/{record_id}/overrides", { params: { path: { namespace, record_id: id } }, body: overrides, signal }));
+}
+
+/** How a record is written: as a whole, or as overrides on the code's. */
+export type RecordWrite = { spec: JsonObject } | { overrides: JsonObject };
+
+/** Makes one record live at once, with a message; the revision of a record that is not there yet is 0. */
+export async function publishRecord(namespace: Namespace, id: string, write: RecordWrite, message: string, revision: number | undefined): Promise<void> {
+  // Overrides are merged with those of others, so that the first ones replace nothing.
+  const expected = "overrides" in write && revision === 0 ? undefined : revision;
+  const params = { path: { namespace, record_id: id }, query: { message }, header: ifMatch(expected) };
+  await need("overrides" in write
+    ? api.PATCH("/v1/config/{namespace}/{record_id}/overrides", { params, body: write.overrides })
+    : api.PUT("/v1/config/{namespace}/{record_id}", { params, body: write.spec }));
+}
+
+export async function deleteRecord(namespace: Namespace, id: string): Promise<void> {
+  await need(api.DELETE("/v1/config/{namespace}/{record_id}", { params: { path: { namespace, record_id: id } } }));
+}
+
+/** Takes one override back: the field is the code's again. */
+export async function dropOverride(namespace: Namespace, id: string, field: string): Promise<void> {
+  await need(api.DELETE("/v1/config/{namespace}/{record_id}/overrides/{field}", { params: { path: { namespace, record_id: id, field } } }));
+}
+
+export async function restoreRecord(namespace: Namespace, id: string, version: string): Promise<void> {
+  await need(api.POST("/v1/config/{namespace}/{record_id}/restore", { params: { path: { namespace, record_id: id } }, body: { version, message: "" } }));
+}
+
+export const headQuery = queryOptions({
+  queryKey: ["config", "head"],
+  queryFn: ({ signal }) => need(api.GET("/v1/config/head", { signal })),
 });
 
 export const switchesQuery = queryOptions({
   queryKey: ["switch", "list"],
-  queryFn: async ({ signal }) => (await askConfig<{ items: Switch[] }>("GET", "/v1/config/switches", { signal })).items,
+  queryFn: async ({ signal }) => (await need(api.GET("/v1/config/switches", { signal }))).items,
 });
+
+export async function setSwitch(kind: SwitchKind, id: string, reason: string): Promise<void> {
+  const state = kind === "agent" || kind === "all" ? "paused" : "disabled";
+  await need(api.PUT("/v1/config/switches/{kind}/{target}", { params: { path: { kind, target: id } }, body: { state, reason } }));
+}
+
+export async function releaseSwitch(kind: SwitchKind, id: string): Promise<void> {
+  await need(api.DELETE("/v1/config/switches/{kind}/{target}", { params: { path: { kind, target: id } } }));
+}
 
 /** What agents did in the last day, in all processes of the store. */
 export const runtimeStatsQuery = queryOptions({
@@ -151,6 +125,6 @@ export const runtimeStatsQuery = queryOptions({
 export function auditQuery(resource: string) {
   return queryOptions({
     queryKey: ["audit", resource],
-    queryFn: async ({ signal }) => (await askConfig<{ items: AuditItem[] }>("GET", "/v1/audit-log", { query: { resource, limit: "100" }, signal })).items,
+    queryFn: async ({ signal }) => (await need(api.GET("/v1/audit-log", { params: { query: { resource, limit: 100 } }, signal }))).items,
   });
 }

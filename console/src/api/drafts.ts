@@ -1,54 +1,78 @@
 /** Drafts: which one a person edits, and writes into it. Nothing here makes anything live but `publishDraft`. */
-import type { JsonObject } from "../ui/schema/model";
-import { askConfig, recordPath, type Draft, type Namespace, type RecordMeta, type Validation } from "./config";
-import { ApiError } from "./errors";
+import { queryOptions } from "@tanstack/react-query";
+
+import { api, need, type Schemas, type Whole } from "./client";
+import { ifMatch, type Namespace, type RecordWrite } from "./config";
+import { queryClient } from "./queries";
 
 export { applyChange, findChange, isSame, makeOverrides, makeWrite, pickDraft, stripAdded } from "./changes";
 
-export function draftPath(id: string): string {
-  return `/v1/config/drafts/${encodeURIComponent(id)}`;
+export type Draft = Schemas["DraftView"];
+/** A draft in a list names its changes without their bodies. */
+export type DraftSummary = Schemas["DraftSummary"];
+export type Preference = Schemas["Preference"];
+
+const place = (id: string) => ({ path: { draft_id: id } });
+const record = (draft: Draft, namespace: Namespace, id: string) => ({ path: { draft_id: draft.id, namespace, record_id: id }, header: ifMatch(draft.revision) });
+
+export const draftsQuery = queryOptions({
+  queryKey: ["config", "drafts"],
+  queryFn: async ({ signal }) => (await need(api.GET("/v1/config/drafts", { signal }))).items,
+});
+
+/** The drafts as they are now, for the choice of the one to write into. */
+export function fetchDrafts(): Promise<readonly DraftSummary[]> {
+  return queryClient.fetchQuery({ ...draftsQuery, staleTime: 0 });
 }
 
 export function loadDraft(id: string, signal?: AbortSignal): Promise<Draft> {
-  return askConfig<Draft>("GET", draftPath(id), { signal });
+  return need(api.GET("/v1/config/drafts/{draft_id}", { params: place(id), signal }));
 }
 
 export function createDraft(title: string): Promise<Draft> {
-  return askConfig<Draft>("POST", "/v1/config/drafts", { body: { title } });
+  return need(api.POST("/v1/config/drafts", { body: { title } }));
 }
 
-export function saveRecord(draft: Draft, namespace: Namespace, id: string, body: JsonObject): Promise<Draft> {
-  return askConfig<Draft>("PUT", `${draftPath(draft.id)}/${namespace}/${encodeURIComponent(id)}`, { body, revision: draft.revision });
+export async function discardDraft({ id, revision }: Draft): Promise<void> {
+  await need(api.DELETE("/v1/config/drafts/{draft_id}", { params: place(id), headers: ifMatch(revision) }));
+}
+
+export function saveRecord(draft: Draft, namespace: Namespace, id: string, write: RecordWrite): Promise<Draft> {
+  const body = { spec: null, overrides: null, hidden: false, delete: false, ...write };
+  return need(api.PUT("/v1/config/drafts/{draft_id}/{namespace}/{record_id}", { params: record(draft, namespace, id), body }));
 }
 
 export function dropRecord(draft: Draft, namespace: Namespace, id: string): Promise<Draft> {
-  return askConfig<Draft>("DELETE", `${draftPath(draft.id)}/${namespace}/${encodeURIComponent(id)}`, { revision: draft.revision });
+  return need(api.DELETE("/v1/config/drafts/{draft_id}/{namespace}/{record_id}", { params: record(draft, namespace, id) }));
 }
 
-export function validateDraft(id: string, signal?: AbortSignal): Promise<Validation> {
-  return askConfig<Validation>("POST", `${draftPath(id)}/validate`, { signal });
+export function compareDraft(id: string, signal?: AbortSignal) {
+  return need(api.GET("/v1/config/drafts/{draft_id}/diff", { params: place(id), signal }));
+}
+
+export function checkDraft(id: string, signal?: AbortSignal): Promise<Schemas["CheckedDraft"]> {
+  return need(api.POST("/v1/config/drafts/{draft_id}/validate", { params: place(id), signal }));
+}
+
+export type Impact = Whole<Schemas["ConfigImpact"]>;
+
+export async function loadImpact(id: string, signal?: AbortSignal): Promise<Impact> {
+  return (await need(api.GET("/v1/config/drafts/{draft_id}/impact", { params: place(id), signal }))) as Impact;
+}
+
+/** Brings a draft onto what is live; `fields` says whose value a field takes that both sides changed. */
+export function rebaseDraft({ id, revision }: Draft, fields: Readonly<Record<string, Preference>> = {}): Promise<Draft> {
+  return need(api.POST("/v1/config/drafts/{draft_id}/rebase", { params: { ...place(id), header: ifMatch(revision) }, body: { prefer: null, fields } }));
 }
 
 /** Writes a publication that no head points to, on which the draft can be tried. */
 export async function previewDraft(id: string): Promise<number> {
-  return (await askConfig<{ publication: number }>("POST", `${draftPath(id)}/preview`)).publication;
+  return (await need(api.POST("/v1/config/drafts/{draft_id}/preview", { params: place(id) }))).publication;
 }
 
-export async function publishDraft(draft: Draft, message: string): Promise<number> {
-  return (await askConfig<{ publication: number }>("POST", `${draftPath(draft.id)}/publish`, { body: { message }, revision: draft.revision })).publication;
-}
+const AT_ONCE: Schemas["PublishBody"] = { message: "", expected_head: null, require: "self", canary: null, over_canary: false };
 
-/** Makes one record live at once, as a whole or as overrides, with a message. */
-export function publishRecord(namespace: Namespace, id: string, write: { spec: JsonObject } | { overrides: JsonObject }, message: string, meta?: RecordMeta): Promise<unknown> {
-  const revision = meta === undefined || meta.revision === 0 ? undefined : meta.revision;
-  if ("overrides" in write) return askConfig("PATCH", `${recordPath(namespace, id)}/overrides`, { body: write.overrides, query: { message }, revision });
-  return askConfig("PUT", recordPath(namespace, id), { body: write.spec, query: { message }, revision });
-}
-
-export function isConflict(error: unknown): boolean {
-  return error instanceof ApiError && error.status === 409;
-}
-
-export function isGone(error: unknown): boolean {
-  return error instanceof ApiError && error.status === 404;
+export async function publishDraft({ id, revision }: Draft, how: Partial<Schemas["PublishBody"]>): Promise<number> {
+  const params = { ...place(id), header: ifMatch(revision) };
+  return (await need(api.POST("/v1/config/drafts/{draft_id}/publish", { params, body: { ...AT_ONCE, ...how } }))).publication;
 }

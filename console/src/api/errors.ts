@@ -1,6 +1,7 @@
 /** What a request can fail with: the server refused it, or it was not reached. */
 
-export type Problem = { path: string; code: string; message: string };
+/** What is wrong, and where: `agents/support/model_id`. `known` are the names that would be accepted. */
+export type Problem = { path: string; code: string; message: string; known?: string[] };
 
 /** The server's refusal, with what it says about the way out. */
 export class ApiError extends Error {
@@ -33,6 +34,14 @@ export async function readRefusal(response: Response): Promise<ApiError> {
   const body: unknown = await response.json().catch(() => null);
   const fields = body !== null && typeof body === "object" ? (body as Record<string, unknown>) : {};
   return new ApiError(response.status, fields, response.headers.get("x-request-id"));
+}
+
+export function isConflict(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 409;
+}
+
+export function isGone(error: unknown): boolean {
+  return error instanceof ApiError && error.status === 404;
 }
 
 export function describeError(error: unknown): string {

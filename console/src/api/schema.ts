@@ -2953,6 +2953,38 @@ export interface components {
             tool: string;
         };
         /**
+         * AppliedHead
+         * @description What this process has applied.
+         */
+        AppliedHead: {
+            applied_at: number | null;
+            problem: string | null;
+            publication: number | null;
+            revision: number;
+            unusable: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * AppliedPlan
+         * @description What files changed, and the publication that has it.
+         */
+        AppliedPlan: {
+            creates: components["schemas"]["RecordPlace"][];
+            deletes: components["schemas"]["RecordPlace"][];
+            diagnostics: components["schemas"]["ConfigProblem"][];
+            drift: components["schemas"]["RecordPlace"][];
+            has_changes: boolean;
+            head: number | null;
+            is_changed: boolean;
+            kept: components["schemas"]["RecordPlace"][];
+            missing_secrets: string[];
+            problem_count: number;
+            problems: components["schemas"]["ConfigProblem"][];
+            publication: number | null;
+            updates: components["schemas"]["PlannedUpdate"][];
+        };
+        /**
          * ApplyOptions
          * @description How files are compared with what is live, and how they become live.
          */
@@ -3011,6 +3043,52 @@ export interface components {
          * @enum {unknown}
          */
         AuditAction: "apply_failed" | "batch" | "breaker" | "canary" | "cancel" | "create" | "delete" | "pin" | "promote" | "publish" | "purge" | "repin" | "replay_dead" | "restart" | "restore" | "retry_outbox" | "rollback" | "secret_set" | "secret_unset" | "seed_apply" | "switch" | "update";
+        /**
+         * AuditItem
+         * @description One act, with the record before and after it as far as they are kept.
+         */
+        AuditItem: {
+            action: components["schemas"]["AuditAction"];
+            actor: string;
+            after?: Record<string, unknown>;
+            before?: Record<string, unknown>;
+            /** @default null */
+            details: Record<string, unknown> | null;
+            /** @default null */
+            error: string | null;
+            id: string;
+            /** @default null */
+            ip: string | null;
+            /** @default null */
+            message: string | null;
+            /** @default null */
+            publication: number | null;
+            /** @default null */
+            request_id: string | null;
+            resource: string;
+            /** @default null */
+            restored_from: string | null;
+            ts: string;
+        };
+        /**
+         * AuditPage
+         * @description Audit events, newest first.
+         */
+        AuditPage: {
+            items: components["schemas"]["AuditItem"][];
+            next_cursor?: string;
+        };
+        /**
+         * AuditProof
+         * @description How far the chain of audit events is intact.
+         */
+        AuditProof: {
+            /** @default null */
+            broken_at: number | null;
+            checked: number;
+            first_no: number;
+            is_intact: boolean;
+        };
         /**
          * Authentication
          * @description Credentials for the target of push notifications.
@@ -3170,6 +3248,15 @@ export interface components {
             used: components["schemas"]["Amount"] | null;
         };
         /**
+         * BuiltinSource
+         * @description The record is one of the code, of this version of awaken.
+         */
+        BuiltinSource: {
+            binary_version: string;
+            /** @enum {unknown} */
+            kind: "builtin";
+        };
+        /**
          * CallFigures
          * @description Counts of calls in a form that can be added up: those of several processes, or names.
          */
@@ -3226,6 +3313,16 @@ export interface components {
             tenant_id: string | null;
         };
         /**
+         * Canary
+         * @description A publication that a share of new runs takes.
+         */
+        Canary: {
+            plan: components["schemas"]["CanaryPlan"];
+            publication: number;
+            salt: string;
+            since: number;
+        };
+        /**
          * CanaryBody
          * @description An earlier publication to try, and how.
          */
@@ -3273,6 +3370,21 @@ export interface components {
             status: string;
         };
         /**
+         * Capabilities
+         * @description What agents may name in this process.
+         */
+        Capabilities: {
+            agents: string[];
+            backends: unknown[];
+            models: Record<string, unknown>[];
+            namespaces: components["schemas"]["NamespaceSchema"][];
+            plugins: components["schemas"]["PluginCapability"][];
+            providers: components["schemas"]["ProviderCapability"][];
+            skills: components["schemas"]["SkillCapability"][];
+            supported_adapters: string[];
+            tools: components["schemas"]["ToolCapability"][];
+        };
+        /**
          * ChangedCalls
          * @description Calls that are decided differently.
          */
@@ -3288,6 +3400,17 @@ export interface components {
             run: string[];
             step: number;
             thread: string[];
+        };
+        /**
+         * ChangedRecord
+         * @description A record that a publication changed, with the hashes of its objects.
+         */
+        ChangedRecord: {
+            after: string | null;
+            before: string | null;
+            id: string;
+            ns: string;
+            revision: number;
         };
         /**
          * ChatRequest
@@ -3322,12 +3445,39 @@ export interface components {
             wholeHistory: boolean;
         };
         /**
+         * CheckedDraft
+         * @description Whether a draft compiles, and what it would change.
+         */
+        CheckedDraft: {
+            diagnostics: components["schemas"]["ConfigProblem"][];
+            impact: components["schemas"]["ConfigImpact"];
+            ok: boolean;
+            problem_count: number;
+            problems: components["schemas"]["ConfigProblem"][];
+        };
+        /**
+         * CheckedRecord
+         * @description A record that compiles, and what it would change.
+         */
+        CheckedRecord: {
+            diagnostics: components["schemas"]["ConfigProblem"][];
+            impact: components["schemas"]["ConfigImpact"];
+            normalized: Record<string, unknown>;
+            /**
+             * @default true
+             * @enum {unknown}
+             */
+            ok: true;
+            /** @default [] */
+            problems: components["schemas"]["ConfigProblem"][];
+        };
+        /**
          * ClientMessage
          * @description A message of a client, new or from the history.
          */
         ClientMessage: {
             /** @default null */
-            content: string | components["schemas"]["ContentPart"][] | Record<string, never> | null;
+            content: string | components["schemas"]["ContentPart"][] | Record<string, unknown> | null;
             /** @default null */
             error: string | null;
             /** @default null */
@@ -3345,7 +3495,7 @@ export interface components {
             description: string;
             name: string;
             /** @default null */
-            parameters: Record<string, never> | null;
+            parameters: Record<string, unknown> | null;
         };
         /**
          * CommandView
@@ -3373,9 +3523,19 @@ export interface components {
             agent: string | null;
             /** @default 10000 */
             limit: number;
-            new: Record<string, never>;
+            new: Record<string, unknown>;
             /** @default null */
-            old: Record<string, never> | null;
+            old: Record<string, unknown> | null;
+        };
+        /**
+         * ComparedRecord
+         * @description How one record differs between two publications.
+         */
+        ComparedRecord: {
+            fields: components["schemas"]["FieldDifference"][];
+            id: string;
+            ns: string;
+            state: components["schemas"]["MergeState"];
         };
         /**
          * ConfigImpact
@@ -3470,7 +3630,7 @@ export interface components {
             /** @default null */
             stream: boolean | null;
             /** @default null */
-            stream_options: Record<string, never> | null;
+            stream_options: Record<string, unknown> | null;
             /** @default null */
             temperature: number | null;
             /** @default null */
@@ -3549,6 +3709,16 @@ export interface components {
          * @enum {unknown}
          */
         DeleteStrategy: "cascade" | "detach" | "reject";
+        /**
+         * DeleteView
+         * @description A draft deletes a record.
+         */
+        DeleteView: {
+            id: string;
+            ns: string;
+            /** @enum {unknown} */
+            type: "delete";
+        };
         /**
          * DeliveryView
          * @description One delivery of input; times in milliseconds.
@@ -3646,6 +3816,23 @@ export interface components {
             type: "document";
         };
         /**
+         * DraftDifference
+         * @description How a draft differs from what is live: its base, the head, and every record.
+         */
+        DraftDifference: {
+            base: number | null;
+            draft: string;
+            head: number | null;
+            records: components["schemas"]["RecordDifference"][];
+        };
+        /**
+         * DraftList
+         * @description The drafts, the latest edited first.
+         */
+        DraftList: {
+            items: components["schemas"]["DraftSummary"][];
+        };
+        /**
          * DraftRecord
          * @description A record of a draft: exactly one of a whole record, overrides, or a deletion.
          */
@@ -3655,9 +3842,59 @@ export interface components {
             /** @default false */
             hidden: boolean;
             /** @default null */
-            overrides: Record<string, never> | null;
+            overrides: Record<string, unknown> | null;
             /** @default null */
-            spec: Record<string, never> | null;
+            spec: Record<string, unknown> | null;
+        };
+        /**
+         * DraftSummary
+         * @description A draft in a list: its changes without their bodies.
+         */
+        DraftSummary: {
+            base: number | null;
+            changes: components["schemas"]["NamedChange"][];
+            /** @default 0 */
+            created_at: number;
+            /** @default [] */
+            editors: string[];
+            /** @default 0 */
+            expires_at: number;
+            id: string;
+            /** @default null */
+            origin: string | null;
+            /** @default  */
+            owner: string;
+            /** @default 0 */
+            revision: number;
+            /** @default  */
+            title: string;
+            /** @default 0 */
+            updated_at: number;
+        };
+        /**
+         * DraftView
+         * @description A draft with its changes.
+         */
+        DraftView: {
+            base: number | null;
+            changes: (components["schemas"]["PutView"] | components["schemas"]["PatchView"] | components["schemas"]["DeleteView"])[];
+            /** @default 0 */
+            created_at: number;
+            /** @default [] */
+            editors: string[];
+            /** @default 0 */
+            expires_at: number;
+            id: string;
+            /** @default null */
+            origin: string | null;
+            /** @default  */
+            owner: string;
+            /** @default 0 */
+            revision: number;
+            /** @default  */
+            title: string;
+            /** @default 0 */
+            updated_at: number;
         };
         /**
          * DriftChoice
@@ -3677,6 +3914,33 @@ export interface components {
             message: string;
         };
         /**
+         * ExportedFiles
+         * @description The records of a publication as files would have them.
+         */
+        ExportedFiles: {
+            overrides: {
+                [key: string]: {
+                    [key: string]: Record<string, unknown>;
+                };
+            };
+            publication: number | null;
+            records: {
+                [key: string]: {
+                    [key: string]: Record<string, unknown>;
+                };
+            };
+        };
+        /**
+         * FactsPage
+         * @description A page of what is known of the records of a namespace.
+         */
+        FactsPage: {
+            items: components["schemas"]["ListedFacts"][];
+            limit: number;
+            namespace: string;
+            offset: number;
+        };
+        /**
          * Failed
          * @description The run ended with an error; `code` is stable, `message` is for people.
          */
@@ -3688,6 +3952,28 @@ export interface components {
             value: string;
         };
         /**
+         * FieldDifference
+         * @description One field that differs between some of the versions; absent values are left out.
+         */
+        FieldDifference: {
+            /** @default null */
+            base: unknown;
+            /** @default [] */
+            hunks: [
+                number,
+                number,
+                string[],
+                string[]
+            ][];
+            /** @default false */
+            is_conflict: boolean;
+            /** @default null */
+            live: unknown;
+            /** @default null */
+            mine: unknown;
+            path: string;
+        };
+        /**
          * FileSet
          * @description Everything that files say, and who they are.
          */
@@ -3697,13 +3983,13 @@ export interface components {
             /** @default {} */
             overrides: {
                 [key: string]: {
-                    [key: string]: Record<string, never>;
+                    [key: string]: Record<string, unknown>;
                 };
             };
             /** @default {} */
             records: {
                 [key: string]: {
-                    [key: string]: Record<string, never>;
+                    [key: string]: Record<string, unknown>;
                 };
             };
         };
@@ -3715,6 +4001,15 @@ export interface components {
             files: components["schemas"]["FileSet"];
             /** @default {} */
             options: components["schemas"]["ApplyOptions"];
+        };
+        /**
+         * FollowerView
+         * @description What one process of the store has applied.
+         */
+        FollowerView: {
+            id: string;
+            problem: string | null;
+            publication: number | null;
         };
         /**
          * ForkPoint
@@ -3747,7 +4042,7 @@ export interface components {
             /** @default answer */
             name: string;
             /** @default null */
-            schema: Record<string, never> | null;
+            schema: Record<string, unknown> | null;
             /** @default null */
             strict: boolean | null;
             /**
@@ -3768,7 +4063,7 @@ export interface components {
             /** @default  */
             name: string;
             /** @default null */
-            parameters: Record<string, never> | null;
+            parameters: Record<string, unknown> | null;
         };
         /**
          * Guardrails
@@ -3787,6 +4082,18 @@ export interface components {
             min_runs: number;
             /** @default 900000 */
             window_ms: number;
+        };
+        /**
+         * HeadView
+         * @description What is live, what is tried, what is switched off, and which processes follow.
+         */
+        HeadView: {
+            canary: components["schemas"]["Canary"] | null;
+            publication: number | null;
+            revision: number;
+            switches: components["schemas"]["Switch"][];
+            this_process: components["schemas"]["AppliedHead"];
+            workers: components["schemas"]["FollowerView"][];
         };
         /**
          * Health
@@ -3813,7 +4120,7 @@ export interface components {
         History: {
             executing_run_id?: string | null;
             has_more: boolean;
-            messages: Record<string, never>[];
+            messages: Record<string, unknown>[];
             next_cursor?: number | null;
         };
         /**
@@ -3899,6 +4206,24 @@ export interface components {
             tool_calls: components["schemas"]["OpenAiTool"][] | null;
             /** @default message */
             type: string;
+        };
+        /**
+         * ListedFacts
+         * @description What is known of a record in a list.
+         */
+        ListedFacts: {
+            created_at: number;
+            drift: boolean;
+            hash: string | null;
+            hidden: boolean;
+            id: string;
+            owner: string;
+            publication: number | null;
+            revision: number;
+            source: components["schemas"]["BuiltinSource"] | components["schemas"]["UserSource"];
+            updated_at: number;
+            updated_by: string | null;
+            user_overrides?: Record<string, unknown>;
         };
         /**
          * Listed[AnswerView]
@@ -4013,6 +4338,17 @@ export interface components {
             total?: number;
         };
         /**
+         * LiveDiagnostics
+         * @description Warnings and problems of the live configuration in this process.
+         */
+        LiveDiagnostics: {
+            diagnostics: components["schemas"]["ConfigProblem"][];
+            publication: number | null;
+            unusable: {
+                [key: string]: string;
+            };
+        };
+        /**
          * LoggedEvent
          * @description An event of the canonical log with its sequence number in the thread.
          */
@@ -4032,12 +4368,34 @@ export interface components {
             payload: unknown;
         };
         /**
+         * ManifestEntry
+         * @description One record of a publication. `revision` counts its changes, from 1.
+         */
+        ManifestEntry: {
+            /** @default null */
+            applied_hash: string | null;
+            /** @default null */
+            base_hash: string | null;
+            created_at: number;
+            hash: string;
+            /** @default false */
+            is_hidden: boolean;
+            /** @default null */
+            origin: string | null;
+            revision: number;
+            source: string;
+            updated_at: number;
+            updated_by: string;
+        };
+        /**
          * McpInventory
          * @description A server with everything that it offers.
          */
         McpInventory: {
             connected: boolean;
             consecutive_failures?: number;
+            /** @default [] */
+            drift: components["schemas"]["ToolDrift"][];
             /** @default null */
             last_attempt_at: number | null;
             /** @default null */
@@ -4049,11 +4407,11 @@ export interface components {
             permanently_failed: boolean;
             /** @default [] */
             problems: string[];
-            prompts?: Record<string, never>[];
+            prompts?: Record<string, unknown>[];
             /** @default null */
             protocol_version: string | null;
             reconnecting: boolean;
-            resources?: Record<string, never>[];
+            resources?: Record<string, unknown>[];
             session_generation?: number;
             state: string;
             tools?: components["schemas"]["ServerTool"][];
@@ -4066,6 +4424,8 @@ export interface components {
         McpServerView: {
             connected: boolean;
             consecutive_failures?: number;
+            /** @default [] */
+            drift: components["schemas"]["ToolDrift"][];
             /** @default null */
             last_attempt_at: number | null;
             /** @default null */
@@ -4101,6 +4461,12 @@ export interface components {
             /** @default null */
             url: string | null;
         };
+        /**
+         * MergeState
+         * @description How a record of a draft stands between its base and what is live.
+         * @enum {unknown}
+         */
+        MergeState: "added" | "changed" | "conflict" | "deleted" | "same" | "theirs";
         /**
          * Message
          * @description One entry of a thread's transcript.
@@ -4169,7 +4535,7 @@ export interface components {
         MetadataView: {
             /** @default null */
             created_at: number | null;
-            custom: Record<string, never>;
+            custom: Record<string, unknown>;
             /** @default null */
             title: string | null;
             /** @default null */
@@ -4199,6 +4565,32 @@ export interface components {
             p95_ms: number;
             retry_at: number | null;
             state: components["schemas"]["BreakerState"];
+        };
+        /**
+         * MovedHead
+         * @description The head after a change of it.
+         */
+        MovedHead: {
+            publication: number | null;
+            revision: number;
+        };
+        /**
+         * NamedChange
+         * @description A change of a draft without its body.
+         */
+        NamedChange: {
+            id: string;
+            ns: string;
+            /** @enum {unknown} */
+            type: "delete" | "patch" | "put";
+        };
+        /**
+         * NamespaceSchema
+         * @description A namespace, and the schema of its records.
+         */
+        NamespaceSchema: {
+            namespace: string;
+            schema: Record<string, unknown>;
         };
         /**
          * NativeThreadView
@@ -4314,7 +4706,7 @@ export interface components {
             /** @default  */
             name: string;
             /** @default null */
-            parameters: Record<string, never> | null;
+            parameters: Record<string, unknown> | null;
             /** @enum {unknown} */
             type?: "function";
         };
@@ -4380,7 +4772,7 @@ export interface components {
             /** @default null */
             mediaType: string | null;
             /** @default null */
-            metadata: Record<string, never> | null;
+            metadata: Record<string, unknown> | null;
             /** @default null */
             raw: string | null;
             /** @default null */
@@ -4413,6 +4805,18 @@ export interface components {
             tool: string;
         };
         /**
+         * PatchView
+         * @description A draft overrides fields of a record of the code.
+         */
+        PatchView: {
+            hidden: boolean;
+            id: string;
+            ns: string;
+            overrides: Record<string, unknown>;
+            /** @enum {unknown} */
+            type: "patch";
+        };
+        /**
          * PendingToolCall
          * @description The call in the form that a client displays.
          */
@@ -4440,6 +4844,40 @@ export interface components {
          * @enum {unknown}
          */
         PermissionScope: "once" | "project" | "run" | "thread" | "user";
+        /**
+         * PlanView
+         * @description What files would change; of its problems the first ones, and how many there are.
+         */
+        PlanView: {
+            creates: components["schemas"]["RecordPlace"][];
+            deletes: components["schemas"]["RecordPlace"][];
+            diagnostics: components["schemas"]["ConfigProblem"][];
+            drift: components["schemas"]["RecordPlace"][];
+            has_changes: boolean;
+            head: number | null;
+            kept: components["schemas"]["RecordPlace"][];
+            missing_secrets: string[];
+            problem_count: number;
+            problems: components["schemas"]["ConfigProblem"][];
+            updates: components["schemas"]["PlannedUpdate"][];
+        };
+        /**
+         * PlannedUpdate
+         * @description A record that the files change, and its fields.
+         */
+        PlannedUpdate: {
+            fields: components["schemas"]["FieldDifference"][];
+            id: string;
+            ns: string;
+        };
+        /**
+         * PluginCapability
+         * @description A plugin that agents may have on.
+         */
+        PluginCapability: {
+            config_schemas: components["schemas"]["SectionSchema"][];
+            id: string;
+        };
         /**
          * PolicyChange
          * @description A call that the new rule set decides differently.
@@ -4492,7 +4930,7 @@ export interface components {
          * @description A turn of a chat with an agent that is not saved.
          */
         PreviewRequest: {
-            agent: Record<string, never>;
+            agent: Record<string, unknown>;
             /** @default null */
             agentId: string | null;
             /** @default null */
@@ -4521,6 +4959,13 @@ export interface components {
             wholeHistory: boolean;
         };
         /**
+         * PreviewedDraft
+         * @description The ephemeral publication of a draft.
+         */
+        PreviewedDraft: {
+            publication: number;
+        };
+        /**
          * PromoteBody
          * @description Why a canary is promoted or ended.
          */
@@ -4535,6 +4980,23 @@ export interface components {
          */
         Provenance: "model" | "remote" | "system" | "tool" | "user";
         /**
+         * ProviderCapability
+         * @description A provider that models may name.
+         */
+        ProviderCapability: {
+            id: string;
+        };
+        /**
+         * ProviderRemoval
+         * @description What removing a provider would affect.
+         */
+        ProviderRemoval: {
+            agents: string[];
+            model_pools: string[];
+            models: string[];
+            provider: string;
+        };
+        /**
          * ProviderTest
          * @description Whether a provider can be used here; without a call only its settings are known.
          */
@@ -4544,6 +5006,48 @@ export interface components {
             latency_ms: number;
             network_tested: boolean;
             ok: boolean;
+        };
+        /**
+         * PublicationDifference
+         * @description The records in which two publications differ.
+         */
+        PublicationDifference: {
+            after: number;
+            before: number;
+            records: components["schemas"]["ComparedRecord"][];
+        };
+        /**
+         * PublicationPage
+         * @description Publications, newest first.
+         */
+        PublicationPage: {
+            items: components["schemas"]["PublicationView"][];
+            next_before?: number;
+        };
+        /**
+         * PublicationView
+         * @description A publication as a list shows it.
+         */
+        PublicationView: {
+            /** @default [] */
+            changes: components["schemas"]["ChangedRecord"][];
+            /** @default 0 */
+            created_at: number;
+            /** @default  */
+            created_by: string;
+            /** @default null */
+            draft_id: string | null;
+            /** @default live */
+            kind: string;
+            /** @default  */
+            manifest_hash: string;
+            /** @default  */
+            message: string;
+            /** @default api */
+            origin: string;
+            /** @default null */
+            parent: number | null;
+            publication: number;
         };
         /**
          * PublishBody
@@ -4565,6 +5069,25 @@ export interface components {
             require: "all" | "self";
         };
         /**
+         * PublishedDraft
+         * @description The publication that a draft became.
+         */
+        PublishedDraft: {
+            changes: components["schemas"]["PublishedRecord"][];
+            diagnostics: components["schemas"]["ConfigProblem"][];
+            parent: number | null;
+            publication: number;
+        };
+        /**
+         * PublishedRecord
+         * @description A record that a publication changed; the revision of one that is gone is 0.
+         */
+        PublishedRecord: {
+            id: string;
+            ns: string;
+            revision: number;
+        };
+        /**
          * PushConfig
          * @description Where to post the updates of a task.
          */
@@ -4581,6 +5104,17 @@ export interface components {
             token: string | null;
             /** @default null */
             url: string | null;
+        };
+        /**
+         * PutView
+         * @description A draft writes a whole record.
+         */
+        PutView: {
+            id: string;
+            ns: string;
+            spec: Record<string, unknown>;
+            /** @enum {unknown} */
+            type: "put";
         };
         /**
          * Queued
@@ -4630,6 +5164,52 @@ export interface components {
             prefer: components["schemas"]["Preference"] | null;
         };
         /**
+         * RecordDifference
+         * @description How one record of a draft differs from what is live.
+         */
+        RecordDifference: {
+            /** @default [] */
+            fields: components["schemas"]["FieldDifference"][];
+            id: string;
+            ns: string;
+            state: components["schemas"]["MergeState"];
+        };
+        /**
+         * RecordFacts
+         * @description What is known of a record besides its body, as Awaken for Rust has it, and what we add.
+         */
+        RecordFacts: {
+            created_at: number;
+            drift: boolean;
+            hash: string | null;
+            hidden: boolean;
+            owner: string;
+            publication: number | null;
+            revision: number;
+            source: components["schemas"]["BuiltinSource"] | components["schemas"]["UserSource"];
+            updated_at: number;
+            updated_by: string | null;
+            user_overrides?: Record<string, unknown>;
+        };
+        /**
+         * RecordPage
+         * @description A page of the records of a namespace.
+         */
+        RecordPage: {
+            items: Record<string, unknown>[];
+            limit: number;
+            namespace: string;
+            offset: number;
+        };
+        /**
+         * RecordPlace
+         * @description A record by its namespace and id.
+         */
+        RecordPlace: {
+            id: string;
+            ns: string;
+        };
+        /**
          * Refusal
          * @description Why a request was refused: a text for people, and a stable code.
          */
@@ -4665,7 +5245,7 @@ export interface components {
             /** @default null */
             agent_id: string | null;
             /** @default null */
-            card: Record<string, never> | null;
+            card: Record<string, unknown> | null;
             card_url: string;
             /** @default null */
             checked_at: number | null;
@@ -4746,6 +5326,14 @@ export interface components {
             message: string;
             /** @default false */
             over_canary: boolean;
+            publication: number;
+        };
+        /**
+         * RolledBack
+         * @description The publication that a rollback made, and whether it changed anything.
+         */
+        RolledBack: {
+            is_changed: boolean;
             publication: number;
         };
         /**
@@ -5004,7 +5592,7 @@ export interface components {
             /** @default answer */
             name: string;
             /** @default null */
-            schema: Record<string, never> | null;
+            schema: Record<string, unknown> | null;
             /** @default null */
             strict: boolean | null;
         };
@@ -5014,6 +5602,33 @@ export interface components {
          */
         SecretBody: {
             value: string;
+        };
+        /**
+         * SecretList
+         * @description The stored secrets.
+         */
+        SecretList: {
+            items: components["schemas"]["SecretView"][];
+        };
+        /**
+         * SecretView
+         * @description That a secret is stored, by whom and since when; never its value.
+         */
+        SecretView: {
+            key_id: string;
+            ref: string;
+            updated_at: number;
+            updated_by: string;
+        };
+        /**
+         * SectionSchema
+         * @description A section of agents that a plugin reads.
+         */
+        SectionSchema: {
+            default_value: Record<string, unknown>;
+            display_name: string;
+            key: string;
+            schema: Record<string, unknown>;
         };
         /**
          * SendMessage
@@ -5075,6 +5690,24 @@ export interface components {
             action: components["schemas"]["BreakerAction"];
         };
         /**
+         * SkillCapability
+         * @description A skill of this process.
+         */
+        SkillCapability: {
+            allowed_tools: unknown;
+            argument_hint: string | null;
+            arguments: unknown;
+            context: unknown;
+            description: string;
+            id: string;
+            model_invocable: boolean;
+            model_override: string | null;
+            name: string;
+            paths: unknown;
+            user_invocable: boolean;
+            when_to_use: string | null;
+        };
+        /**
          * StartRun
          * @description Run an agent on a thread, or on a new one.
          */
@@ -5114,8 +5747,8 @@ export interface components {
          * @description The values of all keys, by name.
          */
         StateValues: {
-            run: Record<string, never>;
-            thread: Record<string, never>;
+            run: Record<string, unknown>;
+            thread: Record<string, unknown>;
         };
         /**
          * Statistics
@@ -5172,7 +5805,7 @@ export interface components {
             /** @default null */
             reason: string | null;
             /** @default {} */
-            request: Record<string, never>;
+            request: Record<string, unknown>;
             run_id: string;
             stable_messages?: number;
             step: number;
@@ -5258,7 +5891,19 @@ export interface components {
             /** @default null */
             parameters: unknown;
             /** @default null */
-            response_schema: Record<string, never> | null;
+            response_schema: Record<string, unknown> | null;
+        };
+        /**
+         * Switch
+         * @description An operator's stop; it reaches runs that execute. The id of the switch `all` is `*`.
+         */
+        Switch: {
+            at: number;
+            by: string;
+            id: string;
+            kind: components["schemas"]["SwitchKind"];
+            reason: string;
+            state: components["schemas"]["SwitchState"];
         };
         /**
          * SwitchBody
@@ -5267,6 +5912,19 @@ export interface components {
         SwitchBody: {
             reason: string;
             state: components["schemas"]["SwitchState"];
+        };
+        /**
+         * SwitchKind
+         * @description What a switch stops.
+         * @enum {unknown}
+         */
+        SwitchKind: "agent" | "all" | "mcp-server" | "model" | "provider" | "tool";
+        /**
+         * SwitchList
+         * @description What operators have stopped.
+         */
+        SwitchList: {
+            items: components["schemas"]["Switch"][];
         };
         /**
          * SwitchState
@@ -5351,7 +6009,7 @@ export interface components {
          */
         ThreadEdit: {
             /** @default {} */
-            custom: Record<string, never>;
+            custom: Record<string, unknown>;
             parent_thread_id?: string | null;
             resource_id?: string | null;
             title?: string | null;
@@ -5641,6 +6299,27 @@ export interface components {
             name: string;
         };
         /**
+         * ToolCapability
+         * @description A tool that agents may name.
+         */
+        ToolCapability: {
+            description: string;
+            effect: components["schemas"]["ToolEffect"];
+            id: string;
+            name: string;
+            parameters_schema: Record<string, unknown> | null;
+            source: components["schemas"]["ToolOrigin"];
+        };
+        /**
+         * ToolDrift
+         * @description A tool that differs from its pinned version; `pins` of the server with `offered` accepts it.
+         */
+        ToolDrift: {
+            offered: string;
+            pinned: string;
+            tool: string;
+        };
+        /**
          * ToolEffect
          * @description The effect of running the tool; determines whether it may be re-run after a crash.
          * @enum {unknown}
@@ -5656,6 +6335,15 @@ export interface components {
             removed?: string[];
         };
         /**
+         * ToolOrigin
+         * @description Where a tool comes from: `builtin`, `plugin` or `mcp`, and of which agent or server.
+         */
+        ToolOrigin: {
+            /** @default null */
+            id: string | null;
+            kind: string;
+        };
+        /**
          * ToolResult
          * @description The answer to one tool call.
          */
@@ -5664,7 +6352,7 @@ export interface components {
             /** @default null */
             message: string | null;
             /** @default {} */
-            metadata: Record<string, never>;
+            metadata: Record<string, unknown>;
             status?: components["schemas"]["ToolStatus"];
             /** @default null */
             suspension: components["schemas"]["SuspendTicket"] | null;
@@ -5765,7 +6453,7 @@ export interface components {
          */
         UiPart: {
             /** @default null */
-            approval: Record<string, never> | null;
+            approval: Record<string, unknown> | null;
             /** @default null */
             errorText: string | null;
             /** @default null */
@@ -5798,7 +6486,7 @@ export interface components {
             /** @default  */
             name: string;
             /** @default null */
-            parameters: Record<string, never> | null;
+            parameters: Record<string, unknown> | null;
         };
         /**
          * UrlData
@@ -5862,6 +6550,14 @@ export interface components {
             runs: number;
         };
         /**
+         * UserSource
+         * @description The record was made over HTTP, or from files.
+         */
+        UserSource: {
+            /** @enum {unknown} */
+            kind: "user";
+        };
+        /**
          * Video
          * @description A video recording.
          */
@@ -5910,6 +6606,39 @@ export interface components {
          * @enum {unknown}
          */
         WaitingReason: "background_tasks" | "external_event" | "manual_pause" | "pinned_config_unusable" | "rate_limit" | "tool_permission" | "user_input";
+        /**
+         * WholePublication
+         * @description A publication with everything that it names.
+         */
+        WholePublication: {
+            /** @default [] */
+            changes: components["schemas"]["ChangedRecord"][];
+            code: {
+                [key: string]: string;
+            };
+            /** @default 0 */
+            created_at: number;
+            /** @default  */
+            created_by: string;
+            /** @default null */
+            draft_id: string | null;
+            /** @default live */
+            kind: string;
+            manifest: {
+                [key: string]: {
+                    [key: string]: components["schemas"]["ManifestEntry"];
+                };
+            };
+            /** @default  */
+            manifest_hash: string;
+            /** @default  */
+            message: string;
+            /** @default api */
+            origin: string;
+            /** @default null */
+            parent: number | null;
+            publication: number;
+        };
         /**
          * WholeResult
          * @description The result of a run, or what it waits for.
@@ -6197,7 +6926,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": Record<string, unknown>;
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -7161,7 +7890,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": Record<string, unknown>;
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -7185,7 +7914,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": Record<string, unknown>;
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -7212,7 +7941,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": Record<string, unknown>;
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -7773,7 +8502,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["AuditPage"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -7795,7 +8524,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["AuditProof"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -7876,7 +8605,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["Capabilities"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -7930,7 +8659,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["AppliedPlan"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -7959,7 +8688,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["MovedHead"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -7984,7 +8713,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["MovedHead"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8013,7 +8742,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["MovedHead"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8035,7 +8764,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["LiveDiagnostics"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8057,7 +8786,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["DraftList"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8086,7 +8815,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["DraftView"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8110,7 +8839,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["DraftView"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8163,7 +8892,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["DraftView"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8187,7 +8916,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["DraftDifference"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8238,7 +8967,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["PreviewedDraft"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8270,7 +8999,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["PublishedDraft"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8301,7 +9030,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["DraftView"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8325,7 +9054,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["CheckedDraft"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8358,7 +9087,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["DraftView"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8387,7 +9116,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["DraftView"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8412,7 +9141,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["ExportedFiles"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8434,7 +9163,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["HeadView"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8460,7 +9189,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["PlanView"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8484,7 +9213,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["ProviderRemoval"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8510,7 +9239,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["PublicationPage"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8534,7 +9263,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["WholePublication"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8558,7 +9287,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["PublicationDifference"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8587,7 +9316,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["RolledBack"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8609,7 +9338,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["SecretList"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8633,7 +9362,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["SecretView"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8664,7 +9393,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["SecretView"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8713,7 +9442,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["SwitchList"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8745,7 +9474,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["Switch"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8798,7 +9527,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["RecordPage"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8824,7 +9553,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": Record<string, never>;
+                "application/json": Record<string, unknown>;
             };
         };
         responses: {
@@ -8834,7 +9563,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": Record<string, unknown>;
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8858,7 +9587,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": Record<string, unknown>;
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8885,7 +9614,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["FactsPage"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8905,7 +9634,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": Record<string, never>;
+                "application/json": Record<string, unknown>;
             };
         };
         responses: {
@@ -8915,7 +9644,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["CheckedRecord"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8940,7 +9669,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": Record<string, unknown>;
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -8967,7 +9696,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": Record<string, never>;
+                "application/json": Record<string, unknown>;
             };
         };
         responses: {
@@ -8977,7 +9706,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": Record<string, unknown>;
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -9032,7 +9761,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["RecordFacts"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -9051,7 +9780,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": Record<string, never>;
+                "application/json": Record<string, unknown>;
             };
         };
         responses: {
@@ -9061,7 +9790,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": components["schemas"]["CheckedRecord"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -9092,7 +9821,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": Record<string, unknown>;
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -9117,7 +9846,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": Record<string, never>;
+                "application/json": Record<string, unknown>;
             };
         };
         responses: {
@@ -9127,7 +9856,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": Record<string, unknown>;
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -9159,7 +9888,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": Record<string, unknown>;
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -9192,7 +9921,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": Record<string, unknown>;
                 };
             };
             "4XX": components["responses"]["Refusal"];

@@ -13,6 +13,7 @@ import { ConfirmProvider } from "../ui/confirm";
 import { Loading, NeedsScope } from "../ui/states";
 import classes from "./Frame.module.css";
 import { KeyHelp } from "./KeyHelp";
+import { NewerVersionBanner } from "./NewerVersion";
 import { OfflineBanner } from "./OfflineBanner";
 import { openPalette, Palette } from "./Palette";
 import { Mark, Rail } from "./Rail";
@@ -50,6 +51,7 @@ export function Frame() {
         <AppShell.Navbar className={classes.rail} aria-label={shell.product}><Rail /></AppShell.Navbar>
         <AppShell.Main id="content" tabIndex={-1} className={classes.main}>
           <OfflineBanner />
+          <NewerVersionBanner />
           <Suspense fallback={<Box p="lg"><Loading /></Box>}>
             {page === undefined ? <Outlet /> : <NeedsScope scope={page.scope} title={shell.pages[page.name]}><Outlet /></NeedsScope>}
           </Suspense>

@@ -13,5 +13,6 @@ export const diffs = {
   live: "live now",
   mine: "in the draft",
   noFields: "No field differs.",
+  noLines: "No line differs.",
   states: { same: "same as live", added: "new", changed: "changed", deleted: "deleted", theirs: "changed by others only", conflict: "conflict" },
 } as const;

@@ -2,12 +2,11 @@
 export const models = {
   description: "Models with their health, the providers that serve them, and the pools that choose between them.",
   tabs: { models: "Models", providers: "Providers", pools: "Pools" },
-  what: { models: "model", providers: "provider", "model-pools": "pool" },
   columns: {
     model: "Model", state: "Breaker", provider: "Provider", upstream: "Name there", calls: "Calls", errors: "Errors", p50: "p50", p95: "p95", tokens: "Tokens", cost: "Cost",
-    price: "Price in / out", window: "Window", retry: "Asked again", error: "Last error", owner: "Owner", action: "Action",
-    adapter: "Adapter", url: "Address", key: "Key", timeout: "Timeout", updated: "Changed", id: "Id",
-    pool: "Pool", members: "Members", routing: "Routing", switches: "Switches at most",
+    price: "Price in / out", window: "Window", retry: "Asked again", error: "Last error", action: "Action",
+    adapter: "Adapter", url: "Address", key: "Key", timeout: "Timeout",
+    members: "Members", routing: "Routing", switches: "Switches at most",
   },
   statsHelp: "Calls, errors, times, tokens and cost are those of the answering process in the last day. The price is in US dollars for a million tokens.",
   ofCode: "code",
@@ -29,11 +28,18 @@ export const models = {
   testCallHelp: "One tiny call; it costs a few tokens.",
   testOk: (id: string, ms: string, isCalled: boolean) => `${id} can be used: ${isCalled ? `it answered in ${ms}` : "key and settings are in place, nothing was sent"}.`,
   testFailed: (id: string, why: string) => `${id}: ${why}`,
-  create: (what: string) => `New ${what}`,
-  edit: "Edit",
-  emptyModels: "No models", emptyModelsHelp: "A model names a provider and its name there; agents name the model, or a pool of several.",
-  emptyProviders: "No providers of your own", emptyProvidersHelp: "Known vendors need only their key in the environment. A provider here has its own address, key and options.",
-  emptyPools: "No pools", emptyPoolsHelp: "A pool asks its members in turn, keeps threads where they are, and goes on when one fails.",
-  commands: { models: "awaken models list", providers: "awaken models test PROVIDER", pools: "awaken models health" },
-  search: "Model",
+  lists: {
+    models: {
+      one: "model", column: "Model", add: "New model", search: "Model", emptyFiltered: "No model matches", command: "awaken models list",
+      empty: "No models", emptyHelp: "A model names a provider and its name there; agents name the model, or a pool of several.",
+    },
+    providers: {
+      one: "provider", column: "Provider", add: "New provider", search: "Provider", emptyFiltered: "No provider matches", command: "awaken models test PROVIDER",
+      empty: "No providers of your own", emptyHelp: "Known vendors need only their key in the environment. A provider here has its own address, key and options.",
+    },
+    pools: {
+      one: "pool", column: "Pool", add: "New pool", search: "Pool", emptyFiltered: "No pool matches", command: "awaken models health",
+      empty: "No pools", emptyHelp: "A pool asks its members in turn, keeps threads where they are, and goes on when one fails.",
+    },
+  },
 } as const;

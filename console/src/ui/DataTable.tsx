@@ -5,13 +5,12 @@ import {
   columnVisibilityFeature, createSortedRowModel, rowSelectionFeature, rowSortingFeature, tableFeatures, useTable,
   type ColumnDef, type RowSelectionState, type SortingState, type ColumnVisibilityState,
 } from "@tanstack/react-table";
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useMemo, useRef, useState, type ReactNode } from "react";
+import { useMemo, useState, type ReactNode } from "react";
 
-import { useKeys } from "../keys";
 import { ui } from "../texts/ui";
 import classes from "./DataTable.module.css";
 import { useSettings } from "./settings";
+import { useVirtualRows } from "./useVirtualRows";
 
 export type DataColumn<Row> = {
   id: string;
@@ -61,9 +60,7 @@ export function compareValues(a: unknown, b: unknown): number {
 export function DataTable<Row extends object>(props: Props<Row>) {
   const { rows, columns, rowId, address, onAddress, onOpen, selectionActions, hasMore = false } = props;
   const { density } = useSettings();
-  const scroller = useRef<HTMLDivElement>(null);
   const [rowSelection, setRowSelection] = useState<RowSelectionState>({});
-  const [current, setCurrent] = useState(-1);
 
   const definitions = useMemo(
     () => columns.map((it): ColumnDef<typeof features, Row> => ({
@@ -97,33 +94,16 @@ export function DataTable<Row extends object>(props: Props<Row>) {
   const shownColumns = columns.filter((it) => columnVisibility[it.id]);
   const tableRows = table.getRowModel().rows;
   const selected = tableRows.filter((it) => rowSelection[it.id] === true).map((it) => it.original);
-  const virtual = useVirtualizer({
-    count: tableRows.length,
-    getScrollElement: () => scroller.current,
-    estimateSize: () => (density === "compact" ? 32 : 42),
+  const { scroller, virtual, current } = useVirtualRows({
+    rows: tableRows,
+    rowPx: density === "compact" ? 32 : 42,
     overscan: 12,
+    onOpen: (row) => onOpen?.(row.original),
+    onSelect: selectionActions === undefined ? undefined : (row) => row.toggleSelected(),
   });
   const items = virtual.getVirtualItems();
   const before = items[0]?.start ?? 0;
   const after = virtual.getTotalSize() - (items.at(-1)?.end ?? 0);
-
-  const move = (by: number) => {
-    const next = Math.max(0, Math.min(tableRows.length - 1, current + by));
-    setCurrent(next);
-    virtual.scrollToIndex(next);
-  };
-  useKeys({
-    down: () => move(1),
-    up: () => move(-1),
-    open: () => {
-      const row = tableRows[current];
-      if (row !== undefined) onOpen?.(row.original);
-    },
-    select: () => {
-      const row = tableRows[current];
-      if (selectionActions !== undefined) row?.toggleSelected();
-    },
-  });
 
   const toggleColumn = (id: string) => {
     const shown = shownColumns.map((it) => it.id);
@@ -155,7 +135,7 @@ export function DataTable<Row extends object>(props: Props<Row>) {
       </Group>
       {rows.length === 0 ? props.empty : (
         <div ref={scroller} className={classes.scroller} style={{ maxHeight: props.height ?? "calc(100vh - 190px)" }} tabIndex={0} role="region" aria-label={props.label}>
-          <Table className={classes.table} data-density={density} aria-rowcount={rows.length + 1}>
+          <Table className={classes.table} verticalSpacing={density === "compact" ? 5 : 10} horizontalSpacing={10} aria-rowcount={rows.length + 1}>
             <Table.Thead className={classes.head}>
               <Table.Tr>
                 {selectionActions === undefined ? null : (

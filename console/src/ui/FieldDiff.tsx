@@ -2,15 +2,14 @@
 import { Group, Skeleton, Stack, Text } from "@mantine/core";
 import { lazy, Suspense, type ReactNode } from "react";
 
-import type { FieldChange, RecordChange, RecordState } from "../api/managed";
 import { diffs } from "../texts/diffs";
-import { isCompareByLine, writeValue } from "./compare";
+import { isCompareByLine, writeValue, type FieldChange, type RecordChange } from "./compare";
 import classes from "./FieldDiff.module.css";
 import { Tag, type TagColor } from "./Tag";
 
 const TextDiff = lazy(() => import("./TextDiff"));
 
-const COLORS: Record<RecordState, TagColor> = { same: "gray", added: "green", changed: "blue", deleted: "red", theirs: "gray", conflict: "red" };
+const COLORS: Record<RecordChange["state"], TagColor> = { same: "gray", added: "green", changed: "blue", deleted: "red", theirs: "gray", conflict: "red" };
 
 function Value({ value, look }: { value: unknown; look: "old" | "new" }) {
   if (value === undefined) return <span className={classes.absent}>{diffs.absent}</span>;
@@ -55,7 +54,7 @@ export function RecordDiff({ record, link, actions }: { record: RecordChange; li
         <Tag color={COLORS[record.state]}>{diffs.states[record.state]}</Tag>
         {actions === undefined ? null : <Group gap={4} ml="auto">{actions}</Group>}
       </div>
-      {record.fields.map((it) => <FieldDiff key={it.path} field={it} />)}
+      {(record.fields ?? []).map((it) => <FieldDiff key={it.path} field={it} />)}
     </section>
   );
 }

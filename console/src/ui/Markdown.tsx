@@ -5,7 +5,7 @@ import ReactMarkdown, { type Components } from "react-markdown";
 import remarkGfm from "remark-gfm";
 
 import classes from "./Markdown.module.css";
-import { keepSafeLink, showHidden } from "./visible";
+import { keepSafeLink, showHidden } from "./hostileText";
 
 // Headings of an answer are no headings of the page.
 const heading: Components["h1"] = ({ children }) => <p className={classes.heading}>{children}</p>;

@@ -6,7 +6,7 @@ import { useMemo } from "react";
 import { ui } from "../texts/ui";
 import { DANGER_TEXT } from "./danger";
 import { formatCount } from "./format";
-import { countSuspicious, splitHidden } from "./hiddenText";
+import { countSuspicious, splitHidden } from "./hostileText";
 import { CopyIcon } from "./parts";
 import classes from "./SafeText.module.css";
 

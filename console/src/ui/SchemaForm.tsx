@@ -1,5 +1,5 @@
 /**
- * A form for any JSON Schema that the server gives (sections of plugins, records of a namespace). It is loaded when it is first shown.
+ * A form for any JSON Schema that the server gives (sections of plugins, records, arguments of tools, answers to questions). It is loaded when it is first shown.
  *
  *     <SchemaForm label="Provider" schema={schema} value={spec} onChange={setSpec} problems={problemsBelow(error.problems, "providers/openai")} hide={["id"]} />
  *
@@ -10,28 +10,36 @@
  * - `hide` names fields at the top that the page edits elsewhere; fields that the server only sends (`readOnly`) are hidden anyway.
  * - `suggestions` are values offered for a field, by its name or its path with a star for list items: `{ model_id: ["fast"], tool: tools }`.
  * - `multiline` names fields that hold long texts.
+ * - `onBadText` hears whether some field holds a text that is no JSON: the value is then older than what is shown.
+ *
+ * `ValueForm` is the same for a schema of any type; one that is no object is a single field.
  */
 import { lazy, Suspense } from "react";
 
 import { Loading } from "./states";
-import type { FieldProblem, JsonObject, JsonSchema } from "./schema/model";
+import { isObject, type FieldProblem, type Json, type JsonObject, type JsonSchema } from "./schema/model";
 
-export type SchemaFormProps = {
+type Common = {
   /** What the form edits; names it for screen readers. */
   label: string;
   schema: JsonSchema;
-  value: JsonObject;
-  onChange: (next: JsonObject) => void;
   problems?: readonly FieldProblem[];
   isChecked?: boolean;
   hide?: readonly string[];
   suggestions?: Readonly<Record<string, readonly string[]>>;
   multiline?: readonly string[];
   isDisabled?: boolean;
+  onBadText?: (isBad: boolean) => void;
 };
+export type ValueFormProps = Common & { value: Json | undefined; onChange: (next: Json | undefined) => void };
+export type SchemaFormProps = Common & { value: JsonObject; onChange: (next: JsonObject) => void };
 
 const Form = lazy(() => import("./schema/Form"));
 
-export function SchemaForm(props: SchemaFormProps) {
+export function ValueForm(props: ValueFormProps) {
   return <Suspense fallback={<Loading rows={3} />}><Form {...props} /></Suspense>;
+}
+
+export function SchemaForm({ onChange, ...props }: SchemaFormProps) {
+  return <ValueForm {...props} onChange={(next) => onChange(isObject(next) ? next : {})} />;
 }

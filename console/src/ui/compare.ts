@@ -1,5 +1,10 @@
 /** Which fields of two objects differ, and how a value is shown as text. Pure. */
-import type { FieldChange } from "../api/managed";
+import type { Schemas } from "../api/client";
+
+/** A field that differs; versions that do not have it are left out. */
+export type FieldChange = Pick<Schemas["FieldDifference"], "path"> & Partial<Pick<Schemas["FieldDifference"], "base" | "live" | "mine" | "is_conflict">>;
+/** A record that differs, and how it stands; without fields it is the same. */
+export type RecordChange = Pick<Schemas["ComparedRecord"], "ns" | "id" | "state"> & { readonly fields?: readonly FieldChange[] };
 
 type Fields = Readonly<Record<string, unknown>>;
 

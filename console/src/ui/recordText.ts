@@ -1,10 +1,11 @@
 /** The text of a record in its editor. Pure. */
 
-type Schema = { properties?: Record<string, { readOnly?: boolean }> };
+import { isObject, type JsonObject, type JsonSchema } from "./schema/model";
 
 /** Leaves out what only the server writes. */
-export function dropReadOnly(record: Readonly<Record<string, unknown>>, schema: Schema): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(record).filter(([name]) => schema.properties?.[name]?.readOnly !== true));
+export function dropReadOnly(record: JsonObject, schema: JsonSchema): JsonObject {
+  const properties = isObject(schema.properties) ? schema.properties : {};
+  return Object.fromEntries(Object.entries(record).filter(([name]) => !(isObject(properties[name]) && properties[name].readOnly === true)));
 }
 
 export type ReadText = { body: Record<string, unknown> } | { problem: string };

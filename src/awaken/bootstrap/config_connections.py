@@ -11,6 +11,7 @@ from awaken.contracts.config.connections import (
     ProviderTest,
     RemoteView,
     ServerTool,
+    ToolDrift,
 )
 from awaken.contracts.config.errors import UnknownConfigRecord
 from awaken.contracts.errors import AwakenError
@@ -210,4 +211,7 @@ def _describe_server(status: ServerStatus) -> dict[str, Any]:
         "last_init_at": since if is_connected else None,
         "protocol_version": status.protocol_version,
         "problems": status.problems,
+        "drift": tuple(
+            ToolDrift(tool=it.tool, pinned=it.pinned, offered=it.offered) for it in status.drift
+        ),
     }

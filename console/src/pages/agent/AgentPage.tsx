@@ -11,15 +11,17 @@ import { shell } from "../../texts/shell";
 import { ui } from "../../texts/ui";
 import { useChangeSearch } from "../../ui/address";
 import { useConfirm } from "../../ui/confirm";
+import { GatedButton } from "../../ui/GatedButton";
 import { noteDone, noteError } from "../../ui/notices";
 import { Page } from "../../ui/Page";
 import { CopyIcon, JsonDrawer } from "../../ui/parts";
 import type { JsonObject } from "../../ui/schema/model";
 import { Empty, Failure, Loading, NeedsScope } from "../../ui/states";
-import { ActionButton, Owner, PublishDialog } from "../records/parts";
+import { Owner, PublishDialog } from "../records/parts";
 import classes from "./AgentPage.module.css";
 import { HistoryTab, UsageTab } from "./HistoryTab";
 import { MergeDialog } from "./MergeDialog";
+import { Overrides } from "./Overrides";
 import { Preview } from "./Preview";
 import { BasicsTab, BudgetsTab, DelegatesTab, JsonTab, PluginsTab, PromptTab, type TabProps } from "./tabs";
 import { RulesTab, ToolsTab } from "./ToolsTab";
@@ -69,6 +71,7 @@ function LoadedAgent({ agentId, editor, mine, tab, isPreviewOpen, onChange }: Lo
       actions={<Actions agentId={agentId} editor={editor} onPublish={() => setPublishing(true)} onJson={() => setJson(mine)} isPreviewOpen={isPreviewOpen} onPreview={() => onChange({ preview: isPreviewOpen ? "off" : undefined })} />}
     >
       {editor.problems.length === 0 ? null : <Alert color="red" variant="outline" mb="sm" icon={<IconAlertTriangle size={16} />} title={texts.problems(editor.problems.length)}>{editor.problems.map((it) => <Text key={it.path + it.message} size="sm"><Text span ff="monospace" size="xs">{it.path}</Text> {it.message}</Text>)}</Alert>}
+      <Overrides agentId={agentId} editor={editor} />
       <div className={classes.layout} data-preview={isPreviewOpen || undefined}>
         <div className={classes.panel}>
           <Tabs value={chosen} onChange={(next) => onChange({ tab: next === null || next === "basics" ? undefined : next })} keepMounted={false} activateTabWithKeyboard={false}>
@@ -140,13 +143,13 @@ function Actions({ agentId, editor, onPublish, onJson, isPreviewOpen, onPreview 
   return (
     <>
       {isPreviewOpen ? null : <Button leftSection={<IconMessagePlus size={14} />} onClick={onPreview}>{texts.preview.show}</Button>}
-      {editor.draft === null || !isEdited ? null : <Button renderRoot={(props) => <Link to="/changes" search={{ draft: editor.draft?.id } as never} {...props} />}>{texts.openChanges}</Button>}
-      <ActionButton scope="publish" variant="filled" leftSection={<IconCloudUpload size={14} />} reason={isEdited ? undefined : texts.nothing} onClick={() => { void editor.flush().then((draft) => { if (draft !== null) onPublish(); }); }}>{texts.publish}</ActionButton>
+      {editor.draft === null || !isEdited ? null : <Button renderRoot={(props) => <Link to="/changes" search={{ draft: editor.draft?.id }} {...props} />}>{texts.openChanges}</Button>}
+      <GatedButton scope="publish" variant="filled" leftSection={<IconCloudUpload size={14} />} reason={isEdited ? undefined : texts.nothing} onClick={() => { void editor.flush().then((draft) => { if (draft !== null) onPublish(); }); }}>{texts.publish}</GatedButton>
       <Menu position="bottom-end">
         <Menu.Target><Button px={8} aria-label={shell.openMenu}><IconDots size={14} /></Button></Menu.Target>
         <Menu.Dropdown>
           <Menu.Item leftSection={<IconBraces size={14} />} onClick={onJson}>{ui.asJson}</Menu.Item>
-          <Menu.Item onClick={() => void navigate({ to: "/chat/{-$threadId}", search: { agent: agentId } as never })}>{texts.chat}</Menu.Item>
+          <Menu.Item onClick={() => void navigate({ to: "/chat/{-$threadId}", search: { agent: agentId } })}>{texts.chat}</Menu.Item>
           {isEdited ? <Menu.Item color="red" onClick={() => void discard()}>{texts.discard}</Menu.Item> : null}
         </Menu.Dropdown>
       </Menu>

@@ -4,21 +4,21 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 
-import { api, need } from "../../api/client";
+import { api, need, type Schemas } from "../../api/client";
 import { useMay } from "../../api/caller";
-import { askConfig, auditQuery, recordPath, type AuditItem } from "../../api/config";
+import { auditQuery, restoreRecord } from "../../api/config";
 import { refreshKinds } from "../../api/queries";
 import { agent as texts } from "../../texts/agent";
 import { ui } from "../../texts/ui";
+import { compareFields } from "../../ui/compare";
 import { useConfirm } from "../../ui/confirm";
+import { FieldDiff } from "../../ui/FieldDiff";
 import { formatCost, formatCount, formatDuration, formatTokens } from "../../ui/format";
+import { GatedButton } from "../../ui/GatedButton";
 import { noteDone, noteError } from "../../ui/notices";
 import { Age } from "../../ui/parts";
-import { isObject, type Json } from "../../ui/schema/model";
 import { Failure, Loading } from "../../ui/states";
-import { ActionButton } from "../records/parts";
 import classes from "./AgentPage.module.css";
-import { compareVersions } from "./merge";
 
 export function HistoryTab({ agentId, onRestored }: { agentId: string; onRestored: () => void }) {
   const may = useMay();
@@ -29,10 +29,10 @@ export function HistoryTab({ agentId, onRestored }: { agentId: string; onRestore
   if (history.isError) return <Failure error={history.error} />;
   if (history.data === undefined) return <Loading rows={4} />;
   if (history.data.length === 0) return <Text size="sm" c="dimmed">{texts.history.empty}</Text>;
-  const restore = async (item: AuditItem) => {
+  const restore = async (item: Schemas["AuditItem"]) => {
     if (!(await confirm({ title: texts.history.restoreTitle(String(item.publication ?? "")), body: texts.history.restoreBody, confirm: texts.history.restore.replace("…", "") }))) return;
     try {
-      await askConfig("POST", `${recordPath("agents", agentId)}/restore`, { body: { version: item.id } });
+      await restoreRecord("agents", agentId, item.id);
       noteDone(texts.history.restored);
       await refreshKinds("config", "agent", "audit");
       onRestored();
@@ -49,12 +49,12 @@ export function HistoryTab({ agentId, onRestored }: { agentId: string; onRestore
               <Text size="sm" fw={500}>{it.action.replaceAll("_", " ")}</Text>
               <Text size="sm" c="dimmed">{it.actor}</Text>
               <Age at={Date.parse(it.ts)} />
-              {it.publication === undefined ? null : <Text size="sm" c="dimmed">{texts.history.publication} {it.publication}</Text>}
-              {it.message === undefined || it.message === "" ? null : <Text size="sm">{it.message}</Text>}
+              {it.publication == null ? null : <Text size="sm" c="dimmed">{texts.history.publication} {it.publication}</Text>}
+              {it.message == null || it.message === "" ? null : <Text size="sm">{it.message}</Text>}
             </Group>
             <Group gap="xs">
               <Button variant="subtle" aria-expanded={shown === it.id} onClick={() => setShown(shown === it.id ? null : it.id)}>{texts.history.show}</Button>
-              {index === 0 || it.after === undefined ? null : <ActionButton scope="publish" onClick={() => void restore(it)}>{texts.history.restore}</ActionButton>}
+              {index === 0 || it.after === undefined ? null : <GatedButton scope="publish" onClick={() => void restore(it)}>{texts.history.restore}</GatedButton>}
             </Group>
           </Group>
           {shown === it.id ? <ChangedFields before={it.before} after={it.after} /> : null}
@@ -64,28 +64,10 @@ export function HistoryTab({ agentId, onRestored }: { agentId: string; onRestore
   );
 }
 
-export function showValue(value: Json | undefined): string {
-  if (value === undefined) return texts.merge.absent;
-  return typeof value === "string" ? value : JSON.stringify(value);
-}
-
-function ChangedFields({ before, after }: { before: Json | undefined; after: Json | undefined }) {
-  const fields = useMemo(() => {
-    const [old, now] = [isObject(before) ? before : {}, isObject(after) ? after : {}];
-    return compareVersions(old, old, now);
-  }, [before, after]);
+function ChangedFields({ before, after }: { before: unknown; after: unknown }) {
+  const fields = useMemo(() => compareFields(before, after), [before, after]);
   if (fields.length === 0) return <Text size="xs" c="dimmed">{texts.history.noChange}</Text>;
-  return (
-    <dl className={classes.fields}>
-      {fields.map((it) => (
-        <div key={it.path}>
-          <dt>{it.path}</dt>
-          {it.base === undefined ? null : <dd><del>{showValue(it.base).slice(0, 2_000)}</del></dd>}
-          {it.mine === undefined ? null : <dd><ins style={{ textDecoration: "none" }}>{showValue(it.mine).slice(0, 2_000)}</ins></dd>}
-        </div>
-      ))}
-    </dl>
-  );
+  return <>{fields.map((it) => <FieldDiff key={it.path} field={it} />)}</>;
 }
 
 export function UsageTab({ agentId }: { agentId: string }) {

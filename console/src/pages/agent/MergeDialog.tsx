@@ -5,13 +5,13 @@ import { lazy, Suspense, useMemo, useState } from "react";
 import { agent as texts } from "../../texts/agent";
 import { ui } from "../../texts/ui";
 import { isSame } from "../../api/drafts";
+import { writeValue } from "../../ui/compare";
 import type { JsonObject } from "../../ui/schema/model";
 import classes from "./AgentPage.module.css";
-import { showValue } from "./HistoryTab";
 import { compareVersions, mergeVersions, type FieldVersions, type Side } from "./merge";
 import type { Conflict } from "./useAgentEditor";
 
-const TextDiff = lazy(() => import("../../ui/code/TextDiff"));
+const TextDiff = lazy(() => import("../../ui/TextDiff"));
 
 type Props = { conflict: Conflict; onResolve: (merged: JsonObject) => void };
 
@@ -43,11 +43,11 @@ function FieldChoice({ field, choice, onChoose }: { field: FieldVersions; choice
       {field.isClash ? (
         <>
           <div className={classes.versions}>
-            {(["base", "theirs", "mine"] as const).map((side) => <div key={side}><Text size="xs" c="dimmed">{texts.merge[side]}</Text><Code block tabIndex={0} mah={160} style={{ overflow: "auto", whiteSpace: "pre-wrap" }}>{showValue(field[side])}</Code></div>)}
+            {(["base", "theirs", "mine"] as const).map((side) => <div key={side}><Text size="xs" c="dimmed">{texts.merge[side]}</Text><Code block tabIndex={0} mah={160} style={{ overflow: "auto", whiteSpace: "pre-wrap" }}>{field[side] === undefined ? texts.merge.absent : writeValue(field[side])}</Code></div>)}
           </div>
           {isText ? <Suspense fallback={ui.none}><Text size="xs" c="dimmed" mt={6}>{texts.merge.diff}</Text><TextDiff label={texts.merge.diff} before={String(field.theirs)} after={String(field.mine)} /></Suspense> : null}
         </>
-      ) : <Text size="xs" lineClamp={2}>{showValue(isSame(field.base, field.mine) ? field.theirs : field.mine)}</Text>}
+      ) : <Text size="xs" lineClamp={2}>{writeValue(isSame(field.base, field.mine) ? field.theirs : field.mine)}</Text>}
     </div>
   );
 }

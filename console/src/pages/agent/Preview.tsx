@@ -13,7 +13,7 @@ import { openStream, readFrames } from "../../api/frames";
 import { agent as texts } from "../../texts/agent";
 import { records } from "../../texts/records";
 import { noteError } from "../../ui/notices";
-import { Refusal } from "../records/parts";
+import { Refusal } from "../../ui/Problems";
 import classes from "./AgentPage.module.css";
 import { foldEvent, type Call, type Item, type RunEvent } from "./conversation";
 import type { AgentEditor } from "./useAgentEditor";

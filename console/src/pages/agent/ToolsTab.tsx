@@ -5,15 +5,16 @@ import { Link } from "@tanstack/react-router";
 import { useEffect, useMemo, useState } from "react";
 
 import { api, need } from "../../api/client";
-import { capabilitiesQuery, switchesQuery, type Draft } from "../../api/config";
-import { isSame, previewDraft } from "../../api/drafts";
+import { capabilitiesQuery, switchesQuery } from "../../api/config";
+import { isSame, previewDraft, type Draft } from "../../api/drafts";
 import { describeError } from "../../api/errors";
 import { agent as texts } from "../../texts/agent";
 import { ui } from "../../texts/ui";
 import { SchemaForm } from "../../ui/SchemaForm";
 import { isObject, problemsBelow, setAt, type Json, type JsonObject } from "../../ui/schema/model";
 import { Failure, Loading } from "../../ui/states";
-import { readTexts, TurnOnRules, type TabProps } from "./tabs";
+import { readTexts } from "./readTexts";
+import { TurnOnRules, type TabProps } from "./tabs";
 import { explainTools, splitNames } from "./tools";
 import classes from "./AgentPage.module.css";
 
@@ -52,7 +53,7 @@ export function ToolsTab({ agentId, editor, mine }: TabProps) {
     const { names, patterns } = splitNames(given.length === 0 ? null : given);
     editor.edit({ ...mine, [`${field}_tools`]: names, [`${field}_tool_patterns`]: patterns });
   };
-  const known = tools.filter((it) => it.source.kind === "mcp" || it.source.id === undefined || it.source.id === agentId).map((it) => it.id);
+  const known = tools.filter((it) => it.source.kind === "mcp" || it.source.id == null || it.source.id === agentId).map((it) => it.id);
   const rows = permissions.data === undefined ? [] : explainTools({
     known: allowed === null && excluded.length === 0 ? [] : known,
     candidates: permissions.data.candidate_tools,
@@ -83,7 +84,7 @@ export function ToolsTab({ agentId, editor, mine }: TabProps) {
                       <Table.Td><Badge variant="outline" color={it.isOffered ? "teal" : "gray"} c="inherit">{it.isOffered ? texts.tools.offered : texts.tools.hidden}</Badge></Table.Td>
                       <Table.Td><Text span size="sm" c="dimmed">{texts.tools.reasons[it.reason]}</Text></Table.Td>
                       <Table.Td>{tool?.effect ?? ui.none}</Table.Td>
-                      <Table.Td>{tool === undefined ? ui.none : `${tool.source.kind}${tool.source.id === undefined ? "" : `: ${tool.source.id}`}`}</Table.Td>
+                      <Table.Td>{tool === undefined ? ui.none : `${tool.source.kind}${tool.source.id == null ? "" : `: ${tool.source.id}`}`}</Table.Td>
                     </Table.Tr>
                   );
                 })}

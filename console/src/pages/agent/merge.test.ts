@@ -34,7 +34,7 @@ test("agents of the code are written as overrides, the others whole and with unk
 });
 
 test("a person goes on with the draft that has the record, else with the latest of their own", () => {
-  const draft = (id: string, editor: string, updated_at: number, agents: string[]) => ({ id, title: "", base: null, owner: editor, editors: [editor], revision: 1, updated_at, changes: agents.map((it) => ({ ns: "agents" as const, id: it, type: "put" })) });
+  const draft = (id: string, editor: string, updated_at: number, agents: string[]) => ({ id, title: "", base: null, owner: editor, editors: [editor], revision: 1, origin: null, created_at: 0, updated_at, expires_at: 0, changes: agents.map((it) => ({ ns: "agents", id: it, type: "put" as const })) });
   const drafts = [draft("1", "me", 1, ["a"]), draft("2", "me", 2, []), draft("3", "you", 3, ["a"])];
   expect(pickDraft(drafts, "me", "agents", "a")?.id).toBe("1");
   expect(pickDraft(drafts, "me", "agents", "b")?.id).toBe("2");

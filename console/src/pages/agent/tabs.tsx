@@ -2,7 +2,7 @@
 import { Accordion, Alert, Button, Group, MultiSelect, SegmentedControl, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useMemo, useState } from "react";
+import { lazy, Suspense, useEffect, useMemo, useState, type ReactNode } from "react";
 
 import { capabilitiesQuery, recordsQuery, schemaQuery } from "../../api/config";
 import { agent as texts } from "../../texts/agent";
@@ -11,16 +11,14 @@ import { SchemaForm } from "../../ui/SchemaForm";
 import { isObject, problemsBelow, setAt, type Json, type JsonObject, type JsonSchema } from "../../ui/schema/model";
 import { Loading } from "../../ui/states";
 import classes from "./AgentPage.module.css";
+import { readTexts } from "./readTexts";
+import { GuardrailsEditor, ReminderEditor, type SectionProps } from "./sectionEditors";
 import { estimateTokens, listDelegates, type DelegateNode } from "./tools";
 import type { AgentEditor } from "./useAgentEditor";
 
-const TextDiff = lazy(() => import("../../ui/code/TextDiff"));
+const TextDiff = lazy(() => import("../../ui/TextDiff"));
 
 export type TabProps = { agentId: string; editor: AgentEditor; mine: JsonObject };
-
-export function readTexts(value: Json | undefined): string[] {
-  return Array.isArray(value) ? (value as Json[]).filter((it) => typeof it === "string") : [];
-}
 
 /** A schema with some of its fields only. */
 function pickFields(schema: JsonSchema, names: readonly string[]): JsonSchema {
@@ -34,7 +32,7 @@ export function useModelNames(): string[] {
   const { data: capabilities } = useQuery(capabilitiesQuery);
   const { data: pools = [] } = useQuery(recordsQuery("model-pools"));
   const { data: agents = [] } = useQuery(recordsQuery("agents"));
-  return useMemo(() => [...new Set([...(capabilities?.models ?? []).map((it) => it.id), ...pools.map((it) => it.id), ...agents.map((it) => String(it.model_id ?? ""))])].filter((it) => it !== "").sort(), [capabilities, pools, agents]);
+  return useMemo(() => [...new Set([...(capabilities?.models ?? []).map((it) => String(it.id)), ...pools.map((it) => it.id), ...agents.map((it) => String(it.model_id ?? ""))])].filter((it) => it !== "").sort(), [capabilities, pools, agents]);
 }
 
 function FieldsTab({ agentId, editor, mine, names, label }: TabProps & { names: readonly string[]; label: string }) {
@@ -75,12 +73,16 @@ export function PromptTab({ agentId, editor, mine }: TabProps) {
   );
 }
 
+/** Sections with an editor of their own; the others have a form from their schema. */
+const EDITORS: Readonly<Record<string, (props: SectionProps) => ReactNode>> = { guardrails: GuardrailsEditor, reminder: ReminderEditor };
+
 export function PluginsTab({ agentId, editor, mine }: TabProps) {
   const { data: capabilities } = useQuery(capabilitiesQuery);
   const on = readTexts(mine.plugin_ids);
   const sections = isObject(mine.sections) ? mine.sections : {};
   if (capabilities === undefined) return <Loading rows={4} />;
   const known = capabilities.plugins.filter((it) => it.id !== "ext-deferred-tools");
+  const tools = capabilities.tools.map((it) => it.id);
   const shown = on.map((id) => known.find((it) => it.id === id) ?? { id, config_schemas: [] });
   const keys = new Set(shown.flatMap((it) => it.config_schemas.map((row) => row.key)));
   const others = Object.keys(sections).filter((it) => !keys.has(it));
@@ -95,10 +97,14 @@ export function PluginsTab({ agentId, editor, mine }: TabProps) {
               <Accordion.Panel>
                 {plugin.id === "permission" ? <Link to="." search={(now: Record<string, unknown>) => ({ ...now, tab: "rules" })}>{texts.tabs.rules}</Link>
                   : plugin.config_schemas.length === 0 ? <Text c="dimmed" size="sm">{texts.plugins.noSection}</Text>
-                  : plugin.config_schemas.map((it) => (
-                    <SchemaForm key={it.key} label={it.display_name ?? it.key} schema={it.schema} value={isObject(sections[it.key]) ? (sections[it.key] as JsonObject) : {}} problems={problemsBelow(editor.problems, `agents/${agentId}/sections/${it.key}`)}
-                      onChange={(next) => editor.edit(setAt(mine, ["sections", it.key], next) as JsonObject)} />
-                  ))}
+                  : plugin.config_schemas.map((it) => {
+                    const section = isObject(sections[it.key]) ? (sections[it.key] as JsonObject) : {};
+                    const problems = problemsBelow(editor.problems, `agents/${agentId}/sections/${it.key}`);
+                    const change = (next: JsonObject) => editor.edit(setAt(mine, ["sections", it.key], next) as JsonObject);
+                    const Own = EDITORS[it.key];
+                    return Own === undefined ? <SchemaForm key={it.key} label={it.display_name} schema={it.schema} value={section} problems={problems} onChange={change} />
+                      : <Own key={it.key} section={section} problems={problems} onChange={change} tools={tools} />;
+                  })}
               </Accordion.Panel>
             </Accordion.Item>
           ))}

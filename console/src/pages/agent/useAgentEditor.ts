@@ -2,9 +2,9 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef, useState } from "react";
 
-import { askConfig, draftsQuery, recordPath, type ConfigRecord, type Draft, type RecordMeta } from "../../api/config";
-import { applyChange, createDraft, dropRecord, draftPath, findChange, isConflict, isGone, isSame, loadDraft, makeWrite, pickDraft, publishDraft, saveRecord } from "../../api/drafts";
-import { ApiError, type Problem } from "../../api/errors";
+import { loadFacts, loadRecord, type RecordFacts } from "../../api/config";
+import { applyChange, createDraft, draftsQuery, dropRecord, fetchDrafts, findChange, isSame, loadDraft, makeWrite, pickDraft, publishDraft, rebaseDraft, saveRecord, type Draft } from "../../api/drafts";
+import { ApiError, isConflict, isGone, type Problem } from "../../api/errors";
 import { callerQuery, refreshKinds } from "../../api/queries";
 import { records } from "../../texts/records";
 import type { JsonObject } from "../../ui/schema/model";
@@ -16,7 +16,7 @@ export type Conflict = { base: JsonObject; theirs: JsonObject; mine: JsonObject;
 const AUTOSAVE_MS = 1_000;
 
 /** What the page knows of the server: the versions that a save compares with. */
-type Known = { live: JsonObject | null; meta: RecordMeta | undefined; draft: Draft | null; base: JsonObject };
+type Known = { live: JsonObject | null; meta: RecordFacts | undefined; draft: Draft | null; base: JsonObject };
 
 export function useAgentEditor(agentId: string, draftId: string | undefined, onDraft: (id: string | undefined) => void) {
   const cache = useQueryClient();
@@ -42,9 +42,9 @@ export function useAgentEditor(agentId: string, draftId: string | undefined, onD
   const load = useCallback(async () => {
     const person = (await cache.fetchQuery({ ...callerQuery })).id;
     const orNull = async <T,>(asked: Promise<T>): Promise<T | null> => asked.catch((caught: unknown) => { if (isGone(caught)) return null; throw caught; });
-    const live = await orNull(askConfig<ConfigRecord>("GET", recordPath("agents", agentId)));
-    const meta = live === null ? undefined : await askConfig<RecordMeta>("GET", `${recordPath("agents", agentId)}/meta`);
-    const wanted = latest.current.draftId ?? pickDraft(await cache.fetchQuery({ ...draftsQuery, staleTime: 0 }), person, "agents", agentId)?.id;
+    const live = await orNull(loadRecord("agents", agentId));
+    const meta = live === null ? undefined : await loadFacts("agents", agentId);
+    const wanted = latest.current.draftId ?? pickDraft(await fetchDrafts(), person, "agents", agentId)?.id;
     const draft = wanted === undefined ? null : await orNull(loadDraft(wanted));
     const base = applyChange(live, findChange(draft, "agents", agentId)) ?? live;
     if (base === null) throw new ApiError(404, { error: "unknown", code: "unknown_agent" }, null);
@@ -157,9 +157,9 @@ export function useAgentEditor(agentId: string, draftId: string | undefined, onD
   const publish = useCallback(async (message: string): Promise<number> => {
     const draft = await flush();
     if (draft === null) throw new Error("The draft is not saved.");
-    const no = await publishDraft(draft, message).catch(async (caught: unknown) => {
+    const no = await publishDraft(draft, { message }).catch(async (caught: unknown) => {
       if (!(caught instanceof ApiError) || caught.code !== "record_conflict") throw caught;
-      return publishDraft(await askConfig<Draft>("POST", `${draftPath(draft.id)}/rebase`, { body: {}, revision: draft.revision }), message);
+      return publishDraft(await rebaseDraft(draft), { message });
     });
     latest.current.draftId = undefined;
     onDraft(undefined);

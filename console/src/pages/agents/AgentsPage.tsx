@@ -6,7 +6,8 @@ import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useMemo } from "react";
 
 import { useMay } from "../../api/caller";
-import { draftsQuery, metaListQuery, runtimeStatsQuery, switchesQuery } from "../../api/config";
+import { factsQuery, runtimeStatsQuery, switchesQuery } from "../../api/config";
+import { draftsQuery } from "../../api/drafts";
 import { agentsQuery } from "../../api/queries";
 import { agents as texts } from "../../texts/agents";
 import { records } from "../../texts/records";
@@ -16,10 +17,11 @@ import { useChangeSearch } from "../../ui/address";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
 import { Filters } from "../../ui/Filters";
 import { formatCost, formatCount, formatDuration } from "../../ui/format";
+import { GatedButton } from "../../ui/GatedButton";
 import { Page } from "../../ui/Page";
 import { Age } from "../../ui/parts";
 import { Empty, Failure, Loading } from "../../ui/states";
-import { ActionButton, Owner } from "../records/parts";
+import { Owner } from "../records/parts";
 import { CreateAgent } from "./CreateAgent";
 import { filterAgents, listAgents, type AgentRow } from "./rows";
 
@@ -57,14 +59,14 @@ export function AgentsPage() {
   const enabled = may("config");
   const agents = useQuery(agentsQuery);
   const { data: stats = [] } = useQuery({ ...runtimeStatsQuery, enabled });
-  const { data: metas = [] } = useQuery({ ...metaListQuery("agents"), enabled });
+  const { data: metas = [] } = useQuery({ ...factsQuery("agents"), enabled });
   const { data: drafts = [] } = useQuery({ ...draftsQuery, enabled });
   const { data: switches = [] } = useQuery({ ...switchesQuery, enabled });
   const { sort, columns, new: isNew, ...filters } = search;
   const all = useMemo(() => listAgents({ agents: agents.data ?? [], stats, metas, drafts, switches }), [agents.data, stats, metas, drafts, switches]);
   const rows = useMemo(() => filterAgents(all, filters), [all, filters.q, filters.owner, filters.model]);
   const models = useMemo(() => [...new Set(all.map((it) => it.model).filter((it) => it !== ""))].sort(), [all]);
-  const create = <ActionButton scope="config" variant="filled" leftSection={<IconPlus size={14} />} onClick={() => change({ new: "1" })}>{texts.new}</ActionButton>;
+  const create = <GatedButton scope="config" variant="filled" leftSection={<IconPlus size={14} />} onClick={() => change({ new: "1" })}>{texts.new}</GatedButton>;
   return (
     <Page title={shell.pages.agents} description={texts.description} actions={create}>
       {agents.isError ? <Failure error={agents.error} onRetry={() => void agents.refetch()} /> : agents.isPending ? <Loading /> : (

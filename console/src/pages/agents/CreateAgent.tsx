@@ -4,15 +4,15 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 
-import { askConfig, capabilitiesQuery, recordPath, type ConfigRecord } from "../../api/config";
-import { createDraft, loadDraft, pickDraft, saveRecord, stripAdded } from "../../api/drafts";
+import { capabilitiesQuery, loadRecord } from "../../api/config";
+import { createDraft, fetchDrafts, loadDraft, pickDraft, saveRecord, stripAdded } from "../../api/drafts";
 import { callerQuery, refreshKinds } from "../../api/queries";
 import { agents as texts } from "../../texts/agents";
 import { records } from "../../texts/records";
 import { ui } from "../../texts/ui";
+import { Refusal } from "../../ui/Problems";
+import { isRecordId } from "../../ui/recordText";
 import type { JsonObject } from "../../ui/schema/model";
-import { Refusal } from "../records/parts";
-import { ID_PATTERN, queryDrafts } from "../records/RecordDrawer";
 
 type Props = { isOpen: boolean; onClose: () => void; taken: readonly string[] };
 
@@ -24,14 +24,14 @@ export function CreateAgent({ isOpen, onClose, taken }: Props) {
   const navigate = useNavigate();
   const { data: caller } = useQuery(callerQuery);
   const { data: capabilities } = useQuery({ ...capabilitiesQuery, enabled: isOpen });
-  const problem = !ID_PATTERN.test(id) ? records.badId : taken.includes(id) ? records.taken : undefined;
+  const problem = !isRecordId(id) ? records.badId : taken.includes(id) ? records.taken : undefined;
   const create = async () => {
     if (problem !== undefined) return;
     setBusy(true);
     setError(null);
     try {
-      const copied: JsonObject = source === null ? { model_id: await pickModel(capabilities?.models[0]?.id, taken[0]) } : stripAdded(await askConfig<ConfigRecord>("GET", recordPath("agents", source)));
-      const picked = pickDraft(await queryDrafts(), caller?.id ?? "", "agents", id);
+      const copied: JsonObject = source === null ? { model_id: await pickModel(capabilities?.models[0]?.id as string | undefined, taken[0]) } : stripAdded(await loadRecord("agents", source));
+      const picked = pickDraft(await fetchDrafts(), caller?.id ?? "", "agents", id);
       const draft = picked === undefined ? await createDraft(records.defaultDraftTitle(id)) : await loadDraft(picked.id);
       const saved = await saveRecord(draft, "agents", id, { spec: { ...copied, id } });
       await refreshKinds("config");
@@ -64,5 +64,5 @@ export function CreateAgent({ isOpen, onClose, taken }: Props) {
 async function pickModel(managed: string | undefined, agentId: string | undefined): Promise<string> {
   if (managed !== undefined) return managed;
   if (agentId === undefined) return "";
-  return String((await askConfig<ConfigRecord>("GET", recordPath("agents", agentId))).model_id ?? "");
+  return String((await loadRecord("agents", agentId)).model_id ?? "");
 }

@@ -5,9 +5,9 @@ import { filterAgents, listAgents } from "./rows";
 const sources = {
   agents: [{ id: "a", description: "Sells", model: "fast", tools: ["x"] }, { id: "b", description: "", model: "best", tools: [] }],
   stats: [],
-  metas: [{ id: "a", hidden: false, revision: 1, owner: "file:main", drift: false, publication: 1, hash: null, created_at: 0, updated_at: 0, updated_by: null }],
-  drafts: [{ id: "d", title: "", base: null, owner: "me", editors: ["me"], revision: 1, updated_at: 1, changes: [{ ns: "agents" as const, id: "c", type: "put" }, { ns: "agents" as const, id: "a", type: "patch" }] }],
-  switches: [{ kind: "agent", id: "b", state: "paused" as const, reason: "r" }],
+  metas: [{ source: { kind: "user" as const }, id: "a", hidden: false, revision: 1, owner: "file:main", drift: false, publication: 1, hash: null, created_at: 0, updated_at: 0, updated_by: null }],
+  drafts: [{ id: "d", title: "", base: null, owner: "me", editors: ["me"], revision: 1, origin: null, created_at: 1, updated_at: 1, expires_at: 1, changes: [{ ns: "agents", id: "c", type: "put" as const }, { ns: "agents", id: "a", type: "patch" as const }] }],
+  switches: [{ kind: "agent" as const, id: "b", state: "paused" as const, reason: "r", by: "me", at: 1 }],
 };
 
 test("agents of drafts stand beside live ones, once", () => {

@@ -1,5 +1,6 @@
 /** The rows of the list of agents, from what several resources say about them. Pure. */
-import type { DraftSummary, RecordMeta, Switch } from "../../api/config";
+import type { ListedFacts, Switch } from "../../api/config";
+import type { DraftSummary } from "../../api/drafts";
 import type { Schemas } from "../../api/client";
 
 export type AgentRow = {
@@ -8,7 +9,7 @@ export type AgentRow = {
   model: string;
   tools: number | null;
   stats: Schemas["AgentRuntimeStats"] | undefined;
-  meta: RecordMeta | undefined;
+  meta: ListedFacts | undefined;
   /** The draft that has it, if it is not live. */
   draftId: string | undefined;
   isPaused: boolean;
@@ -16,7 +17,7 @@ export type AgentRow = {
 type Sources = {
   agents: readonly Schemas["AgentView"][];
   stats: readonly Schemas["AgentRuntimeStats"][];
-  metas: readonly RecordMeta[];
+  metas: readonly ListedFacts[];
   drafts: readonly DraftSummary[];
   switches: readonly Switch[];
 };

@@ -7,8 +7,8 @@ import { describeError } from "../../api/errors";
 import { approvals as texts } from "../../texts/approvals";
 import { DANGER_TEXT } from "../../ui/danger";
 import { noteDone } from "../../ui/notices";
-import { buildValue, readFields, startForm, type FieldProblems, type JsonSchema } from "../../ui/schemaForm";
-import { SchemaFields } from "../../ui/SchemaFields";
+import { fillDefaults, type FieldProblem, type Json, type JsonSchema } from "../../ui/schema/model";
+import { ValueForm } from "../../ui/SchemaForm";
 import classes from "./Approvals.module.css";
 import type { Edit } from "./EditArguments";
 import { readRule, type Decision, type InboxTicket } from "./inbox";
@@ -57,21 +57,22 @@ export function DecisionBar({ ticket, edit, onDecided }: Props) {
   const [reason, setReason] = useState("");
   const [scope, setScope] = useState("once");
   const schema = ticket.suspension.response_schema as JsonSchema | null | undefined;
-  const fields = readFields(schema ?? ANY_ANSWER, undefined);
-  const [typed, setTyped] = useState(() => startForm(fields, undefined));
-  const [problems, setProblems] = useState<FieldProblems>({});
+  const [given, setGiven] = useState<Json | undefined>(() => fillDefaults(schema ?? ANY_ANSWER));
+  const [problems, setProblems] = useState<readonly FieldProblem[]>([]);
+  const [isBad, setIsBad] = useState(false);
   const choices = Object.entries(ticket.suspension.choices ?? {});
   const isQuestion = ticket.asks === "answer";
   const isAllowed = may("decide");
   const isBlocked = !isAllowed || (edit !== null && !edit.isValid);
 
   const common = { reason, rememberScope: scope, arguments: edit?.isChanged === true ? edit.value : undefined };
-  const answer = () => {
-    const built = buildValue(fields, typed, undefined);
-    const isBlank = schema === null || schema === undefined ? typed[""]?.trim() === "" : false;
-    const found = isBlank ? { "": texts.answerNeeded } : built.problems;
+  const answer = async () => {
+    const isBlank = (schema === null || schema === undefined) && String(given ?? "").trim() === "";
+    // The validator is loaded with the form that it checks.
+    const { validateValue } = await import("../../ui/schema/validate");
+    const found = isBlank ? [{ path: "", message: texts.answerNeeded }] : validateValue(schema ?? ANY_ANSWER, given);
     setProblems(found);
-    if (Object.keys(found).length === 0) void decide({ action: "resume", reason, payload: built.value }, texts.answered);
+    if (found.length === 0) await decide({ action: "resume", reason, payload: given }, texts.answered);
   };
   const approve = (payload?: unknown) => void decide({ action: "resume", payload, ...common }, texts.approved(ticket.tool_name));
   const deny = () => void decide({ action: "cancel", reason, rememberScope: scope }, texts.denied(ticket.tool_name));
@@ -80,14 +81,14 @@ export function DecisionBar({ ticket, edit, onDecided }: Props) {
     <div className={classes.bar}>
       <Stack gap="xs">
         {error === null ? null : <Alert color="red" role="alert" title={describeError(error)} />}
-        {isQuestion ? <SchemaFields fields={fields} typed={typed} problems={problems} label={texts.yourAnswer} onChange={(name, to) => setTyped((now) => ({ ...now, [name]: to }))} /> : null}
+        {isQuestion ? <ValueForm schema={schema ?? ANY_ANSWER} value={given} problems={problems} label={texts.yourAnswer} onChange={setGiven} onBadText={setIsBad} /> : null}
         <Group align="flex-start" gap="sm">
           <Textarea label={texts.reason} description={texts.reasonHelp} inputWrapperOrder={["label", "input", "description"]} value={reason} autosize maxRows={4} style={{ flex: "1 1 220px" }} onChange={(event) => setReason(event.currentTarget.value)} />
           {isQuestion ? null : <RememberChoice ticket={ticket} value={scope} onChange={setScope} />}
         </Group>
         <Tooltip label={texts.needsDecide} disabled={isAllowed}>
           <Group gap="xs" w="fit-content">
-            {isQuestion ? <Button variant="filled" loading={isBusy} disabled={!isAllowed} onClick={answer}>{texts.answer}</Button> : choices.length > 0 ? choices.map(([name, isYes]) => (
+            {isQuestion ? <Button variant="filled" loading={isBusy} disabled={!isAllowed || isBad} onClick={() => void answer()}>{texts.answer}</Button> : choices.length > 0 ? choices.map(([name, isYes]) => (
               <Button key={name} variant={isYes ? "filled" : "default"} loading={isBusy} disabled={isBlocked} onClick={() => approve(name)}>{name}</Button>
             )) : (
               <Button variant="filled" loading={isBusy} disabled={isBlocked} onClick={() => approve()}>{edit?.isChanged === true ? texts.approveEdited : texts.approve}</Button>

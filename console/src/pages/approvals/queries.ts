@@ -3,7 +3,7 @@ import { queryOptions } from "@tanstack/react-query";
 
 import { api, need, type Schemas } from "../../api/client";
 import { refreshKinds } from "../../api/queries";
-import type { JsonSchema } from "../../ui/schemaForm";
+import type { JsonSchema } from "../../ui/schema/model";
 import { buildDecision, type Decision, type Ticket } from "./inbox";
 
 const PAGE = 200;

@@ -5,7 +5,7 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 
-import { ask } from "../../api/ask";
+import { api, need } from "../../api/client";
 import { usePagedList } from "../../api/paging";
 import { audit as texts } from "../../texts/audit";
 import { shell } from "../../texts/shell";
@@ -19,7 +19,7 @@ import { noteDone, noteError } from "../../ui/notices";
 import { Page } from "../../ui/Page";
 import { Age, CopyableId, JsonText } from "../../ui/parts";
 import { Empty, Failure, Loading } from "../../ui/states";
-import { exportEvents, listEvents, type AuditEvent, type AuditFilters, type Verification } from "./queries";
+import { exportEvents, listEvents, type AuditEvent, type AuditFilters } from "./queries";
 
 const route = getRouteApi("/audit");
 const ACTIONS = ["create", "update", "delete", "restore", "rollback", "seed_apply", "canary", "promote", "switch", "secret_set", "secret_unset", "restart", "repin", "replay_dead", "breaker", "batch", "cancel", "retry_outbox", "pin"];
@@ -31,10 +31,10 @@ const COLUMNS: readonly DataColumn<AuditEvent>[] = [
   { id: "actor", header: texts.columns.actor, cell: (it) => it.actor, sortValue: (it) => it.actor },
   { id: "action", header: texts.columns.action, cell: (it) => it.action.replaceAll("_", " "), sortValue: (it) => it.action },
   { id: "resource", header: texts.columns.resource, cell: (it) => <Link to="/audit" search={{ event: it.id, resource: it.resource }}>{it.resource}</Link>, sortValue: (it) => it.resource },
-  { id: "publication", header: texts.columns.publication, cell: (it) => (it.publication === undefined ? ui.none : <Link to="/changes" search={{ tab: "publications", publication: String(it.publication) }}>{it.publication}</Link>), sortValue: (it) => it.publication ?? null, isRight: true },
+  { id: "publication", header: texts.columns.publication, cell: (it) => (it.publication == null ? ui.none : <Link to="/changes" search={{ tab: "publications", publication: String(it.publication) }}>{it.publication}</Link>), sortValue: (it) => it.publication ?? null, isRight: true },
   { id: "message", header: texts.columns.message, cell: (it) => it.message || <Text span c="dimmed" size="sm">{ui.none}</Text> },
   { id: "ip", header: texts.columns.ip, cell: (it) => it.ip ?? ui.none, isHiddenAtFirst: true },
-  { id: "request", header: texts.columns.request, cell: (it) => (it.request_id === undefined ? ui.none : <CopyableId id={it.request_id} />), isHiddenAtFirst: true },
+  { id: "request", header: texts.columns.request, cell: (it) => (it.request_id == null ? ui.none : <CopyableId id={it.request_id} />), isHiddenAtFirst: true },
 ];
 
 /** When a period of some hours began, to the minute, so that the list is not loaded anew by itself. */
@@ -44,7 +44,7 @@ function beginOf(period: string | undefined): string | undefined {
 }
 
 function Chain() {
-  const query = useQuery({ queryKey: ["audit", "verify"], queryFn: ({ signal }) => ask<Verification>("GET", "/v1/audit-log/verify", { signal }), refetchInterval: false, staleTime: 60_000 });
+  const query = useQuery({ queryKey: ["audit", "verify"], queryFn: ({ signal }) => need(api.GET("/v1/audit-log/verify", { signal })), refetchInterval: false, staleTime: 60_000 });
   return (
     <Group gap="xs" role="status" mb="sm">
       {query.data === undefined ? <Text size="sm" c="dimmed">{query.isError ? query.error.message : texts.verifying}</Text> : query.data.is_intact ? (
@@ -62,8 +62,8 @@ function EventView({ event }: { event: AuditEvent }) {
   return (
     <Stack gap="md">
       <Group gap="md"><Text size="sm">{event.actor}</Text><Age at={Date.parse(event.ts)} /><CopyableId id={event.id} /></Group>
-      {event.message === undefined || event.message === "" ? null : <Text size="sm">{event.message}</Text>}
-      {event.error === undefined ? null : <Alert color="red">{event.error}</Alert>}
+      {event.message == null || event.message === "" ? null : <Text size="sm">{event.message}</Text>}
+      {event.error == null ? null : <Alert color="red">{event.error}</Alert>}
       {fields.length === 0 ? <Text size="sm" c="dimmed">{texts.nothing}</Text> : <RecordDiff record={{ ns, id: rest.join("/"), state, fields }} />}
       <JsonText value={event} />
     </Stack>

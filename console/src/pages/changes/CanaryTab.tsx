@@ -3,9 +3,8 @@ import { Button, Group, Stack, Table, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 
-import { ask } from "../../api/ask";
-import { api, need } from "../../api/client";
-import type { Canary, Guardrails, Head } from "../../api/managed";
+import { api, need, type Schemas } from "../../api/client";
+import type { Guardrails, Head } from "../../api/config";
 import { refreshKinds } from "../../api/queries";
 import { changes as texts } from "../../texts/changes";
 import { ui } from "../../texts/ui";
@@ -19,13 +18,21 @@ import { Empty, Failure, Loading } from "../../ui/states";
 import { summarizeSide, type SideFigures } from "./canaryPlan";
 
 const RUNS = 200;
+const PAGES_MAX = 5;
+type Canary = Schemas["Canary"];
 
-async function loadSide(publication: number | null, since: number, signal: AbortSignal): Promise<SideFigures | null> {
-  // Runs on the code alone have no publication, and so no filter finds them.
-  if (publication === null) return null;
-  const query = { publication, order: "desc", limit: RUNS } as const;
-  const page = await need(api.GET("/v1/runs", { params: { query: query as never }, signal }));
-  return summarizeSide(page.items, since);
+/** Reads the newest runs of one side since the canary began. Runs on the code alone have no publication to filter by: they are picked from all. */
+async function loadSide(publication: number | null, since: number, signal: AbortSignal): Promise<SideFigures> {
+  const found: Schemas["RunView"][] = [];
+  let cursor: string | null | undefined;
+  for (let page = 0; page < PAGES_MAX && found.length < RUNS; page += 1) {
+    const query = { order: "desc", limit: RUNS, since, cursor, ...(publication === null ? {} : { publication }) } as const;
+    const listed = await need(api.GET("/v1/runs", { params: { query }, signal }));
+    found.push(...listed.items.filter((it) => (it.publication ?? null) === publication));
+    cursor = listed.next_cursor;
+    if (!listed.has_more || cursor === null || cursor === undefined) break;
+  }
+  return summarizeSide(found.slice(0, RUNS), since);
 }
 
 function describeGuards(guards: Guardrails = {}): string {
@@ -38,17 +45,17 @@ function describeGuards(guards: Guardrails = {}): string {
   return said.length === 0 ? texts.noGuards : `${said.join(" · ")} · ${texts.minRuns}: ${guards.min_runs ?? 20}`;
 }
 
-function SideRow({ name, publication, figures }: { name: string; publication: number | null; figures: SideFigures | null }) {
+function SideRow({ name, publication, figures }: { name: string; publication: number | null; figures: SideFigures }) {
   const show = (value: number | null | undefined, format: (value: number) => string) => (value === null || value === undefined ? ui.none : format(value));
   return (
     <Table.Tr>
       <Table.Th scope="row">{name}</Table.Th>
-      <Table.Td>{publication === null ? ui.none : <Link to="/runs" search={{ publication: String(publication) }}>{publication}</Link>}</Table.Td>
-      <Table.Td ta="right">{show(figures?.runs, formatCount)}</Table.Td>
-      <Table.Td ta="right">{figures === null || figures.runs === 0 ? ui.none : `${figures.failed} (${formatPercent(figures.failed / figures.runs)})`}</Table.Td>
-      <Table.Td ta="right">{show(figures?.p50, formatDuration)}</Table.Td>
-      <Table.Td ta="right">{show(figures?.p95, formatDuration)}</Table.Td>
-      <Table.Td ta="right">{show(figures?.tokens, (it) => formatCount(Math.round(it)))}</Table.Td>
+      <Table.Td>{publication === null ? texts.head.none : <Link to="/runs" search={{ publication: String(publication) }}>{publication}</Link>}</Table.Td>
+      <Table.Td ta="right">{show(figures.runs, formatCount)}</Table.Td>
+      <Table.Td ta="right">{figures.runs === 0 ? ui.none : `${figures.failed} (${formatPercent(figures.failed / figures.runs)})`}</Table.Td>
+      <Table.Td ta="right">{show(figures.p50, formatDuration)}</Table.Td>
+      <Table.Td ta="right">{show(figures.p95, formatDuration)}</Table.Td>
+      <Table.Td ta="right">{show(figures.tokens, (it) => formatCount(Math.round(it)))}</Table.Td>
     </Table.Tr>
   );
 }
@@ -62,7 +69,7 @@ function RunningCanary({ canary, live }: { canary: Canary; live: number | null }
   const decide = async (method: "POST" | "DELETE", title: string, body: string, done: string, word: string) => {
     if (!(await confirm({ title, body: <Text size="sm">{body}</Text>, confirm: word, isDangerous: method === "DELETE" }))) return;
     try {
-      await (method === "POST" ? ask("POST", "/v1/config/canary/promote", { body: {} }) : ask("DELETE", "/v1/config/canary"));
+      await need(method === "POST" ? api.POST("/v1/config/canary/promote", { body: { message: "" } }) : api.DELETE("/v1/config/canary"));
       noteDone(done);
       await refreshKinds("config", "agent", "audit");
     } catch (error) {

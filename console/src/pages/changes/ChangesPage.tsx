@@ -3,7 +3,8 @@ import { Alert, Stack, Tabs, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 
-import { draftsQuery, headQuery, type Head } from "../../api/managed";
+import { headQuery, type Head } from "../../api/config";
+import { draftsQuery } from "../../api/drafts";
 import { changes as texts } from "../../texts/changes";
 import { shell } from "../../texts/shell";
 import { useChangeSearch } from "../../ui/address";

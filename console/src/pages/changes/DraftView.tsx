@@ -3,13 +3,12 @@ import { Alert, Button, Grid, Group, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { IconArrowLeft, IconExternalLink } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useRouter } from "@tanstack/react-router";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 
-import { root } from "../../api/address";
-import { ask } from "../../api/ask";
-import { ApiError } from "../../api/errors";
-import type { Draft, DraftDiff, Head, Validation } from "../../api/managed";
+import type { Head, Namespace } from "../../api/config";
+import { checkDraft, compareDraft, discardDraft, dropRecord, loadDraft, previewDraft, rebaseDraft, type Draft, type Preference } from "../../api/drafts";
+import { ApiError, isGone } from "../../api/errors";
 import { refreshKinds } from "../../api/queries";
 import { changes as texts } from "../../texts/changes";
 import { ui } from "../../texts/ui";
@@ -32,31 +31,28 @@ function nameBase(no: number | null): string {
 }
 
 export function DraftView({ draftId, head }: { draftId: string; head: Head | undefined }) {
-  const path = `/v1/config/drafts/${encodeURIComponent(draftId)}`;
-  const draft = useQuery({ queryKey: ["config", "draft", draftId], queryFn: ({ signal }) => ask<Draft>("GET", path, { signal }) });
-  const diff = useQuery({ queryKey: ["config", "diff", draftId], queryFn: ({ signal }) => ask<DraftDiff>("GET", `${path}/diff`, { signal }) });
+  const draft = useQuery({ queryKey: ["config", "draft", draftId], queryFn: ({ signal }) => loadDraft(draftId, signal) });
+  const diff = useQuery({ queryKey: ["config", "diff", draftId], queryFn: ({ signal }) => compareDraft(draftId, signal) });
   const back = <Button variant="subtle" leftSection={<IconArrowLeft size={14} />} renderRoot={(props) => <Link to="/changes" {...props} />}>{texts.allDrafts}</Button>;
   const failed = [draft, diff].find((it) => it.isError);
-  if (failed?.error instanceof ApiError && failed.error.status === 404) {
+  if (failed !== undefined && isGone(failed.error)) {
     return <Page title={texts.draftGone} actions={back}><Empty title={texts.draftGone}>{texts.draftGoneHelp}</Empty></Page>;
   }
   if (failed !== undefined) return <Page title={texts.columns.title} actions={back}><Failure error={failed.error} onRetry={() => void failed.refetch()} /></Page>;
   if (draft.data === undefined || diff.data === undefined || head === undefined) return <Page title={texts.columns.title} actions={back}><Loading /></Page>;
-  return <LoadedDraft draft={draft.data} diff={diff.data} head={head} path={path} />;
+  return <LoadedDraft draft={draft.data} diff={diff.data} head={head} />;
 }
 
-type Loaded = { draft: Draft; diff: DraftDiff; head: Head; path: string };
+type Loaded = { draft: Draft; diff: Awaited<ReturnType<typeof compareDraft>>; head: Head };
 
 /** What can be done with a draft besides publishing it. */
-function useDraftActions({ draft, diff, path }: Loaded) {
+function useDraftActions({ draft, diff }: Loaded) {
   const confirm = useConfirm();
   const navigate = useNavigate();
-  const router = useRouter();
   const [conflicts, setConflicts] = useState<readonly Conflict[]>([]);
-  const headers = { "If-Match": `"${draft.revision}"` };
-  const rebase = async (fields: Record<string, "mine" | "live">) => {
+  const rebase = async (fields: Record<string, Preference>) => {
     try {
-      await ask("POST", `${path}/rebase`, { body: { fields }, headers });
+      await rebaseDraft(draft, fields);
       setConflicts([]);
       noteDone(texts.rebased);
     } catch (error) {
@@ -68,7 +64,7 @@ function useDraftActions({ draft, diff, path }: Loaded) {
   const discard = async () => {
     if (!(await confirm({ title: texts.discardTitle, body: <Text size="sm">{texts.discardBody}</Text>, confirm: texts.discard, isDangerous: true }))) return;
     try {
-      await ask("DELETE", path, { headers });
+      await discardDraft(draft);
       noteDone(texts.discarded);
       await navigate({ to: "/changes" });
       await refreshKinds("config");
@@ -78,16 +74,15 @@ function useDraftActions({ draft, diff, path }: Loaded) {
   };
   const preview = async (agent: string | undefined) => {
     try {
-      const { publication } = await ask<{ publication: number }>("POST", `${path}/preview`);
-      const query = new URLSearchParams({ publication: String(publication), ...(agent === undefined ? {} : { agent }) });
-      router.history.push(`${root}/console/chat?${query.toString()}`);
+      const publication = await previewDraft(draft.id);
+      await navigate({ to: "/chat/{-$threadId}", search: { publication: String(publication), agent } });
     } catch (error) {
       noteError(error);
     }
   };
-  const takeOut = async (ns: string, id: string) => {
+  const takeOut = async (ns: Namespace, id: string) => {
     try {
-      await ask("DELETE", `${path}/${ns}/${encodeURIComponent(id)}`, { headers });
+      await dropRecord(draft, ns, id);
       noteDone(texts.takenOut(`${ns}/${id}`));
       await refreshKinds("config");
     } catch (error) {
@@ -97,8 +92,8 @@ function useDraftActions({ draft, diff, path }: Loaded) {
   return { conflicts, forgetConflicts: () => setConflicts([]), rebase, discard, preview, takeOut };
 }
 
-function CheckPanel({ draft, path }: { draft: Draft; path: string }) {
-  const check = useQuery({ queryKey: ["config", "validate", draft.id, draft.revision], queryFn: ({ signal }) => ask<Validation>("POST", `${path}/validate`, { signal }), refetchInterval: false });
+function CheckPanel({ draft }: { draft: Draft }) {
+  const check = useQuery({ queryKey: ["config", "validate", draft.id, draft.revision], queryFn: ({ signal }) => checkDraft(draft.id, signal), refetchInterval: false });
   return (
     <Panel title={texts.problems} actions={<Button onClick={() => void check.refetch()} loading={check.isFetching}>{texts.check}</Button>}>
       {isRebaseNeeded(check.error) ? <Text size="sm">{texts.rebaseFirst}</Text> : check.isError ? <Failure error={check.error} /> : check.data === undefined ? <Loading rows={2} /> : (
@@ -109,7 +104,7 @@ function CheckPanel({ draft, path }: { draft: Draft; path: string }) {
 }
 
 function LoadedDraft(loaded: Loaded) {
-  const { draft, diff, head, path } = loaded;
+  const { draft, diff, head } = loaded;
   const [isPublishing, publishing] = useDisclosure(false);
   const [shown, setShown] = useState<Draft>();
   const navigate = useNavigate();
@@ -141,12 +136,12 @@ function LoadedDraft(loaded: Loaded) {
               <Panel title={texts.records} description={texts.recordsHelp(nameBase(diff.base), nameBase(diff.head))}>
                 <Stack gap="sm">
                   {diff.records.map((it) => (
-                    <RecordDiff key={`${it.ns}/${it.id}`} record={it} actions={<GatedButton scope="config" variant="subtle" onClick={() => void takeOut(it.ns, it.id)}>{texts.takeOut}</GatedButton>} />
+                    <RecordDiff key={`${it.ns}/${it.id}`} record={it} actions={<GatedButton scope="config" variant="subtle" onClick={() => void takeOut(it.ns as Namespace, it.id)}>{texts.takeOut}</GatedButton>} />
                   ))}
                 </Stack>
               </Panel>
             </Grid.Col>
-            <Grid.Col span={{ base: 12, lg: 5 }}><Stack gap="md"><CheckPanel draft={draft} path={path} /><ImpactPanel draftId={draft.id} revision={draft.revision} /></Stack></Grid.Col>
+            <Grid.Col span={{ base: 12, lg: 5 }}><Stack gap="md"><CheckPanel draft={draft} /><ImpactPanel draftId={draft.id} revision={draft.revision} /></Stack></Grid.Col>
           </Grid>
         )}
       </Stack>

@@ -4,8 +4,8 @@ import { useDisclosure } from "@mantine/hooks";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 
-import { ask } from "../../api/ask";
-import type { Draft, Head } from "../../api/managed";
+import type { Head } from "../../api/config";
+import { createDraft, type DraftSummary } from "../../api/drafts";
 import { refreshKinds } from "../../api/queries";
 import { changes as texts } from "../../texts/changes";
 import { ui } from "../../texts/ui";
@@ -31,7 +31,7 @@ function NewDraft() {
   const navigate = useNavigate();
   const create = async () => {
     try {
-      const draft = await ask<Draft>("POST", "/v1/config/drafts", { body: { title } });
+      const draft = await createDraft(title);
       await refreshKinds("config");
       dialog.close();
       await navigate({ to: "/changes", search: { draft: draft.id } });
@@ -52,15 +52,15 @@ function NewDraft() {
   );
 }
 
-function nameRecords(draft: Draft): string {
+function nameRecords(draft: DraftSummary): string {
   return draft.changes.map((it) => `${it.ns}/${it.id}`).join(", ");
 }
 
-export function DraftsTab({ drafts, head }: { drafts: readonly Draft[]; head: Head }) {
+export function DraftsTab({ drafts, head }: { drafts: readonly DraftSummary[]; head: Head }) {
   const search = route.useSearch();
   const change = useChangeSearch();
   const navigate = useNavigate();
-  const columns = useMemo((): readonly DataColumn<Draft>[] => [
+  const columns = useMemo((): readonly DataColumn<DraftSummary>[] => [
     { id: "title", header: texts.columns.title, cell: (it) => <Link to="/changes" search={{ draft: it.id }}>{it.title || texts.untitled}</Link>, sortValue: (it) => it.title ?? "" },
     { id: "records", header: texts.columns.records, cell: (it) => <span title={nameRecords(it)}>{it.changes.length}</span>, sortValue: (it) => it.changes.length, isRight: true },
     { id: "editors", header: texts.columns.editors, cell: (it) => it.editors.join(", "), sortValue: (it) => it.editors.join(",") },

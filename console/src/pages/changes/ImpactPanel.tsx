@@ -5,8 +5,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 
-import { ask } from "../../api/ask";
-import type { Impact } from "../../api/managed";
+import { loadImpact, type Impact } from "../../api/drafts";
 import { changes } from "../../texts/changes";
 import { formatCost } from "../../ui/format";
 import { Panel } from "../../ui/Panel";
@@ -95,7 +94,7 @@ function Body({ impact }: { impact: Impact }) {
 }
 
 export function ImpactPanel({ draftId, revision }: { draftId: string; revision: number }) {
-  const query = useQuery({ queryKey: ["config", "impact", draftId, revision], queryFn: ({ signal }) => ask<Impact>("GET", `/v1/config/drafts/${draftId}/impact`, { signal }), refetchInterval: false });
+  const query = useQuery({ queryKey: ["config", "impact", draftId, revision], queryFn: ({ signal }) => loadImpact(draftId, signal), refetchInterval: false });
   return (
     <Panel title={changes.impact}>
       {isRebaseNeeded(query.error) ? <Text size="sm">{changes.rebaseFirst}</Text> : query.isError ? <Failure error={query.error} onRetry={() => void query.refetch()} /> : query.data === undefined ? <Loading rows={3} /> : <Body impact={query.data} />}

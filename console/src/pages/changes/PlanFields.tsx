@@ -1,7 +1,7 @@
 /** The fields of a canary's plan. */
 import { Fieldset, NumberInput, Select, SimpleGrid, Stack } from "@mantine/core";
 
-import type { CanaryKey } from "../../api/managed";
+import type { Schemas } from "../../api/client";
 import { changes as texts } from "../../texts/changes";
 import type { PlanForm } from "./canaryPlan";
 
@@ -16,7 +16,7 @@ export function PlanFields({ plan, onChange }: { plan: PlanForm; onChange: (plan
     <Stack gap="xs">
       <SimpleGrid cols={{ base: 1, xs: 2 }}>
         <NumberInput label={texts.percent} value={plan.percent} min={0.01} max={100} onChange={(value) => set({ percent: readNumber(value) ?? plan.percent })} />
-        <Select label={texts.by} data={keys} value={plan.by} allowDeselect={false} onChange={(value) => set({ by: (value ?? "thread") as CanaryKey })} />
+        <Select label={texts.by} data={keys} value={plan.by} allowDeselect={false} onChange={(value) => set({ by: (value ?? "thread") as Schemas["CanaryKey"] })} />
       </SimpleGrid>
       <Fieldset legend={texts.guardrails}>
         <SimpleGrid cols={{ base: 1, xs: 2 }}>

@@ -4,8 +4,8 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 
-import { ask } from "../../api/ask";
-import type { Head, Publication, PublicationDiff } from "../../api/managed";
+import { api, need } from "../../api/client";
+import type { Head, Publication } from "../../api/config";
 import { usePagedList } from "../../api/paging";
 import { refreshKinds } from "../../api/queries";
 import { changes as texts } from "../../texts/changes";
@@ -22,11 +22,10 @@ import { DEFAULT_PLAN, writePlan } from "./canaryPlan";
 import { PlanFields } from "./PlanFields";
 
 const route = getRouteApi("/changes");
-type Listed = { items: Publication[]; next_before?: number };
 
 /** The records in which two publications differ. */
 function RangeDiff({ from, to }: { from: number; to: number }) {
-  const query = useQuery({ queryKey: ["config", "range", from, to], queryFn: ({ signal }) => ask<PublicationDiff>("GET", `/v1/config/publications/${from}..${to}/diff`, { signal }), staleTime: Infinity });
+  const query = useQuery({ queryKey: ["config", "range", from, to], queryFn: ({ signal }) => need(api.GET("/v1/config/publications/{range}/diff", { params: { path: { range: `${from}..${to}` } }, signal })), staleTime: Infinity });
   if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;
   if (query.data === undefined) return <Loading rows={3} />;
   if (query.data.records.length === 0) return <Text size="sm" c="dimmed">{texts.nothingChanges}</Text>;
@@ -37,7 +36,7 @@ function Rollback({ no, head, onClose }: { no: number; head: Head; onClose: () =
   const [message, setMessage] = useState("");
   const rollBack = async () => {
     try {
-      const done = await ask<{ publication: number }>("POST", "/v1/config/rollback", { body: { publication: no, message: message.trim(), over_canary: head.canary !== null } });
+      const done = await need(api.POST("/v1/config/rollback", { body: { publication: no, message: message.trim(), over_canary: head.canary !== null } }));
       noteDone(texts.rolledBack(done.publication));
       onClose();
       await refreshKinds("config", "agent", "audit", "model");
@@ -63,7 +62,7 @@ function TryCanary({ no, onClose }: { no: number; onClose: () => void }) {
   const [plan, setPlan] = useState(DEFAULT_PLAN);
   const begin = async () => {
     try {
-      await ask("POST", "/v1/config/canary", { body: { publication: no, ...writePlan(plan) } });
+      await need(api.POST("/v1/config/canary", { body: { publication: no, ...writePlan(plan) } }));
       noteDone(texts.canaryBegun(no, plan.percent));
       onClose();
       await refreshKinds("config", "audit");
@@ -83,7 +82,7 @@ function TryCanary({ no, onClose }: { no: number; onClose: () => void }) {
 
 function PublicationDetails({ no, head }: { no: number; head: Head }) {
   const [action, setAction] = useState<"rollback" | "canary" | null>(null);
-  const query = useQuery({ queryKey: ["config", "publication", no], queryFn: ({ signal }) => ask<Publication & { manifest: unknown; code: unknown }>("GET", `/v1/config/publications/${no}`, { signal }), staleTime: Infinity });
+  const query = useQuery({ queryKey: ["config", "publication", no], queryFn: ({ signal }) => need(api.GET("/v1/config/publications/{no}", { params: { path: { no: String(no) } }, signal })), staleTime: Infinity });
   if (query.isError) return <Failure error={query.error} />;
   if (query.data === undefined) return <Loading />;
   const it = query.data;
@@ -117,7 +116,7 @@ function listColumns(head: Head): readonly DataColumn<Publication>[] {
       ),
     },
     { id: "message", header: texts.columns.message, cell: (it) => it.message || <Text span c="dimmed" size="sm">{ui.none}</Text>, sortValue: (it) => it.message ?? "" },
-    { id: "records", header: texts.columns.records, cell: (it) => { const names = it.changes.map((one) => `${one.ns}/${one.id}`).join(", "); return <span title={names}>{names}</span>; } },
+    { id: "records", header: texts.columns.records, cell: (it) => { const names = (it.changes ?? []).map((one) => `${one.ns}/${one.id}`).join(", "); return <span title={names}>{names}</span>; } },
     { id: "by", header: texts.columns.by, cell: (it) => it.created_by, sortValue: (it) => it.created_by },
     { id: "origin", header: texts.columns.origin, cell: (it) => it.origin ?? "api", sortValue: (it) => it.origin ?? "api" },
     { id: "at", header: texts.columns.at, cell: (it) => <Age at={it.created_at} />, sortValue: (it) => it.created_at },
@@ -128,7 +127,8 @@ export function PublicationsTab({ head }: { head: Head }) {
   const search = route.useSearch();
   const change = useChangeSearch();
   const list = usePagedList<Publication>(["config", "publications"], async (cursor, signal) => {
-    const page = await ask<Listed>("GET", "/v1/config/publications", { signal, query: { before: cursor, limit: 50 } });
+    const before = cursor === undefined ? undefined : Number(cursor);
+    const page = await need(api.GET("/v1/config/publications", { params: { query: { before, limit: 50 } }, signal }));
     return { items: page.items, next_cursor: page.next_before === undefined ? null : String(page.next_before) };
   });
   const columns = useMemo(() => listColumns(head), [head]);

@@ -5,10 +5,9 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
 
-import { ask } from "../../api/ask";
 import { useMay } from "../../api/caller";
 import { api, need } from "../../api/client";
-import { recordsQuery, SWITCH_KINDS, type Switch, type SwitchKind } from "../../api/managed";
+import { recordsQuery, releaseSwitch, setSwitch, SWITCH_KINDS, type Switch, type SwitchKind } from "../../api/config";
 import { agentsQuery, refreshKinds } from "../../api/queries";
 import { changes as texts } from "../../texts/changes";
 import { ui } from "../../texts/ui";
@@ -21,10 +20,6 @@ import { Age, Status } from "../../ui/parts";
 import { Empty } from "../../ui/states";
 
 const route = getRouteApi("/changes");
-
-function switchPath(kind: SwitchKind, id: string): string {
-  return `/v1/config/switches/${kind}/${encodeURIComponent(id)}`;
-}
 
 /** The ids that a kind of switch can name; others are taken too, and hold once they exist. */
 function useTargets(kind: SwitchKind): string[] {
@@ -47,7 +42,7 @@ function SetSwitch() {
   const id = kind === "all" ? "*" : target.trim();
   const set = async () => {
     try {
-      await ask("PUT", switchPath(kind, id), { body: { state: kind === "agent" || kind === "all" ? "paused" : "disabled", reason: reason.trim() } });
+      await setSwitch(kind, id, reason.trim());
       noteDone(texts.switchedOff(`${kind}/${id}`));
       dialog.close();
       setTarget("");
@@ -85,7 +80,7 @@ function ReleaseButton({ it }: { it: Switch }) {
   const release = async () => {
     if (!(await confirm({ title: texts.releaseTitle(name), body: <Text size="sm">{texts.releaseBody}</Text>, confirm: texts.release }))) return;
     try {
-      await ask("DELETE", switchPath(it.kind, it.id));
+      await releaseSwitch(it.kind, it.id);
       noteDone(texts.released(name));
       await refreshKinds("config", "switch", "audit", "agent");
     } catch (error) {

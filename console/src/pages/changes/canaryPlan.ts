@@ -1,15 +1,22 @@
 /** The plan of a canary as its form has it, and as the server takes it. Pure. */
-import type { CanaryKey, Guardrails } from "../../api/managed";
+import type { Schemas } from "../../api/client";
 
-export type PlanForm = { percent: number; by: CanaryKey; minRuns: number; maxErrorPercent: number | null; maxP95Seconds: number | null; maxCostUsd: number | null };
+export type PlanForm = { percent: number; by: Schemas["CanaryKey"]; minRuns: number; maxErrorPercent: number | null; maxP95Seconds: number | null; maxCostUsd: number | null };
+
+/** Over which time runs are judged. */
+const WINDOW_MS = 900_000;
 
 export const DEFAULT_PLAN: PlanForm = { percent: 10, by: "thread", minRuns: 20, maxErrorPercent: 5, maxP95Seconds: null, maxCostUsd: null };
 
-export function writePlan(form: PlanForm): { percent: number; by: CanaryKey; guardrails: Guardrails } {
-  const guardrails: Guardrails = { min_runs: form.minRuns };
-  if (form.maxErrorPercent !== null) guardrails.max_error_rate = form.maxErrorPercent / 100;
-  if (form.maxP95Seconds !== null) guardrails.max_p95_ms = Math.round(form.maxP95Seconds * 1_000);
-  if (form.maxCostUsd !== null) guardrails.max_cost_usd_per_run = form.maxCostUsd;
+export function writePlan(form: PlanForm): Schemas["CanaryPlan"] {
+  const guardrails = {
+    min_runs: form.minRuns,
+    window_ms: WINDOW_MS,
+    max_error_rate: form.maxErrorPercent === null ? null : form.maxErrorPercent / 100,
+    max_error_rate_ratio: null,
+    max_p95_ms: form.maxP95Seconds === null ? null : Math.round(form.maxP95Seconds * 1_000),
+    max_cost_usd_per_run: form.maxCostUsd,
+  };
   return { percent: form.percent, by: form.by, guardrails };
 }
 

@@ -5,8 +5,8 @@ import { groupConflicts } from "./conflicts";
 import { countByPublication } from "./workers";
 
 describe("the plan of a canary", () => {
-  it("sends shares as the server takes them, and no guardrail that is not set", () =>
-    expect(writePlan({ ...DEFAULT_PLAN, percent: 25, maxP95Seconds: 1.5 })).toEqual({ percent: 25, by: "thread", guardrails: { min_runs: 20, max_error_rate: 0.05, max_p95_ms: 1_500 } }));
+  it("sends shares as the server takes them, and null for a guardrail that is not set", () =>
+    expect(writePlan({ ...DEFAULT_PLAN, percent: 25, maxP95Seconds: 1.5 })).toEqual({ percent: 25, by: "thread", guardrails: { min_runs: 20, window_ms: 900_000, max_error_rate: 0.05, max_error_rate_ratio: null, max_p95_ms: 1_500, max_cost_usd_per_run: null } }));
 });
 
 describe("the figures of a side", () => {

@@ -1,6 +1,6 @@
 /** The fields that both sides of a draft changed, by the paths that the server names. Pure. */
 import { ApiError } from "../../api/errors";
-import type { FieldChange, RecordChange } from "../../api/managed";
+import type { FieldChange, RecordChange } from "../../ui/compare";
 
 export type Conflict = { path: string; fields: FieldChange[] };
 

@@ -4,7 +4,7 @@ import { lazy, memo, Suspense } from "react";
 
 import { chat as texts } from "../../texts/chat";
 import { JsonText, Status } from "../../ui/parts";
-import { showHidden } from "../../ui/visible";
+import { showHidden } from "../../ui/hostileText";
 import classes from "./Chat.module.css";
 import type { Call } from "./fold";
 import { isFields } from "./generated/a2ui";

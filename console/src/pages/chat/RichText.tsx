@@ -5,7 +5,7 @@ import { lazy, memo, Suspense, useMemo, useState } from "react";
 import { chat as texts } from "../../texts/chat";
 import { formatBytes } from "../../ui/format";
 import { CopyIcon } from "../../ui/parts";
-import { showHidden } from "../../ui/visible";
+import { showHidden } from "../../ui/hostileText";
 import classes from "./Chat.module.css";
 import { splitMarkdown } from "./segments";
 

@@ -7,7 +7,7 @@ import { useRef, useState } from "react";
 import { chat as texts } from "../../texts/chat";
 import { formatCost, formatCount, formatTokens } from "../../ui/format";
 import { CopyableId, JsonDrawer, JsonText, Status } from "../../ui/parts";
-import { showHidden } from "../../ui/visible";
+import { showHidden } from "../../ui/hostileText";
 import classes from "./Chat.module.css";
 import type { RunFigures } from "./fold";
 import type { ChatSession, RawEvent, SessionState } from "./session";

@@ -7,7 +7,7 @@ import { useState } from "react";
 import { api, need } from "../../api/client";
 import { chat as texts } from "../../texts/chat";
 import { Age, ShortId } from "../../ui/parts";
-import { showHidden } from "../../ui/visible";
+import { showHidden } from "../../ui/hostileText";
 
 export function ThreadPicker({ onPick }: { onPick: (threadId: string) => void }) {
   const [isOpen, setIsOpen] = useState(false);

@@ -7,7 +7,7 @@ import { useMay } from "../../api/caller";
 import { refreshKinds } from "../../api/queries";
 import { chat as texts } from "../../texts/chat";
 import { noteError } from "../../ui/notices";
-import { showHidden } from "../../ui/visible";
+import { showHidden } from "../../ui/hostileText";
 import classes from "./Chat.module.css";
 import { isFields } from "./generated/a2ui";
 import { decide } from "./requests";

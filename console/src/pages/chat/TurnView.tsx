@@ -7,7 +7,7 @@ import { memo } from "react";
 import { chat as texts } from "../../texts/chat";
 import { formatBytes, formatTokens } from "../../ui/format";
 import { CopyIcon, Status } from "../../ui/parts";
-import { showHidden } from "../../ui/visible";
+import { showHidden } from "../../ui/hostileText";
 import { CallView } from "./CallView";
 import classes from "./Chat.module.css";
 import type { AssistantTurn, EndTurn, PendingTurn, Turn, UserTurn } from "./fold";

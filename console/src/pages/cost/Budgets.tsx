@@ -2,12 +2,11 @@
 import { Progress, Table, Text, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
-import { getRouteApi } from "@tanstack/react-router";
-import { useMemo } from "react";
+import { getRouteApi, Link } from "@tanstack/react-router";
 
 import { useMay } from "../../api/caller";
 import { api, need, type Schemas } from "../../api/client";
-import { recordsQuery } from "../../api/managed";
+import { recordsQuery, type ConfigRecord } from "../../api/config";
 import { callerQuery } from "../../api/queries";
 import { cost as texts } from "../../texts/cost";
 import { ui } from "../../texts/ui";
@@ -16,11 +15,10 @@ import { formatCost, formatDuration, formatPercent, formatTokens } from "../../u
 import { GatedButton } from "../../ui/GatedButton";
 import { Panel } from "../../ui/Panel";
 import { Status } from "../../ui/parts";
-import { RecordEditor, type EditedRecord } from "../../ui/RecordEditor";
 import { Failure, Loading } from "../../ui/states";
+import { NEW, RecordDrawer } from "../records/RecordDrawer";
 
 const route = getRouteApi("/cost");
-const NEW = "+";
 const TEMPLATE = { scope: "runtime", tokens: 100_000, soft: false };
 type Budget = Schemas["BudgetStatus"];
 type Limit = { name: string; limit: number; format: (value: number) => string; read: (amount: Schemas["Amount"]) => number };
@@ -34,7 +32,21 @@ function listLimits({ budget }: Budget): Limit[] {
   return limits.filter((it) => it !== null);
 }
 
-function BudgetRow({ it }: { it: Budget }) {
+/** The record that a budget of the runtime comes from, if it is not one of the code. */
+export function findRecord({ budget, agent_id }: Budget, records: readonly ConfigRecord[]): ConfigRecord | undefined {
+  if (agent_id !== null && agent_id !== undefined) return undefined;
+  const isSame = (a: unknown, b: unknown) => (a ?? null) === (b ?? null);
+  return records.find((it) => (it.scope === "tenant") === (budget.scope === "tenant") && isSame(it.tokens, budget.tokens) && isSame(it.cost_usd, budget.cost_usd) && isSame(it.time_ms, budget.time_ms) && (it.soft === true) === (budget.soft === true));
+}
+
+/** Leads to where a budget is edited: the agent that has it, or its record. */
+function EditLink({ it, record }: { it: Budget; record: ConfigRecord | undefined }) {
+  if (typeof it.agent_id === "string") return <Link to="/agents/$agentId" params={{ agentId: it.agent_id }} search={{ tab: "budgets" }}>{texts.editBudget}</Link>;
+  if (record !== undefined) return <Link to="/cost" search={(now) => ({ ...now, edit: record.id })}>{texts.editBudget}</Link>;
+  return <Text span size="sm" c="dimmed" title={texts.ofCodeHelp}>{texts.ofCode}</Text>;
+}
+
+function BudgetRow({ it, record }: { it: Budget; record: ConfigRecord | undefined }) {
   const limits = listLimits(it);
   const whose = [texts.scopes[it.budget.scope ?? "run"], it.agent_id, it.tenant_id].filter((name) => typeof name === "string").join(" · ");
   return (
@@ -55,6 +67,7 @@ function BudgetRow({ it }: { it: Budget }) {
       </Table.Td>
       <Table.Td>{it.held === null || it.held === undefined ? <Text span c="dimmed" size="sm">{ui.none}</Text> : limits.map((limit) => limit.format(limit.read(it.held as Schemas["Amount"]))).join(", ")}</Table.Td>
       <Table.Td>{it.budget.soft === true ? texts.soft : texts.hard}</Table.Td>
+      <Table.Td><EditLink it={it} record={record} /></Table.Td>
     </Table.Tr>
   );
 }
@@ -67,18 +80,13 @@ export function Budgets() {
   const isAll = caller !== undefined && (caller.tenant_id ?? null) === null;
   const changeLater = useDebouncedCallback((value: string) => change({ tenant: value.trim() || undefined }), 400);
   const query = useQuery({ queryKey: ["usage", "budgets", search.tenant], queryFn: ({ signal }) => need(api.GET("/v1/budgets", { signal, params: { query: { tenant_id: search.tenant } } })) });
-  const records = useQuery({ ...recordsQuery("budgets"), enabled: may("config") && search.edit !== undefined });
-  const edited = useMemo((): EditedRecord | null => {
-    if (search.edit === undefined) return null;
-    const record = search.edit === NEW ? null : records.data?.find((it) => it.id === search.edit);
-    return record === undefined ? null : { namespace: "budgets", what: texts.what, record, template: TEMPLATE };
-  }, [search.edit, records.data]);
   const actions = (
     <>
       {isAll ? <TextInput aria-label={texts.tenant} placeholder={texts.tenant} defaultValue={search.tenant} w={140} onChange={(event) => changeLater(event.currentTarget.value)} /> : null}
       <GatedButton scope="config" onClick={() => change({ edit: NEW })}>{texts.newBudget}</GatedButton>
     </>
   );
+  const { data: records = [] } = useQuery({ ...recordsQuery("budgets"), enabled: may("config") });
   const items = query.data?.items ?? [];
   return (
     <Panel title={texts.budgets} description={texts.budgetsHelp} actions={actions}>
@@ -86,11 +94,11 @@ export function Budgets() {
         <div tabIndex={0} role="region" aria-label={texts.rowsOf(texts.budgets)} style={{ overflow: "auto" }}>
           <Table verticalSpacing={4}>
             <Table.Thead><Table.Tr>{Object.values(texts.budgetColumns).map((it) => <Table.Th key={it}>{it}</Table.Th>)}</Table.Tr></Table.Thead>
-            <Table.Tbody>{items.map((it, index) => <BudgetRow key={index} it={it} />)}</Table.Tbody>
+            <Table.Tbody>{items.map((it, index) => <BudgetRow key={index} it={it} record={findRecord(it, records)} />)}</Table.Tbody>
           </Table>
         </div>
       )}
-      <RecordEditor edited={edited} onClose={() => change({ edit: undefined })} />
+      {may("config") ? <RecordDrawer namespace="budgets" name={texts.what} id={search.edit} template={TEMPLATE} onClose={() => change({ edit: undefined })} /> : null}
     </Panel>
   );
 }

@@ -6,6 +6,7 @@ import { Link, type LinkProps } from "@tanstack/react-router";
 import { useRef, type ReactNode } from "react";
 
 import { useMay } from "../../api/caller";
+import { headQuery } from "../../api/config";
 import { agentsQuery, systemInfoQuery } from "../../api/queries";
 import { home as texts } from "../../texts/home";
 import { shell } from "../../texts/shell";
@@ -13,11 +14,11 @@ import { formatAge, formatCost, formatCount } from "../../ui/format";
 import { Page } from "../../ui/Page";
 import { Age, ShortId, Status, useNow } from "../../ui/parts";
 import { Loading } from "../../ui/states";
-import { showHidden } from "../../ui/visible";
+import { showHidden } from "../../ui/hostileText";
 import { listNeeds, type Need } from "./attention";
 import { FirstStart } from "./FirstStart";
 import classes from "./Home.module.css";
-import { dayQuery, deadQuery, headQuery, healthQuery, modelsQuery, publicationsQuery, recentQuery, spendQuery, summaryQuery, ticketsQuery, workersQuery } from "./queries";
+import { dayQuery, deadQuery, healthQuery, modelsQuery, publicationsQuery, recentQuery, spendQuery, summaryQuery, ticketsQuery, workersQuery } from "./queries";
 import type { BudgetStatus, Counted } from "./types";
 
 function Needs({ needs }: { needs: readonly Need[] }) {
@@ -53,7 +54,7 @@ const showCount = ({ count, isMore }: Counted) => `${formatCount(count)}${isMore
 function describeBudgets(budgets: readonly BudgetStatus[]): string {
   if (budgets.length === 0) return texts.noBudgets;
   const used = budgets.find((it) => it.used !== null && it.used !== undefined && typeof it.budget.cost_usd === "number");
-  return used === undefined ? texts.budgets(budgets.length) : texts.budgetUsed(formatCost(used.used?.cost_nanos ?? 0), `$${used.budget.cost_usd ?? 0}`);
+  return used === undefined ? texts.budgets(budgets.length) : texts.budgetUsed(formatCost(used.used?.nanos ?? 0), `$${used.budget.cost_usd ?? 0}`);
 }
 
 function Tiles() {
@@ -76,7 +77,7 @@ function Tiles() {
       {dead === undefined ? null : <Tile label={texts.deadLetters} to="/queue" value={showCount(dead.letters)} detail={`outbox ${showCount(dead.outbox)}`} />}
       {models === undefined ? null : <Tile label={texts.models} to="/models" value={open.length === 0 ? formatCount(models.length) : <Status value="open" label={`${open.length}`} />} detail={open.length === 0 ? texts.modelsHealthy : open.map((it) => it.model_id).join(", ")} />}
       {spend === undefined ? null : <Tile label={texts.spend} to="/cost" value={formatCost(spend.total.cost_nanos ?? 0)} detail={`${texts.spendRuns(formatCount(spend.total.runs ?? 0))} · ${describeBudgets(spend.budgets)}`} />}
-      {workers === undefined ? null : <Tile label={texts.workers} to="/workers" value={formatCount(workers.length)} detail={texts.slots(workers.reduce((sum, it) => sum + it.running, 0), workers.reduce((sum, it) => sum + it.slots, 0))} />}
+      {workers === undefined ? null : <Tile label={texts.workers} to="/workers" value={formatCount(workers.length)} detail={texts.slots(workers.reduce((sum, it) => sum + (it.running ?? 0), 0), workers.reduce((sum, it) => sum + (it.slots ?? 0), 0))} />}
       {head === undefined ? null : <Tile label={texts.head} to="/changes" value={head.publication === null ? texts.code : `#${head.publication}`} />}
     </div>
   );

@@ -33,6 +33,6 @@ export function listNeeds({ health, tickets, dead, models, failed, head, workers
     needs.push({ key: "approvals", level: "asks", text: texts.needs.approvals(tickets.count), detail: tickets.oldest === null ? undefined : texts.needs.oldest(formatAge(tickets.oldest, now)), path: "/approvals" });
   }
   if (failed !== undefined && failed > 0) needs.push({ key: "failed", level: "asks", text: texts.needs.failed(failed), path: "/runs", search: { ended: "error" } });
-  if (head !== undefined && head.switches.length > 0) needs.push({ key: "switches", level: "asks", text: texts.needs.switches(head.switches.map((it) => `${it.kind} ${it.target}`).join(", ")), path: "/changes" });
+  if (head !== undefined && head.switches.length > 0) needs.push({ key: "switches", level: "asks", text: texts.needs.switches(head.switches.map((it) => `${it.kind} ${it.id}`).join(", ")), path: "/changes" });
   return needs;
 }

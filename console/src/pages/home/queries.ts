@@ -3,7 +3,7 @@ import { queryOptions } from "@tanstack/react-query";
 
 import { root } from "../../api/address";
 import { api, need, send } from "../../api/client";
-import type { BudgetStatus, Counted, Head, Health, ModelState, Publication, Worker } from "./types";
+import type { Counted, Health } from "./types";
 
 const DAY_MS = 86_400_000;
 const COUNTED = 100;
@@ -61,12 +61,12 @@ export const deadQuery = queryOptions({
 
 export const modelsQuery = queryOptions({
   queryKey: ["model", "states"],
-  queryFn: async ({ signal }) => ((await need(api.GET("/v1/system/models", { signal }))) as unknown as { items: ModelState[] }).items,
+  queryFn: async ({ signal }) => (await need(api.GET("/v1/system/models", { signal }))).items,
 });
 
 export const workersQuery = queryOptions({
   queryKey: ["worker", "list"],
-  queryFn: async ({ signal }) => ((await need(api.GET("/v1/system/workers", { signal }))) as unknown as { items: Worker[] }).items,
+  queryFn: async ({ signal }) => (await need(api.GET("/v1/system/workers", { signal }))).items,
 });
 
 export const spendQuery = queryOptions({
@@ -77,13 +77,11 @@ export const spendQuery = queryOptions({
       need(api.GET("/v1/usage", { params: { query: { from } as never }, signal })),
       need(api.GET("/v1/budgets", { signal })),
     ]);
-    return { total: usage.total, budgets: (budgets as unknown as { items: BudgetStatus[] }).items };
+    return { total: usage.total, budgets: budgets.items };
   },
 });
 
-export const headQuery = queryOptions({ queryKey: ["config", "head"], queryFn: async ({ signal }) => (await need(api.GET("/v1/config/head", { signal }))) as unknown as Head });
-
 export const publicationsQuery = queryOptions({
   queryKey: ["config", "publications", "last"],
-  queryFn: async ({ signal }) => ((await need(api.GET("/v1/config/publications", { params: { query: { limit: 5 } as never }, signal }))) as unknown as { items: Publication[] }).items,
+  queryFn: async ({ signal }) => (await need(api.GET("/v1/config/publications", { params: { query: { limit: 5 } }, signal }))).items,
 });

@@ -1,8 +1,9 @@
-/** What the first page reads; the API's document leaves these replies open. */
+/** What the first page reads, as far as it reads it. */
+import type { Schemas } from "../../api/client";
+
 export type Health = { status: string; components: Record<string, string> };
-export type Head = { publication: number | null; switches: { kind: string; target: string }[] };
-export type Publication = { publication: number; message?: string; created_by?: string; created_at?: number };
-export type Worker = { id: string; running: number; slots: number; problem: string | null };
-export type ModelState = { model_id: string; state: string };
-export type BudgetStatus = { budget: { cost_usd?: number | null }; used?: { cost_nanos?: number } | null };
+export type Head = { publication: number | null; switches: readonly Pick<Schemas["Switch"], "kind" | "id">[] };
+export type Worker = Pick<Schemas["WorkerEntry"], "id" | "running" | "slots"> & { problem?: string | null };
+export type ModelState = Pick<Schemas["ModelStatus"], "model_id" | "state">;
+export type BudgetStatus = Pick<Schemas["BudgetStatus"], "budget" | "used">;
 export type Counted = { count: number; isMore: boolean };

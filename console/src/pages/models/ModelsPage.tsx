@@ -1,12 +1,13 @@
 /** Models, providers and pools: what they are, how they fare, and how they are changed. */
 import { Group, Tabs, Text } from "@mantine/core";
+import { IconPlus } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 
 import { useMay } from "../../api/caller";
 import { api, need } from "../../api/client";
-import { metaQuery, recordsQuery, type ConfigRecord } from "../../api/managed";
+import { capabilitiesQuery, recordsQuery } from "../../api/config";
 import { models as texts } from "../../texts/models";
 import { shell } from "../../texts/shell";
 import { ui } from "../../texts/ui";
@@ -17,22 +18,24 @@ import { formatCost, formatCount, formatDuration, formatPercent, formatTokens } 
 import { GatedButton } from "../../ui/GatedButton";
 import { Page } from "../../ui/Page";
 import { Age, Status } from "../../ui/parts";
-import { RecordEditor, type EditedRecord } from "../../ui/RecordEditor";
+import type { JsonObject } from "../../ui/schema/model";
 import { Empty, Failure, Loading, NeedsScope } from "../../ui/states";
 import { Tag } from "../../ui/Tag";
+import { UPDATED_COLUMN } from "../records/parts";
+import { NEW, RecordDrawer, type RecordForm } from "../records/RecordDrawer";
+import { RecordList } from "../records/RecordList";
+import { useRecords, type RecordRow } from "../records/useRecords";
 import { BreakerMenu, TestButtons } from "./actions";
 import { describePrice, mergeModels, readMembers, type ModelRow } from "./merge";
 
 const route = getRouteApi("/models");
-const NEW = "+";
-type Namespace = keyof typeof texts.what;
-const NAMESPACES = { models: "models", providers: "providers", pools: "model-pools" } as const satisfies Record<string, Namespace>;
-type TabName = keyof typeof NAMESPACES;
+const TABS = ["models", "providers", "pools"] as const;
+type TabName = (typeof TABS)[number];
 
-const TEMPLATES: Record<Namespace, Readonly<Record<string, unknown>>> = {
+const TEMPLATES: Record<TabName, JsonObject> = {
   models: { provider_id: "openai", upstream_model: "", input_token_price_per_million_usd: null, output_token_price_per_million_usd: null },
   providers: { adapter: "openai", base_url: null, api_key: { $secret: "env:OPENAI_API_KEY" } },
-  "model-pools": { members: [{ model_id: "" }], routing: "sticky" },
+  pools: { members: [{ model_id: "" }], routing: "sticky" },
 };
 
 function show(value: unknown) {
@@ -57,36 +60,42 @@ const MODEL_COLUMNS: readonly DataColumn<ModelRow>[] = [
   { id: "action", header: texts.columns.action, cell: (it) => (it.health === null ? null : <BreakerMenu modelId={it.id} />), isRight: true },
 ];
 
-const PROVIDER_COLUMNS: readonly DataColumn<ConfigRecord>[] = [
-  { id: "id", header: texts.columns.provider, cell: (it) => <Link to="/models" search={{ tab: "providers", edit: it.id }}>{it.id}</Link>, sortValue: (it) => it.id },
-  { id: "adapter", header: texts.columns.adapter, cell: (it) => show(it.adapter), sortValue: (it) => String(it.adapter) },
-  { id: "url", header: texts.columns.url, cell: (it) => show(it.base_url ?? texts.vendor) },
-  { id: "key", header: texts.columns.key, cell: (it) => (it.has_api_key === true ? <Text span ff="monospace" size="xs">{String(it.api_key_ref ?? "")}</Text> : texts.noKey) },
-  { id: "timeout", header: texts.columns.timeout, cell: (it) => (typeof it.timeout_secs === "number" ? formatDuration(it.timeout_secs * 1_000) : show(null)), isRight: true, isHiddenAtFirst: true },
-  { id: "updated", header: texts.columns.updated, cell: (it) => <Age at={it.updated_at} />, sortValue: (it) => it.updated_at ?? 0 },
+const PROVIDER_COLUMNS: readonly DataColumn<RecordRow>[] = [
+  { id: "adapter", header: texts.columns.adapter, cell: ({ record }) => show(record.adapter), sortValue: ({ record }) => String(record.adapter) },
+  { id: "url", header: texts.columns.url, cell: ({ record }) => show(record.base_url ?? texts.vendor) },
+  { id: "key", header: texts.columns.key, cell: ({ record }) => (record.has_api_key === true ? <Text span ff="monospace" size="xs">{String(record.api_key_ref ?? "")}</Text> : texts.noKey) },
+  { id: "timeout", header: texts.columns.timeout, cell: ({ record }) => (typeof record.timeout_secs === "number" ? formatDuration(record.timeout_secs * 1_000) : show(null)), isRight: true, isHiddenAtFirst: true },
+  UPDATED_COLUMN,
   { id: "action", header: texts.columns.action, cell: (it) => <TestButtons providerId={it.id} />, isRight: true },
 ];
 
-const POOL_COLUMNS: readonly DataColumn<ConfigRecord>[] = [
-  { id: "id", header: texts.columns.pool, cell: (it) => <Link to="/models" search={{ tab: "pools", edit: it.id }}>{it.id}</Link>, sortValue: (it) => it.id },
-  { id: "members", header: texts.columns.members, cell: (it) => <Group gap={4}>{readMembers(it).map((one) => <Tag key={one.model_id} color="gray">{one.model_id}{one.failover_only === true ? ` · ${texts.failover}` : ""}</Tag>)}</Group> },
-  { id: "routing", header: texts.columns.routing, cell: (it) => show(it.routing), sortValue: (it) => String(it.routing) },
-  { id: "switches", header: texts.columns.switches, cell: (it) => show(it.max_switches), isRight: true },
-  { id: "updated", header: texts.columns.updated, cell: (it) => <Age at={it.updated_at} />, sortValue: (it) => it.updated_at ?? 0 },
+const POOL_COLUMNS: readonly DataColumn<RecordRow>[] = [
+  { id: "members", header: texts.columns.members, cell: ({ record }) => <Group gap={4}>{readMembers(record).map((one) => <Tag key={one.model_id} color="gray">{one.model_id}{one.failover_only === true ? ` · ${texts.failover}` : ""}</Tag>)}</Group> },
+  { id: "routing", header: texts.columns.routing, cell: ({ record }) => show(record.routing), sortValue: ({ record }) => String(record.routing) },
+  { id: "switches", header: texts.columns.switches, cell: ({ record }) => show(record.max_switches), isRight: true },
+  UPDATED_COLUMN,
 ];
 
-function CreateButton({ tab }: { tab: TabName }) {
-  const change = useChangeSearch();
-  return <GatedButton scope="config" variant="filled" onClick={() => change({ edit: NEW })}>{texts.create(texts.what[NAMESPACES[tab]])}</GatedButton>;
+/** What the forms of a kind of record begin with and offer. */
+function useForms(): Record<TabName, RecordForm> {
+  const may = useMay();
+  const enabled = may("config");
+  const { data: capabilities } = useQuery({ ...capabilitiesQuery, enabled });
+  return useMemo(() => ({
+    models: { template: TEMPLATES.models, first: ["provider_id", "upstream_model"], suggestions: { provider_id: (capabilities?.providers ?? []).map((it) => it.id) } },
+    providers: { template: TEMPLATES.providers, first: ["adapter", "base_url", "api_key"], suggestions: { adapter: capabilities?.supported_adapters ?? [] } },
+    pools: { template: TEMPLATES.pools, first: ["members", "routing"], suggestions: { model_id: (capabilities?.models ?? []).map((it) => String(it.id)) } },
+  }), [capabilities]);
 }
 
-function ModelsTab() {
+function ModelsTab({ form }: { form: RecordForm }) {
   const search = route.useSearch();
   const change = useChangeSearch();
   const may = useMay();
   const health = useQuery({ queryKey: ["model", "health"], queryFn: async ({ signal }) => (await need(api.GET("/v1/system/models", { signal }))).items });
   const records = useQuery({ ...recordsQuery("models"), enabled: may("config") });
   const rows = useMemo(() => mergeModels(health.data ?? [], records.data ?? []).filter((it) => it.id.includes(search.q ?? "")), [health.data, records.data, search.q]);
+  const create = <GatedButton scope="config" variant="filled" leftSection={<IconPlus size={14} />} onClick={() => change({ edit: NEW })}>{texts.lists.models.add}</GatedButton>;
   if (health.isError) return <Failure error={health.error} onRetry={() => void health.refetch()} />;
   if (health.isPending) return <Loading />;
   return (
@@ -99,63 +108,34 @@ function ModelsTab() {
         address={{ sort: search.sort, columns: search.columns }}
         onAddress={change}
         onOpen={(it) => { if (it.record !== null) change({ edit: it.id }); }}
-        toolbar={<><Filters values={{ q: search.q }} onChange={change} text={{ name: "q", placeholder: texts.search }} /><CreateButton tab="models" /></>}
-        empty={<Empty title={texts.emptyModels} action={<CreateButton tab="models" />} command={texts.commands.models}>{texts.emptyModelsHelp}</Empty>}
+        toolbar={<><Filters values={{ q: search.q }} onChange={change} text={{ name: "q", placeholder: texts.lists.models.search }} />{create}</>}
+        empty={<Empty title={texts.lists.models.empty} action={create} command={texts.lists.models.command}>{texts.lists.models.emptyHelp}</Empty>}
       />
       <Text size="xs" c="dimmed" mt="xs">{texts.statsHelp}</Text>
+      {may("config") ? <RecordDrawer {...form} namespace="models" name={texts.lists.models.one} id={search.edit} onClose={() => change({ edit: undefined })} /> : null}
     </>
   );
 }
 
-function RecordsTab({ tab }: { tab: "providers" | "pools" }) {
-  const search = route.useSearch();
-  const change = useChangeSearch();
-  const records = useQuery(recordsQuery(NAMESPACES[tab]));
-  if (records.isError) return <Failure error={records.error} onRetry={() => void records.refetch()} />;
-  if (records.isPending) return <Loading />;
-  const [title, help] = tab === "providers" ? [texts.emptyProviders, texts.emptyProvidersHelp] : [texts.emptyPools, texts.emptyPoolsHelp];
-  return (
-    <DataTable
-      label={texts.tabs[tab]}
-      rows={records.data}
-      columns={tab === "providers" ? PROVIDER_COLUMNS : POOL_COLUMNS}
-      rowId={(it) => it.id}
-      address={{ sort: search.sort, columns: search.columns }}
-      onAddress={change}
-      onOpen={(it) => change({ edit: it.id })}
-      toolbar={records.data.length === 0 ? undefined : <CreateButton tab={tab} />}
-      empty={<Empty title={title} action={<CreateButton tab={tab} />} command={texts.commands[tab]}>{help}</Empty>}
-    />
-  );
-}
-
-function useEdited(tab: TabName, id: string | undefined): EditedRecord | null {
-  const may = useMay();
-  const namespace = NAMESPACES[tab];
-  const isAsked = id !== undefined && may("config");
-  const records = useQuery({ ...recordsQuery(namespace), enabled: isAsked });
-  useQuery({ ...metaQuery(namespace), enabled: isAsked });
-  return useMemo(() => {
-    if (!isAsked) return null;
-    const record = id === NEW ? null : records.data?.find((it) => it.id === id);
-    return record === undefined ? null : { namespace, what: texts.what[namespace], record, template: TEMPLATES[namespace] };
-  }, [isAsked, id, namespace, records.data]);
+function RecordsTab({ tab, form }: { tab: "providers" | "pools"; form: RecordForm }) {
+  const namespace = tab === "providers" ? "providers" : "model-pools";
+  const { list, rows } = useRecords(namespace);
+  return <RecordList label={texts.tabs[tab]} namespace={namespace} texts={texts.lists[tab]} search={route.useSearch()} list={list} rows={rows} columns={tab === "providers" ? PROVIDER_COLUMNS : POOL_COLUMNS} form={form} />;
 }
 
 export function ModelsPage() {
   const search = route.useSearch();
   const change = useChangeSearch();
-  const tab = (Object.keys(NAMESPACES) as TabName[]).find((it) => it === search.tab) ?? "models";
-  const edited = useEdited(tab, search.edit);
+  const tab = TABS.find((it) => it === search.tab) ?? "models";
+  const forms = useForms();
   return (
     <Page title={shell.pages.models} description={texts.description}>
-      <Tabs value={tab} keepMounted={false} onChange={(value) => change({ tab: value ?? undefined, sort: undefined, columns: undefined, q: undefined })}>
+      <Tabs value={tab} keepMounted={false} onChange={(value) => change({ tab: value ?? undefined, sort: undefined, columns: undefined, q: undefined, edit: undefined })}>
         <Tabs.List mb="md">{Object.entries(texts.tabs).map(([value, label]) => <Tabs.Tab key={value} value={value}>{label}</Tabs.Tab>)}</Tabs.List>
-        <Tabs.Panel value="models"><ModelsTab /></Tabs.Panel>
-        <Tabs.Panel value="providers"><NeedsScope scope="config"><RecordsTab tab="providers" /></NeedsScope></Tabs.Panel>
-        <Tabs.Panel value="pools"><NeedsScope scope="config"><RecordsTab tab="pools" /></NeedsScope></Tabs.Panel>
+        <Tabs.Panel value="models"><ModelsTab form={forms.models} /></Tabs.Panel>
+        <Tabs.Panel value="providers"><NeedsScope scope="config"><RecordsTab tab="providers" form={forms.providers} /></NeedsScope></Tabs.Panel>
+        <Tabs.Panel value="pools"><NeedsScope scope="config"><RecordsTab tab="pools" form={forms.pools} /></NeedsScope></Tabs.Panel>
       </Tabs>
-      <RecordEditor edited={edited} onClose={() => change({ edit: undefined })} />
     </Page>
   );
 }

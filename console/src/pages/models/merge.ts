@@ -1,6 +1,6 @@
 /** What is known of a model: its health, and its record if the configuration has one. Pure. */
 import type { Schemas } from "../../api/client";
-import type { ConfigRecord } from "../../api/managed";
+import type { ConfigRecord } from "../../api/config";
 
 type Health = Schemas["ModelStatus"];
 export type ModelRow = { id: string; health: Health | null; record: ConfigRecord | null };

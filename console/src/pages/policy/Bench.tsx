@@ -36,7 +36,7 @@ function Calls({ calls, onChange }: { calls: readonly Tried[]; onChange: (calls:
           <Button variant="subtle" aria-label={texts.remove(it.tool)} disabled={calls.length === 1} onClick={() => onChange(calls.filter((_, index) => index !== at))}><IconTrash size={14} /></Button>
         </Group>
       ))}
-      <Group><Button leftSection={<IconPlus size={13} />} onClick={() => onChange([...calls, { tool: "", text: "" }])}>{texts.add}</Button></Group>
+      <Group><Button leftSection={<IconPlus size={13} />} onClick={() => onChange([...calls, { tool: "", text: "" }])}>{texts.addCall}</Button></Group>
     </Stack>
   );
 }

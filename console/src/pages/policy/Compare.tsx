@@ -1,15 +1,15 @@
 /** What another set of rules would have done to the calls that are stored. */
-import { Alert, Button, Code, Group, Select, Skeleton, Stack, Table, Text } from "@mantine/core";
+import { Alert, Button, Code, Group, Select, Stack, Table, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useState } from "react";
+import { useEffect, useState } from "react";
 
-import { ask } from "../../api/ask";
 import { api, need, type Schemas } from "../../api/client";
-import { recordPath, recordsQuery, type ConfigRecord } from "../../api/managed";
+import { loadRecord, recordsQuery } from "../../api/config";
 import { policy as texts } from "../../texts/policy";
 import { useChangeSearch } from "../../ui/address";
+import { CodeEditor } from "../../ui/code/CodeEditor";
 import { Panel } from "../../ui/Panel";
 import { ShortId } from "../../ui/parts";
 import { readObject } from "../../ui/recordText";
@@ -18,7 +18,6 @@ import { AgentSelect } from "./Bench";
 import { Decision } from "./Decision";
 import { readSection, type Behavior } from "./rules";
 
-const JsonEditor = lazy(() => import("../../ui/JsonEditor"));
 const route = getRouteApi("/policy");
 const ORDER: readonly Behavior[] = ["allow", "ask", "deny"];
 
@@ -64,17 +63,12 @@ export function Compare() {
   const search = route.useSearch();
   const change = useChangeSearch();
   const rulesets = useQuery(recordsQuery("rulesets"));
-  const agent = useQuery({ queryKey: ["config", "record", "agents", search.agent], queryFn: ({ signal }) => ask<ConfigRecord>("GET", recordPath("agents", search.agent ?? ""), { signal }), enabled: search.agent !== undefined, refetchInterval: false });
-  const [start, setStart] = useState<{ name: string; text: string } | null>(null);
+  const agent = useQuery({ queryKey: ["config", "record", "agents", search.agent], queryFn: ({ signal }) => loadRecord("agents", search.agent ?? "", signal), enabled: search.agent !== undefined, refetchInterval: false });
   const [text, setText] = useState("");
-  const begin = (name: string, section: unknown) => {
-    const written = JSON.stringify(section, null, 2);
-    setStart({ name, text: written });
-    setText(written);
-  };
+  const begin = (section: unknown) => setText(JSON.stringify(section, null, 2));
   const { data: record } = agent;
   useEffect(() => {
-    if (record !== undefined) begin(record.id, readSection(record));
+    if (record !== undefined) begin(readSection(record));
   }, [record]);
   const read = readObject(text);
   const compare = useMutation({ mutationFn: () => need(api.POST("/v1/policy/diff", { body: { agent: search.agent ?? null, old: null, new: ("body" in read ? read.body : {}) as Record<string, never>, limit: 10_000 } })) });
@@ -84,12 +78,12 @@ export function Compare() {
         <Group align="flex-end">
           <AgentSelect value={search.agent} onChange={(next) => { compare.reset(); change({ agent: next }); }} />
           <Select label={texts.loadRuleset} w={220} data={(rulesets.data ?? []).map((it) => it.id)} value={null} disabled={search.agent === undefined || (rulesets.data ?? []).length === 0}
-            onChange={(id) => { const found = rulesets.data?.find((it) => it.id === id); if (found !== undefined) begin(`ruleset ${found.id}`, { rules: found.rules, default_behavior: found.default_behavior ?? "ask" }); }} />
+            onChange={(id) => { const found = rulesets.data?.find((it) => it.id === id); if (found !== undefined) begin({ rules: found.rules, default_behavior: found.default_behavior ?? "ask" }); }} />
         </Group>
         {agent.isError ? <Failure error={agent.error} /> : null}
-        {start === null || search.agent === undefined ? null : (
+        {record === undefined || search.agent === undefined ? null : (
           <>
-            <div><Text size="sm" fw={500} mb={4}>{texts.rules}</Text><Suspense fallback={<Skeleton height={160} />}><JsonEditor key={start.name + start.text} label={texts.rules} initial={start.text} onChange={setText} /></Suspense></div>
+            <div><Text size="sm" fw={500} mb={4}>{texts.rules}</Text><CodeEditor label={texts.rules} language="json" value={text} onChange={setText} maxHeight="46vh" /></div>
             <Group><Button variant="filled" loading={compare.isPending} disabled={"problem" in read} onClick={() => compare.mutate()}>{texts.run}</Button>{"problem" in read ? <Text size="sm" c="light-dark(var(--mantine-color-red-9), var(--mantine-color-red-4))">{texts.badArguments}</Text> : null}</Group>
           </>
         )}

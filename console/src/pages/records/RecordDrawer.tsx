@@ -1,30 +1,31 @@
-/** Creates or edits one record in a form from the schema of its namespace; it is saved in a draft, or published with a message. */
-import { Button, Drawer, Group, Stack, TextInput } from "@mantine/core";
+/** Creates or edits one record, in a form from the schema of its namespace or as JSON; it is checked while it is typed, and saved in a draft or published with a message. */
+import { Alert, Button, Drawer, Group, Loader, SegmentedControl, Stack, Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useEffect, useMemo, useState } from "react";
+import { useMemo, useState } from "react";
 
-import { callerQuery, queryClient, refreshKinds } from "../../api/queries";
-import { draftsQuery, metaListQuery, recordsQuery, schemaQuery, type Namespace } from "../../api/config";
-import { createDraft, loadDraft, makeWrite, pickDraft, publishRecord, saveRecord, stripAdded } from "../../api/drafts";
-import { ApiError } from "../../api/errors";
+import { schemaQuery, type Namespace } from "../../api/config";
+import { stripAdded } from "../../api/drafts";
 import { records as texts } from "../../texts/records";
 import { ui } from "../../texts/ui";
-import { noteDone } from "../../ui/notices";
+import { CodeEditor } from "../../ui/code/CodeEditor";
+import { GatedButton } from "../../ui/GatedButton";
+import { JsonText } from "../../ui/parts";
+import { Problems, Refusal } from "../../ui/Problems";
+import { dropReadOnly, readObject } from "../../ui/recordText";
 import { SchemaForm } from "../../ui/SchemaForm";
-import { problemsBelow, type JsonObject, type JsonSchema } from "../../ui/schema/model";
+import type { JsonObject, JsonSchema } from "../../ui/schema/model";
 import { Loading } from "../../ui/states";
-import { ActionButton, PublishDialog, Refusal } from "./parts";
+import { PublishDialog } from "./parts";
+import { useDelete, useRecords, type RecordRow } from "./useRecords";
+import { useRecordEditor, type RecordEditor } from "./useRecordEditor";
 
-export const ID_PATTERN = /^[A-Za-z0-9._:@-]{1,128}$/;
+/** What the address says instead of an id when a record is to be made; no id can have this character. */
+export const NEW = "+";
+/** Namespaces whose records of the code can be overridden. */
+const OVERRIDABLE: readonly Namespace[] = ["agents", "tools"];
 
-type Props = {
-  namespace: Namespace;
-  /** What a record is called, in texts. */
-  name: string;
-  /** The id of the record; "" makes a new one; undefined closes the drawer. */
-  id: string | undefined;
-  onClose: () => void;
+export type RecordForm = {
   /** What a new record begins with. */
   template?: JsonObject;
   hide?: readonly string[];
@@ -32,83 +33,120 @@ type Props = {
   first?: readonly string[];
   multiline?: readonly string[];
   suggestions?: Readonly<Record<string, readonly string[]>>;
+};
+type Props = RecordForm & {
+  namespace: Namespace;
+  /** What a record is called, in texts. */
+  name: string;
+  /** The id of the record; `NEW` makes one; undefined closes the drawer. */
+  id: string | undefined;
+  onClose: () => void;
   /** What a published record leads to. */
   onPublished?: (id: string) => void;
 };
 
 export function RecordDrawer(props: Props) {
   const { id, name, onClose } = props;
-  const title = id === "" ? texts.newTitle(name) : texts.editTitle(id ?? "");
+  const title = id === NEW ? texts.newTitle(name) : texts.editTitle(id ?? "");
   return (
     <Drawer opened={id !== undefined} onClose={onClose} title={title} size="xl" closeButtonProps={{ "aria-label": ui.close }}>
-      {id === undefined ? null : <RecordEditor key={id} {...props} id={id} />}
+      {id === undefined ? null : <LoadedRecord key={id} {...props} id={id} />}
     </Drawer>
   );
 }
 
-function RecordEditor({ namespace, name, id, onClose, template = {}, hide = [], first, multiline, suggestions, onPublished }: Props & { id: string }) {
+function LoadedRecord(props: Props & { id: string }) {
+  const { namespace, id, first } = props;
   const { data: given } = useQuery(schemaQuery(namespace));
+  const { list, rows } = useRecords(namespace);
   const schema = useMemo(() => (given === undefined ? undefined : orderFields(given, first ?? [])), [given, first]);
-  const { data: all } = useQuery(recordsQuery(namespace));
-  const { data: metas = [] } = useQuery(metaListQuery(namespace));
-  const live = all?.find((it) => it.id === id);
-  const [mine, setMine] = useState<JsonObject | null>(id === "" ? { id: "", ...template } : null);
-  const [error, setError] = useState<unknown>(null);
-  const [isBusy, setBusy] = useState(false);
+  const row = rows.find((it) => it.id === id);
+  if (schema === undefined || list.data === undefined || (id !== NEW && row?.facts === undefined)) return <Loading rows={4} />;
+  if (row?.facts?.owner === "code" && !OVERRIDABLE.includes(namespace)) return <Stack><Alert color="gray">{texts.ofCode}</Alert><JsonText value={row.record} maxHeight="70vh" /></Stack>;
+  return <Editor {...props} schema={schema} row={row} taken={list.data.map((it) => it.id)} />;
+}
+
+type EditorProps = Props & { schema: JsonSchema; row: RecordRow | undefined; taken: readonly string[] };
+
+function Editor({ namespace, name, schema, row, taken, onClose, onPublished, template = {}, hide = [], multiline, suggestions }: EditorProps) {
+  const [initial] = useState(() => (row === undefined ? { id: "", ...template } : stripAdded(dropReadOnly(row.record, schema))));
+  const editor = useRecordEditor({ namespace, live: row?.record, facts: row?.facts, taken }, initial);
+  const [look, setLook] = useState("form");
+  const [isBad, setBad] = useState(false);
   const [isPublishing, setPublishing] = useState(false);
   const navigate = useNavigate();
-  const { data: caller } = useQuery(callerQuery);
-  useEffect(() => {
-    if (mine === null && live !== undefined) setMine(stripAdded(live));
-  }, [mine, live]);
-  const recordId = id === "" ? String(mine?.id ?? "") : id;
-  const idProblem = id !== "" ? undefined : !ID_PATTERN.test(recordId) ? texts.badId : all?.some((it) => it.id === recordId) === true ? texts.taken : undefined;
-  const problems = useMemo(() => (error instanceof ApiError ? problemsBelow(error.problems, `${namespace}/${recordId}`) : []), [error, namespace, recordId]);
-  if (schema === undefined || mine === null) return <Loading rows={4} />;
-
-  const meta = metas.find((it) => it.id === recordId);
-  const write = () => makeWrite(meta?.owner, live ?? null, mine);
-  const saveInDraft = async () => {
-    setBusy(true);
-    setError(null);
-    try {
-      const picked = pickDraft(await queryDrafts(), caller?.id ?? "", namespace, recordId);
-      const draft = picked === undefined ? await createDraft(texts.defaultDraftTitle(recordId)) : await loadDraft(picked.id);
-      const saved = await saveRecord(draft, namespace, recordId, write());
-      noteDone(texts.saved(saved.title));
-      await refreshKinds("config");
-      onClose();
-      void navigate({ to: "/changes", search: { draft: saved.id } as never });
-    } catch (caught) {
-      setError(caught);
-    } finally {
-      setBusy(false);
-    }
+  const remove = useDelete(namespace);
+  const { mine, edit, id } = editor;
+  const save = async () => {
+    const draft = await editor.saveInDraft();
+    if (draft === null) return;
+    onClose();
+    void navigate({ to: "/changes", search: { draft: draft.id } });
   };
   const publish = async (message: string) => {
-    try {
-      await publishRecord(namespace, recordId, write(), message, meta);
-    } catch (caught) {
-      setError(caught);
-      throw caught;
-    }
-    noteDone(texts.published(null));
-    await refreshKinds("config", "agent", "audit");
+    await editor.publish(message);
     onClose();
-    onPublished?.(recordId);
+    onPublished?.(id);
   };
+  const changeLook = (next: string) => {
+    setBad(false);
+    setLook(next);
+  };
+  const reason = editor.idProblem ?? (isBad ? texts.invalid : undefined);
   return (
     <Stack gap="sm">
-      {id === "" ? <TextInput label={texts.id} description={texts.idHelp} required withAsterisk data-autofocus value={recordId} error={recordId === "" ? undefined : idProblem} onChange={(event) => setMine({ ...mine, id: event.currentTarget.value })} /> : null}
-      <SchemaForm label={name} schema={schema} value={mine} onChange={setMine} problems={problems} hide={["id", ...hide]} multiline={multiline} suggestions={suggestions} />
-      {problems.length > 0 ? null : <Refusal error={error} />}
-      <Group justify="flex-end" gap="xs">
-        <Button onClick={onClose}>{ui.cancel}</Button>
-        <ActionButton scope="config" reason={idProblem} loading={isBusy} onClick={() => void saveInDraft()}>{texts.save}</ActionButton>
-        <ActionButton scope="publish" reason={idProblem} variant="filled" onClick={() => setPublishing(true)}>{texts.publish}</ActionButton>
+      <Group justify="space-between" gap="xs">
+        <SegmentedControl aria-label={texts.look} value={look} onChange={changeLook} data={[{ value: "form", label: texts.form }, { value: "json", label: texts.json }]} />
+        {row?.facts === undefined ? null : <Text size="xs" c="dimmed">{texts.owner}: {texts.owners[row.facts.owner] ?? row.facts.owner} · {texts.revision(row.facts.revision)}</Text>}
       </Group>
-      <PublishDialog title={texts.publishTitle(recordId)} isOpen={isPublishing} onClose={() => setPublishing(false)} onPublish={publish} />
+      {row === undefined ? <TextInput label={texts.id} description={texts.idHelp} required withAsterisk autoFocus value={id} error={id === "" ? undefined : editor.idProblem} onChange={(event) => edit({ ...mine, id: event.currentTarget.value })} /> : null}
+      {look === "form"
+        ? <SchemaForm label={name} schema={schema} value={mine} onChange={edit} onBadText={setBad} problems={editor.onFields} hide={["id", ...hide]} multiline={multiline} suggestions={suggestions} />
+        : <RecordText id={id} mine={mine} onChange={edit} onBad={setBad} />}
+      <State editor={editor} isBad={isBad} hasFields={look === "form"} />
+      <Group justify="flex-end" gap="xs">
+        {row === undefined ? null : <GatedButton scope="publish" color="red" variant="outline" mr="auto" onClick={() => void remove(id).then((is) => { if (is) onClose(); })}>{texts.delete}</GatedButton>}
+        <Button onClick={onClose}>{ui.cancel}</Button>
+        <GatedButton scope="config" reason={reason} loading={editor.isBusy} onClick={() => void save()}>{texts.save}</GatedButton>
+        <GatedButton scope="publish" reason={reason} variant="filled" onClick={() => setPublishing(true)}>{texts.publish}</GatedButton>
+      </Group>
+      <PublishDialog title={texts.publishTitle(id)} isOpen={isPublishing} onClose={() => setPublishing(false)} onPublish={publish} />
     </Stack>
+  );
+}
+
+/** The record as JSON, without its id; the text stays as typed, and the record follows whenever it is an object. */
+function RecordText({ id, mine, onChange, onBad }: { id: string; mine: JsonObject; onChange: (next: JsonObject) => void; onBad: (is: boolean) => void }) {
+  const [text, setText] = useState(() => JSON.stringify(Object.fromEntries(Object.entries(mine).filter(([name]) => name !== "id")), null, 2));
+  const read = readObject(text);
+  const change = (next: string) => {
+    setText(next);
+    const found = readObject(next);
+    onBad("problem" in found);
+    if ("body" in found) onChange({ ...(found.body as JsonObject), id });
+  };
+  return (
+    <div>
+      <CodeEditor label={texts.body} language="json" value={text} onChange={change} maxHeight="46vh" />
+      <Text size="xs" c="dimmed" mt={4}>{texts.secretHelp}</Text>
+      {"problem" in read ? <Text size="sm" c="var(--mantine-color-error)" role="alert">{texts.notJson(read.problem)}</Text> : null}
+    </div>
+  );
+}
+
+/** Whether the record compiles. A form shows the problems of its fields at the fields, and the others here. */
+function State({ editor, isBad, hasFields }: { editor: RecordEditor; isBad: boolean; hasFields: boolean }) {
+  const { check, isChecking, problems, onFields, error } = editor;
+  const shown = hasFields ? problems.filter((it) => !onFields.some((field) => it.path.endsWith(`/${field.path}`) && field.message === it.message)) : problems;
+  return (
+    <>
+      <div role="status" aria-live="polite">
+        {isBad ? null : isChecking ? <Group gap={6}><Loader size={12} /><Text size="sm" c="dimmed">{texts.checking}</Text></Group>
+          : check === undefined ? null : check.isOk ? <Text size="sm">{texts.valid}</Text> : <Text size="sm" c="dimmed">{texts.invalid}</Text>}
+      </div>
+      <Problems problems={shown} diagnostics={check?.diagnostics} />
+      {problems.length > 0 ? null : <Refusal error={error} />}
+    </>
   );
 }
 
@@ -118,9 +156,3 @@ function orderFields(schema: JsonSchema, first: readonly string[]): JsonSchema {
   const names = [...first.filter((it) => it in properties), ...Object.keys(properties).filter((it) => !first.includes(it))];
   return { ...schema, properties: Object.fromEntries(names.map((it) => [it, properties[it] ?? {}])) };
 }
-
-/** The drafts as they are now, for the choice of the one to write into. */
-export function queryDrafts() {
-  return queryClient.fetchQuery({ ...draftsQuery, staleTime: 0 });
-}
-

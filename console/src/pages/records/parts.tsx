@@ -1,12 +1,13 @@
-/** Parts of every page about records: who owns one, buttons that say which scope they need, the dialog that publishes. */
-import { Badge, Button, Group, Modal, Stack, Text, Textarea, Tooltip, type ButtonProps } from "@mantine/core";
+/** Parts of every page about records: who owns one, when it changed, the dialog that publishes. */
+import { Badge, Button, Group, Modal, Stack, Text, Textarea } from "@mantine/core";
 import { useState, type ReactNode } from "react";
 
-import { useMay, type Scope } from "../../api/caller";
-import { ApiError, describeError } from "../../api/errors";
 import { records as texts } from "../../texts/records";
-import { shell } from "../../texts/shell";
 import { ui } from "../../texts/ui";
+import type { DataColumn } from "../../ui/DataTable";
+import { Age } from "../../ui/parts";
+import { Refusal } from "../../ui/Problems";
+import type { RecordRow } from "./useRecords";
 
 export function Owner({ owner, hasDrift = false }: { owner: string | undefined; hasDrift?: boolean }) {
   if (owner === undefined) return <Text span c="dimmed">{ui.none}</Text>;
@@ -19,15 +20,8 @@ export function Owner({ owner, hasDrift = false }: { owner: string | undefined; 
   );
 }
 
-type ActionProps = ButtonProps & { scope: Scope; onClick: () => void; children: ReactNode; reason?: string };
-
-/** A button for callers with a scope; for the others it is disabled and says why. */
-export function ActionButton({ scope, onClick, children, reason, ...rest }: ActionProps) {
-  const may = useMay();
-  const why = may(scope) ? reason : shell.needsScope(scope);
-  const button = <Button {...rest} data-disabled={why === undefined ? undefined : true} aria-disabled={why !== undefined || undefined} onClick={why === undefined ? onClick : (event) => event.preventDefault()}>{children}</Button>;
-  return why === undefined ? button : <Tooltip label={why}>{button}</Tooltip>;
-}
+export const OWNER_COLUMN: DataColumn<RecordRow> = { id: "owner", header: texts.owner, cell: (it) => <Owner owner={it.facts?.owner} hasDrift={it.facts?.drift} />, sortValue: (it) => it.facts?.owner ?? "" };
+export const UPDATED_COLUMN: DataColumn<RecordRow> = { id: "updated", header: texts.updated, cell: (it) => <Age at={it.facts === undefined || it.facts.updated_at === 0 ? null : it.facts.updated_at} />, sortValue: (it) => it.facts?.updated_at ?? 0 };
 
 type PublishProps = { title: string; isOpen: boolean; onClose: () => void; onPublish: (message: string) => Promise<void>; children?: ReactNode };
 
@@ -64,18 +58,5 @@ export function PublishDialog({ title, isOpen, onClose, onPublish, children }: P
         </Stack>
       </form>
     </Modal>
-  );
-}
-
-/** Why the server refused something: its sentence, or every problem with its place. */
-export function Refusal({ error }: { error: unknown }) {
-  if (error === null || error === undefined) return null;
-  const problems = error instanceof ApiError ? error.problems : [];
-  return (
-    <div role="alert">
-      {problems.length === 0 ? <Text size="sm" c="var(--mantine-color-error)">{describeError(error)}</Text> : problems.map((it) => (
-        <Text key={`${it.path} ${it.message}`} size="sm" c="var(--mantine-color-error)"><Text span ff="monospace" size="xs">{it.path}</Text> {it.message}</Text>
-      ))}
-    </div>
   );
 }

@@ -2,18 +2,18 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 
-import { askConfig, metaListQuery, recordPath, recordsQuery, type ConfigRecord, type Namespace, type RecordMeta } from "../../api/config";
+import { deleteRecord, factsQuery, recordsQuery, type ConfigRecord, type ListedFacts, type Namespace } from "../../api/config";
 import { refreshKinds } from "../../api/queries";
 import { records as texts } from "../../texts/records";
 import { useConfirm } from "../../ui/confirm";
 import { noteDone, noteError } from "../../ui/notices";
 
-export type RecordRow = { id: string; record: ConfigRecord; meta: RecordMeta | undefined };
+export type RecordRow = { id: string; record: ConfigRecord; facts: ListedFacts | undefined };
 
 export function useRecords(namespace: Namespace) {
   const list = useQuery(recordsQuery(namespace));
-  const { data: metas } = useQuery(metaListQuery(namespace));
-  const rows = useMemo(() => (list.data ?? []).map((record): RecordRow => ({ id: record.id, record, meta: metas?.find((it) => it.id === record.id) })), [list.data, metas]);
+  const { data: facts } = useQuery(factsQuery(namespace));
+  const rows = useMemo(() => (list.data ?? []).map((record): RecordRow => ({ id: record.id, record, facts: facts?.find((it) => it.id === record.id) })), [list.data, facts]);
   return { list, rows };
 }
 
@@ -23,9 +23,9 @@ export function useDelete(namespace: Namespace): (id: string) => Promise<boolean
   return async (id) => {
     if (!(await confirm({ title: texts.deleteTitle(id), body: texts.deleteBody, confirm: texts.delete, isDangerous: true }))) return false;
     try {
-      await askConfig("DELETE", recordPath(namespace, id));
+      await deleteRecord(namespace, id);
       noteDone(texts.deleted(id));
-      await refreshKinds("config", "agent", "audit");
+      await refreshKinds("config", "agent", "model", "audit", "usage");
       return true;
     } catch (error) {
       noteError(error);

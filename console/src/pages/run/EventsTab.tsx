@@ -3,15 +3,14 @@ import { Badge, Box, Group, Select, Switch, Text, TextInput } from "@mantine/cor
 import { useDebouncedCallback } from "@mantine/hooks";
 import { IconSearch } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useEffect, useMemo, useRef, useState } from "react";
 
-import { useKeys } from "../../keys";
 import { run as texts } from "../../texts/run";
 import { formatTime } from "../../ui/format";
 import { JsonText } from "../../ui/parts";
 import { useSettings } from "../../ui/settings";
 import { Empty, Failure, Loading } from "../../ui/states";
+import { useVirtualRows } from "../../ui/useVirtualRows";
 import { filterRows, formatSince, type EventRow } from "./eventRows";
 import { eventsQuery } from "./queries";
 import classes from "./run.module.css";
@@ -52,17 +51,19 @@ function EventPanel({ runId, seq, onClose }: { runId: string; seq: number; onClo
 }
 
 export function EventsTab({ run, search, onSearch, log }: TabProps) {
-  const scroller = useRef<HTMLDivElement>(null);
   const opener = useRef<Element | null>(null);
   const [typed, setTyped] = useState(search.q ?? "");
-  const [current, setCurrent] = useState(-1);
   const isLive = run.status === "running" || run.status === "created";
   const [isFollowing, setIsFollowing] = useState(isLive);
   const changeText = useDebouncedCallback((value: string) => onSearch({ q: value === "" ? undefined : value }), TYPING_MS);
   const rows = useMemo(() => filterRows(log.rows, search.type, search.q), [log.rows, search.type, search.q]);
   const types = useMemo(() => [...new Set(log.rows.map((it) => it.type))].sort(), [log.rows]);
   const from = run.started_at ?? run.created_at;
-  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => scroller.current, estimateSize: () => ROW_PX, overscan: 8, useFlushSync: false, scrollMargin: ROW_PX, scrollPaddingStart: ROW_PX });
+  const open = useMemo(() => (at: number) => {
+    opener.current = document.activeElement;
+    onSearch({ seq: String(at) });
+  }, [onSearch]);
+  const { scroller, virtual, current, setCurrent } = useVirtualRows({ rows, rowPx: ROW_PX, overscan: 8, headPx: ROW_PX, onOpen: (row) => open(row.seq) });
   const seq = Number(search.seq) || null;
 
   useEffect(() => {
@@ -75,27 +76,10 @@ export function EventsTab({ run, search, onSearch, log }: TabProps) {
     virtual.scrollToIndex(stepIndex, { align: "start" });
   }, [search.step, stepIndex < 0]);
 
-  const open = useMemo(() => (at: number) => {
-    opener.current = document.activeElement;
-    onSearch({ seq: String(at) });
-  }, [onSearch]);
   const close = () => {
     onSearch({ seq: undefined });
     if (opener.current instanceof HTMLElement) opener.current.focus();
   };
-  const move = (by: number) => {
-    const next = Math.max(0, Math.min(rows.length - 1, current + by));
-    setCurrent(next);
-    virtual.scrollToIndex(next);
-  };
-  useKeys({
-    down: () => move(1),
-    up: () => move(-1),
-    open: () => {
-      const row = rows[current];
-      if (row !== undefined) open(row.seq);
-    },
-  });
 
   return (
     <>

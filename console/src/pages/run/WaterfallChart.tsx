@@ -2,12 +2,11 @@
 import { ActionIcon } from "@mantine/core";
 import { useElementSize, useMergedRef } from "@mantine/hooks";
 import { IconAlertTriangle, IconChevronDown, IconChevronRight } from "@tabler/icons-react";
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { memo, useEffect, useMemo, useRef, useState } from "react";
+import { memo, useEffect, useMemo, useState } from "react";
 
-import { useKeys } from "../../keys";
 import { run as texts } from "../../texts/run";
 import { formatDuration } from "../../ui/format";
+import { useVirtualRows } from "../../ui/useVirtualRows";
 import { Minimap } from "./Minimap";
 import { nameSpan } from "./spanText";
 import { buildAxis, listTicks, placeBar, type Axis, type SpanRow } from "./waterfall";
@@ -82,29 +81,14 @@ function Legend() {
 }
 
 export function WaterfallChart({ rows, isLive, end, zoom, step, chosen, shownChildren, onOpen, onToggleChild }: Props) {
-  const scroller = useRef<HTMLDivElement>(null);
+  const { scroller, virtual, current, setCurrent } = useVirtualRows({ rows, rowPx: ROW_PX, overscan: 6, headPx: HEAD_PX, onOpen });
   const { ref: sizeRef, width: boxWidth, height: boxHeight } = useElementSize<HTMLDivElement>();
   const ref = useMergedRef(scroller, sizeRef);
   const [left, setLeft] = useState(0);
-  const [current, setCurrent] = useState(-1);
   const labelWidth = boxWidth > 0 && boxWidth < 560 ? 150 : 260;
   const room = Math.max(120, boxWidth - labelWidth - END_PX - 4);
   const axis = useMemo(() => buildAxis(rows, { width: room, zoom, isLive, end }), [rows, room, zoom, isLive, end]);
   const ticks = useMemo(() => listTicks(axis, left - 200, left + room + 200), [axis, left, room]);
-  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => scroller.current, estimateSize: () => ROW_PX, overscan: 6, useFlushSync: false, scrollMargin: HEAD_PX, scrollPaddingStart: HEAD_PX });
-  const move = (by: number) => {
-    const next = Math.max(0, Math.min(rows.length - 1, current + by));
-    setCurrent(next);
-    virtual.scrollToIndex(next);
-  };
-  useKeys({
-    down: () => move(1),
-    up: () => move(-1),
-    open: () => {
-      const row = rows[current];
-      if (row !== undefined) onOpen(row);
-    },
-  });
   useEffect(() => {
     if (step === undefined) return;
     const index = rows.findIndex((it) => it.childOf === null && it.span.kind === "step" && String(it.span.n) === step);

@@ -3,15 +3,15 @@ import { Badge, Button, Drawer, Group, Modal, Stack, Text, Textarea, TextInput, 
 import { Link } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 
-import { askConfig, recordPath } from "../../api/config";
-import { publishRecord } from "../../api/drafts";
+import { dropOverride, publishRecord, releaseSwitch, setSwitch } from "../../api/config";
 import { refreshKinds } from "../../api/queries";
 import { records } from "../../texts/records";
 import { tools as texts } from "../../texts/tools";
 import { ui } from "../../texts/ui";
+import { GatedButton } from "../../ui/GatedButton";
 import { noteDone, noteError } from "../../ui/notices";
 import { CopyableId, JsonText } from "../../ui/parts";
-import { ActionButton, PublishDialog } from "../records/parts";
+import { PublishDialog } from "../records/parts";
 import type { ToolRow } from "./rows";
 
 export function ToolDrawer({ tool, onClose }: { tool: ToolRow | undefined; onClose: () => void }) {
@@ -26,7 +26,7 @@ function ToolDetails({ tool }: { tool: ToolRow }) {
   const [isSwitching, setSwitching] = useState(false);
   const release = async () => {
     try {
-      await askConfig("DELETE", `/v1/config/switches/tool/${encodeURIComponent(tool.id)}`);
+      await releaseSwitch("tool", tool.id);
       noteDone(texts.switchedOn(tool.id));
       await refreshKinds("switch", "config", "audit");
     } catch (error) {
@@ -37,10 +37,10 @@ function ToolDetails({ tool }: { tool: ToolRow }) {
     <Stack gap="md">
       <Group justify="space-between">
         <Group gap="xs"><CopyableId id={tool.id} chars={40} />{tool.isOff === undefined ? null : <Badge variant="outline" color="red" c="inherit" title={tool.isOff.reason}>{texts.off}</Badge>}</Group>
-        {tool.isOff === undefined ? <ActionButton scope="operate" color="red" variant="outline" onClick={() => setSwitching(true)}>{texts.switchOff}</ActionButton> : <ActionButton scope="operate" onClick={() => void release()}>{texts.switchOn}</ActionButton>}
+        {tool.isOff === undefined ? <GatedButton scope="operate" color="red" variant="outline" onClick={() => setSwitching(true)}>{texts.switchOff}</GatedButton> : <GatedButton scope="operate" onClick={() => void release()}>{texts.switchOn}</GatedButton>}
       </Group>
       <Group gap="lg">
-        <Text size="sm">{texts.columns.source}: {texts.sources[tool.source.kind] ?? tool.source.kind}{tool.source.id === undefined ? "" : ` ${tool.source.id}`}</Text>
+        <Text size="sm">{texts.columns.source}: {texts.sources[tool.source.kind] ?? tool.source.kind}{tool.source.id == null ? "" : ` ${tool.source.id}`}</Text>
         <Text size="sm">{texts.columns.effect}: {texts.effects[tool.effect] ?? ui.none}</Text>
       </Group>
       <DescriptionEditor tool={tool} />
@@ -60,13 +60,13 @@ function DescriptionEditor({ tool }: { tool: ToolRow }) {
   useEffect(() => setText(tool.description), [tool.description]);
   if (!tool.hasRecord) return <div><Text size="sm">{tool.description}</Text><Text size="xs" c="dimmed">{texts.notOverridable}</Text></div>;
   const publish = async (message: string) => {
-    await publishRecord("tools", tool.id, { overrides: { description: text } }, message);
+    await publishRecord("tools", tool.id, { overrides: { description: text } }, message, undefined);
     noteDone(records.published(null));
     await refreshKinds("config", "agent", "audit");
   };
   const reset = async () => {
     try {
-      await askConfig("DELETE", `${recordPath("tools", tool.id)}/overrides/description`);
+      await dropOverride("tools", tool.id, "description");
       noteDone(records.published(null));
       await refreshKinds("config", "agent", "audit");
     } catch (error) {
@@ -77,8 +77,8 @@ function DescriptionEditor({ tool }: { tool: ToolRow }) {
     <div>
       <Textarea label={<Group gap="xs" component="span" display="inline-flex">{texts.override}{tool.isOverridden ? <Badge variant="outline" color="gray" c="inherit">{texts.overridden}</Badge> : null}</Group>} description={texts.overrideHelp} autosize minRows={3} maxRows={12} value={text} onChange={(event) => setText(event.currentTarget.value)} />
       <Group gap="xs" mt="xs">
-        <ActionButton scope="publish" variant="filled" reason={text === tool.description ? "Nothing is changed." : undefined} onClick={() => setPublishing(true)}>{records.publish}</ActionButton>
-        {tool.isOverridden ? <ActionButton scope="publish" onClick={() => void reset()}>{texts.backToCode}</ActionButton> : null}
+        <GatedButton scope="publish" variant="filled" reason={text === tool.description ? "Nothing is changed." : undefined} onClick={() => setPublishing(true)}>{records.publish}</GatedButton>
+        {tool.isOverridden ? <GatedButton scope="publish" onClick={() => void reset()}>{texts.backToCode}</GatedButton> : null}
       </Group>
       <PublishDialog title={records.publishTitle(tool.id)} isOpen={isPublishing} onClose={() => setPublishing(false)} onPublish={publish} />
     </div>
@@ -89,7 +89,7 @@ function SwitchDialog({ id, isOpen, onClose }: { id: string; isOpen: boolean; on
   const [reason, setReason] = useState("");
   const switchOff = async () => {
     try {
-      await askConfig("PUT", `/v1/config/switches/tool/${encodeURIComponent(id)}`, { body: { state: "disabled", reason } });
+      await setSwitch("tool", id, reason);
       noteDone(texts.switchedOff(id));
       onClose();
       await refreshKinds("switch", "config", "audit");

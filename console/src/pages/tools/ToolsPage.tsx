@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 
-import { capabilitiesQuery, metaListQuery, recordsQuery, runtimeStatsQuery, switchesQuery } from "../../api/config";
+import { capabilitiesQuery, factsQuery, recordsQuery, runtimeStatsQuery, switchesQuery } from "../../api/config";
 import { agentsQuery } from "../../api/queries";
 import { shell } from "../../texts/shell";
 import { tools as texts } from "../../texts/tools";
@@ -33,7 +33,7 @@ const COLUMNS: readonly DataColumn<ToolRow>[] = [
     ),
   },
   { id: "description", header: texts.columns.description, cell: (it) => <Text span c="dimmed" size="sm" title={it.description}>{it.description}</Text> },
-  { id: "source", header: texts.columns.source, cell: (it) => `${texts.sources[it.source.kind] ?? it.source.kind}${it.source.id === undefined ? "" : ` · ${it.source.id}`}`, sortValue: (it) => `${it.source.kind}${it.source.id ?? ""}` },
+  { id: "source", header: texts.columns.source, cell: (it) => `${texts.sources[it.source.kind] ?? it.source.kind}${it.source.id == null ? "" : ` · ${it.source.id}`}`, sortValue: (it) => `${it.source.kind}${it.source.id ?? ""}` },
   { id: "effect", header: texts.columns.effect, cell: (it) => texts.effects[it.effect] ?? dimmed, sortValue: (it) => it.effect },
   { id: "agents", header: texts.columns.agents, cell: (it) => <span title={it.agents.join(", ")}>{it.agents.length}</span>, sortValue: (it) => it.agents.length, isRight: true },
   { id: "calls", header: texts.columns.calls, cell: (it) => (it.calls === 0 ? dimmed : formatCount(it.calls)), sortValue: (it) => it.calls, isRight: true },
@@ -51,7 +51,7 @@ function ToolList() {
   const change = useChangeSearch();
   const capabilities = useQuery(capabilitiesQuery);
   const { data: records = [] } = useQuery(recordsQuery("tools"));
-  const { data: metas = [] } = useQuery(metaListQuery("tools"));
+  const { data: metas = [] } = useQuery(factsQuery("tools"));
   const { data: agents = [] } = useQuery(agentsQuery);
   const { data: stats = [] } = useQuery(runtimeStatsQuery);
   const { data: switches = [] } = useQuery(switchesQuery);

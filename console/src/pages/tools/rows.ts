@@ -1,11 +1,11 @@
 /** The rows of the list of tools. Pure. */
 import type { Schemas } from "../../api/client";
-import type { ConfigRecord, RecordMeta, Switch, ToolCapability } from "../../api/config";
+import type { Capabilities, ConfigRecord, ListedFacts, Switch } from "../../api/config";
 
 export type ToolRow = {
   id: string;
   description: string;
-  source: { kind: string; id?: string };
+  source: { kind: string; id?: string | null };
   effect: string;
   schema: unknown;
   agents: string[];
@@ -17,9 +17,9 @@ export type ToolRow = {
   hasRecord: boolean;
 };
 type Sources = {
-  tools: readonly ToolCapability[];
+  tools: Capabilities["tools"];
   records: readonly ConfigRecord[];
-  metas: readonly RecordMeta[];
+  metas: readonly ListedFacts[];
   agents: readonly Schemas["AgentView"][];
   stats: readonly Schemas["AgentRuntimeStats"][];
   switches: readonly Switch[];

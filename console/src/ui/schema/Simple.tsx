@@ -75,12 +75,12 @@ export function ChoiceField(props: SimpleProps & { field: Extract<Field, { kind:
   return (
     <Select
       {...shared}
-      data={field.options.map((it) => ({ value: String(it), label: String(it).replaceAll("_", " ") }))}
+      data={field.options.map((it) => ({ value: String(it.value), label: it.label }))}
       value={shown}
       placeholder={shared.placeholder === undefined ? forms.unset : forms.standard(shared.placeholder)}
       clearable={!isRequired}
       allowDeselect={!isRequired}
-      onChange={(next) => (next === null ? clear() : set(field.options.find((it) => String(it) === next) ?? next))}
+      onChange={(next) => (next === null ? clear() : set(field.options.find((it) => String(it.value) === next)?.value ?? next))}
     />
   );
 }
@@ -95,17 +95,19 @@ export function TextsField(props: SimpleProps & { field: Extract<Field, { kind: 
   const suggestions = useSuggestions(path);
   const given = asTexts(value ?? (field.kind === "choices" ? field.fallback : undefined));
   const change = (next: string[]) => (next.length === 0 && !isRequired && field.isNullable ? clear() : set(next));
-  if (field.kind === "choices") return <MultiSelect {...shared} data={[...field.options]} value={given} onChange={change} />;
+  if (field.kind === "choices") return <MultiSelect {...shared} data={field.options.map((it) => ({ value: String(it.value), label: it.label }))} value={given} onChange={change} />;
   return <TagsInput {...shared} size="xs" data={[...(suggestions ?? [])]} value={given} onChange={change} />;
 }
 
 /** The text stays as typed; the value follows whenever it is valid JSON. */
 export function JsonField(props: SimpleProps) {
-  const { value } = props;
+  const { value, path } = props;
+  const { noteText } = useForm();
   const { shared, set, clear } = useCommon(props);
   const given = value === undefined ? "" : JSON.stringify(value, null, 2);
   const [text, setText] = useState(given);
-  const [isBad, setBad] = useState(false);
+  const [isBad, setIsBad] = useState(false);
+  const setBad = (is: boolean) => { setIsBad(is); noteText(path, is); };
   useEffect(() => {
     setText((now) => {
       try {
@@ -117,7 +119,7 @@ export function JsonField(props: SimpleProps) {
   }, [given]);
   const change = (next: string) => {
     setText(next);
-    if (next.trim() === "") { setBad(false); clear(); return; }
+    if (next.trim() === "") { clear(); setBad(false); return; }
     try {
       set(JSON.parse(next) as Json);
       setBad(false);

@@ -10,6 +10,8 @@ export type FormContext = {
   multiline: readonly string[];
   isDisabled: boolean;
   change: (path: Path, next: Json | undefined) => void;
+  /** Says whether a field holds a text that makes no value. */
+  noteText: (path: Path, isBad: boolean) => void;
 };
 
 export const Context = createContext<FormContext | null>(null);

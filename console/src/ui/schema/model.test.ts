@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { describeField, findVariant, getAt, labelName, makeValue, messagesAt, problemsBelow, setAt, type JsonSchema } from "./model";
+import { describeField, fillDefaults, findVariant, getAt, labelName, makeValue, messagesAt, problemsBelow, setAt, type JsonSchema } from "./model";
 import { validateValue } from "./validate";
 
 const root: JsonSchema = {
@@ -32,7 +32,7 @@ const kindOf = (name: string) => describeField(config[name]!, root).kind;
 
 test("each form of a schema has its field", () => {
   expect(describeField(root, root)).toMatchObject({ kind: "object" });
-  expect(describeField(config.mode!, root)).toMatchObject({ kind: "choice", options: ["ask", "deny"], fallback: "ask" });
+  expect(describeField(config.mode!, root)).toMatchObject({ kind: "choice", options: [{ value: "ask", label: "ask" }, { value: "deny", label: "deny" }], fallback: "ask" });
   expect(describeField(config.limit!, root)).toMatchObject({ kind: "number", isInteger: true, isNullable: true, minimum: 1 });
   expect(["on", "names", "rules", "stop", "priors", "free"].map(kindOf)).toEqual(["choices", "texts", "list", "union", "map", "json"]);
   expect(describeField(config.token!, root)).toMatchObject({ kind: "text", isSecret: true });
@@ -65,10 +65,29 @@ test("problems land on their field by path", () => {
   expect(messagesAt(below, ["rules"])).toEqual([]);
 });
 
+test("constants with titles are choices, and a question begins with what its schema gives", () => {
+  const question: JsonSchema = {
+    type: "object",
+    properties: {
+      colour: { oneOf: [{ const: "r", title: "Red" }, { const: "b", title: "Blue" }] },
+      tags: { type: "array", items: { enum: ["a", "b"], enumNames: ["Alpha", "Beta"] } },
+      nights: { type: "integer", default: 3 },
+      isSure: { type: "boolean" },
+      note: { anyOf: [{ type: "string" }, { type: "null" }] },
+    },
+    required: ["isSure"],
+  };
+  const { colour, tags } = question.properties as Record<string, JsonSchema>;
+  expect(describeField(colour!, question)).toMatchObject({ kind: "choice", options: [{ value: "r", label: "Red" }, { value: "b", label: "Blue" }] });
+  expect(describeField(tags!, question)).toMatchObject({ kind: "choices", options: [{ value: "a", label: "Alpha" }, { value: "b", label: "Beta" }] });
+  expect(fillDefaults(question)).toEqual({ nights: 3, isSure: false });
+  expect(fillDefaults({ type: "string" })).toBeUndefined();
+});
+
 test("the browser finds what the server would refuse, without eval", () => {
   expect(validateValue(root, { rules: [] })).toEqual([]);
   expect(validateValue(root, { rules: [{ tool: 1, mode: "ask" }] }).map((it) => it.path)).toContain("rules/0/tool");
-  expect(validateValue(root, {}).length).toBeGreaterThan(0);
+  expect(validateValue(root, {})).toEqual([{ path: "rules", message: "This is needed." }]);
 });
 
 test("names read as labels", () => {

@@ -8,6 +8,9 @@ export type Path = readonly (string | number)[];
 /** What is wrong at a path, whose parts are separated by slashes. */
 export type FieldProblem = { path: string; message: string };
 
+/** One of the values that a field can have, and what it is called. */
+export type Choice = { value: Json; label: string };
+
 type Common = { description?: string; fallback?: Json; isNullable: boolean; isReadOnly: boolean };
 export type Property = { name: string; schema: JsonSchema; isRequired: boolean };
 export type Field = Common &
@@ -15,8 +18,8 @@ export type Field = Common &
     | { kind: "text"; pattern?: string; isSecret: boolean }
     | { kind: "number"; isInteger: boolean; minimum?: number; maximum?: number }
     | { kind: "boolean" }
-    | { kind: "choice"; options: readonly Json[] }
-    | { kind: "choices"; options: readonly string[] }
+    | { kind: "choice"; options: readonly Choice[] }
+    | { kind: "choices"; options: readonly Choice[] }
     | { kind: "texts" }
     | { kind: "list"; items: JsonSchema }
     | { kind: "object"; properties: readonly Property[] }
@@ -88,9 +91,26 @@ function listProperties(schema: JsonSchema): Property[] {
   return Object.entries(asSchema(schema.properties)).map(([name, it]) => ({ name, schema: asSchema(it), isRequired: required.includes(name) }));
 }
 
+/** The values of an `enum`, a `const`, or of alternatives that are constants; null for any other schema. */
+function readChoices(schema: JsonSchema): Choice[] | null {
+  if ("const" in schema) return [{ value: schema.const as Json, label: nameChoice(schema.title ?? schema.const) }];
+  if (Array.isArray(schema.enum)) {
+    const names = Array.isArray(schema.enumNames) ? (schema.enumNames as unknown[]) : [];
+    return (schema.enum as Json[]).map((value, index) => ({ value, label: nameChoice(names[index] ?? value) }));
+  }
+  const alternatives = (schema.anyOf ?? schema.oneOf) as JsonSchema[] | undefined;
+  if (!Array.isArray(alternatives) || alternatives.length === 0 || !alternatives.every((it) => "const" in it)) return null;
+  return alternatives.flatMap((it) => readChoices(it) ?? []);
+}
+
+function nameChoice(name: unknown): string {
+  return String(name).replaceAll("_", " ");
+}
+
 function readArray(schema: JsonSchema, root: JsonSchema): Pick<Extract<Field, { kind: "choices" }>, "kind" | "options"> | { kind: "texts" } | { kind: "list"; items: JsonSchema } {
   const items = resolveSchema(asSchema(schema.items), root);
-  if (Array.isArray(items.enum) && items.enum.every((it) => typeof it === "string")) return { kind: "choices", options: items.enum as string[] };
+  const options = readChoices(items);
+  if (options !== null && options.every((it) => typeof it.value === "string")) return { kind: "choices", options };
   return items.type === "string" ? { kind: "texts" } : { kind: "list", items };
 }
 
@@ -106,8 +126,8 @@ export function describeField(given: JsonSchema, root: JsonSchema): Field {
     isReadOnly: schema.readOnly === true || schema.deprecated === true,
   };
   if (secret) return { ...common, kind: "text", isSecret: true };
-  if ("const" in schema) return { ...common, kind: "choice", options: [schema.const as Json] };
-  if (Array.isArray(schema.enum)) return { ...common, kind: "choice", options: schema.enum as Json[] };
+  const options = readChoices(schema);
+  if (options !== null) return { ...common, kind: "choice", options };
   if (Array.isArray(schema.anyOf)) {
     const variants = (schema.anyOf as JsonSchema[]).map((it) => resolveSchema(it, root));
     return { ...common, kind: "union", variants: variants.map((it, index) => ({ label: labelVariant(it, index), schema: it })) };
@@ -139,7 +159,7 @@ export function makeValue(schema: JsonSchema, root: JsonSchema): Json {
     case "text": return "";
     case "number": return field.minimum ?? 0;
     case "boolean": return false;
-    case "choice": return field.options[0] ?? null;
+    case "choice": return field.options[0]?.value ?? null;
     case "choices": case "texts": case "list": return [];
     case "map": case "json": return {};
     case "object":
@@ -151,11 +171,23 @@ export function makeValue(schema: JsonSchema, root: JsonSchema): Json {
   }
 }
 
+/** What an empty form begins with: what the schema gives as defaults, and a no where a yes or a no is needed. */
+export function fillDefaults(schema: JsonSchema): Json | undefined {
+  const field = describeField(schema, schema);
+  if (field.fallback !== undefined) return field.fallback;
+  if (field.kind !== "object") return undefined;
+  return Object.fromEntries(field.properties.flatMap(({ name, schema: given, isRequired }): [string, Json][] => {
+    const inner = describeField(given, schema);
+    if (inner.fallback !== undefined && inner.fallback !== null) return [[name, inner.fallback]];
+    return isRequired && inner.kind === "boolean" ? [[name, false]] : [];
+  }));
+}
+
 /** How well a value fits a schema: 0 not at all; the number of known fields makes a better fit. */
 function rateFit(value: Json, schema: JsonSchema, root: JsonSchema): number {
   const field = describeField(schema, root);
   switch (field.kind) {
-    case "choice": return field.options.includes(value) ? 3 : 0;
+    case "choice": return field.options.some((it) => it.value === value) ? 3 : 0;
     case "text": return typeof value === "string" ? 1 : 0;
     case "number": return typeof value === "number" ? 1 : 0;
     case "boolean": return typeof value === "boolean" ? 1 : 0;
@@ -220,6 +252,11 @@ export function problemsBelow(problems: readonly { path: string; message: string
 export function labelName(name: string): string {
   const words = name.replaceAll(/[_-]+/g, " ").replace(/\bms\b/, "(ms)").replace(/\bsecs\b/, "(seconds)").replace(/\busd\b/, "(USD)").replace(/\bid\b/, "ID").replace(/\bids\b/, "IDs").replace(/\burl\b/, "URL");
   return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** What a field is called: by the title that its schema gives it, else by its name. */
+export function labelProperty({ name, schema }: Property): string {
+  return typeof schema.title === "string" && schema.$ref === undefined ? schema.title : labelName(name);
 }
 
 export function showFallback(value: Json | undefined): string | undefined {

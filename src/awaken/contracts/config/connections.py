@@ -25,6 +25,14 @@ class ServerTool(Record, frozen=True, kw_only=True):
     description: str | None = None
 
 
+class ToolDrift(Record, frozen=True, kw_only=True):
+    """A tool that differs from its pinned version; `offered` as its pin accepts it."""
+
+    tool: str
+    pinned: str
+    offered: str
+
+
 class McpServerView(Record, frozen=True, kw_only=True):
     """The state of the connection of this process to an MCP server."""
 
@@ -43,6 +51,7 @@ class McpServerView(Record, frozen=True, kw_only=True):
     protocol_version: str | None = None
     problems: tuple[str, ...] = ()
     """Which of its tools cannot be used, and why."""
+    drift: tuple[ToolDrift, ...] = ()
 
 
 class McpInventory(McpServerView, frozen=True, kw_only=True):

@@ -1,7 +1,8 @@
 """Routes of the audit: who changed what, and the proof that it was not changed."""
 
 from datetime import UTC, datetime
-from typing import Any
+
+from msgspec import UNSET
 
 from awaken.contracts.config.audit import AuditEvent, AuditQuery
 from awaken.managed.configuration import ManagedConfig
@@ -10,6 +11,7 @@ from awaken.transport.problems import HttpError
 from awaken.transport.routes import RouteCall
 
 from .bodies import AuditFilter
+from .views import AuditItem, AuditPage
 
 
 class AuditRoutes:
@@ -32,32 +34,30 @@ class AuditRoutes:
         )
         rows = await self._audit.list_events(query)
         await self._audit.preload_bodies(rows)
-        items = [await self._show(it.event) for it in rows]
-        if len(rows) < given.limit:
-            return as_json({"items": items})
-        return as_json({"items": items, "next_cursor": str(rows[-1].no)})
+        items = tuple([await self._show(it.event) for it in rows])
+        is_last = len(rows) < given.limit
+        return as_json(AuditPage(items=items, next_cursor=UNSET if is_last else str(rows[-1].no)))
 
     async def verify_chain(self, _call: RouteCall) -> Reply:
         """Walk the chain of audit events, and tell whether one was changed."""
         return as_json(await self._audit.verify())
 
-    async def _show(self, event: AuditEvent) -> dict[str, Any]:
-        shown = {
-            "id": event.id,
-            "ts": _write_time(event.at),
-            "actor": event.actor,
-            "action": event.action.value,
-            "resource": event.resource,
-            "ip": event.ip,
-            "request_id": event.request_id,
-            "restored_from": event.restored_from,
-            "error": event.error,
-            "publication": event.publication,
-            "message": event.message,
-            "details": event.details,
+    async def _show(self, event: AuditEvent) -> AuditItem:
+        return AuditItem(
+            id=event.id,
+            ts=_write_time(event.at),
+            actor=event.actor,
+            action=event.action,
+            resource=event.resource,
+            ip=event.ip,
+            request_id=event.request_id,
+            restored_from=event.restored_from,
+            error=event.error,
+            publication=event.publication,
+            message=event.message,
+            details=event.details,
             **await self._audit.load_bodies(event),
-        }
-        return {name: value for name, value in shown.items() if value is not None}
+        )
 
 
 def _write_time(at: int) -> str:

@@ -1,10 +1,14 @@
 """Routes of drafts: begin, edit, compare, validate, rebase, preview, publish."""
 
-from typing import Any
+from typing import Any, Literal
 
-import msgspec
-
-from awaken.contracts.config.drafts import ConfigDraft, DeleteRecord, PatchRecord
+from awaken.contracts.config.drafts import (
+    Change,
+    ConfigDraft,
+    DeleteRecord,
+    PatchRecord,
+    PutRecord,
+)
 from awaken.contracts.config.errors import PROBLEMS_MAX
 from awaken.contracts.config.kinds import RecordMeta
 from awaken.managed.configuration import ManagedConfig
@@ -27,6 +31,21 @@ from .replies import (
     write_of,
     written_headers,
 )
+from .views import (
+    CheckedDraft,
+    DeleteView,
+    DraftChange,
+    DraftHead,
+    DraftList,
+    DraftSummary,
+    DraftView,
+    NamedChange,
+    PatchView,
+    PreviewedDraft,
+    PublishedDraft,
+    PublishedRecord,
+    PutView,
+)
 
 
 class DraftRoutes:
@@ -38,8 +57,7 @@ class DraftRoutes:
 
     async def list_drafts(self, _call: RouteCall) -> Reply:
         """List the drafts, the latest edited first."""
-        items = [self._show(it, is_whole=False) for it in await self._drafts.list_drafts()]
-        return as_json({"items": items})
+        return as_json(DraftList(items=tuple(map(summarize, await self._drafts.list_drafts()))))
 
     async def create_draft(self, call: RouteCall) -> Reply:
         """Begin a draft on what is live."""
@@ -99,13 +117,13 @@ class DraftRoutes:
         trial = await self._drafts.validate(call.path["draft_id"], author_of(call))
         problems = list_problems(trial)
         return as_json(
-            {
-                "ok": not problems,
-                "problems": problems[:PROBLEMS_MAX],
-                "problem_count": len(problems),
-                "diagnostics": trial.compiled.diagnostics,
-                "impact": describe_impact(trial),
-            }
+            CheckedDraft(
+                ok=not problems,
+                problems=problems[:PROBLEMS_MAX],
+                problem_count=len(problems),
+                diagnostics=trial.compiled.diagnostics,
+                impact=describe_impact(trial),
+            )
         )
 
     async def get_impact(self, call: RouteCall) -> Reply:
@@ -134,7 +152,8 @@ class DraftRoutes:
         publication = await self._drafts.preview(
             draft.id, author_of(call), request_key(call), draft.revision
         )
-        return as_json({"publication": publication.no}, 201, (publication_header(publication.no),))
+        number = publication.no
+        return as_json(PreviewedDraft(publication=number), 201, (publication_header(number),))
 
     async def publish_draft(self, call: RouteCall) -> Reply:
         """Make a draft live, and remove it."""
@@ -153,39 +172,64 @@ class DraftRoutes:
         )
         published = await self._drafts.publish(call.path["draft_id"], how)
         publication = published.publication
-        changes = [
-            {"ns": it.namespace, "id": it.id, "revision": it.after.revision if it.after else 0}
+        changes = (
+            PublishedRecord(
+                ns=it.namespace, id=it.id, revision=it.after.revision if it.after else 0
+            )
             for it in publication.changes
-        ]
-        body_out = {
-            "publication": publication.no,
-            "parent": publication.parent,
-            "changes": changes,
-            "diagnostics": published.diagnostics,
-        }
-        return as_json(body_out, 201, written_headers(published))
+        )
+        shown = PublishedDraft(
+            publication=publication.no,
+            parent=publication.parent,
+            changes=tuple(changes),
+            diagnostics=published.diagnostics,
+        )
+        return as_json(shown, 201, written_headers(published))
 
     def _reply(self, draft: ConfigDraft, status: int = 200) -> Reply:
         headers = (etag(draft.revision), publication_header(draft.base))
         return as_json(self._show(draft), status, headers)
 
-    def _show(self, draft: ConfigDraft, *, is_whole: bool = True) -> dict[str, Any]:
-        shown: dict[str, Any] = msgspec.to_builtins(draft)
-        shown.setdefault("base", None)
-        shown["changes"] = [
-            {"ns": namespace, "id": record_id, **self._show_change(namespace, record_id, change)}
-            if is_whole
-            else {"ns": namespace, "id": record_id, "type": change.__struct_config__.tag}
+    def _show(self, draft: ConfigDraft) -> DraftView:
+        changes = (
+            self._show_change(namespace, record_id, change)
             for namespace, changes in draft.changes.items()
             for record_id, change in changes.items()
-        ]
-        return shown
+        )
+        return DraftView(**_describe(draft), changes=tuple(changes))
 
-    def _show_change(self, namespace: str, record_id: str, change: Any) -> dict[str, Any]:
-        if isinstance(change, DeleteRecord):
-            return {"type": "delete"}
-        if isinstance(change, PatchRecord):
-            return {"type": "patch", "overrides": change.body, "hidden": change.is_hidden}
-        kind = self._managed.records.find_kind(namespace)
-        meta = RecordMeta(namespace=namespace, id=record_id, source="user")
-        return {"type": "put", "spec": kind.to_wire(change.body, meta)}
+    def _show_change(self, namespace: str, record_id: str, change: Change) -> DraftChange:
+        match change:
+            case DeleteRecord():
+                return DeleteView(ns=namespace, id=record_id)
+            case PatchRecord(body=body, is_hidden=is_hidden):
+                return PatchView(ns=namespace, id=record_id, overrides=body, hidden=is_hidden)
+            case PutRecord(body=body):
+                kind = self._managed.records.find_kind(namespace)
+                meta = RecordMeta(namespace=namespace, id=record_id, source="user")
+                return PutView(ns=namespace, id=record_id, spec=kind.to_wire(body, meta))
+
+
+def summarize(draft: ConfigDraft) -> DraftSummary:
+    """A draft as a list shows it: what it changes, without the bodies."""
+    changes = (
+        NamedChange(ns=namespace, id=record_id, type=_name_change(change))
+        for namespace, changes in draft.changes.items()
+        for record_id, change in changes.items()
+    )
+    return DraftSummary(**_describe(draft), changes=tuple(changes))
+
+
+def _name_change(change: Change) -> Literal["put", "patch", "delete"]:
+    match change:
+        case PutRecord():
+            return "put"
+        case PatchRecord():
+            return "patch"
+        case DeleteRecord():
+            return "delete"
+
+
+def _describe(draft: ConfigDraft) -> dict[str, Any]:
+    """The fields of a `DraftHead`."""
+    return {name: getattr(draft, name) for name in DraftHead.__struct_fields__}

@@ -1,18 +1,17 @@
 """Routes of configuration as files: plan, apply and export."""
 
-from typing import Any
-
 import msgspec
 
 from awaken.contracts.config.errors import PROBLEMS_MAX
 from awaken.managed.configuration import ManagedConfig
-from awaken.managed.files import FilePlan, FileSet
+from awaken.managed.files import FileSet
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import RouteCall
 
 from .bodies import ExportQuery, FilesBody
 from .replies import author_of, written_headers
+from .views import AppliedPlan, ExportedFiles, PlanView, describe_plan
 
 
 class FileRoutes:
@@ -26,17 +25,17 @@ class FileRoutes:
         """Show what files would change; nothing is written."""
         body: FilesBody = call.body
         plan = await self._files.plan(body.files, body.options, author_of(call))
-        return as_json(show_plan(plan))
+        return as_json(PlanView(**describe_plan(plan, PROBLEMS_MAX)))
 
     async def apply_files(self, call: RouteCall) -> Reply:
         """Publish what files change, as one change set."""
         body: FilesBody = call.body
         plan, published = await self._files.apply(body.files, body.options, author_of(call))
-        shown = show_plan(plan)
+        shown = describe_plan(plan, PROBLEMS_MAX)
         if published is None:
-            return as_json({**shown, "publication": plan.head, "is_changed": False})
+            return as_json(AppliedPlan(**shown, publication=plan.head, is_changed=False))
         number = published.publication.no
-        reply = {**shown, "publication": number, "is_changed": published.is_changed}
+        reply = AppliedPlan(**shown, publication=number, is_changed=published.is_changed)
         return as_json(reply, 200, written_headers(published))
 
     async def export_files(self, call: RouteCall) -> Reply:
@@ -48,8 +47,8 @@ class FileRoutes:
         files = choose_kinds(await self._files.export(number), query.kind)
         if query.kind and query.kind not in self._managed.parts.kinds:
             raise HttpError(400, "unknown_namespace", f"There is no kind '{query.kind[:80]}'.")
-        shown = {"records": files.records, "overrides": files.overrides}
-        return as_json({"publication": number, **shown})
+        shown = ExportedFiles(publication=number, records=files.records, overrides=files.overrides)
+        return as_json(shown)
 
 
 def choose_kinds(files: FileSet, kind: str | None) -> FileSet:
@@ -61,20 +60,3 @@ def choose_kinds(files: FileSet, kind: str | None) -> FileSet:
         records={name: it for name, it in files.records.items() if name == kind},
         overrides={name: it for name, it in files.overrides.items() if name == kind},
     )
-
-
-def show_plan(plan: FilePlan) -> dict[str, Any]:
-    """A plan as JSON; of its problems the first ones, and how many there are."""
-    return {
-        "head": plan.head,
-        "has_changes": plan.has_changes,
-        "creates": [{"ns": ns, "id": it} for ns, it in plan.creates],
-        "updates": plan.updates,
-        "deletes": [{"ns": ns, "id": it} for ns, it in plan.deletes],
-        "drift": [{"ns": ns, "id": it} for ns, it in plan.drift],
-        "kept": [{"ns": ns, "id": it} for ns, it in plan.kept],
-        "missing_secrets": plan.missing_secrets,
-        "problems": plan.problems[:PROBLEMS_MAX],
-        "problem_count": len(plan.problems),
-        "diagnostics": plan.diagnostics[:PROBLEMS_MAX],
-    }

@@ -1,12 +1,11 @@
 """Routes of publications and of the head: history, rollback, canary, switches, secrets."""
 
-from typing import Any
-
-import msgspec
+from msgspec import UNSET
 
 from awaken.contracts.config.errors import UnknownPublication, UnknownSecret, UnknownSwitch
 from awaken.contracts.config.heads import CanaryPlan, ConfigHead, SwitchKind
 from awaken.contracts.config.publications import Publication
+from awaken.contracts.config.store import SealedSecret
 from awaken.managed.configuration import ManagedConfig
 from awaken.managed.differences import compare_versions, list_differences
 from awaken.managed.heads import SwitchOrder
@@ -23,12 +22,21 @@ from .bodies import (
     SecretBody,
     SwitchBody,
 )
-from .replies import (
-    author_of,
-    publication_header,
+from .replies import author_of, publication_header, request_key, written_headers
+from .views import (
+    AppliedHead,
+    ComparedRecord,
+    FollowerView,
+    HeadView,
+    MovedHead,
+    PublicationDifference,
+    PublicationPage,
+    RolledBack,
+    SecretList,
+    SecretView,
+    SwitchList,
     publication_view,
-    request_key,
-    written_headers,
+    whole_publication,
 )
 
 
@@ -47,14 +55,15 @@ class PublicationRoutes:
             before=page.before, limit=page.limit, with_ephemeral=page.ephemeral
         )
         has_more = len(found) == page.limit
-        body = {"items": [publication_view(it) for it in found]}
-        return as_json({**body, "next_before": found[-1].no} if has_more else body)
+        shown = PublicationPage(
+            items=tuple(map(publication_view, found)),
+            next_before=found[-1].no if has_more else UNSET,
+        )
+        return as_json(shown)
 
     async def get_publication(self, call: RouteCall) -> Reply:
         """Get a publication with its manifest."""
-        publication = await self._load(call.path["no"])
-        shown = msgspec.to_builtins(publication_view(publication))
-        return as_json({**shown, "manifest": publication.manifest, "code": publication.code})
+        return as_json(whole_publication(await self._load(call.path["no"])))
 
     async def compare_publications(self, call: RouteCall) -> Reply:
         """Compare two publications, record by record."""
@@ -74,10 +83,15 @@ class PublicationRoutes:
             hashes = [it.hash for it in entries if it is not None]
             bodies = await self._managed.parts.reader.load_bodies(hashes)
             old, new = (None if it is None else bodies.get(it.hash) for it in entries)
-            state = compare_versions(old, old, new)
-            fields = list_differences(old, old, new)
-            records.append({"ns": namespace, "id": record_id, "state": state, "fields": fields})
-        return as_json({"before": before.no, "after": after.no, "records": records})
+            compared = ComparedRecord(
+                ns=namespace,
+                id=record_id,
+                state=compare_versions(old, old, new),
+                fields=list_differences(old, old, new),
+            )
+            records.append(compared)
+        shown = PublicationDifference(before=before.no, after=after.no, records=tuple(records))
+        return as_json(shown)
 
     async def roll_back(self, call: RouteCall) -> Reply:
         """Publish an earlier publication again."""
@@ -89,7 +103,7 @@ class PublicationRoutes:
             is_over_canary=body.over_canary,
             once=request_key(call),
         )
-        shown = {"publication": published.publication.no, "is_changed": published.is_changed}
+        shown = RolledBack(publication=published.publication.no, is_changed=published.is_changed)
         return as_json(shown, 201, written_headers(published))
 
     async def start_canary(self, call: RouteCall) -> Reply:
@@ -118,28 +132,29 @@ class PublicationRoutes:
         """Get the head: what is live, what is tried, what is switched off, and who follows."""
         head = await self._heads.read_head()
         applied = self._managed.live.applied
-        shown: dict[str, Any] = {
-            "publication": head.publication,
-            "revision": head.revision,
-            "canary": head.canary,
-            "switches": head.switches,
-            "this_process": {
-                "publication": applied.publication,
-                "revision": applied.revision,
-                "applied_at": applied.applied_at,
-                "unusable": dict(applied.unusable),
-                "problem": applied.problem,
-            },
-            "workers": [
-                {"id": it.id, "publication": it.publication, "problem": it.problem}
-                for it in await self._managed.list_followers()
-            ],
-        }
+        workers = (
+            FollowerView(id=it.id, publication=it.publication, problem=it.problem)
+            for it in await self._managed.list_followers()
+        )
+        shown = HeadView(
+            publication=head.publication,
+            revision=head.revision,
+            canary=head.canary,
+            switches=head.switches,
+            this_process=AppliedHead(
+                publication=applied.publication,
+                revision=applied.revision,
+                applied_at=applied.applied_at,
+                unusable=dict(applied.unusable),
+                problem=applied.problem,
+            ),
+            workers=tuple(workers),
+        )
         return as_json(shown)
 
     async def list_switches(self, _call: RouteCall) -> Reply:
         """List what operators have stopped."""
-        return as_json({"items": (await self._heads.read_head()).switches})
+        return as_json(SwitchList(items=(await self._heads.read_head()).switches))
 
     async def set_switch(self, call: RouteCall) -> Reply:
         """Stop an agent, a tool, a model, a provider, an MCP server, or everything, now."""
@@ -159,7 +174,8 @@ class PublicationRoutes:
 
     async def list_secrets(self, _call: RouteCall) -> Reply:
         """List the names of stored secrets, never their values."""
-        return as_json({"items": [_secret_view(it) for it in await self._heads.list_secrets()]})
+        found = await self._heads.list_secrets()
+        return as_json(SecretList(items=tuple(map(_secret_view, found))))
 
     async def get_secret(self, call: RouteCall) -> Reply:
         """Get whether a secret is stored, by whom and since when; never its value."""
@@ -198,7 +214,7 @@ class PublicationRoutes:
 
 
 def _reply_head(head: ConfigHead) -> Reply:
-    shown = {"publication": head.publication, "revision": head.revision}
+    shown = MovedHead(publication=head.publication, revision=head.revision)
     return as_json(shown, 200, (publication_header(head.publication),))
 
 
@@ -212,10 +228,10 @@ def _kind_of(call: RouteCall) -> SwitchKind:
         raise UnknownSwitch(kind=given, target=target, problem=problem) from None
 
 
-def _secret_view(secret: Any) -> dict[str, Any]:
-    return {
-        "ref": secret.ref,
-        "key_id": secret.key_id,
-        "updated_at": secret.updated_at,
-        "updated_by": secret.updated_by,
-    }
+def _secret_view(secret: SealedSecret) -> SecretView:
+    return SecretView(
+        ref=secret.ref,
+        key_id=secret.key_id,
+        updated_at=secret.updated_at,
+        updated_by=secret.updated_by,
+    )

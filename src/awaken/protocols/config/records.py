@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec import UNSET
+
 from awaken.contracts.config.errors import InvalidConfig
 from awaken.contracts.config.kinds import RecordMeta
 from awaken.managed.configuration import ManagedConfig
@@ -15,6 +17,17 @@ from awaken.transport.routes import RouteCall
 
 from .bodies import RecordPaging, RemovalQuery, RestoreBody, ValidateQuery, WriteQuery
 from .replies import reply_written, write_of, written_headers
+from .views import (
+    BuiltinSource,
+    CheckedRecord,
+    FactsPage,
+    ListedFacts,
+    LiveDiagnostics,
+    ProviderRemoval,
+    RecordFacts,
+    RecordPage,
+    UserSource,
+)
 
 
 class RecordRoutes:
@@ -30,9 +43,9 @@ class RecordRoutes:
         namespace, page = call.path["namespace"], _page(call)
         found = await self._records.list_records(namespace)
         shown = [it.wire for it in found if not it.meta.is_hidden]
-        items = shown[page.offset : page.offset + page.limit]
+        items = tuple(shown[page.offset : page.offset + page.limit])
         return as_json(
-            {"namespace": namespace, "items": items, "offset": page.offset, "limit": page.limit}
+            RecordPage(namespace=namespace, items=items, offset=page.offset, limit=page.limit)
         )
 
     async def create_record(self, call: RouteCall) -> Reply:
@@ -93,18 +106,18 @@ class RecordRoutes:
         """List what is known of the records of a namespace besides their bodies."""
         namespace, page = call.path["namespace"], _page(call)
         found = await self._records.list_records(namespace)
-        items = [
-            {"id": it.meta.id, **meta_view(it, self._version)}
+        items = tuple(
+            ListedFacts(id=it.meta.id, **describe_facts(it, self._version))
             for it in found[page.offset : page.offset + page.limit]
-        ]
+        )
         return as_json(
-            {"namespace": namespace, "items": items, "offset": page.offset, "limit": page.limit}
+            FactsPage(namespace=namespace, items=items, offset=page.offset, limit=page.limit)
         )
 
     async def get_meta(self, call: RouteCall) -> Reply:
         """Get what is known of a record besides its body."""
         view = await self._records.get_record(call.path["namespace"], call.path["record_id"])
-        return as_json(meta_view(view, self._version))
+        return as_json(RecordFacts(**describe_facts(view, self._version)))
 
     async def try_overrides(self, call: RouteCall) -> Reply:
         """Compile overrides of a record of the code without publishing them."""
@@ -146,11 +159,11 @@ class RecordRoutes:
         """List warnings and problems of the live configuration in this process."""
         applied = self._managed.live.applied
         return as_json(
-            {
-                "publication": applied.publication,
-                "unusable": dict(applied.unusable),
-                "diagnostics": self._managed.live.diagnostics,
-            }
+            LiveDiagnostics(
+                publication=applied.publication,
+                unusable=dict(applied.unusable),
+                diagnostics=tuple(self._managed.live.diagnostics),
+            )
         )
 
     async def preview_removal(self, call: RouteCall) -> Reply:
@@ -168,12 +181,12 @@ class RecordRoutes:
                 if name not in affected.setdefault(namespace, []):
                     affected[namespace].append(name)
         return as_json(
-            {
-                "provider": provider,
-                "models": affected["models"],
-                "model_pools": affected["model-pools"],
-                "agents": affected["agents"],
-            }
+            ProviderRemoval(
+                provider=provider,
+                models=tuple(affected["models"]),
+                model_pools=tuple(affected["model-pools"]),
+                agents=tuple(affected["agents"]),
+            )
         )
 
     async def _check_connects(self, write: RecordWrite, body: dict[str, Any]) -> None:
@@ -200,13 +213,12 @@ class RecordRoutes:
         return view
 
 
-def meta_view(view: RecordView, version: str) -> dict[str, Any]:
-    """What is known of a record, in the form of Awaken for Rust, and what only we have."""
+def describe_facts(view: RecordView, version: str) -> dict[str, Any]:
+    """The fields of `RecordFacts`."""
     meta: RecordMeta = view.meta
     is_code = meta.source in (CODE, "override")
-    source = {"kind": "builtin", "binary_version": version} if is_code else {"kind": "user"}
-    shown = {
-        "source": source,
+    return {
+        "source": BuiltinSource(binary_version=version) if is_code else UserSource(),
         "hidden": meta.is_hidden,
         "created_at": meta.created_at or 0,
         "updated_at": meta.updated_at or 0,
@@ -216,8 +228,8 @@ def meta_view(view: RecordView, version: str) -> dict[str, Any]:
         "publication": meta.publication,
         "hash": meta.hash or None,
         "updated_by": meta.updated_by or None,
+        "user_overrides": UNSET if view.overrides is None else view.overrides,
     }
-    return shown if view.overrides is None else {**shown, "user_overrides": view.overrides}
 
 
 def _reply_compiled(normalized: dict[str, Any], trial: CandidateTrial) -> Reply:
@@ -225,13 +237,11 @@ def _reply_compiled(normalized: dict[str, Any], trial: CandidateTrial) -> Reply:
     if problems:
         raise InvalidConfig(problems=problems)
     return as_json(
-        {
-            "ok": True,
-            "normalized": normalized,
-            "problems": [],
-            "diagnostics": trial.compiled.diagnostics,
-            "impact": describe_impact(trial),
-        }
+        CheckedRecord(
+            normalized=normalized,
+            diagnostics=trial.compiled.diagnostics,
+            impact=describe_impact(trial),
+        )
     )
 
 

@@ -1,10 +1,7 @@
 """The replies of requests about the configuration, and who asks."""
 
-from typing import Any
-
 import msgspec
 
-from awaken.contracts.config.publications import Publication
 from awaken.contracts.config.publications import hash_object as hash_bytes
 from awaken.managed.parts import Author, RequestKey
 from awaken.managed.publishing import Published
@@ -106,43 +103,3 @@ def publication_header(no: int | None) -> Header:
 def etag(revision: int) -> Header:
     """The revision of a record or a draft as a header."""
     return b"etag", f'"{revision}"'.encode()
-
-
-class PublicationView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A publication as a list shows it."""
-
-    publication: int
-    parent: int | None = None
-    kind: str = "live"
-    message: str = ""
-    created_by: str = ""
-    created_at: int = 0
-    origin: str = "api"
-    draft_id: str | None = None
-    manifest_hash: str = ""
-    changes: tuple[dict[str, Any], ...] = ()
-
-
-def publication_view(publication: Publication) -> PublicationView:
-    """A publication without its manifest."""
-    return PublicationView(
-        publication=publication.no,
-        parent=publication.parent,
-        kind=publication.kind.value,
-        message=publication.message,
-        created_by=publication.created_by,
-        created_at=publication.created_at,
-        origin=publication.origin.value,
-        draft_id=publication.draft_id,
-        manifest_hash=publication.manifest_hash,
-        changes=tuple(
-            {
-                "ns": it.namespace,
-                "id": it.id,
-                "before": None if it.before is None else it.before.hash,
-                "after": None if it.after is None else it.after.hash,
-                "revision": 0 if it.after is None else it.after.revision,
-            }
-            for it in publication.changes
-        ),
-    )

@@ -11,13 +11,17 @@ from awaken.contracts.config.connections import (
     RemoteView,
 )
 from awaken.contracts.config.errors import ConfigNotEnabled
+from awaken.contracts.config.heads import Switch
+from awaken.managed.auditing import AuditProof
 from awaken.managed.configuration import ManagedConfig
+from awaken.managed.drafts import DraftDifference
 from awaken.managed.impact import ConfigImpact
 from awaken.transport.asgi import Reply
 from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 
-from . import bodies
+from . import bodies, views
 from .audit import AuditRoutes
+from .capabilities import Capabilities
 from .connections import ConnectionRoutes
 from .drafts import DraftRoutes
 from .files import FileRoutes
@@ -72,14 +76,13 @@ async def _refuse(_method: object, _call: RouteCall) -> Reply:
 
 
 _Row = tuple[Access, str, Any, str, dict[str, Any]]
-_OBJECT = {"body": dict[str, Any], "reply": dict[str, Any]}
-_SHOWN: dict[str, Any] = {"reply": dict[str, Any]}
+_OBJECT = {"body": dict[str, Any], "reply": views.ConfigRecord}
 
 
 def _row(access: Access, operation: str, kind: Any, name: str, **rest: Any) -> _Row:
     if not operation.startswith("GET "):
         rest.setdefault("query", bodies.NoQuery)
-    return access, operation, kind, name, {**_SHOWN, **rest}
+    return access, operation, kind, name, rest
 
 
 _config = partial(_row, Access.CONFIG)
@@ -87,7 +90,13 @@ _publish = partial(_row, Access.PUBLISH)
 _operate = partial(_row, Access.OPERATE)
 
 _TABLE: tuple[_Row, ...] = (
-    _config(f"GET {_RECORDS}", RecordRoutes, "list_records", query=bodies.RecordPaging),
+    _config(
+        f"GET {_RECORDS}",
+        RecordRoutes,
+        "list_records",
+        query=bodies.RecordPaging,
+        reply=views.RecordPage,
+    ),
     _publish(
         f"POST {_RECORDS}",
         RecordRoutes,
@@ -97,16 +106,23 @@ _TABLE: tuple[_Row, ...] = (
         headers=_WRITE,
         **_OBJECT,
     ),
-    _config(f"GET {_RECORDS}/$schema", RecordRoutes, "get_schema"),
-    _config(f"GET {_RECORDS}/meta", RecordRoutes, "list_meta", query=bodies.RecordPaging),
+    _config(f"GET {_RECORDS}/$schema", RecordRoutes, "get_schema", reply=dict[str, Any]),
+    _config(
+        f"GET {_RECORDS}/meta",
+        RecordRoutes,
+        "list_meta",
+        query=bodies.RecordPaging,
+        reply=views.FactsPage,
+    ),
     _config(
         f"POST {_RECORDS}/validate",
         RecordRoutes,
         "validate_record",
         query=bodies.ValidateQuery,
-        **_OBJECT,
+        body=dict[str, Any],
+        reply=views.CheckedRecord,
     ),
-    _config(f"GET {_RECORD}", RecordRoutes, "get_record"),
+    _config(f"GET {_RECORD}", RecordRoutes, "get_record", reply=views.ConfigRecord),
     _publish(
         f"PUT {_RECORD}",
         RecordRoutes,
@@ -124,8 +140,14 @@ _TABLE: tuple[_Row, ...] = (
         headers=_WRITE,
         reply=None,
     ),
-    _config(f"GET {_RECORD}/meta", RecordRoutes, "get_meta"),
-    _config(f"POST {_RECORD}/overrides", RecordRoutes, "try_overrides", **_OBJECT),
+    _config(f"GET {_RECORD}/meta", RecordRoutes, "get_meta", reply=views.RecordFacts),
+    _config(
+        f"POST {_RECORD}/overrides",
+        RecordRoutes,
+        "try_overrides",
+        body=dict[str, Any],
+        reply=views.CheckedRecord,
+    ),
     _publish(
         f"PATCH {_RECORD}/overrides",
         RecordRoutes,
@@ -140,6 +162,7 @@ _TABLE: tuple[_Row, ...] = (
         "drop_overrides",
         query=bodies.ChangeNote,
         headers=_WRITE,
+        reply=views.ConfigRecord,
     ),
     _publish(
         f"DELETE {_RECORD}/overrides/{{field}}",
@@ -147,6 +170,7 @@ _TABLE: tuple[_Row, ...] = (
         "drop_overrides",
         query=bodies.ChangeNote,
         headers=_WRITE,
+        reply=views.ConfigRecord,
     ),
     _publish(
         f"POST {_RECORD}/restore",
@@ -154,12 +178,21 @@ _TABLE: tuple[_Row, ...] = (
         "restore_record",
         body=bodies.RestoreBody,
         headers=_WRITE,
+        reply=views.ConfigRecord,
     ),
-    _config("GET /v1/config/diagnostics", RecordRoutes, "get_diagnostics"),
     _config(
-        "GET /v1/config/providers/{record_id}/removal-preview", RecordRoutes, "preview_removal"
+        "GET /v1/config/diagnostics",
+        RecordRoutes,
+        "get_diagnostics",
+        reply=views.LiveDiagnostics,
     ),
-    _config("GET /v1/config/drafts", DraftRoutes, "list_drafts"),
+    _config(
+        "GET /v1/config/providers/{record_id}/removal-preview",
+        RecordRoutes,
+        "preview_removal",
+        reply=views.ProviderRemoval,
+    ),
+    _config("GET /v1/config/drafts", DraftRoutes, "list_drafts", reply=views.DraftList),
     _config(
         "POST /v1/config/drafts",
         DraftRoutes,
@@ -167,9 +200,17 @@ _TABLE: tuple[_Row, ...] = (
         body=bodies.NewDraft,
         status=201,
         headers=_ONCE,
+        reply=views.DraftView,
     ),
-    _config(f"GET {_DRAFT}", DraftRoutes, "get_draft"),
-    _config(f"PATCH {_DRAFT}", DraftRoutes, "edit_draft", body=bodies.NewDraft, headers=_EDIT),
+    _config(f"GET {_DRAFT}", DraftRoutes, "get_draft", reply=views.DraftView),
+    _config(
+        f"PATCH {_DRAFT}",
+        DraftRoutes,
+        "edit_draft",
+        body=bodies.NewDraft,
+        headers=_EDIT,
+        reply=views.DraftView,
+    ),
     _config(f"DELETE {_DRAFT}", DraftRoutes, "discard_draft", status=204, reply=None),
     _config(
         f"PUT {_DRAFT}/{{namespace}}/{{record_id}}",
@@ -177,20 +218,34 @@ _TABLE: tuple[_Row, ...] = (
         "put_record",
         body=bodies.DraftRecord,
         headers=_EDIT,
+        reply=views.DraftView,
     ),
     _config(
         f"DELETE {_DRAFT}/{{namespace}}/{{record_id}}",
         DraftRoutes,
         "drop_record",
         headers=_EDIT,
+        reply=views.DraftView,
     ),
-    _config(f"GET {_DRAFT}/diff", DraftRoutes, "compare_draft"),
+    _config(f"GET {_DRAFT}/diff", DraftRoutes, "compare_draft", reply=DraftDifference),
     _config(f"GET {_DRAFT}/impact", DraftRoutes, "get_impact", reply=ConfigImpact),
-    _config(f"POST {_DRAFT}/validate", DraftRoutes, "validate_draft"),
+    _config(f"POST {_DRAFT}/validate", DraftRoutes, "validate_draft", reply=views.CheckedDraft),
     _config(
-        f"POST {_DRAFT}/rebase", DraftRoutes, "rebase_draft", body=bodies.RebaseBody, headers=_EDIT
+        f"POST {_DRAFT}/rebase",
+        DraftRoutes,
+        "rebase_draft",
+        body=bodies.RebaseBody,
+        headers=_EDIT,
+        reply=views.DraftView,
     ),
-    _config(f"POST {_DRAFT}/preview", DraftRoutes, "preview_draft", status=201, headers=_ONCE),
+    _config(
+        f"POST {_DRAFT}/preview",
+        DraftRoutes,
+        "preview_draft",
+        status=201,
+        headers=_ONCE,
+        reply=views.PreviewedDraft,
+    ),
     _publish(
         f"POST {_DRAFT}/publish",
         DraftRoutes,
@@ -198,15 +253,27 @@ _TABLE: tuple[_Row, ...] = (
         body=bodies.PublishBody,
         status=201,
         headers=_WRITE,
+        reply=views.PublishedDraft,
     ),
     _config(
         "GET /v1/config/publications",
         PublicationRoutes,
         "list_publications",
         query=bodies.PublicationPaging,
+        reply=views.PublicationPage,
     ),
-    _config("GET /v1/config/publications/{no}", PublicationRoutes, "get_publication"),
-    _config("GET /v1/config/publications/{range}/diff", PublicationRoutes, "compare_publications"),
+    _config(
+        "GET /v1/config/publications/{no}",
+        PublicationRoutes,
+        "get_publication",
+        reply=views.WholePublication,
+    ),
+    _config(
+        "GET /v1/config/publications/{range}/diff",
+        PublicationRoutes,
+        "compare_publications",
+        reply=views.PublicationDifference,
+    ),
     _publish(
         "POST /v1/config/rollback",
         PublicationRoutes,
@@ -214,6 +281,7 @@ _TABLE: tuple[_Row, ...] = (
         body=bodies.RollbackBody,
         status=201,
         headers=_ONCE,
+        reply=views.RolledBack,
     ),
     _publish(
         "POST /v1/config/canary",
@@ -221,6 +289,7 @@ _TABLE: tuple[_Row, ...] = (
         "start_canary",
         body=bodies.CanaryBody,
         headers=_ONCE,
+        reply=views.MovedHead,
     ),
     _publish(
         "POST /v1/config/canary/promote",
@@ -228,21 +297,46 @@ _TABLE: tuple[_Row, ...] = (
         "promote_canary",
         body=bodies.PromoteBody,
         headers=_ONCE,
+        reply=views.MovedHead,
     ),
-    _publish("DELETE /v1/config/canary", PublicationRoutes, "end_canary", headers=_ONCE),
-    _config("POST /v1/config/plan", FileRoutes, "plan_files", body=bodies.FilesBody),
+    _publish(
+        "DELETE /v1/config/canary",
+        PublicationRoutes,
+        "end_canary",
+        headers=_ONCE,
+        reply=views.MovedHead,
+    ),
+    _config(
+        "POST /v1/config/plan",
+        FileRoutes,
+        "plan_files",
+        body=bodies.FilesBody,
+        reply=views.PlanView,
+    ),
     _publish(
         "POST /v1/config/apply",
         FileRoutes,
         "apply_files",
         body=bodies.FilesBody,
         headers=("X-Awaken-Actor",),
+        reply=views.AppliedPlan,
     ),
-    _config("GET /v1/config/export", FileRoutes, "export_files", query=bodies.ExportQuery),
-    _config("GET /v1/config/head", PublicationRoutes, "get_head"),
-    _config("GET /v1/config/switches", PublicationRoutes, "list_switches"),
+    _config(
+        "GET /v1/config/export",
+        FileRoutes,
+        "export_files",
+        query=bodies.ExportQuery,
+        reply=views.ExportedFiles,
+    ),
+    _config("GET /v1/config/head", PublicationRoutes, "get_head", reply=views.HeadView),
+    _config("GET /v1/config/switches", PublicationRoutes, "list_switches", reply=views.SwitchList),
     _operate(
-        f"PUT {_SWITCH}", PublicationRoutes, "set_switch", body=bodies.SwitchBody, headers=_ONCE
+        f"PUT {_SWITCH}",
+        PublicationRoutes,
+        "set_switch",
+        body=bodies.SwitchBody,
+        headers=_ONCE,
+        reply=Switch,
     ),
     _operate(
         f"DELETE {_SWITCH}",
@@ -252,10 +346,15 @@ _TABLE: tuple[_Row, ...] = (
         reply=None,
         headers=_ONCE,
     ),
-    _publish("GET /v1/config/secrets", PublicationRoutes, "list_secrets"),
-    _publish(f"GET {_SECRET}", PublicationRoutes, "get_secret"),
+    _publish("GET /v1/config/secrets", PublicationRoutes, "list_secrets", reply=views.SecretList),
+    _publish(f"GET {_SECRET}", PublicationRoutes, "get_secret", reply=views.SecretView),
     _publish(
-        f"PUT {_SECRET}", PublicationRoutes, "set_secret", body=bodies.SecretBody, headers=_ONCE
+        f"PUT {_SECRET}",
+        PublicationRoutes,
+        "set_secret",
+        body=bodies.SecretBody,
+        headers=_ONCE,
+        reply=views.SecretView,
     ),
     _publish(
         f"DELETE {_SECRET}",
@@ -266,7 +365,7 @@ _TABLE: tuple[_Row, ...] = (
         headers=_ONCE,
         reply=None,
     ),
-    _config("GET /v1/capabilities", ConnectionRoutes, "list_capabilities"),
+    _config("GET /v1/capabilities", ConnectionRoutes, "list_capabilities", reply=Capabilities),
     _operate(
         "POST /v1/providers/{provider_id}/test",
         ConnectionRoutes,
@@ -290,6 +389,13 @@ _TABLE: tuple[_Row, ...] = (
         "get_remote",
         reply=RemoteView,
     ),
-    _row(Access.ADMIN, "GET /v1/audit-log", AuditRoutes, "list_events", query=bodies.AuditFilter),
-    _row(Access.ADMIN, "GET /v1/audit-log/verify", AuditRoutes, "verify_chain"),
+    _row(
+        Access.ADMIN,
+        "GET /v1/audit-log",
+        AuditRoutes,
+        "list_events",
+        query=bodies.AuditFilter,
+        reply=views.AuditPage,
+    ),
+    _row(Access.ADMIN, "GET /v1/audit-log/verify", AuditRoutes, "verify_chain", reply=AuditProof),
 )

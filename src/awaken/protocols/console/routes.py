@@ -39,23 +39,27 @@ async def redirect_to_console(call: RouteCall) -> Reply:
 
 async def show_console(call: RouteCall) -> Reply:
     """Send a file of the console, or its page for every other path: the page has its own router."""
-    path = call.path.get("path", "")
-    if path not in _names() or path == "index.html":
+    path, build = call.path.get("path", ""), _find_build()
+    if path not in _names(build) or path == "index.html":
         if path.startswith("assets/"):
             raise HttpError(404, "not_found", "The console has no such file.")
-        return _send_page(call)
+        return _send_page(call, build)
     lasting = _FOREVER if path.startswith("assets/") else _NEVER
     headers = ((b"content-type", _TYPES[PurePosixPath(path).suffix]), lasting, _QUIET)
-    if "gzip" in call.headers.get("accept-encoding", ""):
-        packed = ((b"content-encoding", b"gzip"), (b"vary", b"accept-encoding"))
-        return Bytes(200, _packed(path), (*headers, *packed))
-    return Bytes(200, _content(path), headers)
+    try:
+        if "gzip" in call.headers.get("accept-encoding", ""):
+            packed = ((b"content-encoding", b"gzip"), (b"vary", b"accept-encoding"))
+            return Bytes(200, _packed(path, build), (*headers, *packed))
+        return Bytes(200, _content(path, build), headers)
+    except FileNotFoundError:
+        # A build that is under way has removed it.
+        raise HttpError(404, "not_found", "The console has no such file.") from None
 
 
-def _send_page(call: RouteCall) -> Reply:
+def _send_page(call: RouteCall, build: int) -> Reply:
     nonce = secrets.token_urlsafe(16)
     root = escape(call.scope.get("root_path", ""), quote=True)
-    page = _content("index.html").decode()
+    page = _content("index.html", build).decode()
     page = page.replace("__CSP_NONCE__", nonce).replace("__ROOT__", root)
     # The page is shown at every path, so that what it loads is named from the root.
     page = page.replace('="./', f'="{root}/console/')
@@ -68,20 +72,32 @@ def _send_page(call: RouteCall) -> Reply:
     return Bytes(200, page.encode(), headers)
 
 
+def _find_build() -> int:
+    """Tell builds apart: a server that runs while the console is built anew sends the new one.
+
+    Raises:
+        HttpError: A build is under way; the manifest is the last file that it writes.
+    """
+    try:
+        return (BUILT / "manifest.json").stat().st_mtime_ns
+    except FileNotFoundError:
+        raise HttpError(503, "console_is_built", "The console is being built.") from None
+
+
 @cache
-def _names() -> frozenset[str]:
+def _names(_build: int) -> frozenset[str]:
     files = (it.relative_to(BUILT) for it in BUILT.rglob("*") if it.suffix in _TYPES)
     return frozenset(it.as_posix() for it in files)
 
 
 @cache
-def _content(name: str) -> bytes:
+def _content(name: str, _build: int) -> bytes:
     return (BUILT / name).read_bytes()
 
 
 @cache
-def _packed(name: str) -> bytes:
-    return gzip.compress(_content(name), mtime=0)
+def _packed(name: str, build: int) -> bytes:
+    return gzip.compress(_content(name, build), mtime=0)
 
 
 def _route(path: str, summary: str) -> ApiRoute:

@@ -4,7 +4,7 @@ import { useMemo, useState, type ReactNode } from "react";
 
 import { chat as texts } from "../../../texts/chat";
 import { JsonText } from "../../../ui/parts";
-import { showHidden } from "../../../ui/visible";
+import { showHidden } from "../../../ui/hostileText";
 import { findPath, isFields, readChildren, resolveValue, type Child, type Component, type Surface } from "./a2ui";
 import { setAt } from "./patch";
 

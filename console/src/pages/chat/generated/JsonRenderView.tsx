@@ -4,7 +4,7 @@ import type { ReactNode } from "react";
 
 import { chat as texts } from "../../../texts/chat";
 import { JsonText } from "../../../ui/parts";
-import { showHidden } from "../../../ui/visible";
+import { showHidden } from "../../../ui/hostileText";
 import { isFields } from "./a2ui";
 import type { Spec } from "./interfaces";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { countSuspicious, splitHidden } from "./hiddenText";
+import { countSuspicious, keepSafeLink, showHidden, splitHidden } from "./hostileText";
 
 describe("text that can be misread", () => {
   it("shows invisible, control and direction characters as escapes", () => {
@@ -21,5 +21,17 @@ describe("text that can be misread", () => {
       { kind: "plain", text: "p" }, { kind: "foreign", text: "\u0430" }, { kind: "plain", text: "ypal.com" },
     ]);
     expect(countSuspicious("p\u0430ypal\u200b")).toEqual({ hidden: 1, foreign: 1 });
+  });
+});
+
+describe("prose of an agent", () => {
+  it("shows control codes and overrides of direction as escapes, and keeps the rest", () => {
+    expect(showHidden("a\u001b[31mred\u202Eb\u0000\tc\r\n")).toBe("a\\u001b[31mred\\u202eb\\u0000\tc\n");
+    expect(showHidden("שלום, 世界 🎉 ❤️")).toBe("שלום, 世界 🎉 ❤️");
+  });
+
+  it("has links to http, https and mailto only", () => {
+    for (const url of ["https://a.b", "http://a.b", "mailto:a@b.c"]) expect(keepSafeLink(url)).toBe(url);
+    for (const url of ["javascript:alert(1)", " javascript:alert(1)", "data:text/html,x", "//evil", "/v1/runs", "vbscript:x", "file:///etc", undefined]) expect(keepSafeLink(url)).toBeUndefined();
   });
 });

@@ -1,4 +1,9 @@
-/** Finds what a reader cannot see, or would take for something else, in text that an agent wrote. Pure. */
+/**
+ * What an agent wrote is hostile text: characters that cannot be seen, or that look like others, and links that do more than lead somewhere. Pure.
+ *
+ * - Where a person decides by a text (arguments, diffs, ids), `splitHidden` marks everything that could mislead.
+ * - In prose, `showHidden` escapes what changes how the text around it reads; emoji and the spaces of other languages stay.
+ */
 
 export type TextPiece = { kind: "plain" | "hidden" | "foreign"; text: string };
 
@@ -54,4 +59,18 @@ export function countSuspicious(text: string): { hidden: number; foreign: number
   let hidden = 0;
   for (const character of text) if (character !== "\n" && HIDDEN.test(character)) hidden += 1;
   return { hidden, foreign: findForeign(text).size };
+}
+
+/** Control codes and overrides of direction; tabs and line ends are text. */
+const MISLEADING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff]/g;
+
+export function showHidden(text: string): string {
+  return text.replace(MISLEADING, (it) => (it === "\r" ? "" : escapeCharacter(it)));
+}
+
+const SAFE_LINK = /^(https?:\/\/|mailto:)/i;
+
+/** The address of a link if it may be followed, else nothing: agents must not make the page run or open anything else. */
+export function keepSafeLink(url: string | undefined): string | undefined {
+  return url !== undefined && SAFE_LINK.test(url) ? url : undefined;
 }

@@ -1,0 +1,32 @@
+/** A page that was open while the server was updated asks for parts that are gone: it says so, and offers to load the new version. */
+import { Alert, Button, Group, Text } from "@mantine/core";
+import { IconRefresh } from "@tabler/icons-react";
+import { useEffect, useState } from "react";
+
+import { shell } from "../texts/shell";
+
+const MISSING = /dynamically imported module|importing a module script failed|unable to preload css|module script/i;
+
+/** Whether an error says that a part of the console could not be loaded. Browsers have no other sign than their words. */
+export function isMissingPart(error: unknown): boolean {
+  return error instanceof Error && MISSING.test(error.message);
+}
+
+/** Stands above the page, so that it says so also for parts that a page loads later than itself. */
+export function NewerVersionBanner() {
+  const [isMissing, setIsMissing] = useState(false);
+  useEffect(() => {
+    const note = () => setIsMissing(true);
+    window.addEventListener("vite:preloadError", note);
+    return () => window.removeEventListener("vite:preloadError", note);
+  }, []);
+  if (!isMissing) return null;
+  return (
+    <Alert color="yellow" radius={0} icon={<IconRefresh size={18} />} title={shell.newerTitle} role="alert">
+      <Group justify="space-between" gap="sm">
+        <Text size="sm">{shell.newerHelp}</Text>
+        <Button variant="filled" onClick={() => window.location.reload()}>{shell.reload}</Button>
+      </Group>
+    </Alert>
+  );
+}
