@@ -76,6 +76,13 @@ test("edited arguments show their difference, and are what the tool gets", async
   await card.getByLabel("Edited arguments as JSON").fill('{"path": ');
   await expect(card.getByText("This is no JSON.")).toBeVisible();
   await expect(card.getByRole("button", { name: "Approve" })).toBeDisabled();
+  // The server checks an edit again: against the tool, and against the rules.
+  await card.getByLabel("Edited arguments as JSON").fill('{"path": 5}');
+  await card.getByRole("button", { name: "Approve with the edit" }).click();
+  await expect(card.getByRole("alert").filter({ hasText: "$.path" })).toBeVisible();
+  await card.getByLabel("Edited arguments as JSON").fill('{"path": "/etc"}');
+  await card.getByRole("button", { name: "Approve with the edit" }).click();
+  await expect(card.getByRole("alert").filter({ hasText: 'the rule \'wipe(path = "/etc")\' denies' })).toBeVisible();
   await card.getByLabel("Edited arguments as JSON").fill('{"path": "/tmp/newer"}');
   await expectAccessible(page);
   await card.getByRole("button", { name: "Approve with the edit" }).click();

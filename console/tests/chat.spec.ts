@@ -32,11 +32,34 @@ test("a conversation: an answer, a tool, its details, and the same after a reloa
   await page.getByRole("button", { name: "Details" }).click();
   await expect(page.getByRole("complementary", { name: "Details" })).toContainText("run_finish");
   await expect(page.getByRole("link", { name: "Open the run" }).last()).toHaveAttribute("href", /\/runs\//);
+  await page.getByRole("tab", { name: "Waterfall" }).click();
+  await expect(page.getByRole("region", { name: "Waterfall of the run" })).toContainText("get_weather");
+  await expectAccessible(page);
+  await page.getByRole("tab", { name: "Requests" }).click();
+  await expect(page.getByRole("tabpanel")).toContainText("Messages");
+  await expectAccessible(page);
   await page.reload();
   await expect(turns(page, "user")).toHaveText([/Hello!/, /RUN_WEATHER_TOOL/]);
   await expect(turns(page, "assistant").last()).toContainText("get_weather returned");
   await expect(turns(page, "end")).toHaveCount(2);
   await expect(page.locator("[data-link]")).toHaveAttribute("data-link", "live");
+});
+
+test("another model of the provider answers in a conversation; failures of earlier runs stay failures", async ({ page, server }) => {
+  await server.ask("PUT", "/v1/config/models/second", { provider_id: "scripted", upstream_model: "second-1" });
+  const { thread_id: threadId } = await server.run("default", "RUN_FAILING_TOOL");
+  await server.run("default", "RUN_WEATHER_TOOL", threadId);
+  await server.run("default", "Hello", threadId);
+  await open(page, server, `/chat/${threadId}?agent=default`);
+  await expect(page.locator("[data-call]").first()).toHaveAttribute("data-state", "failed");
+  await expect(call(page, "get_weather")).toHaveAttribute("data-state", "succeeded");
+  await page.getByRole("combobox", { name: "Model" }).click();
+  await page.getByRole("option", { name: "second", exact: true }).click();
+  await expect(page).toHaveURL(/model=second/);
+  await say(page, "Who are you?");
+  await expect(turns(page, "end")).toHaveCount(4);
+  const { items } = await server.ask<{ items: { run_id: string }[] }>("GET", `/v1/threads/${threadId}/runs?order=desc&limit=1`);
+  expect(JSON.stringify(await server.ask("GET", `/v1/runs/${items[0]?.run_id}/timeline`))).toContain("second-1");
 });
 
 test("a full conversation is accessible, with two panes and details", async ({ page, server }) => {

@@ -1,12 +1,29 @@
-import { expect, expectAccessible, open, test } from "./fixtures";
+import { execFileSync } from "node:child_process";
+import { join } from "node:path";
+
+import { expect, expectAccessible, open, Server, test } from "./fixtures";
 import { expectAccessibleInBoth, publishRecord, unique } from "./govern";
 
-test("usage is shown as bars and as a table, by agent and by model", async ({ page, server }) => {
-  // The sweeper counts ended runs within a minute.
-  test.setTimeout(150_000);
+const AGE = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute('UPDATE runs SET finished_at = finished_at - 120000'); db.commit()";
+
+/** A server whose run ended two minutes ago: the sweeper counts a run half a minute after its end, and at once after a start. */
+async function startWithUsage(): Promise<Server> {
+  const server = await Server.start();
   await server.run("default", "Hello");
-  await expect.poll(async () => (await server.ask<{ rows: unknown[] }>("GET", "/v1/usage")).rows.length, { timeout: 90_000, intervals: [1_000] }).toBeGreaterThan(0);
+  await server.run("default", "RUN_WEATHER_TOOL");
+  await server.kill("SIGTERM");
+  execFileSync("python3", ["-c", AGE, join(server.folder, "awaken.db")]);
+  await server.start();
+  return server;
+}
+
+test("usage is shown as bars and as a table, by agent and by model, with the most expensive runs", async ({ page }) => {
+  const server = await startWithUsage();
+  await expect.poll(async () => (await server.ask<{ rows: unknown[] }>("GET", "/v1/usage")).rows.length).toBeGreaterThan(0);
   await open(page, server, "/cost");
+  const costly = page.getByRole("region", { name: "Most expensive runs", exact: true });
+  await expect(costly).toContainText("Of all 2 runs that began in this period");
+  await expect(costly.getByRole("row")).toHaveCount(3);
   await expect(page.locator(".recharts-surface").first()).toBeVisible();
   await expect(page.getByText("the average of the last 7 whole days")).toBeVisible();
   await expect(page.getByRole("region", { name: "By agent", exact: true }).getByRole("link", { name: "default" })).toBeVisible();
@@ -17,6 +34,9 @@ test("usage is shown as bars and as a table, by agent and by model", async ({ pa
   await page.getByText("Model", { exact: true }).click();
   await expect(page.getByRole("region", { name: "By model", exact: true })).toContainText("scripted");
   await expectAccessible(page);
+  await costly.getByRole("link").first().click();
+  await expect(page).toHaveURL(/\/runs\/.*tab=cost/);
+  await server.close();
 });
 
 test("a budget of tenants shows what one has used", async ({ page, server }) => {

@@ -31,6 +31,13 @@ export class Server {
     this.url = `http://127.0.0.1:${port}`;
   }
 
+  /** Starts another process on the store of this one. */
+  static async startBeside(other: Server): Promise<Server> {
+    const server = new Server(other.folder, await findPort(), other.options, other.environment);
+    await server.start();
+    return server;
+  }
+
   static async start(options: readonly string[] = [], environment: NodeJS.ProcessEnv = {}): Promise<Server> {
     const server = new Server(await mkdtemp(join(tmpdir(), "awaken-console-")), await findPort(), options, environment);
     await server.start();

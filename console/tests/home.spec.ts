@@ -47,6 +47,20 @@ test("a server with work: what needs a person is first, and leads to its page", 
   await expect(page.locator("h1")).toHaveText("Approvals");
 });
 
+test("a server that fails: what is wrong is first, and leads to where it is mended", async ({ page, server }) => {
+  await server.run("default", "RUN_FAILING_TOOL");
+  const { thread_id: threadId } = await server.run("default", "Hello");
+  const id = `dead-${threadId}`;
+  await server.ask("POST", "/v1/runs", { agent_id: "default", thread_id: threadId, messages: [{ id, content: "first" }] });
+  await server.ask("POST", `/v1/threads/${threadId}/messages`, { agent_id: "default", messages: [{ id, content: "second" }] });
+  await open(page, server, "/");
+  await expect(page.locator('[data-need="dead"]')).toContainText("dead letter");
+  await expect(page.locator('[data-tile="Dead letters"][data-bad]')).toBeVisible();
+  await expectAccessible(page);
+  await page.locator('[data-need="dead"]').click();
+  await expect(page).toHaveURL(/view=dead/);
+});
+
 test("a token: the refused requests are repeated with it, and no snippet has it", async ({ page }) => {
   const server = await Server.start(["--token", "open-sesame"]);
   try {

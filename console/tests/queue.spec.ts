@@ -34,6 +34,8 @@ for (const colorScheme of ["light", "dark"] as const) {
     await open(page, server, `/queue?view=dead&thread=${threadId}&open=${dispatchId}`);
     const drawer = page.getByRole("dialog");
     await expect(drawer.getByRole("region", { name: "Error" })).toContainText("a message id is used twice");
+    await expect(drawer.getByRole("region", { name: "Message of user" })).toContainText("second");
+    await expect(drawer.getByText(/1 of \d+ attempts/)).toBeVisible();
     await drawer.getByRole("button", { name: "Replay" }).click();
     await page.getByRole("dialog", { name: "Send this dead letter again?" }).getByRole("button", { name: "Replay" }).click();
     await expect(page.getByText("1 queued again.")).toBeVisible();

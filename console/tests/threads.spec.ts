@@ -11,7 +11,7 @@ async function makeThread(server: Server, title: string): Promise<string> {
   return id;
 }
 
-for (const [colorScheme, tabs] of [["light", ["Runs", "Queue", "Log"]], ["dark", ["Tickets", "Children", "Details"]]] as const) {
+for (const [colorScheme, tabs] of [["light", ["Runs", "Queue", "Log"]], ["dark", ["Tickets", "Lineage", "Details"]]] as const) {
   test(`the parts of a thread are accessible, ${colorScheme}`, async ({ page, server }) => {
     await page.emulateMedia({ colorScheme });
     await open(page, server, `/threads/${await makeThread(server, "Parts")}`);
@@ -48,6 +48,23 @@ test("a thread is forked at a message, and the fork says where it comes from", a
   await expect(page.getByText("Forked from")).toBeVisible();
   await expect(page.getByRole("article")).toHaveCount(2);
   expect(page.url()).not.toContain(id);
+  await page.getByText("Forked from").locator("..").getByRole("link").click();
+  await expect(page).toHaveURL(new RegExp(id));
+  await page.getByRole("tab", { name: "Lineage" }).click();
+  await expect(page.getByRole("region", { name: "Forked from it" }).getByRole("row")).toHaveCount(2);
+  await expect(page.getByText(/^Among (all|the) /)).toBeVisible();
+});
+
+test("threads are found by their title, and the page says how far it looked", async ({ page, server }) => {
+  const word = `quince${Date.now()}`;
+  await makeThread(server, `About ${word}`);
+  await open(page, server, `/threads?q=${word}`);
+  await expect(page.getByRole("link", { name: `About ${word}` })).toBeVisible();
+  await expect(page.getByText("1 row", { exact: true })).toBeVisible();
+  await expect(page.getByText(/^Searched /)).toBeVisible();
+  await expectAccessible(page);
+  await page.getByRole("textbox", { name: "Title, id, owner or data" }).fill("no such words");
+  await expect(page.getByText("No thread matches the filters")).toBeVisible();
 });
 
 test("title, owner and custom data are changed; only what changed is sent", async ({ page, server }) => {

@@ -174,8 +174,10 @@ if TYPE_CHECKING:
     from awaken.contracts.suspension.errors import (
         AmbiguousTicket,
         ArgumentsChanged,
+        EditDenied,
         FrontendToolConflict,
         InvalidDecision,
+        InvalidEdit,
     )
     from awaken.contracts.tasks import (
         DuplicateTaskName,
@@ -231,15 +233,9 @@ if TYPE_CHECKING:
     from awaken.runtime.loop.session_tools import (
         SessionEnded,
     )
-    from awaken.server.addresses import (
-        UnsafeExposure,
-    )
-    from awaken.services.previews import (
-        ThreadNotOfPreview,
-    )
-    from awaken.services.repins import (
-        RepinRefused,
-    )
+    from awaken.server.addresses import UnsafeExposure
+    from awaken.services.previews import ThreadNotOfPreview
+    from awaken.services.repins import RepinRefused
 
 __all__ = [
     "AgentNotDiscovered",
@@ -281,6 +277,7 @@ __all__ = [
     "DraftTooLarge",
     "DuplicateRegistration",
     "DuplicateTaskName",
+    "EditDenied",
     "ExecutionBackendError",
     "ExecutionFailed",
     "FrontendToolConflict",
@@ -293,6 +290,7 @@ __all__ = [
     "InvalidCard",
     "InvalidConfig",
     "InvalidDecision",
+    "InvalidEdit",
     "InvalidInput",
     "InvalidPluginConfig",
     "InvalidRecord",
@@ -468,7 +466,8 @@ _NAMES_OF = {
     "awaken.contracts.specs.skills": "SkillUnavailable",
     "awaken.contracts.storage.store": "CancelWanted DecidedMeanwhile",
     "awaken.contracts.suspension.errors": (
-        "AmbiguousTicket ArgumentsChanged FrontendToolConflict InvalidDecision"
+        "AmbiguousTicket ArgumentsChanged EditDenied FrontendToolConflict InvalidDecision "
+        "InvalidEdit"
     ),
     "awaken.contracts.tasks": (
         "DuplicateTaskName ParentRunCancelled ReservedTaskName TaskError TaskHasNoInbox "

@@ -18,6 +18,7 @@ from awaken import (
     tool,
 )
 from awaken.errors import AlreadyDecided, UnknownTicket
+from awaken.events import ToolCallResumed
 from awaken.models import InferenceOverride, InferenceRequest
 from awaken.plugins import Block, GateDecision, Suspend, ToolGateContext
 from awaken.testing import InjectionPoint, ToolCalls, enumerate_awaits, simulate
@@ -221,7 +222,9 @@ def test_edited_arguments_are_validated_and_gated_like_new_ones(
         await world.runtime.decide(ticket, arguments=edit)
         assert (await finished(world)).termination == termination
         assert paid == ran
-        assert answer in tool_answers(await retold(world))["call_1"]
+        story = await retold(world)
+        assert answer in tool_answers(story)["call_1"]
+        assert [it.is_failed for it in story.of(ToolCallResumed)] == [not ran]
         started = [record for commit in world.store.commits for record in commit.tool_records]
         hashes = {record.arguments_hash for record in started}
         assert len(hashes) == (1 if ran else 0)

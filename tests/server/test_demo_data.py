@@ -11,6 +11,7 @@ from awaken.contracts.config.audit import AuditQuery
 from awaken.contracts.runs.records import RunKind
 from awaken.contracts.storage.queries import RunQuery
 from awaken.models import InferenceRequest
+from awaken.services.demo_data import STORY_IDS
 from awaken.stores import MemoryStore
 from awaken.testing import FakeClock, ScriptedModel
 from awaken.testing.store_conformance.writing import read_everything
@@ -62,7 +63,7 @@ def test_demo_data_has_runs_of_every_outcome_and_counts_nowhere(store: str) -> N
             assert await get(app, PATH) == {"is_there": False, "thread_ids": []}
             made = await do(app, "POST")
             assert made["is_there"] is True
-            assert all(it.startswith("demo-data-") for it in made["thread_ids"])
+            assert made["thread_ids"] == list(STORY_IDS)
             runs = (await get(app, "/v1/runs?kind=demo&limit=200"))["items"]
             ends = {(it["status"], (it.get("termination") or {}).get("type")) for it in runs}
             done, failed = ("done", "natural_end"), ("done", "error")
@@ -73,6 +74,16 @@ def test_demo_data_has_runs_of_every_outcome_and_counts_nowhere(store: str) -> N
             assert max(it["steps"] for it in runs) > 10
             # They are not among what real agents did.
             assert (await get(app, "/v1/runs?total=true"))["total"] == 0
+            for path in ("/v1/threads", "/v1/threads/summaries", "/v1/threads?root=true"):
+                listed = await get(app, f"{path}{'&' if '?' in path else '?'}total=true")
+                assert (listed["items"], listed["total"]) == ([], 0), path
+            assert len((await get(app, "/v1/threads?demo=true"))["items"]) > len(made["thread_ids"])
+            assert (await get(app, "/v1/threads/search?q=refund"))["items"] == []
+            waiting = await get(app, "/v1/tickets?total=true&limit=1")
+            assert (waiting["items"], waiting["total"]) == ([], 0)
+            (asked,) = (await get(app, "/v1/tickets?demo=true"))["items"]
+            on_thread = await get(app, f"/v1/threads/{asked['thread_id']}/tickets")
+            assert [it["ticket_id"] for it in on_thread["items"]] == [asked["ticket_id"]]
             summary = await get(app, "/v1/runs/summary")
             assert not any(value for value in summary.values() if isinstance(value, int))
             await runtime.store.count_usage()
@@ -121,6 +132,7 @@ def test_a_thread_of_a_client_with_such_a_name_stays() -> None:
             own = await runtime.run("a", "hi", thread_id="demo-data-order")
             made = await do(app, "POST")
             assert "demo-data-order" not in made["thread_ids"]
+            assert (await get(app, "/v1/threads"))["items"] == ["demo-data-order"]
             await do(app, "DELETE")
             runs = (await runtime.store.list_runs(RunQuery())).items
             assert [(it.run_id, it.kind) for it in runs] == [(own.run_id, RunKind.CHAT)]

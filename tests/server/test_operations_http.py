@@ -138,6 +138,14 @@ async def dead_letter(it: World, agent_id: str = "talker") -> str:
 def test_a_dead_letter_is_listed_and_queued_again_once() -> None:
     async def scenario(it: World) -> None:
         dispatch_id = await dead_letter(it)
+        whole = await it.get(f"/v1/dispatches/{dispatch_id}")
+        assert (whole["status"], whole["last_error"], whole["attempt_count"]) == (
+            "DeadLetter", "boom", 1,
+        )  # fmt: skip
+        (message,) = whole["payload"]["messages"]
+        assert (message["role"], message["content"][0]["text"]) == ("user", "go")
+        stranger = await it.ask(f"GET /v1/dispatches/{dispatch_id}", who="tenant")
+        assert stranger.status == 404
         for path in ("?status=DeadLetter", "?status=dead_letter&agent=talker", "?thread_id=dead"):
             (found,) = (await it.get(f"/v1/dispatches{path}"))["items"]
             assert (found["dispatch_id"], found["status"]) == (dispatch_id, "DeadLetter")

@@ -18,6 +18,7 @@ NOTES: StateKey[list[str], str] = StateKey(
     "notes", default=[], scope=StateScope.THREAD, apply=lambda had, new: [*had, new]
 )
 TRIES: StateKey[int, int] = StateKey("tries", default=0)
+SECRET: StateKey[str, str] = StateKey("secret", default="", private=True)
 STEPS = 3
 
 
@@ -29,6 +30,7 @@ class Keys(Plugin):
     def register(self, registrar: PluginRegistrar) -> None:
         registrar.key(NOTES)
         registrar.key(TRIES)
+        registrar.key(SECRET)
 
 
 @tool
@@ -36,6 +38,8 @@ def note(ctx: ToolContext, text: str) -> str:
     """Note something down."""
     ctx.state.update(NOTES, text)
     ctx.state.update(TRIES, len(text))
+    if text == "bb":
+        ctx.state.update(SECRET, "canary-of-ann")
     return "noted"
 
 
@@ -65,6 +69,7 @@ def tokens() -> Any:
     return config(
         token("all"),
         token("reader", frozenset({Access.READ})),
+        token("editor", frozenset({Access.READ, Access.CONFIG})),
         token("ann", tenant_id="ann"),
         token("bob", tenant_id="bob"),
     )
@@ -93,13 +98,38 @@ def test_each_step_shows_its_values_and_what_it_changed(store: Any) -> None:
                     assert shown["changed"] == {
                         "step": step,
                         "thread": ["notes"] if is_changed else [],
-                        "run": ["tries"] if is_changed else [],
+                        "run": [[], ["tries"], ["secret", "tries"], []][step],
                     }
                 latest = (await read(app, "all", run_id)).json
                 assert latest["step"] == STEPS
                 assert [it["step"] for it in latest["steps"]] == [1, 2]
                 assert (await read(app, "all", run_id, "?step=4")).status == 404
                 assert (await read(app, "all", run_id, "?step=-1")).status == 400
+
+    asyncio.run(main())
+
+
+def test_private_values_are_masked_without_the_scope_admin(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        runtime = make_runtime(store, history="full")
+        async with asyncio.timeout(30), runtime:
+            app = runtime.asgi(tokens())
+            run_id = await play(app, "all")
+            whole = (await read(app, "all", run_id)).json
+            assert (whole["values"]["run"]["secret"], whole["masked"]) == ("canary-of-ann", [])
+            answer = await read(app, "editor", run_id)
+            assert b"canary" not in answer.body
+            assert (answer.json["values"]["run"]["secret"], answer.json["masked"]) == (
+                "[hidden]", ["secret"],
+            )  # fmt: skip
+            assert answer.json["values"]["run"]["tries"] == 2
+            # A process that does not know a key cannot tell whether it is private.
+            monkeypatch.setattr("awaken.services.run_states.list_living_keys", lambda _: ())
+            unknown = (await read(app, "editor", run_id)).json
+            assert {"notes", "secret", "tries"} <= set(unknown["masked"])
+            assert set(unknown["values"]["thread"].values()) == {"[hidden]"}
 
     asyncio.run(main())
 

@@ -775,6 +775,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/agents/{agent_id}/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the models that may answer for an agent in a run: those of its model's provider. */
+        get: operations["get_v1_agents_agent_id_models"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/agents/{agent_id}/permission-preview": {
         parameters: {
             query?: never;
@@ -1706,6 +1723,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/dispatches/{dispatch_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a delivery with its payload; for a tenant, one of its own. */
+        get: operations["get_v1_dispatches_dispatch_id"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/dispatches/{dispatch_id}/cancel": {
         parameters: {
             query?: never;
@@ -2211,7 +2245,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Get the state at the end of a step; its values need the scope `config` as well. */
+        /** Get the state at the end of a step; values need the scope `config`, private ones `admin`. */
         get: operations["get_v1_runs_run_id_state"];
         put?: never;
         post?: never;
@@ -2428,6 +2462,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/threads/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Find threads among those that changed last: by a text, or by what they were forked from. */
+        get: operations["get_v1_threads_search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/threads/summaries": {
         parameters: {
             query?: never;
@@ -2476,6 +2527,24 @@ export interface paths {
         /** Cancel a thread's open run, or what is queued there; its messages are kept. */
         post: operations["post_v1_threads_thread_id_cancel"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/threads/{thread_id}/context": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get where a thread's history was compacted: what its requests leave out. */
+        get: operations["get_v1_threads_thread_id_context"];
+        put?: never;
+        post?: never;
+        /** Undo the compaction of a thread: its whole history is sent again. */
+        delete: operations["delete_v1_threads_thread_id_context"];
         options?: never;
         head?: never;
         patch?: never;
@@ -2764,6 +2833,23 @@ export interface paths {
         };
         /** Sum the tokens and the cost of ended runs by day, agent, model and tenant. */
         get: operations["get_v1_usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/usage/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the most expensive of the latest ended runs of a period, at most 1,000 of them. */
+        get: operations["get_v1_usage_runs"];
         put?: never;
         post?: never;
         delete?: never;
@@ -3611,6 +3697,30 @@ export interface components {
             difference_nanos?: number | null;
         };
         /**
+         * CostlyRun
+         * @description What an ended run has used; times in milliseconds.
+         */
+        CostlyRun: {
+            agent_id: string;
+            cost_nanos: number | null;
+            created_at: number;
+            finished_at: number | null;
+            input_tokens: number;
+            output_tokens: number;
+            run_id: string;
+            steps: number;
+            thread_id: string;
+        };
+        /**
+         * CostlyRuns
+         * @description Runs by cost, then by tokens, the highest first.
+         */
+        CostlyRuns: {
+            is_complete: boolean;
+            items: components["schemas"]["CostlyRun"][];
+            looked_at: number;
+        };
+        /**
          * CreateChat
          * @description The body of `POST /v1/chat/completions`.
          */
@@ -3718,6 +3828,43 @@ export interface components {
             ns: string;
             /** @enum {unknown} */
             type: "delete";
+        };
+        /**
+         * DeliveryDetail
+         * @description One delivery with what it brings.
+         */
+        DeliveryDetail: {
+            /** @default null */
+            agent_id: string | null;
+            attempt_count: number;
+            available_at: number;
+            /** @default null */
+            cancel_cause: string | null;
+            /** @default null */
+            claimed_by: string | null;
+            /** @default null */
+            completed_at: number | null;
+            created_at: number;
+            /** @default null */
+            dedupe_key: string | null;
+            dispatch_epoch: number;
+            dispatch_id: string;
+            /** @default null */
+            last_error: string | null;
+            /** @default null */
+            lease_until: number | null;
+            max_attempts: number;
+            mode: components["schemas"]["InputMode"];
+            payload: Record<string, unknown>;
+            priority: number;
+            run_id: string;
+            status: string;
+            /** @default null */
+            taken_by: string | null;
+            /** @default null */
+            tenant_id: string | null;
+            thread_id: string;
+            updated_at: number;
         };
         /**
          * DeliveryView
@@ -4547,6 +4694,23 @@ export interface components {
          * @enum {unknown}
          */
         MissingHistory: "not_kept" | "purged";
+        /**
+         * ModelChoice
+         * @description A model that may answer for an agent.
+         */
+        ModelChoice: {
+            id: string;
+            is_own: boolean;
+            upstream_model: string;
+        };
+        /**
+         * ModelChoices
+         * @description The agent's own model or pool, and the models that a run may take in its place.
+         */
+        ModelChoices: {
+            items: components["schemas"]["ModelChoice"][];
+            model: string;
+        };
         /**
          * ModelStatus
          * @description A model: its breaker, and its calls of the last day. Times are milliseconds.
@@ -5511,6 +5675,7 @@ export interface components {
         RunState: {
             changed: components["schemas"]["ChangedKeys"];
             is_complete: boolean;
+            masked: string[];
             reason: components["schemas"]["MissingHistory"] | null;
             run_id: string;
             step: number;
@@ -5690,6 +5855,18 @@ export interface components {
             action: components["schemas"]["BreakerAction"];
         };
         /**
+         * ShownMark
+         * @description A summary that replaces every message up to one of them, in what the model is sent.
+         */
+        ShownMark: {
+            at: number;
+            message_id: string;
+            post_tokens: number;
+            pre_tokens: number;
+            seq: number;
+            summary: string;
+        };
+        /**
          * SkillCapability
          * @description A skill of this process.
          */
@@ -5717,6 +5894,8 @@ export interface components {
             budget: components["schemas"]["RunBudget"] | null;
             /** @default [] */
             messages: components["schemas"]["NewMessage"][];
+            /** @default null */
+            model: string | null;
             /** @default queue */
             on_busy: components["schemas"]["OnBusy"];
             /** @default null */
@@ -6004,6 +6183,20 @@ export interface components {
             type: "thinking";
         };
         /**
+         * ThreadContext
+         * @description What a thread's requests leave out; every message stays in the thread.
+         */
+        ThreadContext: {
+            /** @default null */
+            cut_message_id: string | null;
+            /** @default null */
+            cut_seq: number | null;
+            /** @default [] */
+            marks: components["schemas"]["ShownMark"][];
+            /** @default 0 */
+            total_compactions: number;
+        };
+        /**
          * ThreadEdit
          * @description Changes to a thread; an unset field stays, None clears, `custom` is merged by key.
          */
@@ -6013,6 +6206,15 @@ export interface components {
             parent_thread_id?: string | null;
             resource_id?: string | null;
             title?: string | null;
+        };
+        /**
+         * ThreadMatches
+         * @description The threads that a search found.
+         */
+        ThreadMatches: {
+            is_complete: boolean;
+            items: components["schemas"]["ThreadSummary"][];
+            looked_at: number;
         };
         /**
          * ThreadSummary
@@ -6269,6 +6471,8 @@ export interface components {
             event_type: "tool_call_resumed";
             /** @default false */
             is_declined: boolean;
+            /** @default false */
+            is_failed: boolean;
             message_id?: string;
             result?: unknown;
             /** @default null */
@@ -6312,7 +6516,7 @@ export interface components {
         };
         /**
          * ToolDrift
-         * @description A tool that differs from its pinned version; `pins` of the server with `offered` accepts it.
+         * @description A tool that differs from its pinned version; `offered` as its pin accepts it.
          */
         ToolDrift: {
             offered: string;
@@ -8080,6 +8284,32 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AgentView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_agents_agent_id_models: {
+        parameters: {
+            query?: {
+                publication?: number | null;
+            };
+            header?: never;
+            path: {
+                agent_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelChoices"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -9956,6 +10186,30 @@ export interface operations {
             "5XX": components["responses"]["Refusal"];
         };
     };
+    get_v1_dispatches_dispatch_id: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                dispatch_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryDetail"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
     post_v1_dispatches_dispatch_id_cancel: {
         parameters: {
             query?: never;
@@ -10891,6 +11145,7 @@ export interface operations {
                 cursor?: string | null;
                 limit?: number;
                 total?: boolean;
+                demo?: boolean;
             };
             header?: never;
             path: {
@@ -11175,6 +11430,7 @@ export interface operations {
                 resource_id?: string | null;
                 parent_thread_id?: string | null;
                 root?: boolean;
+                demo?: boolean;
             };
             header?: never;
             path?: never;
@@ -11221,6 +11477,32 @@ export interface operations {
             "5XX": components["responses"]["Refusal"];
         };
     };
+    get_v1_threads_search: {
+        parameters: {
+            query?: {
+                q?: string | null;
+                forked_from?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ThreadMatches"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
     get_v1_threads_summaries: {
         parameters: {
             query?: {
@@ -11231,6 +11513,7 @@ export interface operations {
                 resource_id?: string | null;
                 parent_thread_id?: string | null;
                 root?: boolean;
+                demo?: boolean;
             };
             header?: never;
             path?: never;
@@ -11345,6 +11628,54 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Accepted"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_threads_thread_id_context: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                thread_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ThreadContext"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    delete_v1_threads_thread_id_context: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                thread_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ThreadContext"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -11733,6 +12064,7 @@ export interface operations {
                 cursor?: string | null;
                 limit?: number;
                 total?: boolean;
+                demo?: boolean;
             };
             header?: never;
             path: {
@@ -11764,6 +12096,7 @@ export interface operations {
                 cursor?: string | null;
                 limit?: number;
                 total?: boolean;
+                demo?: boolean;
             };
             header?: never;
             path?: never;
@@ -11879,6 +12212,32 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["UsageSummary"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_usage_runs: {
+        parameters: {
+            query?: {
+                from?: number | null;
+                to?: number | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CostlyRuns"];
                 };
             };
             "4XX": components["responses"]["Refusal"];

@@ -39,7 +39,8 @@ export const cost = {
   what: "budget",
   reached: "reached",
   rowsOf: (name: string) => `${name}, rows`,
-  largest: "Largest of the latest runs",
-  largestHelp: (count: number) => `By tokens, among the ${count} latest runs: the server keeps no list sorted by cost.`,
-  runColumns: { run: "Run", agent: "Agent", at: "Started", tokens: "Tokens", steps: "Steps" },
+  costly: "Most expensive runs",
+  costlyOfAll: (count: string) => `Of all ${count} runs that began in this period and have ended; by cost, then by tokens.`,
+  costlyOfLatest: (count: string) => `Of the latest ${count} runs that began in this period and have ended; by cost, then by tokens. The server keeps no index by cost, so earlier ones are not looked at.`,
+  runColumns: { run: "Run", agent: "Agent", at: "Started", cost: "Cost", tokens: "Tokens", steps: "Steps" },
 } as const;

@@ -32,6 +32,7 @@ export const home = {
   approvals: "Approvals",
   open: "open",
   deadLetters: "Dead letters",
+  outboxCount: (count: string) => `outbox ${count}`,
   models: "Models",
   modelsHealthy: "no breaker open",
   workers: "Workers",

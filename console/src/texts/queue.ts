@@ -38,5 +38,11 @@ export const queue = {
   openThread: "Open the thread with its input",
   openRun: "Open the run",
   details: "Delivery",
+  noMessages: "It brings no messages.",
+  messageOf: (role: string) => `Message of ${role}`,
+  otherInput: "Other input",
+  attemptsOf: (count: number, most: number) => `${count} of ${most} attempts`,
+  queuedAt: (time: string) => `queued ${time}`,
+  endedAt: (time: string) => `given up or done ${time}`,
   command: "Outbox command",
 } as const;

@@ -136,6 +136,7 @@ export const run = {
     changes: "Changed keys",
     noChanges: "No key changed.",
     value: "Value after the step",
+    masked: (count: number) => `${count === 1 ? "One key is" : `${count} keys are`} private or unknown to this process: the values need the scope “admin”.`,
     kinds: { added: "added", changed: "changed", removed: "removed" },
     columns: { key: "Key", kind: "Change", before: "Before", after: "After" },
   },

@@ -45,6 +45,9 @@ def book(ctx: ToolContext) -> Any:
     return f"booked {ctx.resume.result}"
 
 
+RULES = [{"tool": 'wipe(path = "/etc")', "behavior": "deny"}]
+
+
 def asking(name: str, call: tuple[str, dict[str, Any]], it: Any, *, is_gated: bool = True) -> Agent:
     """An agent that makes one call in every run, and then says what came of it."""
 
@@ -53,7 +56,8 @@ def asking(name: str, call: tuple[str, dict[str, Any]], it: Any, *, is_gated: bo
         return f"It says: {last.text}" if last.role == "tool" else ToolCalls([call])
 
     model = ScriptedModel([answer], cycle=True)
-    gate = {"plugins": [PermissionPlugin()], "config": {"permission": {"default_behavior": "ask"}}}
+    rules = {"default_behavior": "ask", "rules": RULES}
+    gate = {"plugins": [PermissionPlugin()], "config": {"permission": rules}}
     return Agent(name, model=model, tools=[it], **(gate if is_gated else {}))
 
 

@@ -151,6 +151,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
     @cached_property
     def _services(self) -> AppServices:
         """The services of all views; a program that serves nothing needs none."""
+        from awaken.extensions.permission.inspector import PermissionInspector  # noqa: PLC0415
         from awaken.services.view import AppServices  # noqa: PLC0415
 
         from .demo_data import build_demo_data  # noqa: PLC0415
@@ -166,6 +167,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
             audit=None if self.managed is None else self.managed.audit,
             config=None if self.managed is None else self.managed.reading,
             demo=build_demo_data(self.store, self._clock, self._parts.ids, self._node.leases),
+            policy=PermissionInspector(),
         )
 
     async def __aenter__(self) -> AgentRuntime:

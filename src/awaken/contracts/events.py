@@ -91,6 +91,8 @@ class ToolCallResumed(Event, frozen=True, kw_only=True, tag="tool_call_resumed")
     result: Any = always(None)
     is_declined: bool = False
     """Whether the decision was not to make the call."""
+    is_failed: bool = False
+    """Whether the call was made or gated after the decision, and failed."""
     ticket_id: str | None = None
     """The ticket that it waited for."""
     started_at: int | None = None

@@ -5,7 +5,7 @@ tool or budget. Their kind is `demo`: they count in no usage and are in no list 
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -13,11 +13,15 @@ from awaken.contracts.clock import Clock
 from awaken.contracts.messages.message import user
 from awaken.contracts.runs.records import RunKind, RunRequest
 from awaken.contracts.runs.threads import Thread, ThreadMetadata
+from awaken.contracts.storage.queries import Page, ThreadQuery, TicketQuery
 from awaken.contracts.storage.store import DeleteStrategy, Store
+from awaken.contracts.suspension.tickets import Ticket
 from awaken.runtime.engine import RunEngine
 
 PREFIX = "demo-data-"
 """How the ids of the threads begin."""
+STORY_IDS = tuple(PREFIX + it for it in ("order", "refund", "failed", "long", "children"))
+"""The threads of the demo data."""
 FILL_S = 60
 OUTBOX_MAX = 1000
 
@@ -118,5 +122,72 @@ class DemoData:
         thread = await self._store.load_thread(thread_id)
         if thread is None:
             return False
-        first = thread.latest_run_id and await self._store.load_run(thread.latest_run_id)
-        return not first or first.purpose is RunKind.DEMO
+        return thread.latest_run_id is None or await _has_demo_run(self._store, thread)
+
+
+async def hide_demo_threads(
+    store: Store, tenant_id: str | None, page: Page[Thread]
+) -> Page[Thread]:
+    """Return a page without the threads of the demo data and their children.
+
+    It may be short although another one follows.
+    """
+    names = [name for it in page.items for name in _list_names(it)]
+    demo = await _find_demo(store, tenant_id, names)
+    kept = tuple(it for it in page.items if demo.isdisjoint(_list_names(it)))
+    return page if len(kept) == len(page.items) else msgspec.structs.replace(page, items=kept)
+
+
+async def hide_demo_tickets(
+    store: Store, tenant_id: str | None, page: Page[Ticket]
+) -> Page[Ticket]:
+    """Return a page without the tickets of the demo data; it may be short."""
+    demo = await _find_demo(store, tenant_id, [it.thread_id for it in page.items])
+    kept = tuple(it for it in page.items if it.thread_id not in demo)
+    return page if len(kept) == len(page.items) else msgspec.structs.replace(page, items=kept)
+
+
+async def count_demo_threads(store: Store, query: ThreadQuery) -> int:
+    """Count the threads of the demo data, with their children, that a query would list."""
+    if query.tenant_id is not None or query.resource_id is not None:
+        return 0
+    demo = await _find_demo(store, None, STORY_IDS)
+    total = len(demo)
+    if not query.roots_only:
+        for thread_id in demo:
+            total += (
+                await store.list_threads(ThreadQuery(parent_id=thread_id, limit=1))
+            ).total or 0
+    return total
+
+
+async def count_demo_tickets(store: Store, query: TicketQuery) -> int:
+    """Count the tickets of the demo data that a query about all threads would list."""
+    total = 0
+    for thread_id in await _find_demo(store, query.tenant_id, STORY_IDS):
+        own = TicketQuery(thread_id=thread_id, status=query.status, limit=1, with_total=True)
+        total += (await store.list_ticket_page(own)).total or 0
+    return total
+
+
+def _list_names(thread: Thread) -> tuple[str, ...]:
+    parent = thread.parent_thread_id
+    return (thread.id,) if parent is None else (thread.id, parent)
+
+
+async def _find_demo(store: Store, tenant_id: str | None, names: Iterable[str]) -> frozenset[str]:
+    """Return the threads among these that are of the demo data, which belongs to no tenant."""
+    found = set()
+    if tenant_id is None:
+        for name in dict.fromkeys(it for it in names if it.startswith(PREFIX)):
+            thread = await store.load_thread(name)
+            if thread is not None and await _has_demo_run(store, thread):
+                found.add(name)
+    return frozenset(found)
+
+
+async def _has_demo_run(store: Store, thread: Thread) -> bool:
+    if thread.latest_run_id is None:
+        return False
+    run = await store.load_run(thread.latest_run_id)
+    return run is not None and run.purpose is RunKind.DEMO

@@ -4,6 +4,7 @@ For a tenant, deliveries and commands of other tenants do not exist.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -17,6 +18,7 @@ from awaken.contracts.tenancy import namespace_of
 from awaken.mailbox.mailbox import Mailbox
 from awaken.mailbox.receipts import SubmitReceipt
 
+from .step_requests import HIDDEN
 from .tenant_ids import hide_namespace
 
 SCAN_MAX = 5_000
@@ -163,6 +165,26 @@ def thread_of(entry: OutboxEntry) -> str | None:
     payload = entry.payload if isinstance(entry.payload, dict) else {}
     thread_id = payload.get("thread_id") or payload.get("parent_thread_id")
     return thread_id if isinstance(thread_id, str) else None
+
+
+def show_payload(dispatch: RunDispatch) -> dict[str, Any]:
+    """Return what a delivery brings, as JSON; options for a provider are hidden: may be secrets."""
+    request = dispatch.request
+    shown: dict[str, Any] = {"messages": msgspec.to_builtins(request.messages)}
+    if request.decisions:
+        shown["decisions"] = [
+            {"ticket_id": ticket_id, **msgspec.to_builtins(decision)}
+            for ticket_id, decision in request.decisions
+        ]
+    if request.continue_run_id is not None:
+        shown["continue_run_id"] = request.continue_run_id
+    if request.frontend_tools:
+        shown["frontend_tools"] = [it.id for it in request.frontend_tools]
+    if request.overrides is not None:
+        overrides = shown["overrides"] = msgspec.to_builtins(request.overrides)
+        if options := overrides.get("provider_options"):
+            overrides["provider_options"] = dict.fromkeys(options, HIDDEN)
+    return shown
 
 
 def hide_payload(entry: OutboxEntry) -> OutboxEntry:

@@ -1,7 +1,7 @@
 """The state of a run and its thread at the end of any of its steps."""
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -9,11 +9,12 @@ import msgspec
 from awaken.contracts.errors import RecordNotFound
 from awaken.contracts.events import StepStart
 from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.state.keys import StoredValue, list_living_keys
 from awaken.contracts.storage.state_history import FoldedState, MissingHistory
 from awaken.contracts.storage.store import Store
 
 from .event_streams import run_events
-from .step_requests import EVENTS_MAX
+from .step_requests import EVENTS_MAX, HIDDEN
 from .view import TenantView
 
 
@@ -42,15 +43,20 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
     """The steps that changed state, in order."""
     values: StateValues | None
     """Only with the scope `config`: values may be private."""
+    masked: tuple[str, ...]
+    """The keys whose values are hidden: private ones, and those this process does not know."""
     is_complete: bool
     reason: MissingHistory | None
     """Why values or changes are missing."""
 
 
 async def read_run_state(
-    view: TenantView, run_id: str, step: int | None, *, with_values: bool
+    view: TenantView, run_id: str, step: int | None, *, with_values: bool, with_private: bool
 ) -> RunState:
     """Read the state of a tenant's run at the end of a step, or at its end so far.
+
+    Without `with_private`, the values of private keys are masked. A key that this process does not
+    know may be private, so its value is masked as well.
 
     Raises:
         UnknownRun: There is none, or it belongs to another tenant.
@@ -76,12 +82,15 @@ async def read_run_state(
         )
     missing = folded.missing or listed.missing
     nothing = ChangedKeys(step=number, thread=(), run=())
+    names = (*folded.thread, *folded.run) if with_values and not with_private else ()
+    masked = tuple(sorted(filter(_may_be_private, set(names))))
     return RunState(
         run_id=run_id,
         step=number,
         changed=next((it for it in steps if it.step == number), nothing),
         steps=steps,
-        values=_show_values(folded) if with_values else None,
+        values=_show_values(folded, masked) if with_values else None,
+        masked=masked,
         is_complete=missing is None,
         reason=missing,
     )
@@ -111,8 +120,13 @@ def _merge_steps(
     )
 
 
-def _show_values(folded: FoldedState) -> StateValues:
-    return StateValues(
-        thread={name: it.data for name, it in folded.thread.items()},
-        run={name: it.data for name, it in folded.run.items()},
-    )
+def _may_be_private(name: str) -> bool:
+    known = list_living_keys(name)
+    return not known or any(key.private for key in known)
+
+
+def _show_values(folded: FoldedState, masked: Collection[str]) -> StateValues:
+    def show(values: Mapping[str, StoredValue]) -> dict[str, Any]:
+        return {name: HIDDEN if name in masked else it.data for name, it in values.items()}
+
+    return StateValues(thread=show(folded.thread), run=show(folded.run))

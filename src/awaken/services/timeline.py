@@ -252,7 +252,8 @@ class TimelineFolder:
             call_id, tool = event.target_id, self._names.get(event.target_id, "")
             shown = event.result if isinstance(event.result, dict) else {}
             metadata = shown.get("metadata")
-            outcome = "declined" if event.is_declined else "resumed"
+            outcome = "failed" if event.is_failed else "resumed"
+            outcome = "declined" if event.is_declined else outcome
             self._tickets.pop(call_id, None)
         child = metadata.get("child_run_id") if isinstance(metadata, Mapping) else None
         return TimelineSpan(

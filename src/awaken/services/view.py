@@ -9,12 +9,7 @@ import msgspec
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.config.audit import AuditTrail
 from awaken.contracts.config.connections import ConfigReader
-from awaken.contracts.errors import (
-    InvalidResume,
-    ThreadBusy,
-    UnknownAgent,
-    UnknownRun,
-)
+from awaken.contracts.errors import InvalidResume, ThreadBusy, UnknownAgent, UnknownRun
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.runs.records import (
     DecisionReceipt,
@@ -28,6 +23,7 @@ from awaken.contracts.state.profile import ProfileStore
 from awaken.contracts.storage.dispatch import DeliveryOptions, InputMode
 from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, Order, Page, RunQuery
 from awaken.contracts.storage.store import DeleteStrategy, Store
+from awaken.contracts.suspension.policy import PolicyInspector
 from awaken.contracts.suspension.ticket_names import find_by_id
 from awaken.contracts.suspension.tickets import ToolCallResume
 from awaken.contracts.tenancy import remove_namespace
@@ -44,6 +40,7 @@ from .busy_threads import BUSY, BusyThreads
 from .control import RunControl
 from .decisions import Find, resolve_decisions
 from .demo_data import DemoData
+from .edited_calls import check_edits
 from .event_streams import EventStream, StreamHub, run_events
 from .outputs import AgentOutputs
 from .remembered_answers import RememberedAnswers
@@ -69,6 +66,8 @@ class AppServices(msgspec.Struct, frozen=True, kw_only=True):
     """The configuration as it is managed; None without that."""
     demo: DemoData | None = None
     """Makes demo data; None if a host has left it out."""
+    policy: PolicyInspector | None = None
+    """Reads permission rules; without it, only the gate of a run does."""
 
     @property
     def store(self) -> Store:
@@ -288,7 +287,8 @@ class TenantView(ServiceView):
         Raises:
             UnknownTicket: The run has no such ticket.
             AmbiguousTicket: A name may mean several.
-            InvalidInput: A decision is not a clear answer.
+            InvalidInput: A decision is not a clear answer, or its edit does not fit the tool.
+            EditDenied: The rules deny the call with the edited arguments.
             AlreadyDecided: A ticket was decided differently, closed, or has expired.
         """
         return self._hide_namespace(
@@ -394,7 +394,9 @@ class TenantView(ServiceView):
     ) -> list[tuple[str, ToolCallResume]]:
         place = self.add_namespace(target.thread_id), self.add_namespace(target.run_id)
         tickets = await self._store.list_run_tickets(*place)
-        return resolve_decisions(tickets, decisions, self.principal_id, find)
+        named = resolve_decisions(tickets, decisions, self.principal_id, find)
+        await check_edits(self.engine.registry, self._services.policy, target, tickets, named)
+        return named
 
     async def _start_here(self, request: RunRequest) -> StartedRun:
         reader = EventReader(is_attached=False)

@@ -62,7 +62,12 @@ from awaken.contracts.errors import (
 )
 from awaken.contracts.models.errors import ModelDisabled
 from awaken.contracts.resolver_errors import AgentResolverFailed
-from awaken.contracts.suspension.errors import AmbiguousTicket, ArgumentsChanged
+from awaken.contracts.suspension.errors import (
+    AmbiguousTicket,
+    ArgumentsChanged,
+    EditDenied,
+    InvalidEdit,
+)
 from awaken.contracts.tenancy import namespace_of
 
 from .asgi import Bytes, Header, as_json
@@ -107,6 +112,8 @@ _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
     (AlreadyDecided, 409),
     (AmbiguousTicket, 409),
     (ArgumentsChanged, 409),
+    (InvalidEdit, 422),
+    (EditDenied, 403),
     (AlreadyExists, 409),
     (DedupeConflict, 409),
     (IdempotencyConflict, 409),
@@ -188,6 +195,8 @@ def _details_of(error: AwakenError) -> dict[str, Any]:
             details = {"conflicts": paths}
         case RecordConflict(expected=expected, actual=actual):
             details = {"expected": expected, "actual": actual}
+        case EditDenied(rule=rule):
+            details = {"rule": rule}
         case VersionNotFound():
             details = {"reason": "unknown"}
     return details

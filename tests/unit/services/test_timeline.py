@@ -81,6 +81,20 @@ def test_a_run_that_waits_has_a_wait_between_its_steps() -> None:
     assert (spans[2].tool, spans[2].outcome) == ("pay", "resumed")
 
 
+def test_a_call_that_failed_after_its_decision_says_so() -> None:
+    ready = ToolCallReady(id="c", name="pay")
+    spans = build_timeline(
+        RUN,
+        log(
+            (1_000, [RunStart(**PLACE)]),
+            (1_200, [StepStart(), inference(1_004, 90), ready, ASKED, StepEnd()]),
+            (1_210, [RunFinish(**PLACE, termination=Suspended())]),
+            (5_060, [RunStart(**PLACE), ToolCallResumed(target_id="c", is_failed=True)]),
+        ),
+    )
+    assert [it.outcome for it in spans if it.kind == "tool"] == ["failed"]
+
+
 def test_a_run_that_executes_or_crashed_has_an_open_step() -> None:
     done = ToolCallDone(id="c", result=RESULT, outcome=ToolCallOutcome.SUCCEEDED, attempts=2)
     (step,) = build_timeline(

@@ -40,27 +40,28 @@ export function ChatPage() {
       ...("threadId" in part ? { beside: part.threadId ?? NEW } : {}),
       ...("agent" in part ? { besideAgent: part.agent } : {}),
       ...("publication" in part ? { besidePublication: part.publication } : {}),
+      ...("model" in part ? { besideModel: part.model } : {}),
     }),
     [change],
   );
   const isTwo = search.beside !== undefined;
   const sideOf = (name: string) => (search.side === name ? (search.tab ?? "events") : undefined);
   const openSide = (name: string) => (tab: string | undefined) => change({ side: tab === undefined ? undefined : name, tab });
-  const startNew = () => void navigate({ to: "/chat/{-$threadId}", params: { threadId: undefined }, search: { agent: search.agent, publication: search.publication } });
+  const startNew = () => void navigate({ to: "/chat/{-$threadId}", params: { threadId: undefined }, search: { agent: search.agent, publication: search.publication, model: search.model } });
   return (
     <div className={classes.page}>
       <div className={classes.bar}>
         <Title order={1}>{shell.pages.chat}</Title>
         <Group gap="xs">
           <Button leftSection={<IconPlus size={14} />} onClick={startNew}>{texts.newChat}</Button>
-          <Button leftSection={isTwo ? <IconSquare size={14} /> : <IconColumns2 size={14} />} onClick={() => change(isTwo ? { beside: undefined, besideAgent: undefined, besidePublication: undefined, side: undefined } : { beside: NEW })}>{isTwo ? texts.onePane : texts.sideBySide}</Button>
+          <Button leftSection={isTwo ? <IconSquare size={14} /> : <IconColumns2 size={14} />} onClick={() => change(isTwo ? { beside: undefined, besideAgent: undefined, besidePublication: undefined, besideModel: undefined, side: undefined } : { beside: NEW })}>{isTwo ? texts.onePane : texts.sideBySide}</Button>
           <Button leftSection={<IconCode size={14} />} onClick={() => setIsCodeOpen(true)}>{texts.snippets}</Button>
         </Group>
       </div>
       <div className={classes.panes} data-two={isTwo}>
-        <Pane address={{ threadId, agent: search.agent, publication: search.publication }} label={shell.pages.chat} isFirst side={sideOf("first")} onAddress={changeFirst} onSide={openSide("first")} />
+        <Pane address={{ threadId, agent: search.agent, publication: search.publication, model: search.model }} label={shell.pages.chat} isFirst side={sideOf("first")} onAddress={changeFirst} onSide={openSide("first")} />
         {search.beside === undefined ? null : (
-          <Pane address={{ threadId: search.beside === NEW ? undefined : search.beside, agent: search.besideAgent, publication: search.besidePublication }} label={`${shell.pages.chat}${texts.second}`} isFirst={false} side={sideOf("second")} onAddress={changeSecond} onSide={openSide("second")} />
+          <Pane address={{ threadId: search.beside === NEW ? undefined : search.beside, agent: search.besideAgent, publication: search.besidePublication, model: search.besideModel }} label={`${shell.pages.chat}${texts.second}`} isFirst={false} side={sideOf("second")} onAddress={changeSecond} onSide={openSide("second")} />
         )}
       </div>
       <Drawer opened={isCodeOpen} onClose={() => setIsCodeOpen(false)} title={texts.snippetsTitle} closeButtonProps={{ "aria-label": ui.close }}>

@@ -17,6 +17,7 @@ import classes from "./Chat.module.css";
 import { Composer } from "./Composer";
 import { Conversation } from "./Conversation";
 import type { PendingTurn, UserTurn } from "./fold";
+import { ModelChoice } from "./ModelChoice";
 import { forkBefore, nameThread } from "./requests";
 import { Samples } from "./Samples";
 import { SidePanel } from "./SidePanel";
@@ -25,7 +26,7 @@ import { ThreadPicker } from "./ThreadPicker";
 import type { Part } from "./types";
 import { useSession, useTickets } from "./useSession";
 
-export type PaneAddress = { threadId: string | undefined; agent: string | undefined; publication: string | undefined };
+export type PaneAddress = { threadId: string | undefined; agent: string | undefined; publication: string | undefined; model: string | undefined };
 type Props = { address: PaneAddress; label: string; isFirst: boolean; side: string | undefined; onAddress: (change: Partial<PaneAddress>) => void; onSide: (tab: string | undefined) => void };
 
 const LINK_COLOR = { live: "teal", "catching up": "blue", cut: "red", none: "gray" } as const;
@@ -45,7 +46,7 @@ function AgentChoice({ address, agent, onAddress }: { address: PaneAddress; agen
   const publications = usePublications(may("config"));
   return (
     <>
-      <Select aria-label={texts.agent} data={agents.map((it) => it.id)} value={agent === "" ? null : agent} onChange={(value) => onAddress({ agent: value ?? undefined })} searchable allowDeselect={false} w={160} />
+      <Select aria-label={texts.agent} data={agents.map((it) => it.id)} value={agent === "" ? null : agent} onChange={(value) => onAddress({ agent: value ?? undefined, model: undefined })} searchable allowDeselect={false} w={160} />
       {publications.length === 0 ? null : (
         <Select
           aria-label={texts.publication} w={130} value={address.publication ?? "live"} allowDeselect={false}
@@ -73,7 +74,7 @@ function EditDialog({ turn, onClose, onResend }: { turn: UserTurn | null; onClos
 }
 
 export function Pane({ address, label, isFirst, side, onAddress, onSide }: Props) {
-  const { threadId } = address;
+  const { threadId, model } = address;
   const { session, state } = useSession(threadId);
   const tickets = useTickets(threadId);
   const { data: agents = [] } = useQuery(agentsQuery);
@@ -88,13 +89,13 @@ export function Pane({ address, label, isFirst, side, onAddress, onSide }: Props
 
   const send = useCallback(
     async (parts: readonly Part[], mode: PendingTurn["mode"]) => {
-      await session.send({ agentId: agent, parts, publication, mode });
+      await session.send({ agentId: agent, parts, publication, model, mode });
       if (threadId !== undefined) return;
       onAddress({ threadId: session.threadId, agent });
       // A conversation without a title works as well.
       nameThread(session.threadId, readText(parts)).catch(() => undefined);
     },
-    [session, agent, publication, threadId, onAddress],
+    [session, agent, publication, model, threadId, onAddress],
   );
   const stop = useCallback(
     (isInterrupt: boolean) => {
@@ -126,7 +127,8 @@ export function Pane({ address, label, isFirst, side, onAddress, onSide }: Props
       <div className={classes.column}>
         <div className={classes.paneBar}>
           <AgentChoice address={address} agent={agent} onAddress={onAddress} />
-          <ThreadPicker onPick={(it) => onAddress({ threadId: it, agent: undefined, publication: undefined })} />
+          <ModelChoice agent={agent} publication={publication} model={model} onModel={(it) => onAddress({ model: it })} />
+          <ThreadPicker onPick={(it) => onAddress({ threadId: it, agent: undefined, publication: undefined, model: undefined })} />
           {threadId === undefined ? null : <CopyableId id={threadId} chars={16} />}
           <Group gap="xs" ml="auto">
             {link === "none" ? null : <Tooltip label={texts.linkHelp[link]}><Badge variant="outline" color={LINK_COLOR[link]} c="var(--mantine-color-text)" role="status" data-link={link}>{texts.link[link]}</Badge></Tooltip>}
@@ -140,7 +142,7 @@ export function Pane({ address, label, isFirst, side, onAddress, onSide }: Props
           <Conversation
             conversation={conversation} tickets={tickets} actions={actions} label={texts.conversation(isFirst ? "" : texts.second)}
             hasEarlier={state.hasEarlier} onEarlier={() => void session.loadEarlier().catch(noteError)}
-            empty={<Samples agents={agents.map((it) => it.id)} onPick={(sample) => { onAddress({ agent: sample.agent }); setDraft(sample.text); field.current?.focus(); }} />}
+            empty={<Samples agents={agents.map((it) => it.id)} onPick={(sample) => { onAddress({ agent: sample.agent, model: undefined }); setDraft(sample.text); field.current?.focus(); }} />}
           />
         )}
         <Composer agent={agent} draft={draft} onDraft={setDraft} isBusy={isBusy} isWaiting={isWaiting} field={field} onSend={send} onStop={stop} />

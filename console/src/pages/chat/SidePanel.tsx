@@ -10,6 +10,7 @@ import { CopyableId, JsonDrawer, JsonText, Status } from "../../ui/parts";
 import { showHidden } from "../../ui/hostileText";
 import classes from "./Chat.module.css";
 import type { RunFigures } from "./fold";
+import { RunTab } from "./RunTabs";
 import type { ChatSession, RawEvent, SessionState } from "./session";
 
 function Figure({ label, value }: { label: string; value: string }) {
@@ -68,17 +69,22 @@ function RawEvents({ events, count }: { events: readonly RawEvent[]; count: numb
 
 type Props = { session: ChatSession; state: SessionState; tab: string; onTab: (tab: string) => void; onClose: () => void };
 
+const RUN_TABS = ["waterfall", "requests"] as const;
+
 export function SidePanel({ session, state, tab, onTab, onClose }: Props) {
+  const runId = state.conversation.run?.runId;
   return (
-    <aside className={classes.side} aria-label={texts.details}>
-      <Group justify="space-between" px="sm" pt="xs"><Text size="sm" fw={600}>{texts.figures}</Text><CloseButton size={24} aria-label={texts.hideDetails} onClick={onClose} /></Group>
+    <aside className={classes.side} data-wide={tab === "waterfall" || tab === "requests" || undefined} aria-label={texts.details}>
+      <Group justify="space-between" px="sm" pt="xs" wrap="nowrap"><Text size="sm" fw={600}>{texts.figures}</Text><Text size="xs" c="dimmed" ml="auto">{texts.cursor(state.cursor)}</Text><CloseButton size={24} aria-label={texts.hideDetails} onClick={onClose} /></Group>
       <Figures run={state.conversation.run} />
-      <Tabs value={tab} onChange={(value) => onTab(value ?? "events")} style={{ display: "flex", flexDirection: "column", flex: 1, minHeight: 0 }}>
+      <Tabs value={tab} onChange={(value) => onTab(value ?? "events")} keepMounted={false} style={{ display: "flex", flexDirection: "column", flex: 1, minHeight: 0 }}>
         <Tabs.List>
+          <Tabs.Tab value="waterfall">{texts.waterfall}</Tabs.Tab>
+          <Tabs.Tab value="requests">{texts.requests}</Tabs.Tab>
           <Tabs.Tab value="events">{texts.events} ({formatCount(state.rawCount)})</Tabs.Tab>
           <Tabs.Tab value="state">{texts.state}</Tabs.Tab>
-          <Text size="xs" c="dimmed" ml="auto" mr="sm" style={{ alignSelf: "center" }}>{texts.cursor(state.cursor)}</Text>
         </Tabs.List>
+        {RUN_TABS.map((it) => <Tabs.Panel key={it} value={it} className={classes.sideScroll} tabIndex={0}><RunTab key={runId} runId={runId} view={it} /></Tabs.Panel>)}
         <Tabs.Panel value="events" style={{ flex: 1, minHeight: 0, display: tab === "events" ? "flex" : undefined, flexDirection: "column" }}><RawEvents events={session.rawEvents()} count={state.rawCount} /></Tabs.Panel>
         <Tabs.Panel value="state" p="sm" style={{ overflow: "auto" }}>{state.conversation.state === undefined ? <Text size="sm" c="dimmed">{texts.noEvents}</Text> : <JsonText value={state.conversation.state} maxHeight="none" />}</Tabs.Panel>
       </Tabs>

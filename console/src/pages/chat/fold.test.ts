@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { changeLog, EMPTY, foldFrames, rewind, type AssistantTurn, type Conversation, type Log, type LogFrame } from "./fold";
 import { collectInterfaces, keyOfCall } from "./generated/interfaces";
-import { makeTurns, mergeStored, prependStored } from "./stored";
+import { listUnsettledRuns, makeTurns, mergeStored, prependStored, settleCalls } from "./stored";
 import type { RunEvent, StoredMessage } from "./types";
 
 const START: Log = { shown: EMPTY, settled: EMPTY, cursor: null };
@@ -119,4 +119,26 @@ test("surfaces of A2UI belong to the thread: a later call shows what the earlier
   ], []);
   const shown = collectInterfaces(turns).get(keyOfCall("m2", "c2"));
   expect(shown).toMatchObject({ kind: "a2ui", surfaces: [{ id: "s", root: "root", data: { name: "Ada" } }] });
+});
+
+test("a call that fails after it was approved has failed", () => {
+  const { shown } = foldFrames(START, [
+    logged(1, runStart("r")), live({ event_type: "step_start", message_id: "m" }), live({ event_type: "tool_call_ready", id: "c", name: "pay", arguments: {} }), logged(2, { event_type: "step_end" }),
+    logged(3, { event_type: "tool_call_resumed", target_id: "c", message_id: "x", result: { error: "gone" }, is_failed: true }),
+  ]);
+  expect(assistants(shown)[0]?.calls[0]?.state).toBe("failed");
+});
+
+test("stored results are failures if the log of their run says so; others stay as they are", () => {
+  const message = (id: string, run: string, rest: StoredMessage["message"]): StoredMessage => ({ message_id: id, seq: 1, created_at: 1, produced_by_run_id: run, message: rest });
+  const turns = makeTurns([
+    message("m1", "r1", { role: "assistant", tool_calls: [{ id: "a", name: "look", arguments: {} }, { id: "b", name: "pay", arguments: {} }] }),
+    message("m2", "r1", { role: "tool", tool_call_id: "a", content: "ok" }), message("m3", "r1", { role: "tool", tool_call_id: "b", content: "boom" }),
+    message("m4", "r2", { role: "assistant", tool_calls: [{ id: "c", name: "look", arguments: {} }] }), message("m5", "r2", { role: "tool", tool_call_id: "c", content: "ok" }),
+  ], []);
+  const before = { ...EMPTY, turns };
+  expect(listUnsettledRuns(before)).toEqual(["r2", "r1"]);
+  const after = settleCalls(before, "r1", new Map([["a", "succeeded"], ["b", "failed"], ["c", "failed"]]));
+  expect(assistants(after).flatMap((it) => it.calls.map((call) => call.state))).toEqual(["succeeded", "failed", "returned"]);
+  expect(listUnsettledRuns(after)).toEqual(["r2"]);
 });

@@ -174,7 +174,7 @@ export function foldEvent(now: Conversation, event: RunEvent): Conversation {
         ticketId: event.ticket_id,
       }));
     case "tool_call_resumed":
-      return changeCall(now, event.target_id, (it) => ({ ...it, state: event.is_declined === true ? "declined" : "returned", result: event.result, ticketId: undefined }));
+      return changeCall(now, event.target_id, (it) => ({ ...it, state: event.is_declined === true ? "declined" : event.is_failed === true ? "failed" : "returned", result: event.result, ticketId: undefined }));
     case "stream_reset":
       return now.open === null ? now : { ...now, open: { ...makeStep(now.open.id, now.run), resets: [...now.open.resets, event.reason ?? ""] } };
     case "activity_snapshot":

@@ -1,4 +1,6 @@
 /** The requests of the chat. */
+import { queryOptions } from "@tanstack/react-query";
+
 import { root } from "../../api/address";
 import { api, makeId, need, send, type Schemas } from "../../api/client";
 import { readRefusal } from "../../api/errors";
@@ -7,7 +9,7 @@ import type { Part, Run, StoredMessage } from "./types";
 const PAGE = 200;
 export type MessagePage = { items: StoredMessage[]; next_cursor: string | null };
 export type Decision = Schemas["TicketDecision"];
-export type NewTurn = { id: string; threadId: string; agentId: string; parts: readonly Part[]; publication?: number; onBusy: "queue" | "interrupt" };
+export type NewTurn = { id: string; threadId: string; agentId: string; parts: readonly Part[]; publication?: number; model?: string; onBusy: "queue" | "interrupt" };
 
 const path = (threadId: string) => ({ thread_id: threadId });
 
@@ -30,14 +32,40 @@ export async function findRunCursor(runId: string, signal?: AbortSignal): Promis
   return first === undefined ? null : String(first.seq - 1);
 }
 
+/** The models that may answer for an agent. */
+export const modelsQuery = (agentId: string, publication: number | undefined) => queryOptions({
+  queryKey: ["agent", "models", agentId, publication],
+  queryFn: ({ signal }) => need(api.GET("/v1/agents/{agent_id}/models", { params: { path: { agent_id: agentId }, query: { publication } }, signal })),
+});
+
+const TIMELINE_PAGES = 4;
+type Ended = { kind: string; call_id?: string | null; outcome?: string | null; children?: readonly Ended[] };
+
+/** How the calls of a run ended, by call: stored results are text and do not say it. */
+export async function fetchOutcomes(runId: string, signal?: AbortSignal): Promise<Map<string, string>> {
+  const outcomes = new Map<string, string>();
+  const take = (span: Ended) => {
+    if (span.kind === "tool" && span.call_id != null && span.outcome != null) outcomes.set(span.call_id, span.outcome);
+    span.children?.forEach(take);
+  };
+  let cursor: number | undefined;
+  for (let page = 0; page < TIMELINE_PAGES; page += 1) {
+    const read = await need(api.GET("/v1/runs/{run_id}/timeline", { params: { path: { run_id: runId }, query: { cursor } }, signal }));
+    read.spans?.forEach(take);
+    if (read.next_cursor == null) break;
+    cursor = read.next_cursor;
+  }
+  return outcomes;
+}
+
 function makeContent(parts: readonly Part[]): string | readonly Part[] {
   const [only, ...others] = parts;
   return only?.type === "text" && others.length === 0 ? only.text : parts;
 }
 
 /** Starts a run and leaves its stream: the page reads the thread's. The key makes the request safe to repeat after a cut. */
-export async function startRun({ id, threadId, agentId, parts, publication, onBusy }: NewTurn): Promise<string> {
-  const body = { agent_id: agentId, thread_id: threadId, on_busy: onBusy, publication, messages: [{ role: "user", id, content: makeContent(parts) }] };
+export async function startRun({ id, threadId, agentId, parts, publication, model, onBusy }: NewTurn): Promise<string> {
+  const body = { agent_id: agentId, thread_id: threadId, on_busy: onBusy, publication, model, messages: [{ role: "user", id, content: makeContent(parts) }] };
   const response = await send(new Request(`${root}/v1/runs`, {
     method: "POST",
     headers: { "Content-Type": "application/json", Accept: "text/event-stream", "Idempotency-Key": `chat-${id}` },

@@ -3,8 +3,8 @@ import { ApiError, NetworkError } from "../../api/errors";
 import { refreshKinds } from "../../api/queries";
 import { changeLog, EMPTY, foldFrames, rewind, type Conversation, type Log, type LogFrame, type PendingTurn } from "./fold";
 import { followThread, type LinkState } from "./follow";
-import { fetchMessages, fetchRuns, findRunCursor, makeMessageId, startRun, steerRun, stopThread, type StopReceipt } from "./requests";
-import { makeTurns, mergeStored, prependStored } from "./stored";
+import { fetchMessages, fetchOutcomes, fetchRuns, findRunCursor, makeMessageId, startRun, steerRun, stopThread, type StopReceipt } from "./requests";
+import { listUnsettledRuns, makeTurns, mergeStored, prependStored, settleCalls } from "./stored";
 import type { Part, RunEvent } from "./types";
 
 export type RawEvent = { id: string | null; at: number; event: RunEvent };
@@ -19,10 +19,12 @@ export type SessionState = {
   /** How many raw events there are; they are kept apart, because they only grow. */
   rawCount: number;
 };
-export type Sending = { agentId: string; parts: readonly Part[]; publication?: number; mode: PendingTurn["mode"] };
+export type Sending = { agentId: string; parts: readonly Part[]; publication?: number; model?: string; mode: PendingTurn["mode"] };
 
 const RAW_LIMIT = 20_000;
 const RESEND_MS = 1_500;
+/** The ends of this many runs are read for one page of messages. */
+const SETTLED_RUNS = 30;
 const NOTHING: SessionState = { conversation: EMPTY, link: "none", isLoading: false, failure: null, hasEarlier: false, cursor: null, rawCount: 0 };
 
 export class ChatSession {
@@ -96,7 +98,21 @@ export class ChatSession {
     this.earlier = page.next_cursor;
     this.show(changeLog(this.log, (now) => mergeStored(now, makeTurns(page.items, runs))));
     this.change({ hasEarlier: page.next_cursor !== null });
+    void this.settle(signal);
     return cursor;
+  }
+
+  /** Reads how the calls of earlier runs ended: a stored result does not say whether it is a failure. */
+  private async settle(signal?: AbortSignal): Promise<void> {
+    for (const runId of listUnsettledRuns(this.log.shown).slice(0, SETTLED_RUNS)) {
+      if (signal?.aborted === true) return;
+      try {
+        const outcomes = await fetchOutcomes(runId, signal);
+        this.show(changeLog(this.log, (now) => settleCalls(now, runId, outcomes)));
+      } catch {
+        // The log of an old run may be gone; its results stay as they are.
+      }
+    }
   }
 
   private follow(signal: AbortSignal): Promise<void> {
@@ -143,12 +159,13 @@ export class ChatSession {
     this.earlier = page.next_cursor;
     this.show(changeLog(this.log, (now) => prependStored(now, makeTurns(page.items, runs))));
     this.change({ hasEarlier: page.next_cursor !== null });
+    void this.settle(this.following?.signal);
   }
 
   /** Sends a message; it is on the screen at once. A send that the server did not answer is repeated under its key until it does. */
-  async send({ agentId, parts, publication, mode }: Sending): Promise<void> {
+  async send({ agentId, parts, publication, model, mode }: Sending): Promise<void> {
     const id = makeMessageId();
-    const turn = { id, threadId: this.threadId, agentId, parts, publication, onBusy: mode === "interrupt" ? "interrupt" as const : "queue" as const };
+    const turn = { id, threadId: this.threadId, agentId, parts, publication, model, onBusy: mode === "interrupt" ? "interrupt" as const : "queue" as const };
     const pending: PendingTurn = { kind: "user", id, runId: null, parts, isSystem: false, mode, isAccepted: false };
     this.changePending((now) => [...now, pending]);
     for (;;) {

@@ -1,5 +1,5 @@
 /** Turns from what the store has: messages and runs. Pure. */
-import type { AssistantTurn, Block, Call, Conversation, EndTurn, Turn, UserTurn } from "./fold";
+import type { AssistantTurn, Block, Call, CallState, Conversation, EndTurn, Turn, UserTurn } from "./fold";
 import type { Part, Run, StoredMessage } from "./types";
 
 function readParts(content: Part[] | string | undefined): Part[] {
@@ -88,6 +88,23 @@ export function mergeStored(now: Conversation, stored: readonly Turn[]): Convers
     if (place < 0) turns.splice(after, 0, turn);
   }
   return { ...now, turns, pending: now.pending.filter((it) => !storedIds.has(it.id)) };
+}
+
+const KNOWN_ENDS: Readonly<Record<string, CallState>> = { succeeded: "succeeded", resumed: "succeeded", failed: "failed", declined: "declined" };
+
+/** The runs, newest first, that have results of which nothing says whether they are failures. */
+export function listUnsettledRuns({ turns }: Conversation): string[] {
+  const runs = turns.flatMap((it) => (it.kind === "assistant" && it.runId !== "" && it.calls.some((call) => call.state === "returned") ? [it.runId] : []));
+  return [...new Set(runs.toReversed())];
+}
+
+/** Gives the calls of a run the ends that its log tells. */
+export function settleCalls(now: Conversation, runId: string, outcomes: ReadonlyMap<string, string>): Conversation {
+  const settle = (call: Call): Call => {
+    const state = call.state === "returned" ? KNOWN_ENDS[outcomes.get(call.id) ?? ""] : undefined;
+    return state === undefined ? call : { ...call, state };
+  };
+  return { ...now, turns: now.turns.map((it) => (it.kind === "assistant" && it.runId === runId ? { ...it, calls: it.calls.map(settle) } : it)) };
 }
 
 /** Puts an earlier page of stored turns before what is there. */

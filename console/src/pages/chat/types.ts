@@ -21,7 +21,7 @@ export type RunEvent =
   | { event_type: "tool_call_ready"; id: string; name: string; arguments: unknown }
   | { event_type: "tool_call_stream_delta"; id: string; delta: string }
   | { event_type: "tool_call_done"; id: string; message_id: string; result: ToolResult; outcome: string; ticket_id?: string }
-  | { event_type: "tool_call_resumed"; target_id: string; message_id: string; result: unknown; is_declined?: boolean }
+  | { event_type: "tool_call_resumed"; target_id: string; message_id: string; result: unknown; is_declined?: boolean; is_failed?: boolean }
   | { event_type: "tool_call_cancel"; id: string; reason?: string }
   | { event_type: "stream_reset"; reason?: string }
   | { event_type: "activity_snapshot"; message_id: string; activity_type: string; content: unknown; replace?: boolean }

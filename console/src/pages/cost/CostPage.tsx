@@ -13,16 +13,15 @@ import { DataTable, type DataColumn } from "../../ui/DataTable";
 import { formatCost, formatCount, formatPercent, formatTokens } from "../../ui/format";
 import { Page } from "../../ui/Page";
 import { Figure, Figures, Panel } from "../../ui/Panel";
-import { Age, ShortId } from "../../ui/parts";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { Budgets } from "./Budgets";
+import { CostlyRuns } from "./CostlyRuns";
 import { DAY_MS, FORECAST_DAYS, forecastMonth, makeSeries, OTHERS, sumGroups, type Group as UsageGroup, type Grouping, type Measure, type UsageRow } from "./figures";
 
 const SpendChart = lazy(() => import("./SpendChart"));
 const route = getRouteApi("/cost");
 const GROUPINGS = ["agent", "model", "tenant"] as const;
 const MEASURES = ["cost", "tokens", "runs"] as const;
-const LATEST = 200;
 const MONTH_DAYS = 38;
 
 function formatMeasure(measure: Measure, value: number): string {
@@ -90,26 +89,6 @@ function Days({ rows, by, measure, from, now, isTable }: DaysProps) {
   );
 }
 
-function countTokens(run: Schemas["RunView"]): number {
-  return (run.input_tokens ?? 0) + (run.output_tokens ?? 0);
-}
-
-function LargestRuns() {
-  const query = useQuery({ queryKey: ["run", "largest"], queryFn: ({ signal }) => need(api.GET("/v1/runs", { signal, params: { query: { order: "desc", limit: LATEST } as never } })) });
-  const runs = [...(query.data?.items ?? [])].sort((a, b) => countTokens(b) - countTokens(a)).slice(0, 8);
-  if (runs.length === 0) return null;
-  return (
-    <Panel title={texts.largest} description={texts.largestHelp(query.data?.items.length ?? 0)} isFlush>
-      <div tabIndex={0} role="region" aria-label={texts.rowsOf(texts.largest)} style={{ overflow: "auto" }}>
-        <Table verticalSpacing={4} horizontalSpacing={12}>
-          <Table.Thead><Table.Tr><Table.Th>{texts.runColumns.run}</Table.Th><Table.Th>{texts.runColumns.agent}</Table.Th><Table.Th>{texts.runColumns.at}</Table.Th><Table.Th ta="right">{texts.runColumns.tokens}</Table.Th><Table.Th ta="right">{texts.runColumns.steps}</Table.Th></Table.Tr></Table.Thead>
-          <Table.Tbody>{runs.map((it) => <Table.Tr key={it.run_id}><Table.Td><Link to="/runs/$runId" params={{ runId: it.run_id }}><ShortId id={it.run_id} /></Link></Table.Td><Table.Td>{it.agent_id}</Table.Td><Table.Td><Age at={it.created_at} /></Table.Td><Table.Td ta="right">{formatTokens(countTokens(it))}</Table.Td><Table.Td ta="right">{it.steps}</Table.Td></Table.Tr>)}</Table.Tbody>
-        </Table>
-      </div>
-    </Panel>
-  );
-}
-
 function Choices({ days, by, measure }: { days: string; by: Grouping; measure: Measure }) {
   const change = useChangeSearch();
   const list = (names: Record<string, string>) => Object.entries(names).map(([value, label]) => ({ value, label }));
@@ -148,7 +127,7 @@ export function CostPage() {
               {isUnpriced ? <Text size="sm">{texts.priceHint} <Link to="/models" style={{ textDecoration: "underline" }}>{texts.setPrice}</Link></Text> : null}
               <Panel title={texts.chart} actions={toggle}><Days rows={rows} by={by} measure={measure} from={from} now={today} isTable={isTable} /></Panel>
               <Panel title={texts.groups[by]}><DataTable label={texts.rowsOf(texts.groups[by])} rows={groups} columns={columns} rowId={(it) => it.name} address={{ sort: search.sort, columns: search.columns }} onAddress={change} /></Panel>
-              <LargestRuns />
+              <CostlyRuns from={from} />
             </>
           )}
           <Budgets />

@@ -13,8 +13,8 @@ import { shell } from "../../texts/shell";
 import { formatAge, formatCost, formatCount } from "../../ui/format";
 import { Page } from "../../ui/Page";
 import { Age, ShortId, Status, useNow } from "../../ui/parts";
-import { Loading } from "../../ui/states";
 import { showHidden } from "../../ui/hostileText";
+import { Failure, Loading } from "../../ui/states";
 import { listNeeds, type Need } from "./attention";
 import { FirstStart } from "./FirstStart";
 import classes from "./Home.module.css";
@@ -39,9 +39,11 @@ function Needs({ needs }: { needs: readonly Need[] }) {
   );
 }
 
-function Tile({ label, value, detail, to }: { label: string; value: ReactNode; detail?: ReactNode; to: LinkProps["to"] }) {
+type TileProps = { label: string; value: ReactNode; detail?: ReactNode; to: LinkProps["to"]; search?: Record<string, string>; isBad?: boolean };
+
+function Tile({ label, value, detail, to, search, isBad }: TileProps) {
   return (
-    <Link to={to} className={classes.tile} data-tile={label}>
+    <Link to={to} search={search as never} data-bad={isBad === true || undefined} className={classes.tile} data-tile={label}>
       <Text size="xs" c="dimmed">{label}</Text>
       <Text size="xl" fw={600} lh={1.4} component="div">{value}</Text>
       {detail === undefined ? null : <Text size="xs" c="dimmed" component="div">{detail}</Text>}
@@ -72,10 +74,10 @@ function Tiles() {
   return (
     <div className={classes.grid}>
       {summary === undefined ? null : <Tile label={texts.now} to="/runs" value={formatCount(summary.running ?? 0)} detail={`${texts.running} · ${summary.waiting ?? 0} ${texts.waiting} · ${summary.created ?? 0} ${texts.queued}`} />}
-      {day === undefined ? null : <Tile label={texts.lastDay} to="/runs" value={formatCount(day.started)} detail={`${texts.all} · ${formatCount(day.ended)} ${texts.ended} · ${formatCount(day.failed)} ${texts.failed}`} />}
+      {day === undefined ? null : <Tile label={texts.lastDay} to="/runs" isBad={day.failed > 0} value={formatCount(day.started)} detail={`${texts.all} · ${formatCount(day.ended)} ${texts.ended} · ${formatCount(day.failed)} ${texts.failed}`} />}
       {tickets === undefined ? null : <Tile label={texts.approvals} to="/approvals" value={formatCount(tickets.count)} detail={tickets.oldest === null ? texts.open : `${texts.open} · ${texts.needs.oldest(formatAge(tickets.oldest, now))}`} />}
-      {dead === undefined ? null : <Tile label={texts.deadLetters} to="/queue" value={showCount(dead.letters)} detail={`outbox ${showCount(dead.outbox)}`} />}
-      {models === undefined ? null : <Tile label={texts.models} to="/models" value={open.length === 0 ? formatCount(models.length) : <Status value="open" label={`${open.length}`} />} detail={open.length === 0 ? texts.modelsHealthy : open.map((it) => it.model_id).join(", ")} />}
+      {dead === undefined ? null : <Tile label={texts.deadLetters} to="/queue" search={{ view: dead.letters.count === 0 && dead.outbox.count > 0 ? "outbox" : "dead" }} isBad={dead.letters.count + dead.outbox.count > 0} value={showCount(dead.letters)} detail={texts.outboxCount(showCount(dead.outbox))} />}
+      {models === undefined ? null : <Tile label={texts.models} to="/models" isBad={open.length > 0} value={open.length === 0 ? formatCount(models.length) : <Status value="open" label={`${open.length}`} />} detail={open.length === 0 ? texts.modelsHealthy : open.map((it) => it.model_id).join(", ")} />}
       {spend === undefined ? null : <Tile label={texts.spend} to="/cost" value={formatCost(spend.total.cost_nanos ?? 0)} detail={`${texts.spendRuns(formatCount(spend.total.runs ?? 0))} · ${describeBudgets(spend.budgets)}`} />}
       {workers === undefined ? null : <Tile label={texts.workers} to="/workers" value={formatCount(workers.length)} detail={texts.slots(workers.reduce((sum, it) => sum + (it.running ?? 0), 0), workers.reduce((sum, it) => sum + (it.slots ?? 0), 0))} />}
       {head === undefined ? null : <Tile label={texts.head} to="/changes" value={head.publication === null ? texts.code : `#${head.publication}`} />}
@@ -128,13 +130,15 @@ function Body() {
   const { data: workers } = useQuery({ ...workersQuery, retry: false });
   const { data: head } = useQuery({ ...headQuery, enabled: may("config"), retry: false });
   const { data: day } = useQuery(dayQuery);
-  const { data: recent } = useQuery(recentQuery);
+  const { data: recent, error, refetch } = useQuery(recentQuery);
   const { data: agents = [] } = useQuery(agentsQuery);
   // The cards stay while the page is open: the first run is often one of theirs.
   const wasFirst = useRef(false);
   if (recent?.length === 0) wasFirst.current = true;
-  if (health === undefined || recent === undefined) return <Loading rows={5} />;
+  if (health === undefined || (recent === undefined && error === null)) return <Loading rows={5} />;
   const needs = listNeeds({ health, tickets, dead, models, workers, head, failed: day?.failed }, now);
+  // A store that does not answer hides the figures, not what is wrong.
+  if (recent === undefined) return <Stack gap="md">{needs.length === 0 ? null : <Needs needs={needs} />}<Failure error={error} onRetry={() => void refetch()} /></Stack>;
   return (
     <Stack gap="md">
       <Needs needs={needs} />

@@ -27,8 +27,8 @@ export function listNeeds({ health, tickets, dead, models, failed, head, workers
   for (const worker of workers ?? []) {
     if (worker.problem !== null && worker.problem !== undefined) needs.push({ key: `worker:${worker.id}`, level: "bad", text: texts.needs.worker(worker.id, worker.problem), path: "/workers" });
   }
-  if (dead !== undefined && dead.letters.count > 0) needs.push({ key: "dead", level: "bad", text: texts.needs.dead(show(dead.letters)), path: "/queue" });
-  if (dead !== undefined && dead.outbox.count > 0) needs.push({ key: "outbox", level: "bad", text: texts.needs.outbox(show(dead.outbox)), path: "/queue" });
+  if (dead !== undefined && dead.letters.count > 0) needs.push({ key: "dead", level: "bad", text: texts.needs.dead(show(dead.letters)), path: "/queue", search: { view: "dead" } });
+  if (dead !== undefined && dead.outbox.count > 0) needs.push({ key: "outbox", level: "bad", text: texts.needs.outbox(show(dead.outbox)), path: "/queue", search: { view: "outbox" } });
   if (tickets !== undefined && tickets.count > 0) {
     needs.push({ key: "approvals", level: "asks", text: texts.needs.approvals(tickets.count), detail: tickets.oldest === null ? undefined : texts.needs.oldest(formatAge(tickets.oldest, now)), path: "/approvals" });
   }

@@ -1,5 +1,5 @@
 /** Deliveries of one status, with what an operator can do with them. */
-import { Button, Drawer, Group, Stack, Text, Title, Tooltip } from "@mantine/core";
+import { Button, Group, Text, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
@@ -14,10 +14,11 @@ import { useChangeSearch } from "../../ui/address";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
 import { Filters } from "../../ui/Filters";
 import { formatDuration } from "../../ui/format";
-import { Age, CopyableId, JsonText, ShortId, Status, useNow } from "../../ui/parts";
-import { SafeText, ShownText } from "../../ui/SafeText";
+import { Age, CopyableId, ShortId, Status, useNow } from "../../ui/parts";
+import { ShownText } from "../../ui/SafeText";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { useQueueActions } from "./actions";
+import { DeliveryDrawer } from "./DeliveryDrawer";
 import { isOpen, spellStatus, type Delivery } from "./depth";
 
 export type DeliveryView = "waiting" | "claimed" | "dead" | "all";
@@ -73,28 +74,6 @@ function DeliveryActions({ rows, clear }: { rows: readonly Delivery[]; clear?: (
   );
 }
 
-/** One delivery: why it failed, in full, where its input went, and all its fields. */
-function DeliveryDrawer({ delivery, onClose }: { delivery: Delivery | undefined; onClose: () => void }) {
-  return (
-    <Drawer opened={delivery !== undefined} onClose={onClose} title={texts.details} size="xl" closeButtonProps={{ "aria-label": ui.close }}>
-      {delivery === undefined ? null : (
-        <Stack gap="md">
-          <Group gap="md"><Status value={spellStatus(delivery.status)} /><CopyableId id={delivery.dispatch_id} chars={40} /></Group>
-          {delivery.last_error === null || delivery.last_error === undefined ? null : (
-            <div><Title order={2} mb={4}>{texts.columns.error}</Title><SafeText text={delivery.last_error} label={texts.columns.error} /></div>
-          )}
-          <Group gap="md">
-            <Link to="/threads/$threadId" params={{ threadId: delivery.thread_id }}>{texts.openThread}</Link>
-            <Link to="/runs/$runId" params={{ runId: delivery.taken_by ?? delivery.run_id }}>{texts.openRun}</Link>
-            <DeliveryActions rows={[delivery]} clear={onClose} />
-          </Group>
-          <div><Title order={2} mb={4}>{ui.asJson}</Title><JsonText value={delivery} maxHeight="50vh" /></div>
-        </Stack>
-      )}
-    </Drawer>
-  );
-}
-
 export function DeliveryTable({ view }: { view: DeliveryView }) {
   const { agent, thread, sort, columns, open } = route.useSearch();
   const change = useChangeSearch();
@@ -129,7 +108,7 @@ export function DeliveryTable({ view }: { view: DeliveryView }) {
         toolbar={<Filters values={{ agent, thread }} onChange={change} choices={[{ name: "agent", label: texts.agent, options: agents.map((it) => it.id), width: 170 }]} text={{ name: "thread", placeholder: texts.thread }} />}
         empty={isFiltered ? <Empty title={texts.emptyFiltered} /> : <Empty title={texts.empty[view]} command={texts.commands[view]}>{texts.empty[`${view}Help`]}</Empty>}
       />
-      <DeliveryDrawer delivery={list.rows.find((it) => it.dispatch_id === open)} onClose={() => change({ open: undefined })} />
+      <DeliveryDrawer deliveryId={open} known={list.rows.find((it) => it.dispatch_id === open)} onClose={() => change({ open: undefined })} actions={(it) => <DeliveryActions rows={[it]} clear={() => change({ open: undefined })} />} />
     </>
   );
 }

@@ -92,13 +92,13 @@ function DiffView({ runId, step, parts }: { runId: string; step: number; parts: 
   );
 }
 
-function Requests({ run, search, onSearch }: TabProps) {
+function Requests({ run, search, onSearch }: Omit<TabProps, "log">) {
   const step = Math.max(1, Math.min(run.steps, Number(search.step) || run.steps));
   const { data, error, refetch } = useQuery(requestQuery(run.run_id, step));
   const parts = useMemo(() => readRequest(data?.request), [data]);
   const isDiff = search.diff === "1";
   return (
-    <div className={classes.columns}>
+    <div className={classes.columnsIn}><div className={classes.columns}>
       <StepList label={texts.requests.steps} steps={Array.from({ length: run.steps }, (_, index) => index + 1)} chosen={step} name={texts.requests.step} onChoose={(it) => onSearch({ step: String(it) })} />
       {error !== null ? (error instanceof ApiError && error.status === 404 ? <Alert variant="default" title={texts.requests.gone}>{error.message}</Alert> : <Failure error={error} onRetry={() => void refetch()} />) : data === undefined ? <Loading /> : (
         <Stack gap="sm" miw={0}>
@@ -109,11 +109,11 @@ function Requests({ run, search, onSearch }: TabProps) {
           {isDiff ? <DiffView runId={run.run_id} step={step} parts={parts} /> : <RequestView key={step} parts={parts} stable={data.stable_messages ?? 0} />}
         </Stack>
       )}
-    </div>
+    </div></div>
   );
 }
 
-export function RequestsTab(props: TabProps) {
+export function RequestsTab(props: Omit<TabProps, "log">) {
   if (props.run.steps === 0) return <Empty title={texts.requests.none}>{texts.requests.noneHelp}</Empty>;
   return <NeedsScope scope="config"><Requests {...props} /></NeedsScope>;
 }

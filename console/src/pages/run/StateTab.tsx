@@ -68,7 +68,8 @@ export function StateTab({ run, search, onSearch }: TabProps) {
           </>
         ) : (
           <>
-            {earlier.data === undefined ? <Loading rows={2} /> : <Changes changes={listChanges(joinValues(earlier.data) ?? {}, values)} />}
+            {earlier.data === undefined ? <Loading rows={2} /> : <Changes changes={listChanges(joinValues(earlier.data) ?? {}, values, new Set(now.data?.masked), new Set([...chosen.thread, ...chosen.run]))} />}
+            {now.data === undefined || now.data.masked.length === 0 ? null : <Text size="xs" c="dimmed">{texts.state.masked(now.data.masked.length)}</Text>}
             <Title order={2}>{texts.state.value}</Title>
             <JsonText value={values} maxHeight="50vh" />
           </>

@@ -34,7 +34,7 @@ function useShownChildren(spans: readonly Span[]) {
 
 const NO_SPANS: readonly Span[] = [];
 
-export function WaterfallTab({ run, search, onSearch }: TabProps) {
+export function WaterfallTab({ run, search, onSearch }: Omit<TabProps, "log">) {
   const { data, error, refetch } = useTimeline(run.run_id);
   const spans = data?.spans ?? NO_SPANS;
   const isLive = run.status !== "done";
@@ -81,12 +81,12 @@ export function WaterfallTab({ run, search, onSearch }: TabProps) {
         <Text size="xs" c="dimmed" ml="auto">{data.isWhole ? texts.waterfall.spans(listed.length) : texts.waterfall.loading(listed.length)}</Text>
       </div>
       {listed.length === 0 ? <Empty title={texts.waterfall.noProblems}>{texts.waterfall.noProblemsHelp}</Empty> : (
-        <Box className={classes.split} data-open={chosen !== undefined || undefined}>
+        <Box className={classes.splitIn}><Box className={classes.split} data-open={chosen !== undefined || undefined}>
           {isTable ? <WaterfallTable rows={listed} search={search} onSearch={onSearch} onOpen={open} /> : (
             <WaterfallChart rows={listed} isLive={isLive && hasOpen} end={until} zoom={zoom} step={search.step} chosen={chosen?.key} shownChildren={shown} onOpen={open} onToggleChild={toggle} />
           )}
           {chosen === undefined ? null : <SpanPanel runId={chosen.childOf ?? run.run_id} row={chosen} onClose={close} />}
-        </Box>
+        </Box></Box>
       )}
     </>
   );

@@ -11,3 +11,9 @@ test("changed keys are named with both values", () => {
 test("values that are equal but other objects have not changed", () => {
   expect(listChanges({ a: { x: [1] } }, { a: { x: [1] } })).toEqual([]);
 });
+
+test("a masked key has changed if its step says so, whatever its mask is", () => {
+  const mask = { secret: "[hidden]", other: "[hidden]", open: 1 };
+  const changes = listChanges(mask, mask, new Set(["secret", "other"]), new Set(["secret", "open"]));
+  expect(changes.map((it) => [it.key, it.kind])).toEqual([["secret", "changed"]]);
+});

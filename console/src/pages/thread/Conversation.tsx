@@ -15,8 +15,9 @@ import { MessageView, type MessageRecord } from "../../ui/MessageView";
 import { noteDone, noteError } from "../../ui/notices";
 import { ShortId, Status } from "../../ui/parts";
 import { Empty, Failure, Loading } from "../../ui/states";
+import { CompactionMark, CutMark } from "./Compaction";
 import { foldConversation } from "./conversation";
-import { runsQuery } from "./queries";
+import { contextQuery, runsQuery } from "./queries";
 import classes from "./Thread.module.css";
 
 const PAGE = 100;
@@ -55,24 +56,30 @@ export function Conversation({ threadId }: { threadId: string }) {
     const params = { path: { thread_id: threadId }, query: { order: "desc", limit: PAGE, cursor } } as const;
     return need(api.GET("/v1/threads/{thread_id}/messages", { signal, params }));
   });
-  const items = useMemo(() => foldConversation(list.rows), [list.rows]);
+  const { data: context } = useQuery(contextQuery(threadId));
+  const items = useMemo(() => foldConversation(list.rows, context), [list.rows, context]);
   if (list.isError) return <Failure error={list.error} onRetry={() => void list.refetch()} />;
   if (list.isPending) return <Loading />;
   if (items.length === 0) return <Empty title={texts.noMessages} />;
   return (
     <Stack gap="xs" maw={860}>
       {list.hasNextPage ? <Group justify="center"><Button loading={list.isFetchingNextPage} onClick={() => void list.fetchNextPage()}>{texts.olderMessages}</Button></Group> : null}
-      {items.map((it) => (it.kind === "run" ? <RunBoundary key={it.key} runId={it.runId} threadId={threadId} /> : (
-        <MessageView
-          key={it.key}
-          record={it.record}
-          actions={(
-            <Tooltip label={may("invoke") ? texts.fork : texts.needsInvoke}>
-              <Button variant="subtle" size="compact-xs" h={24} disabled={!may("invoke")} aria-label={texts.forkLabel(it.record.seq)} leftSection={<IconGitFork size={13} />} onClick={() => void fork(it.record)}>{texts.fork}</Button>
-            </Tooltip>
-          )}
-        />
-      )))}
+      {items.map((it) => {
+        if (it.kind === "run") return <RunBoundary key={it.key} runId={it.runId} threadId={threadId} />;
+        if (it.kind === "mark") return <CompactionMark key={it.key} threadId={threadId} mark={it.mark} isLatest={it.isLatest} />;
+        if (it.kind === "cut") return <CutMark key={it.key} threadId={threadId} seq={it.seq} />;
+        return (
+          <MessageView
+            key={it.key}
+            record={it.record}
+            actions={(
+              <Tooltip label={may("invoke") ? texts.fork : texts.needsInvoke}>
+                <Button variant="subtle" size="compact-xs" h={24} disabled={!may("invoke")} aria-label={texts.forkLabel(it.record.seq)} leftSection={<IconGitFork size={13} />} onClick={() => void fork(it.record)}>{texts.fork}</Button>
+              </Tooltip>
+            )}
+          />
+        );
+      })}
     </Stack>
   );
 }

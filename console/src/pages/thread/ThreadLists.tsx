@@ -1,20 +1,21 @@
 /** The runs, the queue, the tickets and the children of a thread, as short tables. */
-import { Group, Table, Text } from "@mantine/core";
+import { Group, Stack, Table, Text, Title } from "@mantine/core";
 import { useQuery, type UseQueryResult } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 
+import type { Schemas } from "../../api/client";
 import { approvals } from "../../texts/approvals";
 import { queue } from "../../texts/queue";
 import { runs as runTexts } from "../../texts/runs";
 import { threads as texts } from "../../texts/threads";
 import { ui } from "../../texts/ui";
-import { formatTokens } from "../../ui/format";
+import { formatCount, formatTokens } from "../../ui/format";
 import { Age, CopyableId, ShortId, Status, Took } from "../../ui/parts";
 import { ShownText } from "../../ui/SafeText";
 import { Failure, Loading } from "../../ui/states";
 import { spellStatus } from "../queue/depth";
-import { childrenQuery, mailboxQuery, runsQuery, ticketsQuery } from "./queries";
+import { childrenQuery, forksQuery, mailboxQuery, runsQuery, ticketsQuery } from "./queries";
 import classes from "./Thread.module.css";
 
 type Listed<Row> = { items: readonly Row[] };
@@ -83,16 +84,27 @@ export function ThreadTickets({ threadId }: { threadId: string }) {
   );
 }
 
+const RELATIVES: readonly Column<Schemas["ThreadSummary"]>[] = [
+  { header: texts.columns.title, cell: (it) => <Link to="/threads/$threadId" params={{ threadId: it.id }}>{it.title === null || it.title === "" ? texts.untitled : <ShownText text={it.title} />}</Link> },
+  { header: texts.columns.agent, cell: (it) => it.agent_id ?? ui.none },
+  { header: texts.columns.updated, cell: (it) => <Age at={it.updated_at} /> },
+  { header: texts.columns.id, cell: (it) => <CopyableId id={it.id} /> },
+];
+
+/** The threads that came from this one: those that its runs began, and its forks. */
 export function ThreadChildren({ threadId }: { threadId: string }) {
+  const forks = useQuery(forksQuery(threadId));
   return (
-    <ShortTable
-      query={useQuery(childrenQuery(threadId))} rowId={(it) => it.id} label={texts.tabs.children} empty={texts.childrenEmpty}
-      columns={[
-        { header: texts.columns.title, cell: (it) => <Link to="/threads/$threadId" params={{ threadId: it.id }}>{it.title ?? texts.untitled}</Link> },
-        { header: texts.columns.agent, cell: (it) => it.agent_id ?? ui.none },
-        { header: texts.columns.updated, cell: (it) => <Age at={it.updated_at} /> },
-        { header: texts.columns.id, cell: (it) => <CopyableId id={it.id} /> },
-      ]}
-    />
+    <Stack gap="md">
+      <div>
+        <Title order={2} mb={6}>{texts.children}</Title>
+        <ShortTable query={useQuery(childrenQuery(threadId))} rowId={(it) => it.id} label={texts.children} empty={texts.childrenEmpty} columns={RELATIVES} />
+      </div>
+      <div>
+        <Title order={2} mb={6}>{texts.forks}</Title>
+        <ShortTable query={forks} rowId={(it) => it.id} label={texts.forks} empty={texts.forksEmpty} columns={RELATIVES} />
+        {forks.data === undefined ? null : <Text size="xs" c="dimmed" mt={4}>{texts.forksLookedAt(formatCount(forks.data.looked_at), forks.data.is_complete)}</Text>}
+      </div>
+    </Stack>
   );
 }

@@ -27,6 +27,18 @@ export const childrenQuery = (threadId: string) => queryOptions({
   queryFn: ({ signal }) => need(api.GET("/v1/threads/summaries", { signal, params: { query: { parent_thread_id: threadId, limit: 200, total: true } } })),
 });
 
+/** The forks of a thread, among the threads that changed last. */
+export const forksQuery = (threadId: string) => queryOptions({
+  queryKey: ["thread", "forks", threadId],
+  queryFn: ({ signal }) => need(api.GET("/v1/threads/search", { signal, params: { query: { forked_from: threadId, limit: 100 } } })),
+});
+
+/** What the requests of a thread leave out. */
+export const contextQuery = (threadId: string) => queryOptions({
+  queryKey: ["thread", "context", threadId],
+  queryFn: ({ signal }) => need(api.GET("/v1/threads/{thread_id}/context", { signal, params: { path: path(threadId) } })),
+});
+
 export const mailboxQuery = (threadId: string) => queryOptions({
   queryKey: ["dispatch", "of-thread", threadId],
   queryFn: ({ signal }) => need(api.GET("/v1/threads/{thread_id}/mailbox", { signal, params: { path: path(threadId), query: { limit: 200, total: true } } })),

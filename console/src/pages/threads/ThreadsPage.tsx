@@ -1,11 +1,12 @@
 /** The list of threads. */
-import { Button, Group, TextInput, Tooltip } from "@mantine/core";
+import { Button, Group, Text, TextInput, Tooltip } from "@mantine/core";
+import { IconX } from "@tabler/icons-react";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useState, type FormEvent } from "react";
 
 import { api, need, type Schemas } from "../../api/client";
 import { useMay } from "../../api/caller";
-import { usePagedList } from "../../api/paging";
+import { usePagedList, type ListedPage } from "../../api/paging";
 import { refreshKinds } from "../../api/queries";
 import { shell } from "../../texts/shell";
 import { threads as texts } from "../../texts/threads";
@@ -15,6 +16,7 @@ import { useConfirm } from "../../ui/confirm";
 import { DANGER_TEXT } from "../../ui/danger";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
 import { Filters } from "../../ui/Filters";
+import { formatCount } from "../../ui/format";
 import { noteDone, noteError } from "../../ui/notices";
 import { Page } from "../../ui/Page";
 import { Age, CopyableId, ShortId } from "../../ui/parts";
@@ -22,6 +24,7 @@ import { ShownText } from "../../ui/SafeText";
 import { Empty, Failure, Loading } from "../../ui/states";
 
 type Summary = Schemas["ThreadSummary"];
+type SearchedPage = ListedPage<Summary> & { looked_at?: number; is_complete?: boolean };
 
 const COLUMNS: readonly DataColumn<Summary>[] = [
   { id: "title", header: texts.columns.title, cell: (it) => <Link to="/threads/$threadId" params={{ threadId: it.id }}>{it.title === null || it.title === "" ? texts.untitled : <ShownText text={it.title} />}</Link>, sortValue: (it) => it.title },
@@ -33,7 +36,7 @@ const COLUMNS: readonly DataColumn<Summary>[] = [
 ];
 const route = getRouteApi("/threads");
 
-/** Opens any thread by its id: the list itself has no search by text. */
+/** Opens any thread by its id: a search looks only at the threads that changed last. */
 function OpenById() {
   const navigate = useNavigate();
   const [typed, setTyped] = useState("");
@@ -72,17 +75,24 @@ export function ThreadsPage() {
   const navigate = useNavigate();
   const may = useMay();
   const deleteThreads = useDeleteThreads();
-  const list = usePagedList<Summary>(["thread", "list", filters], (cursor, signal) => {
-    const query = { resource_id: filters.owner, parent_thread_id: filters.parent, root: filters.root === "true" ? true : undefined, cursor, limit: 100 };
+  const list = usePagedList<Summary>(["thread", "list", filters], (cursor, signal): Promise<SearchedPage> => {
+    if (filters.q !== undefined) return need(api.GET("/v1/threads/search", { params: { query: { q: filters.q, limit: 200 } }, signal }));
+    const query = { resource_id: filters.owner, parent_thread_id: filters.parent, root: filters.root === "true" ? true : undefined, demo: filters.demo === "true" ? true : undefined, cursor, limit: 100 };
     return need(api.GET("/v1/threads/summaries", { params: { query }, signal }));
   });
+  const searched = list.data?.pages[0] as SearchedPage | undefined;
   const isFiltered = Object.values(filters).some((it) => it !== undefined);
   const toolbar = (
     <Group gap="xs">
       <Filters
-        values={filters} onChange={change} text={{ name: "owner", placeholder: texts.owner }}
-        choices={[{ name: "root", label: texts.kinds, options: [{ value: "true", label: texts.rootsOnly }], width: 160 }]}
+        values={filters} onChange={change} text={{ name: "q", placeholder: texts.search }}
+        choices={filters.q !== undefined ? [] : [
+          { name: "root", label: texts.kinds, options: [{ value: "true", label: texts.rootsOnly }], width: 160 },
+          { name: "demo", label: texts.demo, options: [{ value: "true", label: texts.withDemo }], width: 150 },
+        ]}
       />
+      {filters.owner === undefined ? null : <Button variant="subtle" rightSection={<IconX size={13} />} onClick={() => change({ owner: undefined })}>{texts.ownerIs(filters.owner)}</Button>}
+      {searched?.looked_at === undefined ? null : <Text size="xs" c="dimmed" role="status">{searched.is_complete === true ? texts.searchedAll(formatCount(searched.looked_at)) : texts.searchedLatest(formatCount(searched.looked_at))}</Text>}
       <OpenById />
     </Group>
   );

@@ -31,6 +31,25 @@ class ArgumentsChanged(UsageError):
     ticket_id: str
 
 
+class InvalidEdit(InvalidDecision):
+    """Edited arguments do not fit the tool of the call; nothing was decided."""
+
+    code = "invalid_edit"
+
+
+class EditDenied(UsageError):
+    """The rules of the agent deny the call with the edited arguments; nothing was decided."""
+
+    code = "edit_denied"
+    template = (
+        "The edit of ticket '{ticket_id}' is refused: the rule '{rule}' denies tool '{tool_name}' "
+        "with these arguments."
+    )
+    ticket_id: str
+    tool_name: str
+    rule: str
+
+
 class FrontendToolConflict(UsageError):
     """A client brings a tool that the agent has itself; nothing was run."""
 

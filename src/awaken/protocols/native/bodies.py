@@ -62,6 +62,8 @@ class StartRun(StrictRecord, frozen=True, kw_only=True):
     """What happens while another run of the thread executes."""
     publication: Annotated[int, Meta(ge=1, le=2**53)] | None = None
     """The publication of the configuration to run on; needs the scope `config` as well."""
+    model: Id | None = None
+    """The model that answers in place of the agent's, of the same provider; needs `config` too."""
     budget: RunBudget | None = None
     """A limit of the run besides those of its agent; absent: a preview has a small one."""
 

@@ -8,11 +8,13 @@ from msgspec import Meta
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.storage.queries import OFFSET_MAX, Page
 from awaken.contracts.suspension.tickets import Ticket
+from awaken.services.demo_data import count_demo_tickets, hide_demo_tickets
+from awaken.services.model_choice import list_choices
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.routes import Access, RouteCall
 
 from .paging import TicketFilter, build_page, ticket_query
-from .views import AgentList, agent_view, ticket_view
+from .views import AgentList, ModelChoice, ModelChoices, agent_view, ticket_view
 
 AGENTS_PAGE, AGENTS_MAX = 100, 1_000
 
@@ -53,6 +55,27 @@ async def get_agent(call: RouteCall) -> Reply:
     return as_json(shown)
 
 
+class ModelsQuery(StrictRecord, frozen=True, kw_only=True):
+    """The publication that the agent is taken from; absent: the live one."""
+
+    publication: Annotated[int, Meta(ge=1, le=2**53)] | None = None
+
+
+async def list_models(call: RouteCall) -> Reply:
+    """List the models that may answer for an agent in a run: those of its model's provider."""
+    asked: ModelsQuery = call.query
+    agent, choices = await list_choices(call.view, call.path["agent_id"], asked.publication)
+    own = {route.spec.upstream_model for route in agent.models}
+    shown = ModelChoices(
+        model=agent.spec.model_id,
+        items=tuple(
+            ModelChoice(id=it.id, upstream_model=it.upstream_model, is_own=it.upstream_model in own)
+            for it in choices
+        ),
+    )
+    return as_json(shown)
+
+
 def _may_read_specs(call: RouteCall) -> bool:
     """Whether the caller may read prompts and rules: they are the deployment's."""
     return call.principal.tenant_id is None and call.principal.may(Access.CONFIG)
@@ -80,5 +103,13 @@ async def run_tickets(call: RouteCall) -> Reply:
 
 async def _reply_page(call: RouteCall, **place: str) -> Reply:
     given: TicketFilter = call.query
-    page = await call.view.ticket_page(ticket_query(given, **place))
+    query = ticket_query(given, **place)
+    page = await call.view.ticket_page(query)
+    if not (place or given.demo):
+        store, tenant_id, total = call.view.engine.store, call.view.tenant_id, page.total
+        if total is not None:
+            wanted = msgspec.structs.replace(query, tenant_id=tenant_id)
+            total -= await count_demo_tickets(store, wanted)
+        page = await hide_demo_tickets(store, tenant_id, page)
+        page = msgspec.structs.replace(page, total=total)
     return as_json(build_page(page, ticket_view, given))

@@ -70,6 +70,16 @@ class ThreadFilter(Paging, frozen=True, kw_only=True):
     resource_id: Id | None = None
     parent_thread_id: Id | None = None
     root: bool = False
+    demo: bool = False
+    """Whether to list threads of the demo data too; children of a thread are listed anyway."""
+
+
+class ThreadSearch(StrictRecord, frozen=True, kw_only=True):
+    """Threads by a text in their title, id, owner or custom fields, or forks of a thread."""
+
+    q: Annotated[str, Meta(max_length=256)] | None = None
+    forked_from: Id | None = None
+    limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX)] = DEFAULT_LIMIT
 
 
 class MessageFilter(Paging, frozen=True, kw_only=True):
@@ -128,6 +138,8 @@ class TicketFilter(StrictRecord, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=LIMIT_MAX)] = DEFAULT_LIMIT
     total: bool = False
     """Whether to count what is on all pages."""
+    demo: bool = False
+    """Whether to list tickets of the demo data too; those of a thread or run are listed anyway."""
 
 
 class LogPaging(StrictRecord, frozen=True, kw_only=True):

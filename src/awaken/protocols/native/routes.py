@@ -8,6 +8,7 @@ from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages.message import MessageRecord
 from awaken.services.run_states import RunState
 from awaken.services.step_requests import StepRequest
+from awaken.services.thread_context import ThreadContext
 from awaken.services.threads import ThreadEdit
 from awaken.services.timeline import Timeline
 from awaken.transport.asgi import Reply
@@ -111,7 +112,10 @@ ROUTES = (
         Listed[views.ThreadSummary],
         query=paging.ThreadFilter,
     ),
+    _read("GET /v1/threads/search", threads.search, views.ThreadMatches, query=paging.ThreadSearch),
     _read(f"GET {_THREAD}", threads.get_thread, views.NativeThreadView),
+    _read(f"GET {_THREAD}/context", threads.get_context, ThreadContext),
+    _invoke(f"DELETE {_THREAD}/context", threads.restore_context, ThreadContext),
     _invoke(f"PATCH {_THREAD}", threads.edit_thread, views.NativeThreadView, body=ThreadEdit),
     _invoke(
         f"PATCH {_THREAD}/metadata", threads.edit_thread, views.NativeThreadView, body=ThreadEdit
@@ -204,4 +208,11 @@ ROUTES = (
     ),
     _read("GET /v1/agents", catalog.list_agents, views.AgentList, query=catalog.AgentPaging),
     _read("GET /v1/agents/{agent_id}", catalog.get_agent, views.AgentView),
+    _route(
+        Access.CONFIG,
+        "GET /v1/agents/{agent_id}/models",
+        catalog.list_models,
+        views.ModelChoices,
+        query=catalog.ModelsQuery,
+    ),
 )

@@ -13,6 +13,7 @@ from awaken.contracts.storage.dispatch import InputMode
 from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, at_cursor
 from awaken.mailbox.submissions import digest
 from awaken.services.event_streams import EventStream
+from awaken.services.model_choice import choose_model
 from awaken.services.previews import pin_request
 from awaken.services.run_forks import fork_run as fork_before
 from awaken.transport.asgi import Header, Reply, as_json
@@ -62,6 +63,9 @@ async def start_run(call: RouteCall) -> Reply:
     if body.publication is not None:
         call.principal.check(Access.CONFIG)
         request = await pin_request(call.view, request, body.publication)
+    if body.model is not None:
+        call.principal.check(Access.CONFIG)
+        request = await choose_model(call.view, request, body.model)
     key = call.headers.get(IDEMPOTENCY_KEY)
     if key is None:
         started = await call.view.start(request)

@@ -1,19 +1,34 @@
 """Creates, lists, changes and deletes threads; lists their messages and queues."""
 
+import msgspec
+
 from awaken.contracts.errors import InvalidRecord
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.queries import Page
 from awaken.contracts.storage.store import DeleteStrategy
 from awaken.runtime.admission.forks import Fork
 from awaken.runtime.journal.request_checks import check_id
+from awaken.services.demo_data import count_demo_threads, hide_demo_threads
+from awaken.services.thread_context import read_context, restore_history
+from awaken.services.thread_search import search_threads
 from awaken.services.threads import ThreadEdit
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import RouteCall
 
-from .paging import build_page, dispatch_query, message_query, run_query, thread_query
+from .paging import (
+    ThreadFilter,
+    ThreadSearch,
+    build_page,
+    dispatch_query,
+    message_query,
+    run_query,
+    thread_query,
+)
 from .views import (
     ActiveRunView,
+    ThreadMatches,
     ThreadSummary,
     dispatch_view,
     run_view,
@@ -36,15 +51,40 @@ class ForkThread(StrictRecord, frozen=True, kw_only=True):
 
 async def list_threads(call: RouteCall) -> Reply:
     """List threads, most recently changed first."""
-    page = await call.view.threads(thread_query(call))
+    page = await _list_shown(call)
     return as_json(build_page(page, lambda thread: thread.id, call.query))
 
 
 async def list_summaries(call: RouteCall) -> Reply:
     """List threads with their titles and their latest agents."""
-    page = await call.view.threads(thread_query(call))
+    page = await _list_shown(call)
     agents = iter(await call.view.latest_agents(page.items))
     return as_json(build_page(page, lambda thread: _summary(thread, next(agents)), call.query))
+
+
+async def search(call: RouteCall) -> Reply:
+    """Find threads among those that changed last: by a text, or by what they were forked from."""
+    asked: ThreadSearch = call.query
+    if asked.q is None and asked.forked_from is None:
+        raise HttpError(400, "invalid_query", "send `q` or `forked_from`")
+    found = await search_threads(call.view, asked.q, asked.forked_from, asked.limit)
+    agents = await call.view.latest_agents(found.items)
+    shown = ThreadMatches(
+        items=tuple(_summary(it, agent) for it, agent in zip(found.items, agents, strict=True)),
+        looked_at=found.looked_at,
+        is_complete=found.is_complete,
+    )
+    return as_json(shown)
+
+
+async def get_context(call: RouteCall) -> Reply:
+    """Get where a thread's history was compacted: what its requests leave out."""
+    return as_json(await read_context(call.view, call.path["thread_id"]))
+
+
+async def restore_context(call: RouteCall) -> Reply:
+    """Undo the compaction of a thread: its whole history is sent again."""
+    return as_json(await restore_history(call.view, call.path["thread_id"]))
 
 
 async def create_thread(call: RouteCall) -> Reply:
@@ -116,6 +156,19 @@ async def latest_run(call: RouteCall) -> Reply:
     if run is None:
         raise HttpError(404, "unknown_run", f"thread has no runs: {call.path['thread_id']}")
     return as_json(run_view(run))
+
+
+async def _list_shown(call: RouteCall) -> Page[Thread]:
+    given: ThreadFilter = call.query
+    query = thread_query(call)
+    page = await call.view.threads(query)
+    if given.demo or given.parent_thread_id is not None:
+        return page
+    store, total = call.view.engine.store, page.total
+    if given.total and total is not None:
+        total -= await count_demo_threads(store, query)
+    page = await hide_demo_threads(store, call.view.tenant_id, page)
+    return msgspec.structs.replace(page, total=total)
 
 
 def _check_edit(edit: ThreadEdit) -> ThreadEdit:

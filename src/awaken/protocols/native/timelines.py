@@ -19,11 +19,17 @@ async def get_timeline(call: RouteCall) -> Reply:
 
 
 async def get_state(call: RouteCall) -> Reply:
-    """Get the state at the end of a step; its values need the scope `config` as well."""
+    """Get the state at the end of a step; values need the scope `config`, private ones `admin`."""
     given: StateQuery = call.query
     # Values may be private, and those of a thread hold what plugins know of its people.
     may_see = call.principal.tenant_id is None and call.principal.may(Access.CONFIG)
-    shown = await read_run_state(call.view, call.path["run_id"], given.step, with_values=may_see)
+    shown = await read_run_state(
+        call.view,
+        call.path["run_id"],
+        given.step,
+        with_values=may_see,
+        with_private=call.principal.may(Access.ADMIN),
+    )
     return as_json(shown)
 
 

@@ -62,6 +62,16 @@ class ThreadSummary(Whole, frozen=True, kw_only=True):
     agent_id: str | None
 
 
+class ThreadMatches(Whole, frozen=True, kw_only=True):
+    """The threads that a search found."""
+
+    items: tuple[ThreadSummary, ...]
+    looked_at: int
+    """How many threads it looked at: those that changed last, 1,000 at most."""
+    is_complete: bool
+    """Whether no other thread fits."""
+
+
 class RunView(Record, frozen=True, kw_only=True):
     """A run; times in milliseconds."""
 
@@ -175,6 +185,23 @@ class AgentView(Whole, frozen=True, kw_only=True):
     description: str
     model: str
     tools: tuple[str, ...]
+
+
+class ModelChoice(Whole, frozen=True, kw_only=True):
+    """A model that may answer for an agent."""
+
+    id: str
+    upstream_model: str
+    """Its name at the provider."""
+    is_own: bool
+    """Whether the agent has it anyway."""
+
+
+class ModelChoices(Whole, frozen=True, kw_only=True):
+    """The agent's own model or pool, and the models that a run may take in its place."""
+
+    model: str
+    items: tuple[ModelChoice, ...]
 
 
 class Listed(Whole, Generic[T], frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from awaken.contracts.config.audit import AuditAction
 from awaken.contracts.record import Record, StrictRecord
 from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.contracts.storage.store import OutboxEntry
-from awaken.services.dispatches import DeliveryFilter, hide_payload, thread_of
+from awaken.services.dispatches import DeliveryFilter, hide_payload, show_payload, thread_of
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import RouteCall
@@ -65,6 +65,13 @@ class DeliveryView(Record, frozen=True, kw_only=True):
     updated_at: int
 
 
+class DeliveryDetail(DeliveryView, frozen=True, kw_only=True):
+    """One delivery with what it brings."""
+
+    payload: dict[str, Any]
+    """Its `messages`; also `decisions`, the run that they continue, and other options it has."""
+
+
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     """A dead letter that was queued again, under a new id."""
 
@@ -115,6 +122,12 @@ class DispatchRoutes:
         page = await deliveries.search(wanted, asked.cursor, asked.limit)
         cursor = None if page.next_offset is None else str(page.next_offset)
         return as_json(OperatorList(items=tuple(map(_view, page.items)), next_cursor=cursor))
+
+    async def get_dispatch(self, call: RouteCall) -> Reply:
+        """Get a delivery with its payload; for a tenant, one of its own."""
+        dispatch = await self._context.deliveries(call).find(call.path["dispatch_id"])
+        fields = msgspec.structs.asdict(_view(dispatch))
+        return as_json(DeliveryDetail(payload=show_payload(dispatch), **fields))
 
     async def replay(self, call: RouteCall) -> Reply:
         """Queue a dead letter again, with all its attempts; possible once."""

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from awaken.services.budget_status import BudgetStatus
+from awaken.services.costly_runs import CostlyRuns
 from awaken.services.demo_data import DemoStatus
 from awaken.services.model_status import ModelStatus
 from awaken.services.run_summary import RunSummary
@@ -87,6 +88,7 @@ def _queue_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
             OperatorList[dispatches.DeliveryView],
             query=dispatches.DispatchesQuery,
         ),
+        _read("GET /v1/dispatches/{dispatch_id}", queue.get_dispatch, dispatches.DeliveryDetail),
         _operate(
             "POST /v1/dispatches/{dispatch_id}/replay",
             queue.replay,
@@ -139,6 +141,7 @@ def _shown_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
         _admin("DELETE /v1/system/demo-data", demo.remove, DemoStatus),
         _read("GET /v1/runs/summary", sums.get_summary, RunSummary),
         _read("GET /v1/usage", sums.get_usage, UsageSummary, query=usage.UsagePeriod),
+        _read("GET /v1/usage/runs", sums.list_costly_runs, CostlyRuns, query=usage.CostlyPeriod),
         _read("GET /v1/system/workers", shown.list_workers, OperatorList[WorkerEntry]),
         _read("GET /v1/system/models", shown.list_models, OperatorList[ModelStatus]),
         _operate(

@@ -7,6 +7,7 @@ from msgspec import Meta
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.storage.usage import DAY_MS
+from awaken.services.costly_runs import list_costly_runs
 from awaken.services.run_summary import summarize_runs
 from awaken.services.usage import UsageField, UsageQuery, report_usage
 from awaken.transport.asgi import Reply, as_json
@@ -28,6 +29,16 @@ class UsagePeriod(StrictRecord, frozen=True, kw_only=True, rename={"from_": "fro
     by: Annotated[str, Meta(max_length=64)] = "day"
 
 
+class CostlyPeriod(StrictRecord, frozen=True, kw_only=True, rename={"from_": "from"}):
+    """The times in milliseconds between which runs began, and how many of them to list."""
+
+    from_: Time | None = None
+    """Absent: seven days before `to`."""
+    to: Time | None = None
+    """Absent: now."""
+    limit: Annotated[int, Meta(ge=1, le=100)] = 10
+
+
 class UsageRoutes:
     """Sums up runs; a caller with a tenant sees its own."""
 
@@ -47,6 +58,13 @@ class UsageRoutes:
             since=since, until=until, by=_read_fields(asked.by), tenant_id=call.principal.tenant_id
         )
         return as_json(await report_usage(self._context.services.store, query))
+
+    async def list_costly_runs(self, call: RouteCall) -> Reply:
+        """List the most expensive of the latest ended runs of a period, at most 1,000 of them."""
+        asked: CostlyPeriod = call.query
+        until = self._context.services.clock.now_ms() if asked.to is None else asked.to
+        since = max(until - DEFAULT_DAYS * DAY_MS, 0) if asked.from_ is None else asked.from_
+        return as_json(await list_costly_runs(call.view, since, until, asked.limit))
 
 
 def _read_fields(by: str) -> tuple[UsageField, ...]:

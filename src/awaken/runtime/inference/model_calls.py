@@ -32,14 +32,23 @@ def routes_for(run: Run, request: InferenceRequest) -> tuple[ModelRoute, ...]:
     """Return the models that may answer a request, in the order in which they are tried."""
     agent = run.agent
     if request.upstream_model != agent.upstream_model:
-        return (_find_named_route(agent.models[0], request.upstream_model),)
+        return (_find_named_route(run, request.upstream_model),)
     turn = run.services.health.next_turn() if agent.pool is not None else 0
     return order_routes(agent.models, agent.pool, run.identity.thread_id, turn)
 
 
-def _find_named_route(first: ModelRoute, name: str) -> ModelRoute:
-    """Return the model that was named for the run, which must be of the first model's provider."""
+def _find_named_route(run: Run, name: str) -> ModelRoute:
+    """Return the model that was named for the run, which must be of the first model's provider.
+
+    One that is registered keeps its prices, its limits and its health.
+    """
+    first = run.agent.models[0]
     provider_id = first.spec.provider_id
+    for known in run.pinned.registries.models.values():
+        if not isinstance(known, ModelSpec):
+            continue
+        if (known.provider_id, known.upstream_model) == (provider_id, name):
+            return ModelRoute(spec=known, client=first.client)
     spec = ModelSpec(id=f"{provider_id}:{name}", provider_id=provider_id, upstream_model=name)
     return ModelRoute(spec=spec, client=first.client)
 

@@ -178,18 +178,32 @@ def write_result(
             attempts=attempts,
         )
     else:
-        done = ToolCallResumed(
-            target_id=call.id,
-            message_id=message_id,
-            result=_payload_of_resume(result),
-            is_declined=resume.action is DecisionAction.CANCEL,
-            ticket_id=None if ticket is None else ticket.ticket_id,
+        done = msgspec.structs.replace(
+            _build_resumed(call, message_id, result, resume, ticket),
             started_at=started_at,
             duration_ms=duration_ms,
             attempts=attempts,
         )
     run.journal.events.append(done)
     run.journal.announced = [*run.journal.announced, done]
+
+
+def _build_resumed(
+    call: ToolCall,
+    message_id: str,
+    result: ToolResult,
+    resume: ToolCallResume,
+    ticket: Ticket | None,
+) -> ToolCallResumed:
+    is_declined = resume.action is DecisionAction.CANCEL
+    return ToolCallResumed(
+        target_id=call.id,
+        message_id=message_id,
+        result=_payload_of_resume(result),
+        is_declined=is_declined,
+        is_failed=result.status is _ERROR and not is_declined,
+        ticket_id=None if ticket is None else ticket.ticket_id,
+    )
 
 
 def _let_delegate_go(run: Run, ticket: Ticket) -> None:
