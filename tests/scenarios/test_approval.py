@@ -20,12 +20,14 @@ from awaken import (
     ToolContext,
     tool,
 )
+from awaken.bootstrap.config_layers.tools import ToolCache
 from awaken.contracts.suspension.permissions import TOOL_GRANTS, ToolGrant
+from awaken.contracts.tools.tool import approval_of
 from awaken.errors import InvalidSpec
 from awaken.extensions.permission import PermissionPlugin, allow, ask, deny
 from awaken.plugins import Allow, Phase, StateCommand, Suspend, ToolGateContext
 from awaken.testing import ScriptedModel, ToolCalls, simulate_agent
-from awaken.tools import Suspension
+from awaken.tools import Suspension, ToolDescriptor, ToolOutput
 
 from .crashes import Dead, Process, after_the_lease, input_of, points, shared_store
 from .worlds import simulated
@@ -224,6 +226,55 @@ def test_arguments_that_were_edited_for_another_question_need_an_approval() -> N
     asyncio.run(scenario())
 
 
+def test_an_approval_is_for_the_arguments_that_were_shown() -> None:
+    async def scenario() -> None:
+        paid: list[int] = []
+
+        @tool(approval=is_large)
+        async def pay(amount: int, ctx: ToolContext) -> Any:
+            """Pay, after a question of its own."""
+            if ctx.resume is None:
+                return ctx.suspend("Which account?", asks="answer")
+            paid.append(amount)
+            return "paid"
+
+        model = ScriptedModel([paying(500), "Done."])
+        async with AgentRuntime([Agent("a", model=model, tools=[pay])]) as runtime:
+            await runtime.run("a", "Pay.", thread_id="t")
+            await decided(runtime)
+            waiting = await decided(runtime, result="savings", arguments={"amount": 900})
+            (ticket,) = waiting.tickets
+            assert (ticket.asked_by, ticket.arguments, paid) == ("approval", {"amount": 900}, [])
+            ended = await decided(runtime)
+            assert (ended.termination, paid) == (NaturalEnd(), [900])
+
+    asyncio.run(scenario())
+
+
+class Forgetful:
+    """A tool that is no function; its approval forgets to answer."""
+
+    descriptor = ToolDescriptor(id="pay", name="pay", description="Pay.")
+
+    def validate(self, arguments: Any) -> Any:
+        return arguments
+
+    async def approval(self, arguments: Any, context: ToolContext) -> Any:
+        return None
+
+    async def execute(self, arguments: Any, context: ToolContext) -> ToolOutput:
+        raise AssertionError
+
+
+def test_a_tool_of_your_own_class_fails_closed_as_well() -> None:
+    async def scenario() -> None:
+        agent = Agent("a", model=ScriptedModel([paying(5)]), tools=[Forgetful()])
+        async with AgentRuntime([agent]) as runtime:
+            assert len((await runtime.run("a", "Pay.", thread_id="t")).tickets) == 1
+
+    asyncio.run(scenario())
+
+
 def test_a_question_of_another_gate_is_no_approval() -> None:
     async def scenario() -> None:
         bank = Bank(True, paying(5), plugins=[Doubt()])
@@ -332,6 +383,22 @@ def test_always_counts_with_the_permission_plugin_until_it_is_forgotten(default:
     asyncio.run(scenario())
 
 
+def test_an_answer_for_some_calls_does_not_make_a_grant_an_approval() -> None:
+    async def scenario() -> None:
+        plugins = [PermissionPlugin(default="allow"), Granting()]
+        bank = Bank(True, paying(5), "Done.", paying(5), "Done.", paying(6), plugins=plugins)
+        async with bank.runtime() as runtime:
+            await runtime.run("bank", "Pay.", thread_id="t")
+            some = {"scope": "thread", "pattern": 'pay(amount = "5")'}
+            await decided(runtime, remember=some)
+            await runtime.run("bank", "Again.", thread_id="t")
+            assert bank.paid == [5, 5]
+            last = await runtime.run("bank", "Again.", thread_id="t")
+            assert (len(last.tickets), bank.paid) == (1, [5, 5])
+
+    asyncio.run(scenario())
+
+
 def test_a_remembered_no_holds() -> None:
     async def scenario() -> None:
         script = [paying(5), "Done.", paying(6)]
@@ -356,6 +423,14 @@ def test_without_the_plugin_no_ticket_offers_to_remember() -> None:
             assert (len(later.tickets), bank.paid) == (1, [5])
 
     asyncio.run(scenario())
+
+
+def test_a_tool_that_an_operator_describes_keeps_its_approval() -> None:
+    for approval in (True, is_large):
+        bank = Bank(approval)
+        described = ToolCache().describe(bank.pay, "Pays.")
+        assert described.descriptor.description == "Pays."
+        assert approval_of(described) is approval_of(bank.pay)
 
 
 def test_each_call_of_a_batch_has_its_own_decision() -> None:
