@@ -21,6 +21,9 @@ if TYPE_CHECKING:
         AgentResolver,
         ListingResolver,
     )
+    from awaken.authoring.typed_delegates import (
+        Delegate,
+    )
     from awaken.bootstrap.agent_runtime import AgentRuntime
     from awaken.bootstrap.requests import (
         RunOptions,
@@ -177,6 +180,7 @@ __all__ = [
     "ContentMatch",
     "ContextWindowPolicy",
     "DecisionReceipt",
+    "Delegate",
     "ErrorEvent",
     "Failed",
     "IdSource",
@@ -265,6 +269,7 @@ _HOMES = {
     "ContentMatch": "awaken.contracts.specs.agents",
     "ContextWindowPolicy": "awaken.contracts.models.inference",
     "DecisionReceipt": "awaken.contracts.runs.records",
+    "Delegate": "awaken.authoring.typed_delegates",
     "ErrorEvent": "awaken.contracts.events",
     "Failed": "awaken.contracts.lifecycle",
     "IdSource": "awaken.contracts.clock",

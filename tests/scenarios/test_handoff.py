@@ -1,7 +1,9 @@
 """Handoff: another agent takes over at the next step, and stays in charge of the thread."""
 
+import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from awaken import (
@@ -17,10 +19,12 @@ from awaken import (
     StateCommand,
     StateKey,
     ToolContext,
+    ToolError,
     tool,
     user,
 )
-from awaken.extensions.handoff import HandoffPlugin
+from awaken.errors import DuplicateRegistration, InvalidSpec
+from awaken.extensions.handoff import Handoff, HandoffPlugin
 from awaken.messages import system_context
 from awaken.plugins import (
     ADD_CONTEXT_MESSAGE,
@@ -29,7 +33,12 @@ from awaken.plugins import (
     StepEndContext,
     ToolFilter,
 )
-from awaken.testing import ScriptedModel, ToolCalls, assert_valid_transcript
+from awaken.testing import (
+    ScriptedModel,
+    ToolCalls,
+    assert_valid_transcript,
+    simulate_agent,
+)
 from awaken.tools import ResumeMode, ToolCallResume, ToolDescriptor
 
 from .worlds import simulated
@@ -347,3 +356,109 @@ def test_a_tool_that_an_agent_hides_is_not_hidden_from_the_next_agent() -> None:
         assert [it.id for it in request.tools] == ["look"]
 
     simulated(scenario)
+
+
+class Refund(msgspec.Struct):
+    order: int
+    reason: str = ""
+
+
+def transferring(*handoffs: Handoff, calls: list[tuple[str, dict[str, Any]]]) -> AgentRuntime:
+    front = Agent(
+        "front",
+        model=ScriptedModel([ToolCalls(calls), "Still here."]),
+        plugins=[HandoffPlugin(handoffs)],
+    )
+    return AgentRuntime([front, Agent("billing", model=ScriptedModel(["Hello."]))])
+
+
+def test_a_handoff_passes_input_to_its_callback_before_the_switch() -> None:
+    async def scenario() -> None:
+        seen: list[Any] = []
+
+        async def note(given: Refund, ctx: ToolContext) -> None:
+            seen.append((given, ctx.tool_name))
+
+        handoff = Handoff("billing", "refunds", input=Refund, on_handoff=note)
+        calls = [("transfer_to_billing", {"order": 7, "reason": "late"})]
+        async with transferring(handoff, calls=calls) as runtime:
+            result = await runtime.run("front", "I want a refund.", thread_id="t")
+            assert (result.agent_id, result.text) == ("billing", "Hello.")
+            assert seen == [(Refund(order=7, reason="late"), "transfer_to_billing")]
+
+    simulated(scenario)
+
+
+def test_a_plain_function_is_called_without_input() -> None:
+    async def scenario() -> None:
+        seen: list[str] = []
+        handoff = Handoff("billing", on_handoff=lambda ctx: seen.append(ctx.run.thread_id))
+        calls = [("transfer_to_agent", {"agent_id": "billing"})]
+        async with transferring(handoff, calls=calls) as runtime:
+            result = await runtime.run("front", "Hi", thread_id="t")
+            assert (result.agent_id, seen) == ("billing", ["t"])
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("arguments", [{}, {"order": "seven"}, {"order": 7, "reason": 7}])
+def test_input_that_does_not_fit_leaves_the_conversation_where_it_is(arguments: Any) -> None:
+    async def scenario() -> None:
+        seen: list[Any] = []
+        handoff = Handoff("billing", input=Refund, on_handoff=lambda *it: seen.append(it))
+        async with transferring(handoff, calls=[("transfer_to_billing", arguments)]) as runtime:
+            result = await runtime.run("front", "Hi", thread_id="t")
+            assert (result.agent_id, result.text, seen) == ("front", "Still here.", [])
+
+    asyncio.run(scenario())
+
+
+def test_a_callback_that_raises_stops_the_handoff() -> None:
+    async def scenario() -> None:
+        async def refuse(given: Refund, ctx: ToolContext) -> None:
+            raise ToolError("the order is closed")
+
+        handoff = Handoff("billing", input=Refund, on_handoff=refuse)
+        calls = [("transfer_to_billing", {"order": 7})]
+        async with transferring(handoff, calls=calls) as runtime:
+            result = await runtime.run("front", "Hi", thread_id="t")
+            assert (result.agent_id, result.text) == ("front", "Still here.")
+            said = (await runtime.messages("t"))[2].message.text
+            assert "the order is closed" in said
+
+    simulated(scenario)
+
+
+def test_handoffs_with_and_without_input_stand_side_by_side() -> None:
+    plugin = HandoffPlugin([Handoff("billing", "money"), Handoff("desk", "all", input=Refund)])
+    agent = Agent("front", model=ScriptedModel(["Hi."]), plugins=[plugin])
+    others = [Agent(it, model=ScriptedModel([])) for it in ("billing", "desk")]
+
+    async def scenario() -> None:
+        async with AgentRuntime([agent, *others]) as runtime:
+            await runtime.run("front", "Hi", thread_id="t")
+            offered = agent.model.requests[0].tools  # type: ignore[union-attr]
+            assert [it.id for it in offered] == ["transfer_to_agent", "transfer_to_desk"]
+
+    simulated(scenario)
+
+
+@pytest.mark.parametrize("to", [[], {}, ["billing"], [("billing", "money")]])
+def test_a_handoff_names_its_agents(to: Any) -> None:
+    with pytest.raises(InvalidSpec, match="HandoffPlugin"):
+        HandoffPlugin(to)
+
+
+def test_an_agent_is_handed_over_to_in_one_way() -> None:
+    with pytest.raises(DuplicateRegistration):
+        HandoffPlugin([Handoff("billing"), Handoff("billing")])
+
+
+def test_a_handoff_with_input_survives_a_crash_anywhere() -> None:
+    front = Agent(
+        "front",
+        model=ScriptedModel([ToolCalls([("transfer_to_billing", {"order": 7})])]),
+        plugins=[HandoffPlugin([Handoff("billing", input=Refund, on_handoff=lambda *_: None)])],
+    )
+    billing = Agent("billing", model=ScriptedModel(["Hello."]))
+    assert simulate_agent([front, billing], "Hi", schedules=20).violations == ()

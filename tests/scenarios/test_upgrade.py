@@ -447,6 +447,12 @@ def test_a_run_whose_gate_is_gone_is_named() -> None:
     assert "Plugin 'careful', which asks for ticket" in problems_of(store, payer())
 
 
+def test_a_run_that_waits_for_the_approval_of_its_tool_needs_no_plugin() -> None:
+    approved = tool(id="pay", approval=True)(pay.__wrapped__)
+    report = checked(parked(payer(tools=[approved])), [payer()])
+    assert (report.checked, report.is_safe) == (1, True)
+
+
 def test_state_whose_key_is_gone_is_named() -> None:
     def before() -> MemoryStore:
         gone: StateKey[int, int] = StateKey("gone", default=0, scope="thread")

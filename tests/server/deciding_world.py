@@ -9,6 +9,7 @@ from typing import Any
 from awaken import Access, Agent, AgentRuntime, AwakenError, RunRequest, tool
 from awaken.bootstrap.decisions import build_decision
 from awaken.extensions.permission import PermissionPlugin
+from awaken.extensions.permission import ask as ask_about
 from awaken.protocols.acp.sessions import Sessions
 from awaken.server import RateLimit, ServerApp, ServerConfig, ServerLimits
 from awaken.testing import ScriptedModel, ToolCalls
@@ -55,12 +56,12 @@ def server_config() -> ServerConfig:
 
 
 @asynccontextmanager
-async def deciding(**options: Any) -> AsyncIterator[World]:
-    """A world with a script that tests write as they go."""
+async def deciding(*, has_rules: bool = True, **options: Any) -> AsyncIterator[World]:
+    """A world with a script that tests write as they go; without rules, the tool itself asks."""
     script: list[Any] = []
     ran: list[str] = []
 
-    @tool(effect="none")
+    @tool(effect="none", approval=not has_rules)
     async def act(name: str = "") -> str:
         """Act."""
         ran.append(name)
@@ -73,8 +74,7 @@ async def deciding(**options: Any) -> AsyncIterator[World]:
         "a",
         model=ScriptedModel([speak], cycle=True),
         tools=[act],
-        plugins=[PermissionPlugin()],
-        config={"permission": {"rules": [{"tool": "act", "behavior": "ask"}]}},
+        plugins=[PermissionPlugin([ask_about("act")])] if has_rules else [],
     )
     async with asyncio.timeout(120), AgentRuntime([agent], **options) as runtime:
         app = runtime.asgi(server_config())

@@ -52,6 +52,17 @@ def test_every_wire_reads_the_same(way: str, reading: str) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_every_wire_decides_on_a_call_that_its_tool_wants_to_be_approved(way: str) -> None:
+    async def scenario() -> None:
+        async with deciding(has_rules=False) as world:
+            for reading in READINGS:
+                for payload in said(way, reading)[:2]:
+                    await _read(world, way, reading, payload, f"thread-{reading}-{payload}")
+
+    asyncio.run(scenario())
+
+
 async def _read(world: World, way: str, reading: str, payload: Any, thread_id: str) -> None:
     (ticket,) = (await world.asked(["c"], thread_id)).values()
     status = await WAYS[way](world, ticket, payload, [ticket])

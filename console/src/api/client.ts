@@ -5,7 +5,7 @@ import { root } from "./address";
 import { noteReachable } from "./connection";
 import { NetworkError, readRefusal } from "./errors";
 import type { components, paths } from "./schema";
-import { askForToken, currentToken } from "./token";
+import { askForToken, currentToken, readLoginUrl } from "./token";
 
 export type Schemas = components["schemas"];
 /** A value of which the server writes every field, though its type has defaults for them. */
@@ -34,7 +34,7 @@ export async function send(request: Request): Promise<Response> {
     }
     noteReachable(true);
     if (response.status !== 401) return response;
-    if ((await askForToken()) === null) return response;
+    if ((await askForToken(await readLoginUrl(response))) === null) return response;
   }
 }
 

@@ -1,8 +1,11 @@
 /** The bearer token of this tab, and the question for one. It is kept for the session of the tab only. */
 
 const KEY = "awaken.token";
-type Listener = (isAsked: boolean) => void;
+/** Whether a token is asked for, and the page where a person logs in instead, if the server names one. */
+export type TokenQuestion = { isAsked: boolean; loginUrl: string | null };
+type Listener = (question: TokenQuestion) => void;
 
+let loginUrl: string | null = null;
 let waiting: ((token: string | null) => void)[] = [];
 const listeners = new Set<Listener>();
 
@@ -20,11 +23,19 @@ export function replaceToken(token: string): void {
   sessionStorage.setItem(KEY, token);
 }
 
+/** The login page that a refusal names; only a path of this server or an http(s) address is followed. */
+export async function readLoginUrl(refusal: Response): Promise<string | null> {
+  const body: unknown = await refusal.clone().json().catch(() => null);
+  const named = body !== null && typeof body === "object" ? (body as Record<string, unknown>).login_url : null;
+  return typeof named === "string" && /^(https?:\/\/|\/(?!\/))/.test(named) ? named : null;
+}
+
 /** Asks the person for a token; requests that ask meanwhile share the answer. `null`: no token was given. */
-export function askForToken(): Promise<string | null> {
+export function askForToken(named: string | null = null): Promise<string | null> {
+  loginUrl = named ?? loginUrl;
   return new Promise((resolve) => {
     waiting.push(resolve);
-    for (const listener of listeners) listener(true);
+    for (const listener of listeners) listener({ isAsked: true, loginUrl });
   });
 }
 
@@ -32,12 +43,12 @@ export function answerToken(token: string | null): void {
   if (token !== null) sessionStorage.setItem(KEY, token);
   const answered = waiting;
   waiting = [];
-  for (const listener of listeners) listener(false);
+  for (const listener of listeners) listener({ isAsked: false, loginUrl });
   for (const resolve of answered) resolve(token);
 }
 
 export function onTokenQuestion(listener: Listener): () => void {
   listeners.add(listener);
-  listener(waiting.length > 0);
+  listener({ isAsked: waiting.length > 0, loginUrl });
   return () => void listeners.delete(listener);
 }

@@ -3,14 +3,14 @@ import { Button, Group, Modal, PasswordInput, Text } from "@mantine/core";
 import { useEffect, useState } from "react";
 
 import { refreshKinds } from "../api/queries";
-import { answerToken, onTokenQuestion } from "../api/token";
+import { answerToken, onTokenQuestion, type TokenQuestion } from "../api/token";
 import { shell } from "../texts/shell";
 import { ui } from "../texts/ui";
 
 export function TokenDialog() {
-  const [isAsked, setIsAsked] = useState(false);
+  const [{ isAsked, loginUrl }, setQuestion] = useState<TokenQuestion>({ isAsked: false, loginUrl: null });
   const [token, setToken] = useState("");
-  useEffect(() => onTokenQuestion(setIsAsked), []);
+  useEffect(() => onTokenQuestion(setQuestion), []);
   const answer = (given: string | null) => {
     setToken("");
     answerToken(given);
@@ -23,6 +23,7 @@ export function TokenDialog() {
         <PasswordInput label={shell.token} value={token} onChange={(event) => setToken(event.currentTarget.value)} data-autofocus autoComplete="off" required />
         <Group justify="flex-end" mt="md" gap="xs">
           <Button onClick={() => answer(null)}>{shell.notNow}</Button>
+          {loginUrl === null ? null : <Button component="a" href={loginUrl}>{shell.logIn}</Button>}
           <Button type="submit" variant="filled">{shell.useToken}</Button>
         </Group>
       </form>

@@ -12,6 +12,7 @@ export const shell = {
   tokenTitle: "This server asks for a token",
   tokenHelp: "A bearer token with the scopes that you need. It is kept in this tab only, until you close it.",
   token: "Token",
+  logIn: "Log in",
   useToken: "Use it",
   notNow: "Not now",
   keysTitle: "Keys",

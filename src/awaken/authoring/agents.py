@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
@@ -19,6 +19,10 @@ from .functions import as_tool
 from .output import OutputType
 from .plugin_names import plugin_problem
 from .pydantic_models import encode_model
+
+if TYPE_CHECKING:
+    # Few agents have one.
+    from .typed_delegates import Delegate
 
 _SPEC_NAMES = {
     "model_id": "model",
@@ -50,8 +54,10 @@ class Agent:
         frontend_tools_may_replace: Whether a client's tool replaces an own tool of the same id.
         allowed_tools: Ids or glob patterns of the tools that it may use. None allows all.
         excluded_tools: Ids or glob patterns of tools that it may not use. Exclusion wins.
-        delegates: Ids of agents that it may ask. Each becomes a tool `agent_run_<id>`.
-        config: Configuration of plugins by section name: JSON data or a struct.
+        delegates: Agents that it may ask, or their ids. Each becomes a tool `agent_run_<id>` with
+            a prompt; a `Delegate` has arguments of its own.
+        config: Configuration of plugins: a list of sections, such as `PermissionConfig(…)`, or a
+            mapping of their names to structs or JSON data.
         reasoning_effort: `none`, `low`, `medium`, `high`, `max`, or a budget of tokens.
         context_policy: How much of the history a request carries.
         max_continuation_retries: How often an answer cut off at the output limit is continued.
@@ -76,8 +82,8 @@ class Agent:
     frontend_tools_may_replace: bool = field(kw_only=True, default=False)
     allowed_tools: Sequence[str] | None = field(kw_only=True, default=None)
     excluded_tools: Sequence[str] | None = field(kw_only=True, default=None)
-    delegates: Sequence[str] = field(kw_only=True, default=())
-    config: Mapping[str, Any] = field(kw_only=True, default_factory=dict)
+    delegates: "Sequence[str | Agent | Delegate]" = field(kw_only=True, default=())
+    config: Mapping[str, Any] | Sequence[Any] = field(kw_only=True, default_factory=dict)
     reasoning_effort: ReasoningEffort | str | None = field(kw_only=True, default=None)
     context_policy: ContextWindowPolicy | None = field(kw_only=True, default=None)
     max_continuation_retries: int = field(kw_only=True, default=2)
@@ -118,7 +124,7 @@ def _build_spec(agent: Agent) -> AgentSpec:
         "budgets": agent.budgets,
         "parallel_tools": agent.parallel_tools,
         "frontend_tools_may_replace": agent.frontend_tools_may_replace,
-        "delegates": agent.delegates,
+        "delegates": _delegate_ids(agent),
         "endpoint": agent.endpoint,
         "sections": _encode_sections(agent),
     }
@@ -156,21 +162,54 @@ def _plugin_ids(agent: Agent) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _delegate_ids(agent: Agent) -> Any:
+    """The agents that it may ask, those that are given as a `Delegate` included."""
+    if isinstance(agent.delegates, str) or not isinstance(agent.delegates, Sequence):
+        return agent.delegates
+    typed = (
+        getattr(it, "delegates_to", None) for it in (*agent.delegates, *_read_list(agent, "tools"))
+    )
+    plain = (it for it in agent.delegates if not _is_typed(it))
+    named = (it.id if isinstance(it, Agent) else it for it in plain)
+    return (*named, *dict.fromkeys(it for it in typed if it is not None))
+
+
+def _is_typed(delegate: object) -> bool:
+    """Whether it is a `Delegate`, whose module only programs that have one load."""
+    return hasattr(delegate, "delegates_to")
+
+
 def _encode_sections(agent: Agent) -> dict[str, Any]:
-    if not isinstance(agent.config, Mapping):
-        _refuse(agent, "config", "it is not a mapping of section names")
+    sections = agent.config if isinstance(agent.config, Mapping) else _name_sections(agent)
     try:
         return {
             name: msgspec.to_builtins(section, str_keys=True, enc_hook=encode_model)
-            for name, section in agent.config.items()
+            for name, section in sections.items()
         }
     except (TypeError, ValueError, RecursionError) as error:
         _refuse(agent, "config", str(error), error)
 
 
+def _name_sections(agent: Agent) -> dict[str, Any]:
+    """The sections of a list by the name that each of their classes has as `section`."""
+    if isinstance(agent.config, str) or not isinstance(agent.config, Sequence):
+        _refuse(agent, "config", "it is neither a list of sections nor a mapping of their names")
+    sections: dict[str, Any] = {}
+    for section in agent.config:
+        class_name, name = type(section).__name__, getattr(type(section), "section", None)
+        if not isinstance(name, str):
+            problem = f"{class_name} names no section; give the class `section: ClassVar[str]`, or "
+            _refuse(agent, "config", f"{problem}pass a mapping, config={{'name': …}}")
+        if name in sections:
+            _refuse(agent, "config", f"section '{name}' is given twice")
+        sections[name] = section
+    return sections
+
+
 def _build_tools(agent: Agent) -> dict[str, Tool]:
     tools: dict[str, Tool] = {}
-    for candidate in _read_list(agent, "tools"):
+    typed: list[Any] = [it for it in agent.delegates if _is_typed(it)]
+    for candidate in (*_read_list(agent, "tools"), *typed):
         try:
             tool = as_tool(candidate)
         except InvalidSpec as error:

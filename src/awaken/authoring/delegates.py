@@ -66,10 +66,13 @@ class AgentTool(FunctionTool[..., Awaitable[ToolResult]]):
         return await ask_delegate(Delegation(agent_id=self.agent_id, prompt=prompt), ctx)
 
 
-async def ask_delegate(delegation: Delegation, ctx: ToolContext) -> ToolResult:
+async def ask_delegate(
+    delegation: Delegation, ctx: ToolContext, arguments: dict[str, Any] | None = None
+) -> ToolResult:
     """Run another agent for a tool call; a decision on the call is passed on to it.
 
-    The result is the delegate's answer, its question, or why it could not be run.
+    The result is the delegate's answer, its question, or why it could not be run. With `arguments`,
+    those of a `Delegate`, its data is the answer alone.
     """
     ctx.progress(ProgressStatus.RUNNING)
     request = msgspec.structs.replace(delegation, answer=ctx.resume)
@@ -77,7 +80,9 @@ async def ask_delegate(delegation: Delegation, ctx: ToolContext) -> ToolResult:
     try:
         answer = await ctx.sub_runs.delegate(request)
         progress, message = _to_progress(answer.status), answer.message
-        return _build_result(answer, request.prompt, ctx)
+        shown = {"prompt": request.prompt} if arguments is None else arguments
+        result = _build_result(answer, shown, ctx)
+        return result if arguments is None else _with_value(result, answer)
     except (ExecutionBackendError, UsageError) as error:
         message = str(error)
         return ToolResult.error(ctx.tool_name, message, code=error.code)
@@ -117,14 +122,23 @@ def _to_progress(status: BackendRunStatus) -> ProgressStatus:
             return ProgressStatus.PENDING if status.is_waiting else ProgressStatus.FAILED
 
 
-def _build_result(answer: BackendRunResult, prompt: str, ctx: ToolContext) -> ToolResult:
+def _with_value(result: ToolResult, answer: BackendRunResult) -> ToolResult:
+    """The result with the answer alone as its data."""
+    if answer.status is not BackendRunStatus.COMPLETED:
+        return result
+    if answer.output.data is None:
+        return msgspec.structs.replace(result, data=answer.text, message=answer.text)
+    return msgspec.structs.replace(result, data=answer.output.data)
+
+
+def _build_result(answer: BackendRunResult, arguments: Any, ctx: ToolContext) -> ToolResult:
     name, data = ctx.tool_name, _build_payload(answer)
     known = {"child_run_id": answer.run_id} if answer.run_id else {}
     if answer.status is BackendRunStatus.COMPLETED:
         return ToolResult(tool_name=name, data=data, metadata=known, usage=answer.usage)
     if answer.status.is_waiting:
         # Its whole usage is counted once, when it has ended.
-        waiting = ToolResult.from_ticket(name, _build_ticket(answer, prompt, ctx))
+        waiting = ToolResult.from_ticket(name, _build_ticket(answer, arguments, ctx))
         return msgspec.structs.replace(waiting, data=data, metadata=known)
     return ToolResult(
         tool_name=name,
@@ -138,7 +152,7 @@ def _build_result(answer: BackendRunResult, prompt: str, ctx: ToolContext) -> To
 
 def _build_payload(answer: BackendRunResult) -> dict[str, Any]:
     # The response already has the text, and the raw answer would repeat everything.
-    output = msgspec.structs.replace(answer.output, text=None, raw=None)
+    output = msgspec.structs.replace(answer.output, text=None, raw=None, data=None)
     return {
         "agent_id": answer.agent_id,
         "status": answer.status_text,
@@ -148,7 +162,7 @@ def _build_payload(answer: BackendRunResult) -> dict[str, Any]:
     }
 
 
-def _build_ticket(answer: BackendRunResult, prompt: str, ctx: ToolContext) -> SuspendTicket:
+def _build_ticket(answer: BackendRunResult, arguments: Any, ctx: ToolContext) -> SuspendTicket:
     call_id = ctx.call_id.strip() or ctx.tool_name
     reason = answer.status.status_reason(answer.termination)
     question = answer.tickets[0].suspension if len(answer.tickets) == 1 else Suspension()
@@ -167,7 +181,7 @@ def _build_ticket(answer: BackendRunResult, prompt: str, ctx: ToolContext) -> Su
             response_schema=question.response_schema,
             choices=question.choices,
         ),
-        pending=PendingToolCall(id=call_id, name=ctx.tool_name, arguments={"prompt": prompt}),
+        pending=PendingToolCall(id=call_id, name=ctx.tool_name, arguments=arguments),
         resume_mode=ResumeMode.PASS_DECISION_TO_TOOL,
         asks=asks_of_delegate(answer),
     )

@@ -17,6 +17,7 @@ import msgspec
 from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.tool import (
+    Approval,
     InvalidArguments,
     Tool,
     ToolDescriptor,
@@ -57,6 +58,7 @@ class ToolOptions(TypedDict, total=False):
     kind: ToolKind | Literal["execute", "read", "edit", "search", "other"] | None
     category: str | None
     metadata: dict[str, Any]
+    approval: bool | Callable[..., object]
     check: Callable[..., object] | None
     reconcile: Callable[..., Any] | None
 
@@ -91,6 +93,9 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
         kind: `execute`, `read`, `edit`, `search` or `other`. Gates and clients see it.
         category: A label for people and policies.
         metadata: Data of your own. The model never sees it.
+        approval: True: a person approves every call before it runs. A function, async or not: takes
+            arguments by name, and a context, and returns False for the calls that need no approval.
+            A call needs one if the function raises or returns anything else.
         check: Takes arguments by name and raises ValueError to refuse them before the call runs.
         reconcile: For `once` tools: takes arguments by name, and a context, and returns what a
             lost call returned, or None when it never took effect.
@@ -160,6 +165,7 @@ class FunctionTool(Generic[P, R]):
         self.__doc__ = self.descriptor.description
         self._call = BoundCall(source, parameters.context_name)
         self._check = _build_checker(options, parameters)
+        self.approval = _build_approval(source, options, parameters)
         self._parameters = parameters
         self._decode = arguments_decoder(parameters.arguments_type)
 
@@ -213,6 +219,33 @@ class ReconcilingTool(FunctionTool[P, R]):
         wanted = {name: arguments[name] for name in self._names}
         value = await self._reconcile(wanted, context)
         return None if value is None else as_output(self.descriptor.id, value, context)
+
+
+def _build_approval(
+    source: Source, options: ToolOptions, parameters: Parameters
+) -> Approval | None:
+    wanted = options.get("approval", False)
+    if wanted is False:
+        return None
+    if wanted is True:
+        return approve_always
+    if not callable(wanted):
+        source.refuse("approval must be True, False or a function of the arguments")
+    companion = source_of(wanted)
+    names, context_name = match_companion(companion, parameters)
+    predicate = BoundCall(companion, context_name)
+
+    async def needs_approval(arguments: dict[str, Any], context: ToolContext) -> bool:
+        wanted = {name: arguments[name] for name in names}
+        # Fails closed: a predicate that forgets to return asks as well.
+        return await predicate(wanted, context) is not False
+
+    return needs_approval
+
+
+async def approve_always(arguments: Any, context: ToolContext) -> bool:
+    """Require an approval of every call."""
+    return True
 
 
 def _build_checker(

@@ -8,6 +8,7 @@ from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.plugins.loop_state import ACTIVE_AGENT, PENDING_ACTIONS, REQUEST_OPTIONS
 from awaken.contracts.state.keys import StateKey, StoredValue, list_living_keys
 from awaken.contracts.storage.store import Checkout, ToolRecord, ToolRecordStatus
+from awaken.contracts.suspension.permissions import APPROVAL
 from awaken.contracts.suspension.tickets import DecisionAction, ResumeMode, Ticket
 from awaken.contracts.tools.tool import Tool
 from awaken.runtime.journal.bookmark import read_bookmark
@@ -141,7 +142,7 @@ def _actions(agent: ResolvedAgent, checkout: Checkout) -> Iterator[str]:
 
 def _ticket(agent: ResolvedAgent, ticket: Ticket) -> Iterator[str]:
     plugins = {plugin.name for plugin in agent.env.plugins}
-    if ticket.asked_by and ticket.asked_by not in plugins:
+    if ticket.asked_by and ticket.asked_by not in (APPROVAL, *plugins):
         yield f"Plugin '{ticket.asked_by}', which asks for ticket '{ticket.ticket_id}', is gone."
     decision = ticket.decision
     is_given_up = decision is not None and decision.action is DecisionAction.CANCEL

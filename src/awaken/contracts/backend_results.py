@@ -99,6 +99,8 @@ class BackendRunOutput(Record, frozen=True, kw_only=True):
     text: str | None = None
     artifacts: tuple[BackendOutputArtifact, ...] = ()
     raw: Any = None
+    data: Any = None
+    """The text as a value, if the agent has an output type."""
 
     @property
     def is_empty(self) -> bool:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ServerLimits,
         TokenSpec,
     )
+    from awaken.server.login_requests import AuthRequest
     from awaken.services.remembered_answers import RememberedAnswers
     from awaken.services.view import (
         TenantView,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Access",
     "AdminConfig",
+    "AuthRequest",
     "FreezeWindow",
     "JwtConfig",
     "Principal",
@@ -52,6 +54,7 @@ __all__ = [
 _HOMES = {
     "Access": "awaken.transport.routes",
     "AdminConfig": "awaken.server.config",
+    "AuthRequest": "awaken.server.login_requests",
     "FreezeWindow": "awaken.managed.publish_rules",
     "JwtConfig": "awaken.server.config",
     "Principal": "awaken.transport.routes",

@@ -17,7 +17,8 @@ class UnsafeExposure(UsageError):
     code = "unsafe_exposure"
     template = (
         "Refusing to listen on '{host}' without authentication: set "
-        "AWAKEN_ADMIN_API_BEARER_TOKEN, configure tokens or jwt, or listen on 127.0.0.1."
+        "AWAKEN_ADMIN_API_BEARER_TOKEN, configure tokens, jwt or authenticate, or listen on "
+        "127.0.0.1."
     )
     host: str
 
@@ -66,6 +67,21 @@ class HostOriginCheck:
     def allows(self, origin: str | None) -> bool:
         """Whether pages of an origin may read replies."""
         return origin in self._origins
+
+
+def check_own_page(headers: Mapping[str, str]) -> None:
+    """Refuse a request that does not come from a page of exactly this host.
+
+    Browsers send cookies along, whatever page asks: also one that another program serves on this
+    machine, for cookies know no ports.
+
+    Raises:
+        HttpError: 403.
+    """
+    origin = headers.get("origin")
+    if origin is None or _place(origin) != headers.get("host", "").lower():
+        message = "A change with a cookie needs an Origin that equals the Host."
+        raise HttpError(403, "forbidden_origin", message)
 
 
 @lru_cache(1024)

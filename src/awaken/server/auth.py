@@ -1,18 +1,27 @@
 """Authentication: who the caller is, and what it may do."""
 
-from collections.abc import Mapping
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Mapping, Set
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from hmac import compare_digest
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from awaken.contracts.clock import Clock
+from awaken.redaction import make_loggable
 from awaken.transport.problems import HttpError
-from awaken.transport.routes import Access, Principal
+from awaken.transport.routes import SCOPES, Access, Principal
 
-from .addresses import is_loopback
-from .config import ANONYMOUS, ServerConfig, is_token
+from .addresses import check_own_page, is_loopback
+from .config import ANONYMOUS, ServerConfig, is_tenant, is_token
+from .exchange import HttpExchange
 from .json_web_tokens import WebTokens
-from .quotas import Rates
+from .login_requests import Authenticate, AuthRequest
+from .quotas import Permits, Rates, retry_after
+
+logger = logging.getLogger(__name__)
 
 LOCAL = Principal(id="local", access=frozenset(Access))
 """The caller of a server without authentication."""
@@ -78,12 +87,19 @@ class TokenAuthenticator:
         """Return the caller, if its token has the scope."""
         if access is Access.OPEN:
             return ANONYMOUS
-        principal = self._caller(_bearer(headers.get("authorization")), client)
+        token = _bearer(headers.get("authorization"))
+        # A valid token is accepted whatever failed from that address.
+        principal = self.find(token)
+        if principal is None:
+            # Clients may share an address, as behind a proxy: only wrong tokens are limited.
+            self._failures.check(client, "Too many failed logins.")
+            self._failures.count(client)
+            raise _unknown("invalid admin bearer token", b' error="invalid_token"')
         principal.check(access)
         return principal
 
-    def _caller(self, token: str, client: str) -> Principal:
-        """The caller of a token; a valid one is accepted whatever failed from that address."""
+    def find(self, token: str) -> Principal | None:
+        """The caller of a token; None if it is unknown."""
         digest = sha256(token.encode()).digest()
         found = None
         for known, principal in self._known:
@@ -91,12 +107,133 @@ class TokenAuthenticator:
                 found = principal
         if found is None and self._web_tokens is not None:
             found = self._web_tokens.principal(token, digest)
-        if found is None:
-            # Clients may share an address, as behind a proxy: only wrong tokens are limited.
-            self._failures.check(client, "Too many failed logins.")
-            self._failures.count(client)
-            raise _unknown("invalid admin bearer token", b' error="invalid_token"')
         return found
+
+
+class LoginAuthenticator:
+    """Asks the host's own `authenticate` who the caller is, unless it has a configured token.
+
+    Fails closed: if the function raises, hangs or returns anything else, nothing is executed.
+    """
+
+    def __init__(
+        self, authenticate: Authenticate, config: ServerConfig, tokens: TokenAuthenticator
+    ) -> None:
+        self._authenticate = authenticate
+        self._tokens = tokens
+        self._seconds = config.limits.login_ms / 1000
+        self._permits = Permits("logins", config.limits.logins, config.limits.logins)
+        # Their own threads: logins that hang must not take those of the tools.
+        self._threads = None if _is_async(authenticate) else ThreadPoolExecutor(8, "awaken-login")
+        self._abandoned: set[asyncio.Task[Any]] = set()
+
+    @classmethod
+    def of(cls, config: ServerConfig, authenticator: Authenticator) -> "LoginAuthenticator | None":
+        """Make one if the config has its own logins."""
+        if config.authenticate is None:
+            return None
+        assert isinstance(authenticator, TokenAuthenticator)
+        return cls(config.authenticate, config, authenticator)
+
+    async def admit(self, exchange: HttpExchange, access: Access) -> Principal:
+        """Return the caller, if it has the scope.
+
+        Raises:
+            HttpError: 401 when it is unknown, 403 when it lacks the scope or a cookie comes from
+                another page, 503 when `authenticate` failed or took too long.
+        """
+        if access is Access.OPEN:
+            return ANONYMOUS
+        headers = exchange.headers
+        request = AuthRequest(
+            headers=headers, method=exchange.method, path=exchange.url_path, client=exchange.client
+        )
+        token = request.bearer
+        principal = self._tokens.find(token) if token is not None and is_token(token) else None
+        if principal is None:
+            if "cookie" in headers and exchange.method not in _SAFE_METHODS:
+                check_own_page(headers)
+            principal = _check_principal(await self._ask(request))
+        principal.check(access)
+        return principal
+
+    async def _ask(self, request: AuthRequest) -> object:
+        """Call `authenticate` within its time."""
+        self._permits.take(None)
+        asking = asyncio.ensure_future(self._call(request))
+        try:
+            await asyncio.wait({asking}, timeout=self._seconds)
+        finally:
+            self._permits.give_back(None)
+            is_late = not asking.done()
+            if is_late:
+                # It may ignore its cancellation: the request does not wait for it.
+                self._abandoned.add(asking)
+                asking.add_done_callback(self._abandoned.discard)
+                asking.cancel()
+        if is_late:
+            logger.error("authenticate took more than %s s.", self._seconds)
+            message = "The login took too long; try again."
+            raise HttpError(503, "authentication_timeout", message, (retry_after(1000),))
+        try:
+            return asking.result()
+        except (Exception, asyncio.CancelledError) as error:
+            raise _to_refusal(error) from error
+
+    async def _call(self, request: AuthRequest) -> object:
+        if self._threads is None:
+            answer: object = self._authenticate(request)
+        else:
+            loop = asyncio.get_running_loop()
+            answer = await loop.run_in_executor(self._threads, self._authenticate, request)
+        return await answer if isinstance(answer, Awaitable) else answer
+
+
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def _is_async(function: Any) -> bool:
+    called = type(function).__call__
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+def _to_refusal(error: BaseException) -> HttpError:
+    """What an exception of `authenticate` means; web frameworks have some with a status."""
+    match getattr(error, "status_code", None):
+        case 401:
+            return _unknown("authentication required")
+        case 403:
+            return HttpError(403, "forbidden", "The login does not allow this.")
+    logger.error("authenticate failed.", exc_info=make_loggable(error))
+    return _login_failed()
+
+
+def _check_principal(answer: Any) -> Principal:
+    """The caller as `authenticate` names it; what could mean another caller is refused."""
+    if answer is None:
+        raise _unknown("authentication required")
+    if (problem := _find_problem(answer)) is not None:
+        logger.error("authenticate is wrong: %s; the request is refused.", problem)
+        raise _login_failed()
+    return cast(Principal, answer)
+
+
+def _find_problem(answer: Any) -> str | None:
+    if not isinstance(answer, Principal):
+        return "it did not return a Principal"
+    id_, tenant_id, access = cast(tuple[Any, ...], (answer.id, answer.tenant_id, answer.access))
+    if not isinstance(id_, str) or not id_.strip():
+        return "its principal has no id"
+    if not isinstance(access, Set) or not access <= SCOPES:
+        return "its principal has a scope that does not exist"
+    if not isinstance(tenant_id, str | None) or not is_tenant(tenant_id):
+        return "the tenant of its principal is blank or reserved"
+    return None
+
+
+def _login_failed() -> HttpError:
+    message = "The login could not be checked; try again."
+    return HttpError(503, "authentication_failed", message, (retry_after(1000),))
 
 
 def _bearer(value: str | None) -> str:

@@ -13,6 +13,8 @@ from awaken.managed.retention import AUDIT_DAYS
 from awaken.transport.json_bodies import VALUES_MAX
 from awaken.transport.routes import SCOPES, Access, Principal
 
+from .login_requests import Authenticate
+
 AUDIT_DAYS_MAX = 36_500
 ANONYMOUS = Principal(id="anonymous", access=frozenset(), tenant_id="(nobody)")
 """The caller of an open route. It owns nothing, and no other caller may have its tenant."""
@@ -124,6 +126,10 @@ class ServerLimits(StrictRecord, frozen=True, kw_only=True):
     decisions: RateLimit = RateLimit(per_s=50, burst=200)
     login_failures: RateLimit = RateLimit(per_s=0.5, burst=20)
     """Counted per client address."""
+    login_ms: int = 10_000
+    """How long `authenticate` may take."""
+    logins: int = 256
+    """How many requests may wait for `authenticate` at once."""
 
 
 class AdminConfig(StrictRecord, frozen=True, kw_only=True):
@@ -149,10 +155,10 @@ class AdminConfig(StrictRecord, frozen=True, kw_only=True):
 
 
 class ServerConfig(StrictRecord, frozen=True, kw_only=True):
-    """The settings of a server. Without tokens and without `jwt` it serves only its own machine.
+    """The settings of a server. Without any authentication it serves only its own machine.
 
     Raises:
-        InvalidInput: Two tokens have one id, or an origin is malformed.
+        InvalidInput: Two tokens have one id, or an origin or the login URL is malformed.
     """
 
     body_bytes: int = 8 * 1024 * 1024
@@ -160,6 +166,10 @@ class ServerConfig(StrictRecord, frozen=True, kw_only=True):
     limits: ServerLimits = ServerLimits()
     tokens: tuple[TokenSpec, ...] = ()
     jwt: JwtConfig | None = None
+    authenticate: Authenticate | None = None
+    """Maps your own logins to callers: takes an `AuthRequest`, returns a `Principal` or None."""
+    login_url: str | None = None
+    """Where people log in: a path or an http(s) URL that each 401 names and the console opens."""
     is_guarded_elsewhere: bool = False
     """Whether a proxy in front of the server authenticates callers."""
     cors_origins: tuple[str, ...] = ("http://127.0.0.1:3002", "http://localhost:3002")
@@ -175,8 +185,8 @@ class ServerConfig(StrictRecord, frozen=True, kw_only=True):
 
     @property
     def requires_authentication(self) -> bool:
-        """Whether callers must send a token."""
-        return bool(self.tokens) or self.jwt is not None
+        """Whether callers must send a token or be logged in."""
+        return bool(self.tokens) or self.jwt is not None or self.authenticate is not None
 
     def __post_init__(self) -> None:
         ids = [token.id for token in self.tokens]
@@ -186,6 +196,11 @@ class ServerConfig(StrictRecord, frozen=True, kw_only=True):
             if not _is_origin(origin):
                 problem = "write it as browsers do, such as https://example.com"
                 raise InvalidInput(what=f"origin '{origin}'", problem=problem)
+        if self.authenticate is not None and not callable(self.authenticate):
+            raise InvalidInput(what="authenticate", problem="it is not a function")
+        if self.login_url is not None and not _is_login_url(self.login_url):
+            problem = "write a path such as /login, or a whole http or https URL"
+            raise InvalidInput(what="login_url", problem=problem)
 
 
 def is_token(text: str) -> bool:
@@ -207,6 +222,19 @@ def _hide(record: msgspec.Struct, name: str) -> None:
 
 def _is_hash(text: str) -> bool:
     return len(text) == 64 and all(digit in "0123456789abcdefABCDEF" for digit in text)
+
+
+def _is_login_url(text: str) -> bool:
+    # The console opens it, so it must not be a script, nor a foreign host that looks like a path.
+    if not (text.isascii() and text.isprintable()) or set(text) & set(' "<>\\'):
+        return False
+    if text.startswith("/"):
+        return not text.startswith("//")
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def _is_origin(text: str) -> bool:

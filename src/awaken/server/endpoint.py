@@ -30,7 +30,7 @@ from awaken.transport.problems import (
 from awaken.transport.routes import Access, ApiRoute, Principal, RouteCall
 from awaken.transport.unknown_fields import unknown_field
 
-from .auth import LOCAL, Authenticator
+from .auth import LOCAL, Authenticator, LoginAuthenticator
 from .config import ServerConfig
 from .exchange import HttpExchange
 from .observations import Observations, ToolLabels
@@ -60,6 +60,8 @@ class ServerContext:
         limits = config.limits
         self.services = services
         self.authenticator = authenticator
+        self.logins = LoginAuthenticator.of(config, authenticator)
+        """Asked instead of the authenticator, if the host has its own logins."""
         self.config = config
         self.observations = Observations(ToolLabels(services.engine.registry), statistics)
         self.refusals = RefusalLog(services.clock)
@@ -96,15 +98,21 @@ class Endpoint:
         """Answer one request; its permit and its memory are released after the last byte."""
         context = self._context
         try:
-            principal = context.authenticator.admit(
-                exchange.headers, self.route.access, exchange.client
-            )
+            if context.logins is None:
+                principal = context.authenticator.admit(
+                    exchange.headers, self.route.access, exchange.client
+                )
+            else:
+                principal = await context.logins.admit(exchange, self.route.access)
             for access in self.route.also:
                 principal.check(access)
             caller = None if principal is LOCAL else (principal.tenant_id, principal.id)
             if self._is_limited:
                 self._admit(caller)
         except HttpError as problem:
+            if problem.status == 401 and (url := context.config.login_url) is not None:
+                problem.details = {**problem.details, "login_url": url}
+                problem.headers += ((b"link", f'<{url}>; rel="login"'.encode()),)
             await self._refusal(problem, exchange)(exchange.scope, receive, exchange.send)
             return
         holding, stream = Holding(context.memory), 0

@@ -15,7 +15,14 @@ from awaken.contracts.models.inference import ModelClient
 from awaken.contracts.storage.store import Commit
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.context import ToolContext
-from awaken.contracts.tools.tool import Reconcilable, Tool, ToolDescriptor, ToolEffect, ToolOutput
+from awaken.contracts.tools.tool import (
+    Reconcilable,
+    Tool,
+    ToolDescriptor,
+    ToolEffect,
+    ToolOutput,
+    approval_of,
+)
 from awaken.runtime.resolution.registries import RegistrySet
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.resolution.resolver import ResolvedAgent
@@ -96,6 +103,7 @@ class WatchedTool:
         self, tool: Tool, life: Lifeline, log: EffectLog, count: Callable[[], int], *, is_real: bool
     ) -> None:
         self._tool = tool
+        self.approval = approval_of(tool)
         self._life = life
         self._log = log
         self._count = count

@@ -7,7 +7,13 @@ import msgspec
 
 from awaken.contracts.config.specs import ToolOverride
 from awaken.contracts.tools.context import ToolContext
-from awaken.contracts.tools.tool import Reconcilable, Tool, ToolDescriptor, ToolOutput
+from awaken.contracts.tools.tool import (
+    Reconcilable,
+    Tool,
+    ToolDescriptor,
+    ToolOutput,
+    approval_of,
+)
 
 from .build import LayerBuild
 from .code_records import AGENT_PREFIX, PLUGIN_PREFIX
@@ -18,6 +24,8 @@ class DescribedTool:
 
     def __init__(self, tool: Tool, description: str) -> None:
         self._tool = tool
+        self.approval = approval_of(tool)
+        self.delegates_to = getattr(tool, "delegates_to", None)
         self._descriptor = msgspec.structs.replace(tool.descriptor, description=description)
 
     @property

@@ -3,7 +3,7 @@
 import math
 import re
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -210,6 +210,8 @@ class ProviderSpec(StrictRecord, frozen=True, kw_only=True):
 
 class RetryPolicy(StrictRecord, frozen=True, kw_only=True):
     """How often and how long model calls are retried; the agent's config section `retry`."""
+
+    section: ClassVar[str] = "retry"
 
     max_retries: int = 2
     """Retries of calls that failed before the model produced any output."""

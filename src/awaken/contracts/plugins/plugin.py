@@ -100,6 +100,9 @@ class ToolPhaseContext(PhaseContext, kw_only=True, gc=False):
 class ToolGateContext(ToolPhaseContext, kw_only=True, gc=False):
     """A call is about to be gated; this phase runs again when a suspended call resumes."""
 
+    needs_approval: bool = False
+    """Whether the tool requires an approval of this call that no person has given yet."""
+
 
 class BeforeToolExecuteContext(ToolPhaseContext, kw_only=True, gc=False):
     """A call that passed the gate is about to run."""
@@ -147,6 +150,9 @@ class Allow(Record, frozen=True, kw_only=True, tag_field="type", tag="allow"):
 
     A gate that returns None neither refuses nor permits the call.
     """
+
+    approves: bool = False
+    """Whether it also stands for the approval that the tool requires (`needs_approval`)."""
 
 
 PHASE_CONTEXTS: Mapping[Phase, type[PhaseContext]] = {
@@ -198,7 +204,10 @@ class ConfigSection(Record, frozen=True, kw_only=True):
     name: str
     schema: dict[str, Any]
     agent_fields: tuple[str, ...] = ()
-    """Fields that list agents; an agent that is not registered is refused."""
+    """Fields that list agents, or `rules.agent` for one in each item of a list.
+
+    An agent that is not registered is refused.
+    """
 
     @classmethod
     def of(cls, name: str, type_: Any, *, agent_fields: tuple[str, ...] = ()) -> "ConfigSection":

@@ -5,7 +5,7 @@ message is the first that is still sent; without them the whole history is sent 
 """
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -126,6 +126,8 @@ CONTEXT_STATE: StateKey[ContextState, ContextUpdate] = StateKey(
 
 class CompactionConfig(StrictRecord, frozen=True, kw_only=True):
     """How summaries are written; the agent's config section `compaction`."""
+
+    section: ClassVar[str] = "compaction"
 
     system_prompt: str = SUMMARY_SYSTEM_PROMPT
     user_prompt: Annotated[str, msgspec.Meta(pattern=r"\{messages\}")] = SUMMARY_USER_PROMPT

@@ -74,6 +74,15 @@ class ToolGrant(Record, frozen=True, kw_only=True):
         return self.agent_id in ("", agent_id)
 
 
+PERMISSION_ACTION = "tool:PermissionConfirm"
+"""The action of the question whether a call may be made."""
+
+APPROVAL = "approval"
+"""Names the question of a tool that is declared with `approval`: its asker and its topic."""
+
+PERMISSION_ASKERS = frozenset({APPROVAL, "permission"})
+"""The gates that ask whether a call may be made; one yes answers the question of both."""
+
 ASKING_TOOLS = frozenset({"guardrail_review"})
 """Tools that only ask a person, so that they need no permission themselves."""
 

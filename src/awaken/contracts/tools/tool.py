@@ -1,6 +1,6 @@
 """Tools: descriptors, outputs and errors, and the port of a tool."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
@@ -156,6 +156,15 @@ class Reconcilable(Protocol):
     def reconcile(self, arguments: Any, context: ToolContext) -> Awaitable[ToolOutput | None]:
         """Return the lost call's output, or None when it never took effect."""
         ...
+
+
+Approval = Callable[[Any, ToolContext], Awaitable[bool]]
+"""Takes the validated arguments of a call; whether a person has to approve it. Pure."""
+
+
+def approval_of(tool: Tool | None) -> Approval | None:
+    """The `approval` of a tool that declares one; a tool that wraps another one passes it on."""
+    return getattr(tool, "approval", None)
 
 
 _KIND_WORDS: tuple[tuple[ToolKind, str], ...] = (

@@ -6,11 +6,13 @@ threads are sent through a `DurableMessageSink`, which `AgentRuntime(message_sin
 
 from awaken.contracts.tools.sub_runs import DurableMessageRequest, DurableMessageSink
 
+from .config import BackgroundTasksConfig
 from .messages import SEND_MESSAGE_TOOL_ID, MessageError, SendMessageReceipt, SendMessageTool
 from .plugin import BackgroundTasksPlugin
 
 __all__ = [
     "SEND_MESSAGE_TOOL_ID",
+    "BackgroundTasksConfig",
     "BackgroundTasksPlugin",
     "DurableMessageRequest",
     "DurableMessageSink",

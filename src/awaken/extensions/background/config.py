@@ -1,6 +1,6 @@
 """What an agent may do with background tasks and messages: its section `background_tasks`."""
 
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.specs.agents import AgentSpec
@@ -16,6 +16,8 @@ TOOL_NAMES: tuple[ToolName, ...] = get_args(ToolName)
 
 class BackgroundTasksConfig(StrictRecord, frozen=True, kw_only=True):
     """Which tools an agent has, and which agents it may start."""
+
+    section: ClassVar[str] = SECTION
 
     tools: tuple[ToolName, ...] = TOOL_NAMES
     agents: tuple[str, ...] | None = None

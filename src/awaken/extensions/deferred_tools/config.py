@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -47,6 +47,8 @@ class DiscountedBeta(StrictRecord, frozen=True, kw_only=True):
 
 class DeferredToolsConfig(StrictRecord, frozen=True, kw_only=True):
     """The section `deferred_tools` of an agent."""
+
+    section: ClassVar[str] = SECTION
 
     enabled: bool | None = None
     """Absent: tools are deferred if that saves more than `beta_overhead`."""

@@ -1,6 +1,7 @@
 """Which interfaces an agent may show: its section `generative_ui`."""
 
 import re
+from typing import ClassVar
 
 import msgspec
 
@@ -39,6 +40,8 @@ class OpenUiConfig(StrictRecord, frozen=True, kw_only=True):
 
 class GenerativeUiConfig(StrictRecord, frozen=True, kw_only=True):
     """The formats that an agent may use."""
+
+    section: ClassVar[str] = SECTION
 
     a2ui: bool = True
     version: Version = "v0.8"

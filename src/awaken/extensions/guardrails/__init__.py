@@ -7,7 +7,14 @@ personal data are in `awaken.redaction`; an application passes its own checks to
 from awaken.redaction.detectors import Finding
 
 from .checks import Check, CheckFinding
-from .config import Action, CheckPlace, GuardrailsConfig, GuardRule
+from .config import (
+    Action,
+    CheckPlace,
+    GuardrailsConfig,
+    GuardRule,
+    GuardVerdict,
+    OnJudgeFailure,
+)
 from .plugin import GuardrailsPlugin
 
 __all__ = [
@@ -17,6 +24,8 @@ __all__ = [
     "CheckPlace",
     "Finding",
     "GuardRule",
+    "GuardVerdict",
     "GuardrailsConfig",
     "GuardrailsPlugin",
+    "OnJudgeFailure",
 ]

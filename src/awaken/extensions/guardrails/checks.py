@@ -102,6 +102,18 @@ class Guards:
                 return CheckFinding(rule=rules, action=action, kinds=tuple(kinds))
         return None
 
+    def list_judges(self, place: CheckPlace) -> tuple[GuardRule, ...]:
+        """The rules by which an agent judges the texts of that place."""
+        return tuple(it.rule for it in self._by_place[place] if it.rule.agent is not None)
+
+    def find_review(self, place: CheckPlace, text: str, *actions: Action) -> CheckFinding | None:
+        """Like `find_objection`; a text that an agent has to judge needs a review as well."""
+        found = self.find_objection(place, text, *actions)
+        if found is None and text.strip() and (judges := self.list_judges(place)):
+            rules = ", ".join(it.name for it in judges)
+            return CheckFinding(rule=rules, action=Action.ASK, kinds=())
+        return found
+
     def redact_value(self, place: CheckPlace, value: Any) -> Any:
         """Redact a JSON value."""
         for guard in self._guards_that_redact(place):
@@ -166,8 +178,10 @@ def _check_rule(rule: GuardRule, names: Sequence[str]) -> None:
         problem = "its name is blank, or another rule has it"
     elif not rule.on:
         problem = "it checks no place; name at least one in `on`"
+    elif rule.agent is not None:
+        problem = _find_judge_problem(rule)
     elif not rule.detect and rule.pattern is None:
-        problem = "it detects nothing; give it `detect` or a `pattern`"
+        problem = "it detects nothing; give it `detect`, a `pattern` or an `agent`"
     elif rule.max_chars is not None and rule.pattern is None:
         problem = "`max_chars` says how long what a `pattern` finds is; it has none"
     elif rule.action is Action.REDACT and CheckPlace.TOOL_ARGUMENTS in rule.on:
@@ -176,6 +190,16 @@ def _check_rule(rule: GuardRule, names: Sequence[str]) -> None:
         problem = "no one can be asked about a result of a finished call; block or redact"
     if problem:
         raise InvalidSpec(what="It", problem=problem)
+
+
+def _find_judge_problem(rule: GuardRule) -> str:
+    if rule.detect or rule.pattern is not None:
+        return "an agent judges every text; write another rule for `detect` and `pattern`"
+    if not {*rule.on} <= {CheckPlace.INPUT, CheckPlace.OUTPUT}:
+        return "an agent judges `input` and `output` only"
+    if rule.action is Action.REDACT:
+        return "an agent cannot redact; its `action` is `block` or `ask`"
+    return ""
 
 
 def _detectors(rule: GuardRule, checks: Mapping[str, Check]) -> tuple[Any, ...]:

@@ -73,7 +73,7 @@ class GuardrailsPlugin(Plugin):
 
     def config_sections(self) -> Sequence[ConfigSection]:
         """The section `guardrails`."""
-        return (ConfigSection.of(SECTION, GuardrailsConfig),)
+        return (ConfigSection.of(SECTION, GuardrailsConfig, agent_fields=("rules.agent",)),)
 
     def prepare(self, agent: AgentSpec, tools: Mapping[str, ToolDescriptor]) -> Guards:
         """Compile the agent's rules."""
@@ -125,7 +125,7 @@ def _screen_answer(context: AfterInferenceContext, answer: StreamResult) -> Scre
     # Only this plugin requests reviews: a review that a model calls for is dropped.
     calls = tuple(_screen_call(guards, call) for call in answer.tool_calls if call.name != REVIEW)
     answer = msgspec.structs.replace(answer, tool_calls=calls)
-    found = guards.find_objection(CheckPlace.OUTPUT, _answer_text(answer), Action.BLOCK, Action.ASK)
+    found = guards.find_review(CheckPlace.OUTPUT, _answer_text(answer), Action.BLOCK, Action.ASK)
     if found is None:
         content = guards.redact_blocks(CheckPlace.OUTPUT, answer.content)
         return Screened(answer=msgspec.structs.replace(answer, content=content))
@@ -188,6 +188,10 @@ async def _before_inference(context: BeforeInferenceContext) -> StateCommand:
         return command
     upto = len(context.messages)
     asking = review_call(context.run.run_id, context.step, CheckPlace.INPUT, found, upto)
+    guards: Guards = context.prepared
+    if guards.list_judges(CheckPlace.INPUT):
+        text = "\n\n".join(_list_uncleared(context))
+        command = command.update(WITHHELD, (asking.id, Withheld(text=text)))
     return command.schedule(ANSWER_STEP, StepAnswer(tool_calls=(asking,)))
 
 
@@ -223,15 +227,21 @@ async def _note_cleared(context: RunEndContext) -> StateCommand | None:
 def _find_uncleared(context: BeforeInferenceContext | RunEndContext) -> CheckFinding | None:
     """The first objection that needs a review, in the messages that are not cleared yet."""
     guards: Guards = context.prepared
-    if not guards.has(CheckPlace.INPUT, Action.ASK):
+    if not (guards.has(CheckPlace.INPUT, Action.ASK) or guards.list_judges(CheckPlace.INPUT)):
         return None
-    for index in range(context.state(CLEARED), len(context.messages)):
-        message = context.messages[index]
-        if message.role in (Role.USER, Role.SYSTEM):
-            found = guards.find_objection(CheckPlace.INPUT, _content_text(message), Action.ASK)
-            if found is not None:
-                return found
-    return None
+    judged = None
+    for text in _list_uncleared(context):
+        found = guards.find_review(CheckPlace.INPUT, text, Action.ASK)
+        if found is not None and found.kinds:
+            return found
+        judged = judged or found
+    return judged
+
+
+def _list_uncleared(context: BeforeInferenceContext | RunEndContext) -> list[str]:
+    """The texts from outside that are not cleared yet."""
+    messages = context.messages[context.state(CLEARED) :]
+    return [_content_text(it) for it in messages if it.role in (Role.USER, Role.SYSTEM)]
 
 
 def _end_run(reason: str) -> StateCommand:

@@ -1,24 +1,31 @@
-"""Reviews of a text: a tool call that waits for a person's decision.
+"""Reviews of a text: a tool call that asks an agent or waits for a person's decision.
 
 The plugin makes the call in place of the model, so that every client that can show a call that
 needs an approval can show this one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from awaken.authoring.functions import tool
 from awaken.contracts.identity import derive_id
 from awaken.contracts.messages.message import ToolCall
+from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.record import Record
 from awaken.contracts.state.keys import MergeStrategy, StateKey, StateScope
+from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.tool import ToolDenied
 
 from .checks import CheckFinding
-from .config import CheckPlace
+from .config import Action, CheckPlace
+from .judges import Objection, judge_text
 
 REVIEW = "guardrail_review"
+REVIEW_SECONDS = 3_600
+"""Longer than the agents that judge may take together; each has its own limit."""
 
 
 class Withheld(Record, frozen=True, kw_only=True):
@@ -64,11 +71,11 @@ def review_call(
     return ToolCall(id=call_id, name=REVIEW, arguments=arguments)
 
 
-@tool(effect="idempotent", kind="other", id=REVIEW)
+@tool(effect="idempotent", kind="other", id=REVIEW, timeout=REVIEW_SECONDS)
 async def guardrail_review(
     check: str, place: str, found: list[str], ctx: ToolContext, messages: int = 0
 ) -> Any:
-    """Ask a person whether a text may pass.
+    """Ask the agents that judge a text, and if necessary a person, whether it may pass.
 
     Args:
         check: Which check objects.
@@ -79,14 +86,34 @@ async def guardrail_review(
     """
     if not ctx.call_id.startswith("review_"):
         raise ToolDenied("this tool is not for the model")
-    if ctx.resume is None:
-        kinds = ", ".join(found)
-        return ctx.suspend(f"Check '{check}' found {kinds} in the {place}. May it pass?")
+    held = ctx.state.get(WITHHELD).get(ctx.call_id)
+    rules = ctx.prepared.list_judges(CheckPlace(place))
+    objections, usage = await judge_text(rules, "" if held is None else held.text, ctx)
+    if any(it.rule.action is Action.BLOCK for it in objections):
+        named = ", ".join(it.rule.name for it in objections)
+        text = f"Check '{named}' does not let it pass."
+        error = ToolResult.error(REVIEW, text, code="guardrail")
+        return msgspec.structs.replace(error, usage=usage)
+    if (found or objections) and ctx.resume is None:
+        return ctx.suspend(_write_question(check, place, found, objections))
     if place == CheckPlace.INPUT:
         ctx.state.update(CLEARED, messages)
-        return "It may be sent."
-    held = ctx.state.get(WITHHELD).get(ctx.call_id)
+        ctx.state.update(WITHHELD, (ctx.call_id, None))
+        return _pass("It may be sent.", usage)
     if held is not None:
         released = Withheld(text=held.text, tool_calls=held.tool_calls, is_released=True)
         ctx.state.update(WITHHELD, (ctx.call_id, released))
-    return "It may be shown."
+    return _pass("It may be shown.", usage)
+
+
+def _pass(text: str, usage: TokenUsage | None) -> ToolResult:
+    return ToolResult(tool_name=REVIEW, data=text, message=text, usage=usage)
+
+
+def _write_question(
+    check: str, place: str, found: list[str], objections: Sequence[Objection]
+) -> str:
+    said = [f"Check '{it.rule.name}' objects to the {place}: {it.reason}" for it in objections]
+    if found:
+        said.append(f"Check '{check}' found {', '.join(found)} in the {place}.")
+    return f"{' '.join(said)} May it pass?"

@@ -3,6 +3,6 @@
 `HandoffPlugin` offers the model a tool for it; the loop does the switch at the next step.
 """
 
-from .plugin import HandoffPlugin
+from .plugin import Handoff, HandoffPlugin
 
-__all__ = ["HandoffPlugin"]
+__all__ = ["Handoff", "HandoffPlugin"]

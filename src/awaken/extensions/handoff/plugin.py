@@ -1,40 +1,117 @@
-"""The handoff plugin: one tool, by which an agent hands the conversation over.
+"""The handoff plugin: tools by which an agent hands the conversation over.
 
 The active agent is kept in the thread's state, so that the next run that names no agent uses it
 as well.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from awaken.authoring.functions import tool
-from awaken.contracts.errors import InvalidSpec
+from awaken.authoring.typed_delegates import NamedAgent
+from awaken.authoring.typed_tools import TypedTool, call_function, object_schema
+from awaken.contracts.errors import DuplicateRegistration, InvalidSpec
 from awaken.contracts.plugins.loop_state import ACTIVE_AGENT
 from awaken.contracts.plugins.plugin import Plugin, PluginRegistrar
 from awaken.contracts.tools.context import ToolContext
-from awaken.contracts.tools.tool import InvalidArguments, Tool
+from awaken.contracts.tools.tool import InvalidArguments, Tool, ToolDescriptor, ToolEffect
+
+_ID_CHARACTERS = 64
+
+
+class Handoff:
+    """An agent to hand over to, with what the model has to say for it.
+
+    Args:
+        agent: The agent, or its id.
+        hint: When to hand over; the model reads it.
+        input: What the model passes on: a dataclass, a `msgspec.Struct` or a pydantic model. Then
+            the handoff has a tool of its own, `transfer_to_<agent>`.
+        on_handoff: Called before the switch with the input, if there is one, and the context of the
+            call; async or not. If it raises, the conversation stays where it is. After a crash it
+            may be called again, with the same `ctx.idempotency_key`.
+
+    Raises:
+        InvalidSpec: The input is not an object in JSON.
+    """
+
+    def __init__(
+        self,
+        agent: str | NamedAgent,
+        hint: str = "",
+        *,
+        input: Any = None,
+        on_handoff: Callable[..., Any] | None = None,
+    ) -> None:
+        self.agent_id = agent if isinstance(agent, str) else agent.spec.id
+        self.hint = hint or ("" if isinstance(agent, str) else agent.spec.description)
+        self.input = input
+        self.on_handoff = on_handoff
+        self._schema = (
+            None if input is None else object_schema(input, f"Handoff({self.agent_id!r})")
+        )
+
+    def build_tool(self) -> Tool:
+        """Make the tool of a handoff with an input."""
+        assert self._schema is not None
+        slug = "".join(
+            it if it.isascii() and (it.isalnum() or it in "_-") else "_" for it in self.agent_id
+        )
+        tool_id = f"transfer_to_{slug}"[:_ID_CHARACTERS]
+        about = f" {self.hint}" if self.hint else ""
+        descriptor = ToolDescriptor(
+            id=tool_id,
+            name=tool_id,
+            description=f"Hand the conversation over to the agent '{self.agent_id}'.{about}",
+            parameters=self._schema,
+            effect=ToolEffect.IDEMPOTENT,
+        )
+        return TypedTool(descriptor, self.input, self.switch)
+
+    async def switch(self, given: Any, ctx: ToolContext) -> str:
+        """Call `on_handoff`, then make the agent the active one."""
+        if self.on_handoff is not None:
+            values = (ctx,) if self.input is None else (given, ctx)
+            await call_function(self.on_handoff, *values)
+        ctx.state.set(ACTIVE_AGENT, self.agent_id)
+        return f"Transferred to {self.agent_id}."
 
 
 class HandoffPlugin(Plugin):
-    """Lets an agent hand over to the agents named in `to`, each with a hint when to do so.
+    """Lets an agent hand over to other agents.
+
+    Args:
+        to: The agents: a list of `Handoff`, or ids with a hint when to hand over to each.
 
     Raises:
         InvalidSpec: `to` names no agent.
+        DuplicateRegistration: It names one twice.
     """
 
     name = "agent_handoff"
 
-    def __init__(self, to: Mapping[str, str]) -> None:
-        if not to:
+    def __init__(self, to: Mapping[str, str] | Sequence[Handoff]) -> None:
+        listed = [Handoff(*it) for it in to.items()] if isinstance(to, Mapping) else [*to]
+        if not listed or not all(isinstance(it, Handoff) for it in listed):
             raise InvalidSpec(what="HandoffPlugin", problem="it names no agent to hand over to")
-        self._tool = _transfer_tool(dict(to))
+        plain: dict[str, Handoff] = {}
+        self._tools: list[Tool] = []
+        for handoff in listed:
+            if handoff.input is not None:
+                self._tools.append(handoff.build_tool())
+            elif plain.setdefault(handoff.agent_id, handoff) is not handoff:
+                raise DuplicateRegistration(kind="Handoff", name=handoff.agent_id)
+        if plain:
+            self._tools.append(_transfer_tool(plain))
 
     def register(self, registrar: PluginRegistrar) -> None:
-        """Register the tool."""
-        registrar.tool(self._tool)
+        """Register the tools."""
+        for each in self._tools:
+            registrar.tool(each)
 
 
-def _transfer_tool(to: dict[str, str]) -> Tool:
-    choices = "; ".join(f"{agent_id}: {hint}" for agent_id, hint in to.items())
+def _transfer_tool(to: dict[str, Handoff]) -> Tool:
+    choices = "; ".join(f"{agent_id}: {it.hint}" for agent_id, it in to.items())
 
     @tool(
         effect="idempotent",
@@ -43,7 +120,6 @@ def _transfer_tool(to: dict[str, str]) -> Tool:
     async def transfer_to_agent(agent_id: str, ctx: ToolContext) -> str:
         if agent_id not in to:
             raise InvalidArguments(f"agent_id must be one of {', '.join(to)}")
-        ctx.state.set(ACTIVE_AGENT, agent_id)
-        return f"Transferred to {agent_id}."
+        return await to[agent_id].switch(None, ctx)
 
     return transfer_to_agent

@@ -1,7 +1,7 @@
 """Which servers exist, how far each is trusted, and which of their tools an agent gets."""
 
 import math
-from typing import Any, Literal, NoReturn
+from typing import Any, ClassVar, Literal, NoReturn
 from urllib.parse import urlsplit
 
 from msgspec import ValidationError, convert, to_builtins
@@ -18,6 +18,8 @@ NAME_MAX = 32
 
 class McpConfig(StrictRecord, frozen=True, kw_only=True):
     """The section `mcp` of an agent: which tools and prompts of the servers it gets."""
+
+    section: ClassVar[str] = SECTION
 
     servers: tuple[str, ...] | None = None
     """The servers whose tools it gets; absent: all of them."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
@@ -41,6 +41,8 @@ class ContentCapture(StrEnum):
 
 class ObservabilityConfig(StrictRecord, frozen=True, kw_only=True):
     """What is recorded about one agent; absent fields default to those of the plugin."""
+
+    section: ClassVar[str] = SECTION
 
     is_watched: bool = True
     """Whether runs that begin with this agent have spans and metrics."""

@@ -7,7 +7,7 @@ gate that calls it, and the remembered answers of people. `PermissionPlugin` add
 
 from awaken.patterns import PatternCall, PatternIndex, ToolPattern, call_of, parse_pattern
 
-from .config import SECTION, OnDeny, PermissionConfig, RuleConfig
+from .config import SECTION, OnDeny, PermissionConfig, RuleConfig, allow, ask, deny
 from .plugin import PermissionPlugin
 
 __all__ = [
@@ -19,6 +19,9 @@ __all__ = [
     "PermissionPlugin",
     "RuleConfig",
     "ToolPattern",
+    "allow",
+    "ask",
     "call_of",
+    "deny",
     "parse_pattern",
 ]

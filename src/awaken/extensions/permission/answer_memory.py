@@ -15,7 +15,13 @@ from awaken.contracts.plugins.plugin import (
     ToolPhaseContext,
 )
 from awaken.contracts.state.keys import ScheduledActionSpec, StateCommand
-from awaken.contracts.suspension.permissions import PermissionScope, Remember, ToolBehavior
+from awaken.contracts.suspension.permissions import (
+    APPROVAL,
+    PERMISSION_ACTION,
+    PermissionScope,
+    Remember,
+    ToolBehavior,
+)
 from awaken.contracts.suspension.remembered_answers import (
     FORGOTTEN,
     RUN_ANSWERS,
@@ -30,9 +36,9 @@ from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
 from awaken.patterns import PatternCall, PatternError, call_of
 
 from .config import NAME
-from .gate import ACTION, question_pattern
+from .gate import question_pattern
 from .remembered_rules import parse_stored_pattern
-from .rules import Rule, Verdict, decide, is_within
+from .rules import APPROVAL_NEEDED, Rule, Verdict, decide, is_within
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +74,7 @@ async def remember_refusal(context: AfterToolExecuteContext) -> StateCommand | N
 
 def _is_ours(context: ToolPhaseContext) -> bool:
     """Whether this plugin asked: an answer to another plugin's question is no permission."""
-    return (context.asked_by, context.suspension_reason) == (NAME, ACTION)
+    return (context.asked_by, context.suspension_reason) == (NAME, PERMISSION_ACTION)
 
 
 async def share_answer(context: PhaseContext, answer: RememberedAnswer) -> None:
@@ -87,8 +93,9 @@ async def share_answer(context: PhaseContext, answer: RememberedAnswer) -> None:
 def _remember(
     context: ToolPhaseContext, call: PatternCall, resume: ToolCallResume
 ) -> StateCommand | None:
-    # Only a rule can ask: earlier answers are not considered here.
-    verdict = decide(context.prepared.rules, call)
+    # Earlier answers are not considered here: a rule asks, or the tool.
+    is_approval = context.suspension_id == APPROVAL
+    verdict = APPROVAL_NEEDED if is_approval else decide(context.prepared.rules, call)
     if verdict.behavior is not ToolBehavior.ASK:
         return None
     answer = _build_answer(context, call, resume, verdict)

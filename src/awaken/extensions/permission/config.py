@@ -1,9 +1,11 @@
-"""The section `permission` of an agent."""
+"""The section `permission` of an agent, and its rules as functions."""
 
 from enum import StrEnum
+from typing import ClassVar, Literal
 
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.suspension.permissions import PermissionScope, ToolBehavior
+from awaken.contracts.tools.tool import Tool
 
 SECTION = "permission"
 NAME = "permission"
@@ -32,7 +34,33 @@ class RuleConfig(StrictRecord, frozen=True, kw_only=True):
 class PermissionConfig(StrictRecord, frozen=True, kw_only=True):
     """The rules of an agent. A denial beats a permission, and a permission beats a question."""
 
+    section: ClassVar[str] = SECTION
+
     default_behavior: ToolBehavior = ToolBehavior.ASK
     """What happens to a call that no rule matches."""
     rules: tuple[RuleConfig, ...] = ()
     on_deny: OnDeny = OnDeny.RESULT
+
+
+Scope = PermissionScope | Literal["once", "run", "thread", "project", "user"]
+
+
+def allow(tool: str | Tool) -> RuleConfig:
+    """Let the calls pass that a pattern matches, or all calls of a tool."""
+    return RuleConfig(tool=_pattern_of(tool), behavior=ToolBehavior.ALLOW)
+
+
+def ask(tool: str | Tool, *, scope: Scope = PermissionScope.THREAD) -> RuleConfig:
+    """Have a person asked about them; `scope` is the widest in which an answer is remembered."""
+    return RuleConfig(
+        tool=_pattern_of(tool), behavior=ToolBehavior.ASK, scope=PermissionScope(scope)
+    )
+
+
+def deny(tool: str | Tool) -> RuleConfig:
+    """Refuse the calls that a pattern matches, or all calls of a tool."""
+    return RuleConfig(tool=_pattern_of(tool), behavior=ToolBehavior.DENY)
+
+
+def _pattern_of(tool: str | Tool) -> str:
+    return tool if isinstance(tool, str) else tool.descriptor.id

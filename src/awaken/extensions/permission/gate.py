@@ -14,7 +14,13 @@ from awaken.contracts.plugins.plugin import (
 )
 from awaken.contracts.record import Record
 from awaken.contracts.state.keys import StateCommand
-from awaken.contracts.suspension.permissions import ASKING_TOOLS, PermissionScope, ToolBehavior
+from awaken.contracts.suspension.permissions import (
+    APPROVAL,
+    ASKING_TOOLS,
+    PERMISSION_ACTION,
+    PermissionScope,
+    ToolBehavior,
+)
 from awaken.contracts.suspension.tickets import (
     PendingToolCall,
     ResumeMode,
@@ -26,9 +32,7 @@ from awaken.contracts.tools.tool import ToolDenied
 from awaken.patterns import call_of
 
 from .config import OnDeny
-from .rules import RuleSet, Verdict, find_hidden_tools, is_within
-
-ACTION = "tool:PermissionConfirm"
+from .rules import APPROVAL_NEEDED, RuleSet, Verdict, find_hidden_tools, is_within
 
 
 class PreparedPolicy(Record, frozen=True, kw_only=True):
@@ -49,9 +53,12 @@ async def permission_gate(context: ToolGateContext) -> GateDecision | Allow | No
     prepared: PreparedPolicy = context.prepared
     call = call_of(context.call.name, context.call.arguments)
     verdict: Verdict = await context.own.verdict(context, prepared.rules, call)
+    if context.needs_approval and verdict.behavior is ToolBehavior.ALLOW and not verdict.names_tool:
+        # The tool wants a person to approve: neither the default nor a broad rule does.
+        verdict = await context.own.approval_verdict(context, call)
     match verdict.behavior:
         case ToolBehavior.ALLOW:
-            return Allow()
+            return Allow(approves=context.needs_approval)
         case ToolBehavior.ASK:
             return Suspend(ticket=_ticket(context, verdict))
         case ToolBehavior.DENY:
@@ -84,7 +91,8 @@ def _ticket(context: ToolGateContext, verdict: Verdict) -> SuspendTicket:
     call = context.call
     return SuspendTicket(
         suspension=Suspension(
-            action=ACTION,
+            id=APPROVAL if verdict is APPROVAL_NEEDED else "",
+            action=PERMISSION_ACTION,
             message=f"Permission required for tool '{escape_unprintable(call.name)}'",
             parameters=_parameters(context, verdict),
         ),
@@ -104,7 +112,7 @@ def _parameters(context: ToolGateContext, verdict: Verdict) -> dict[str, Any]:
     return {
         "tool": context.call.name,
         "arguments": context.call.arguments,
-        "rule": verdict.rule_text,
+        "rule": APPROVAL if verdict is APPROVAL_NEEDED else verdict.rule_text,
         "remember": {
             "scopes": scopes,
             "tool": context.call.name,

@@ -2,12 +2,16 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
-from awaken.contracts.errors import InvalidPluginConfig, KeyCodecError
+import msgspec
+
+from awaken.contracts.errors import InvalidPluginConfig, InvalidSpec, KeyCodecError
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins.plugin import ConfigSection, Plugin, PluginRegistrar
 from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.suspension.permissions import ToolBehavior
 from awaken.contracts.suspension.remembered_answers import (
     FORGOTTEN,
     RUN_ANSWERS,
@@ -23,7 +27,7 @@ from .answer_memory import (
     remember_refusal,
     share_answer,
 )
-from .config import NAME, SECTION, PermissionConfig
+from .config import NAME, SECTION, OnDeny, PermissionConfig, RuleConfig
 from .gate import PreparedPolicy, hide_denied_tools, permission_gate
 from .remembered_rules import RememberedRules
 from .rule_compiler import RefusedRule, compile_rules
@@ -33,12 +37,35 @@ logger = logging.getLogger(__name__)
 
 
 class PermissionPlugin(Plugin):
-    """Allows calls, asks about them or denies them, by the rules of section `permission`.
+    """Allows calls, asks about them or denies them, by its rules and those of section `permission`.
 
-    Without that section every call needs an approval.
+    Without rules every call needs an approval.
+
+    Args:
+        rules: Rules for every agent that has the plugin, made by `allow`, `ask` and `deny`, or as
+            data. The rules of an agent's section are added to them.
+        default: What happens to a call that no rule matches, unless the agent's section says it.
+        on_deny: What follows from a denied call, unless the agent's section says it.
+
+    Raises:
+        InvalidSpec: A rule is not a rule, or an argument is none of its values.
     """
 
     name = NAME
+
+    def __init__(
+        self,
+        rules: Sequence[RuleConfig | Mapping[str, Any]] = (),
+        *,
+        default: ToolBehavior | Literal["allow", "ask", "deny"] = ToolBehavior.ASK,
+        on_deny: OnDeny | Literal["result", "end"] = OnDeny.RESULT,
+    ) -> None:
+        try:
+            given = {"rules": list(rules), "default_behavior": default, "on_deny": on_deny}
+            self._config = msgspec.convert(msgspec.to_builtins(given), PermissionConfig)
+            compile_rules(self._config)
+        except (TypeError, msgspec.ValidationError, RefusedRule) as error:
+            raise InvalidSpec(what="PermissionPlugin", problem=str(error)) from error
 
     def register(self, registrar: PluginRegistrar) -> None:
         """Register the gate, the hiding of denied tools, and the memory of answers."""
@@ -64,7 +91,7 @@ class PermissionPlugin(Plugin):
             InvalidPluginConfig: A rule is malformed, contradicts another one, or can never match.
         """
         try:
-            config = agent.config(SECTION, PermissionConfig)
+            config = self._add_section(agent)
             made = compile_rules(config, tools)
         except (KeyCodecError, RefusedRule) as error:
             problem = error.problem if isinstance(error, KeyCodecError) else str(error)
@@ -82,6 +109,13 @@ class PermissionPlugin(Plugin):
             tool_ids=frozenset(tools),
             hidden=frozenset(find_hidden_tools(made.rules, tools)),
         )
+
+    def _add_section(self, agent: AgentSpec) -> PermissionConfig:
+        """The plugin's rules and those of the agent; they may not contradict each other."""
+        if SECTION not in agent.sections:
+            return self._config
+        section = agent.config(SECTION, PermissionConfig)
+        return msgspec.structs.replace(section, rules=(*self._config.rules, *section.rules))
 
     def activate(self, run: RunIdentity, agent: AgentSpec) -> RememberedRules:
         """Make the remembered answers of the run."""

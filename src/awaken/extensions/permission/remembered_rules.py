@@ -26,9 +26,10 @@ from awaken.contracts.suspension.remembered_answers import (
 )
 from awaken.patterns import PatternCall, PatternError, ToolPattern, parse_pattern
 
-from .rules import Rule, RuleSet, Verdict, by_specificity, decide
+from .rules import APPROVAL_NEEDED, Rule, RuleSet, Verdict, by_specificity, decide
 
 logger = logging.getLogger(__name__)
+_NO_RULES = RuleSet()
 
 
 class Shared(Record, frozen=True, kw_only=True):
@@ -66,6 +67,15 @@ class RememberedRules:
             return verdict
         self.read_again()
         return decide(rules, call, await self.answers(context))
+
+    async def approval_verdict(self, context: PhaseContext, call: PatternCall) -> Verdict:
+        """Whether an answer approves a call that its tool wants to be approved; see `verdict`."""
+        if not any(it.is_answer for it in await self.answers(context)):
+            return APPROVAL_NEEDED
+        self.read_again()
+        answers = [it for it in await self.answers(context) if it.is_answer]
+        verdict = decide(_NO_RULES, call, answers)
+        return APPROVAL_NEEDED if verdict.rule is None else verdict
 
     async def denials(self, context: PhaseContext) -> tuple[Rule, ...]:
         """The current answers that deny calls; raises like `verdict`."""
@@ -113,7 +123,7 @@ def _rules_of_grants(grants: Iterable[ToolGrant]) -> Iterator[Rule]:
     for grant in grants:
         for text in grant.patterns:
             if (pattern := _parse_permission(text, grant.source)) is not None:
-                yield Rule(pattern, ToolBehavior.ALLOW, PermissionScope.RUN)
+                yield Rule(pattern, ToolBehavior.ALLOW, PermissionScope.RUN, is_grant=True)
 
 
 def _rules_of_answers(answers: Iterable[RememberedAnswer]) -> Iterator[Rule]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from awaken.contracts.suspension.permissions import PermissionScope, ToolBehavior
-from awaken.patterns import PatternCall, PatternIndex, ToolPattern
+from awaken.patterns import ConditionKind, PatternCall, PatternIndex, ToolPattern
 
 _REACH = {
     scope: reach
@@ -39,6 +39,8 @@ class Rule:
     """The only tool that the rule applies to, even if its pattern matches others."""
     is_answer: bool = False
     """Whether it is a person's answer, which can be revoked."""
+    is_grant: bool = False
+    """Whether a skill grants it for the rest of the run."""
 
     def is_about(self, tool_id: str) -> bool:
         """Whether the rule can match a call of the tool."""
@@ -61,6 +63,14 @@ class Verdict:
     rule: Rule | None = None
 
     @property
+    def names_tool(self) -> bool:
+        """Whether a person's answer decides, or a rule that names exactly this tool."""
+        rule = self.rule
+        if rule is None or rule.is_grant:
+            return False
+        return rule.is_answer or rule.pattern.tool.kind is ConditionKind.EXACT
+
+    @property
     def scope(self) -> PermissionScope:
         """The widest scope in which the answer may be remembered."""
         return DEFAULT_SCOPE if self.rule is None else self.rule.scope
@@ -69,6 +79,10 @@ class Verdict:
     def rule_text(self) -> str:
         """The pattern of the rule, or `default`."""
         return "default" if self.rule is None else self.rule.pattern.text
+
+
+APPROVAL_NEEDED = Verdict(ToolBehavior.ASK)
+"""The verdict on a call that only its tool wants to be approved."""
 
 
 class RuleSet:

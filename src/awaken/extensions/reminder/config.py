@@ -1,6 +1,6 @@
 """What an agent is reminded of: its section `reminder`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -55,5 +55,7 @@ class ReminderRule(StrictRecord, frozen=True, kw_only=True):
 
 class ReminderConfig(StrictRecord, frozen=True, kw_only=True):
     """The rules; each is checked independently."""
+
+    section: ClassVar[str] = SECTION
 
     rules: tuple[ReminderRule, ...] = ()

@@ -1,6 +1,6 @@
 """What an agent may do with skills: its section `skills`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -35,6 +35,8 @@ class ScriptsConfig(StrictRecord, frozen=True, kw_only=True):
 
 class SkillsConfig(StrictRecord, frozen=True, kw_only=True):
     """Which skills an agent has, and what they may do."""
+
+    section: ClassVar[str] = SECTION
 
     allowed: tuple[str, ...] | None = None
     """Only these skills; absent: all."""

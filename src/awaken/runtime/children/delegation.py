@@ -5,7 +5,10 @@ the call ends, the child is cancelled.
 """
 
 from functools import partial
+from typing import Any
 
+from awaken.authoring.output import OutputInvalid
+from awaken.authoring.results import to_json_form
 from awaken.contracts.backend_results import (
     BackendRunOutput,
     BackendRunResult,
@@ -13,7 +16,7 @@ from awaken.contracts.backend_results import (
     backend_status,
 )
 from awaken.contracts.backends.errors import ExecutionBackendError
-from awaken.contracts.lifecycle import Suspended, Termination, reason_text
+from awaken.contracts.lifecycle import NaturalEnd, Suspended, Termination, reason_text
 from awaken.contracts.plugins.loop_state import BACKEND_OUTPUT
 from awaken.contracts.runs.records import RunRecord, WaitingReason
 from awaken.contracts.suspension.tickets import Ticket
@@ -91,7 +94,19 @@ async def _output(run: Run, record: RunRecord) -> BackendRunOutput:
         stored = None if checkout is None else checkout.state.get(BACKEND_OUTPUT.name)
         if stored is not None:
             return BACKEND_OUTPUT.decode(stored)
-    return BackendRunOutput(text=record.final_output)
+    return BackendRunOutput(text=record.final_output, data=_decode_data(run, record))
+
+
+def _decode_data(run: Run, record: RunRecord) -> Any:
+    """The answer as JSON of the agent's output type; None if it has none, or has changed since."""
+    speaker = run.pinned.registries.agents.get(record.active_agent_id or record.agent_id)
+    output = None if speaker is None else speaker.output
+    if output is None or output.schema is None or not isinstance(record.termination, NaturalEnd):
+        return None
+    try:
+        return to_json_form(output.decode(record.final_output or ""))
+    except OutputInvalid:
+        return None
 
 
 def _end_status(

@@ -31,7 +31,7 @@ from awaken.contracts.models.model_specs import ModelPool, RetryPolicy
 from awaken.contracts.plugins.plugin import ConfigSection, Plugin
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.suspension.errors import FrontendToolConflict
-from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolInternalError
+from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolInternalError, approval_of
 from awaken.runtime.plugins.environment import ExecutionEnv
 from awaken.runtime.plugins.loop_actions import LoopActions
 from awaken.runtime.stop_conditions import StopRules
@@ -68,6 +68,8 @@ class ResolvedAgent:
     pool: ModelPool | None = None
     overrides: InferenceOverride | None = None
     output: OutputType | None = None
+    approvals: frozenset[str] = frozenset()
+    """The tools that require an approval of their calls, or of some of them."""
     diagnostics: tuple[str, ...] = ()
     """Warnings, such as about a pattern that matches nothing."""
     is_local: bool = field(init=False)
@@ -117,7 +119,11 @@ class ResolvedAgent:
 
     def _with_tools(self, tools: dict[str, Tool]) -> "ResolvedAgent":
         return replace(
-            self, tools=tools, model_tools=_model_tools(tools), tool_ids=tuple(sorted(tools))
+            self,
+            tools=tools,
+            model_tools=_model_tools(tools),
+            tool_ids=tuple(sorted(tools)),
+            approvals=_list_approvals(tools),
         )
 
     def with_output(self, schema: dict[str, Any]) -> "ResolvedAgent":
@@ -194,6 +200,7 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
         stop_rules=StopRules.of(spec),
         overrides=InferenceOverride(reasoning_effort=effort) if effort is not None else None,
         output=source.output,
+        approvals=_list_approvals(tools),
         retry=spec.config("retry", RetryPolicy),
         diagnostics=(*diagnostics, *_oddities(registries, spec, plugins)),
     )
@@ -247,7 +254,7 @@ def _check_sections(registries: RegistrySet, spec: AgentSpec, plugins: Iterable[
             raise InvalidPluginConfig(section=name, agent_id=spec.id, problem=problem)
         for agent_field in declared[name].agent_fields:
             owner = f"Section '{name}' of agent '{spec.id}'"
-            _check_agents(registries, owner, config.get(agent_field) or ())
+            _check_agents(registries, owner, _read_agents(config, agent_field))
 
 
 def _compile_section(section: ConfigSection) -> JsonSchema:
@@ -293,14 +300,21 @@ def named_agents(registries: RegistrySet, agent_id: str) -> tuple[str, ...]:
         for section in plugin.config_sections():
             config = source.spec.sections.get(section.name, {})
             for agent_field in section.agent_fields:
-                # A value that does not fit the section's schema is refused at resolution.
-                found = config.get(agent_field)
-                named += filter(_is_text, found) if isinstance(found, list | tuple) else ()
+                named += _read_agents(config, agent_field)
     return tuple(dict.fromkeys(named))
 
 
-def _is_text(name: object) -> bool:
-    return isinstance(name, str)
+def _read_agents(config: Any, agent_field: str) -> list[str]:
+    """The agents in a field of a section: a list of them, or `rules.agent`, one in each rule.
+
+    A value that does not fit the section's schema is refused at resolution.
+    """
+    name, _, inner = agent_field.partition(".")
+    found = config.get(name) if isinstance(config, Mapping) else None
+    listed = found if isinstance(found, list | tuple) else ()
+    if inner:
+        listed = [it.get(inner) for it in listed if isinstance(it, Mapping)]
+    return [it for it in listed if isinstance(it, str)]
 
 
 def _oddities(registries: RegistrySet, spec: AgentSpec, plugins: Iterable[Plugin]) -> Iterator[str]:
@@ -319,7 +333,7 @@ def _tools(
     registries: RegistrySet, source: AgentSource, env: ExecutionEnv
 ) -> tuple[Mapping[str, Tool], tuple[str, ...]]:
     offered: dict[str, Tool] = dict(registries.tools)
-    for more in (source.tools, env.tools, _delegates(registries, source.spec)):
+    for more in (_own_tools(registries, source), env.tools, _delegates(registries, source)):
         for tool_id, tool in more.items():
             if offered.setdefault(tool_id, tool) is not tool:
                 raise DuplicateRegistration(kind="Tool", name=tool_id)
@@ -345,10 +359,30 @@ def _make_agent_tool(agent_id: str, description: str) -> AgentTool:
     return AgentTool(agent_id, description)
 
 
-def _delegates(registries: RegistrySet, spec: AgentSpec) -> Mapping[str, Tool]:
-    """A tool for each delegate of the agent."""
+def _own_tools(registries: RegistrySet, source: AgentSource) -> Mapping[str, Tool]:
+    """The agent's own tools, without delegates that its spec does not list any more."""
+    if not any(map(_delegate_of, source.tools.values())):
+        return source.tools
+    listed = set(map(registries.name_of, source.spec.delegates))
+    return {
+        tool_id: tool
+        for tool_id, tool in source.tools.items()
+        if (asked := _delegate_of(tool)) is None or registries.name_of(asked) in listed
+    }
+
+
+def _delegate_of(tool: Tool) -> str | None:
+    """The agent that a tool asks, if it is a `Delegate`; a tool that wraps one passes it on."""
+    return getattr(tool, "delegates_to", None)
+
+
+def _delegates(registries: RegistrySet, source: AgentSource) -> Mapping[str, Tool]:
+    """A tool for each delegate of the agent that has no arguments of its own."""
     found: dict[str, Tool] = {}
-    for name in dict.fromkeys(map(registries.name_of, spec.delegates)):
+    typed = {registries.name_of(it) for it in map(_delegate_of, source.tools.values()) if it}
+    for name in dict.fromkeys(map(registries.name_of, source.spec.delegates)):
+        if name in typed:
+            continue
         asked = registries.agents[name].spec if name in registries.agents else None
         tool = _make_agent_tool(name, description_of(asked))
         if found.setdefault(tool.descriptor.id, tool) is not tool:
@@ -401,6 +435,10 @@ def _check_backend(name: str, made: object) -> ExecutionBackend:
         )
         raise InvalidBackendConfig(backend=name, problem=problem)
     return backend
+
+
+def _list_approvals(tools: Mapping[str, Tool]) -> frozenset[str]:
+    return frozenset(it for it, tool in tools.items() if approval_of(tool) is not None)
 
 
 def _model_tools(tools: Mapping[str, Tool]) -> tuple[ModelTool, ...]:

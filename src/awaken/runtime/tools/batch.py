@@ -80,7 +80,8 @@ async def run_calls(
             continue
         if attempt is None:
             decision = None
-            if run.agent.env.gates or run.record.purpose is RunKind.PREVIEW:
+            agent = run.agent
+            if agent.env.gates or agent.approvals or run.record.purpose is RunKind.PREVIEW:
                 decision = await _ask_gates(run, call, resume, passed)
             if decision is not None and isinstance(decision, Block):
                 return await _refuse(run, call, decision, calls[index + 1 :], resume)
@@ -283,7 +284,7 @@ async def _again(run: Run, attempt: ToolExecution) -> ToolOutput:
         return refused
     decision = None
     if run.agent.env.gates:
-        decision = await ask_gates(run, attempt.call, attempt.resume)
+        decision = await ask_gates(run, attempt.call, attempt.resume, has_passed=True)
     if decision is not None:
         return _output_of_gate_stop(run, attempt.call, decision)
     attempt.output = None

@@ -16,7 +16,12 @@ from awaken.contracts.plugins.plugin import (
     ToolGateContext,
 )
 from awaken.contracts.runs.records import RunKind
-from awaken.contracts.suspension.permissions import ASKING_TOOLS
+from awaken.contracts.suspension.permissions import (
+    APPROVAL,
+    ASKING_TOOLS,
+    PERMISSION_ACTION,
+    PERMISSION_ASKERS,
+)
 from awaken.contracts.suspension.tickets import (
     DecisionAction,
     PendingToolCall,
@@ -25,12 +30,13 @@ from awaken.contracts.suspension.tickets import (
     ToolCallResume,
 )
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools.tool import ToolEffect, ToolOutput
+from awaken.contracts.tools.tool import ToolEffect, ToolOutput, approval_of
+from awaken.redaction import make_loggable
 from awaken.runtime.phases.contexts import tool_phase_context
 from awaken.runtime.plugins.registrar import WrongAnswer
 from awaken.runtime.run import Run
 
-from .execution import ToolExecution
+from .execution import ToolExecution, context_of, prepare_attempt
 
 logger = logging.getLogger(__name__)
 
@@ -41,19 +47,92 @@ _RANK: dict[type, int] = {Allow: 0, SetResult: 1, Suspend: 2, Block: 3}
 
 
 async def ask_gates(
-    run: Run, call: ToolCall, resume: ToolCallResume | None = None
+    run: Run,
+    call: ToolCall,
+    resume: ToolCallResume | None = None,
+    *,
+    has_passed: bool = False,
 ) -> GateDecision | None:
-    """Return the strictest answer of all gates, or None when the call may pass."""
-    decision = await answer_of_gates(run, call, resume)
+    """Return the strictest answer of all gates, or None when the call may pass.
+
+    A call that its tool wants to be approved passes if a gate or a person approves it. With
+    `has_passed` the tool is not asked again: the same call has passed before.
+    """
+    wanted: bool | SetResult = False
+    if call.name in run.agent.approvals and not (has_passed or _has_approval(run, call, resume)):
+        wanted = await _ask_tool(run, call, resume)
+    decision = await answer_of_gates(run, call, resume, needs_approval=wanted is True)
     if decision is not None and not isinstance(decision, Allow):
         return decision
+    if isinstance(wanted, SetResult):
+        return wanted
+    if wanted and not (decision is not None and decision.approves):
+        return _ask_for_approval(call)
     if run.record.purpose is RunKind.PREVIEW and resume is None:
         return _ask_in_preview(run, call)
     return None
 
 
+def _has_approval(run: Run, call: ToolCall, resume: ToolCallResume | None) -> bool:
+    """Whether the approval of the call, with these arguments, is settled and stored.
+
+    Then its tool is not asked again: what it says now must not undo what a person has decided, nor
+    stop a call that was started.
+    """
+    if resume is not None and resume.action is DecisionAction.CANCEL:
+        return True
+    ticket = run.tickets.get(call.id) if resume is not None else None
+    if ticket is not None and resume is not None:
+        # Arguments that were edited for another question are new ones.
+        is_edited = resume.arguments is not None
+        asked = (ticket.question,) if is_edited else (ticket.question, *ticket.answered)
+        if any(it[0] in PERMISSION_ASKERS and it[1] == PERMISSION_ACTION for it in asked):
+            return True
+        if is_edited:
+            return False
+        if not ticket.asked_by:
+            # The tool asks a question of its own, so the call has reached it.
+            return True
+    return run.recovery is not None and call.id in run.recovery.attempts
+
+
+async def _ask_tool(run: Run, call: ToolCall, resume: ToolCallResume | None) -> bool | SetResult:
+    """Ask the tool whether a person has to approve the call; a failure to answer is a yes.
+
+    A call that cannot run gets its error result at once: no person is asked about it.
+    """
+    approval = approval_of(run.agent.tools.get(call.name))
+    if approval is None:
+        return False
+    attempt = prepare_attempt(run, call, resume)
+    if attempt.output is not None:
+        return SetResult(result=attempt.output.result)
+    try:
+        async with asyncio.timeout(run.services.limits.hook_ms / 1000):
+            answer = await approval(attempt.arguments, context_of(attempt, run.state.snapshot()))
+    except Exception as error:
+        shown = make_loggable(error)
+        logger.warning("The approval of tool %r failed; it asks.", call.name, exc_info=shown)
+        return True
+    return answer is not False
+
+
+def _ask_for_approval(call: ToolCall) -> Suspend:
+    suspension = Suspension(
+        action=PERMISSION_ACTION,
+        message=f"Approval required for tool '{escape_unprintable(call.name)}'",
+        parameters={"tool": call.name, "arguments": call.arguments, "rule": APPROVAL},
+    )
+    pending = PendingToolCall(id=call.id, name=call.name, arguments=call.arguments)
+    return Suspend(ticket=SuspendTicket(suspension=suspension, pending=pending, asked_by=APPROVAL))
+
+
 async def answer_of_gates(
-    run: Run, call: ToolCall, resume: ToolCallResume | None = None
+    run: Run,
+    call: ToolCall,
+    resume: ToolCallResume | None = None,
+    *,
+    needs_approval: bool = False,
 ) -> GateDecision | Allow | None:
     """Return the strictest answer of all gates, or None when no gate answers.
 
@@ -67,6 +146,7 @@ async def answer_of_gates(
     strictest: GateDecision | Allow | None = None
     for plugin, gate in run.agent.env.gates:
         context = tool_phase_context(run, ToolGateContext, call, resume)
+        context.needs_approval = needs_approval
         context.own = run.own.get(plugin)
         context.prepared = run.agent.env.prepared.get(plugin)
         try:
@@ -79,7 +159,11 @@ async def answer_of_gates(
             decision = Block(reason=f"gate of '{plugin}' failed: {type(error).__name__}")
         if decision is None or _is_answered(run, call, resume, decision):
             continue
-        if strictest is None or _RANK[type(decision)] > _RANK[type(strictest)]:
+        if (
+            strictest is None
+            or _RANK[type(decision)] > _RANK[type(strictest)]
+            or (isinstance(decision, Allow) and decision.approves and isinstance(strictest, Allow))
+        ):
             strictest = decision
         elif type(decision) is type(strictest) and not isinstance(decision, Allow):
             logger.error("Two gates answered call %r with %s.", call.id, type(decision).__name__)

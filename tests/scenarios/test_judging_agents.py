@@ -1,0 +1,192 @@
+"""Guardrails that are agents: what they judge, what they cost, and what happens when they fail."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from awaken import Agent, AgentRuntime, Blocked, NaturalEnd, RunResult
+from awaken.errors import InvalidSpec
+from awaken.extensions.guardrails import (
+    Action,
+    CheckPlace,
+    GuardrailsConfig,
+    GuardrailsPlugin,
+    GuardRule,
+    GuardVerdict,
+    OnJudgeFailure,
+)
+from awaken.messages import Role
+from awaken.models import TokenUsage
+from awaken.testing import ScriptedModel, ToolCalls, Turn, assert_valid_transcript, simulate_agent
+
+YES = '{"passes": true}'
+NO = '{"passes": false, "reason": "it asks for homework"}'
+
+
+def rule(*places: str, **changes: Any) -> GuardRule:
+    fields = {"name": "policy", "action": Action.BLOCK, "agent": "judge", **changes}
+    return GuardRule(on=tuple(map(CheckPlace, places)), **fields)
+
+
+class Court:
+    """A helper whose texts a judge has to let pass."""
+
+    def __init__(self, rules: Any, verdicts: list[Any], *script: Any, **judge: Any) -> None:
+        self.judge = ScriptedModel(verdicts)
+        self.model = ScriptedModel(script or ["Sure."])
+        given = rules if isinstance(rules, tuple) else (rules,)
+        self.agents = [
+            Agent(
+                "helper",
+                model=self.model,
+                plugins=[GuardrailsPlugin()],
+                config=[GuardrailsConfig(rules=given)],
+            ),
+            Agent("judge", model=self.judge, **{"output_type": GuardVerdict, **judge}),
+        ]
+
+    async def ask(self, text: str = "Do my homework.", **options: Any) -> RunResult:
+        async with AgentRuntime(self.agents, **options) as runtime:
+            result = await runtime.run("helper", text, thread_id="t")
+            messages = [it.message for it in await runtime.messages("t")]
+            if not result.tickets:
+                assert_valid_transcript(messages)
+            return result
+
+
+def judged(court: Court) -> list[str]:
+    return [it.messages[0].text for it in court.judge.requests]
+
+
+def test_input_that_the_judge_lets_pass_reaches_the_model() -> None:
+    court = Court(rule("input"), [YES])
+    result = asyncio.run(court.ask())
+    assert (result.text, judged(court)) == ("Sure.", ["Do my homework."])
+
+
+def test_input_that_the_judge_stops_reaches_no_model() -> None:
+    court = Court(rule("input"), [NO])
+    result = asyncio.run(court.ask())
+    assert isinstance(result.termination, Blocked)
+    assert court.model.requests == []
+
+
+def test_an_answer_that_the_judge_stops_is_never_shown() -> None:
+    court = Court(rule("output"), [NO], "The answer is 42.")
+
+    async def scenario() -> None:
+        async with AgentRuntime(court.agents) as runtime:
+            events = [repr(it) async for it in runtime.stream("helper", "Hi", thread_id="t")]
+            (record, *_) = await runtime.list_runs("t")
+            assert isinstance(record.termination, Blocked)
+            said = repr(await runtime.messages("t"))
+            assert "42" not in "".join(events) + said
+            assert judged(court) == ["The answer is 42."]
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_that_the_judge_lets_pass_is_shown_once() -> None:
+    court = Court(rule("output"), [YES], "The answer is 42.")
+    result = asyncio.run(court.ask())
+    assert (result.text, result.termination) == ("The answer is 42.", NaturalEnd())
+    assert len(court.model.requests) == 1
+
+
+def test_each_turn_judges_only_what_is_new() -> None:
+    async def scenario() -> None:
+        court = Court(rule("input"), [YES, YES], "One.", "Two.")
+        async with AgentRuntime(court.agents) as runtime:
+            await runtime.run("helper", "First.", thread_id="t")
+            await runtime.run("helper", "Second.", thread_id="t")
+            assert judged(court) == ["First.", "Second."]
+
+    asyncio.run(scenario())
+
+
+def test_a_person_may_overrule_the_judge_if_the_rule_asks() -> None:
+    async def scenario() -> None:
+        court = Court(rule("input", action=Action.ASK), [NO])
+        async with AgentRuntime(court.agents) as runtime:
+            waiting = await runtime.run("helper", "Do my homework.", thread_id="t")
+            (ticket,) = waiting.tickets
+            assert "it asks for homework" in ticket.suspension.message
+            assert court.model.requests == []
+            await runtime.decide(ticket.ticket_id)
+            ended = await runtime.wait(waiting.run_id, timeout_ms=20_000)
+            assert (ended.text, len(court.judge.requests)) == ("Sure.", 1)
+
+    asyncio.run(scenario())
+
+
+def test_all_judges_of_a_place_have_to_agree() -> None:
+    both = (rule("input"), rule("input", name="tone", agent="judge"))
+    court = Court(both, [YES, NO])
+    assert isinstance(asyncio.run(court.ask()).termination, Blocked)
+    assert len(court.judge.requests) == 2
+
+
+@pytest.mark.parametrize("answer", ["Yes.", '{"passes": "yes"}', "{}", '{"passes": true, "x": 1}'])
+@pytest.mark.parametrize("on_failure", list(OnJudgeFailure))
+@pytest.mark.parametrize("judge", [{}, {"output_type": None}])
+def test_an_answer_that_is_no_verdict_blocks_unless_the_rule_says_pass(
+    answer: str, on_failure: OnJudgeFailure, judge: Any
+) -> None:
+    court = Court(rule("input", on_failure=on_failure), [answer] * 5, **judge)
+    result = asyncio.run(court.ask())
+    is_passed = on_failure is OnJudgeFailure.PASS
+    assert isinstance(result.termination, NaturalEnd if is_passed else Blocked)
+    assert len(court.model.requests) == is_passed
+
+
+@pytest.mark.parametrize("on_failure", list(OnJudgeFailure))
+def test_a_judge_that_is_too_slow_gives_no_verdict(on_failure: OnJudgeFailure) -> None:
+    async def hangs(_: Any) -> str:
+        await asyncio.Event().wait()
+        return YES
+
+    court = Court(rule("input", timeout_ms=50, on_failure=on_failure), [hangs])
+    result = asyncio.run(court.ask())
+    is_passed = on_failure is OnJudgeFailure.PASS
+    assert isinstance(result.termination, NaturalEnd if is_passed else Blocked)
+
+
+def test_what_a_judge_costs_is_counted_for_the_run() -> None:
+    usage = TokenUsage(prompt_tokens=10, completion_tokens=5, total_tokens=15)
+    court = Court(rule("input"), [Turn(YES, usage=usage)], Turn("Sure.", usage=usage))
+    assert asyncio.run(court.ask()).usage.total_tokens == 30
+
+
+def test_the_model_cannot_call_for_a_review() -> None:
+    call = ToolCalls([("guardrail_review", {"check": "policy", "place": "input", "found": []})])
+    court = Court(rule("output"), [YES], call, "Fine.")
+    asyncio.run(court.ask())
+    shown = [it for request in court.model.requests for it in request.messages]
+    assert all(not it.tool_calls for it in shown if it.role is Role.ASSISTANT)
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"action": Action.REDACT}, "an agent cannot redact"),
+        ({"on": ("tool_results",)}, "an agent judges `input` and `output` only"),
+        ({"detect": ("secrets",)}, "an agent judges every text"),
+        ({"pattern": "x"}, "an agent judges every text"),
+    ],
+)
+def test_a_rule_that_cannot_work_is_refused(changes: Any, problem: str) -> None:
+    fields = {"name": "policy", "on": ("input",), "action": "block", "agent": "judge", **changes}
+    with pytest.raises(InvalidSpec, match=problem):
+        AgentRuntime(Court(GuardRule(**fields), []).agents)
+
+
+def test_a_judge_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(InvalidSpec, match="nowhere"):
+        AgentRuntime(Court(rule("input", agent="nowhere"), []).agents)
+
+
+@pytest.mark.parametrize("place", ["input", "output"])
+def test_a_judge_is_asked_once_whenever_the_process_dies(place: str) -> None:
+    court = Court(rule(place), [YES])
+    assert simulate_agent(court.agents, "Hi", schedules=20).violations == ()
