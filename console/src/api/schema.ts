@@ -6312,7 +6312,7 @@ export interface components {
         };
         /**
          * ToolDrift
-         * @description A tool that differs from its pinned version; `pins` of the server with `offered` accepts it.
+         * @description A tool that differs from its pinned version; `offered` as its pin accepts it.
          */
         ToolDrift: {
             offered: string;
