@@ -16,8 +16,6 @@ export const agent = {
     title: "Overridden here", help: "These fields differ from the code. Taking one back publishes at once.", takeBack: (field: string) => `Take back ${field}`,
     confirmTitle: (field: string) => `Take back the override of ${field}?`, confirmBody: "New runs get the code's value at once. The history keeps yours.", confirm: "Take back", done: (field: string) => `${field} is the code's again.`,
   },
-  problems: (count: number) => `${count} ${count === 1 ? "problem" : "problems"}`,
-  warnings: "Warnings",
   notFound: "There is no such agent",
   notFoundHelp: "It is neither live nor in a draft of yours.",
   allAgents: "All agents",
@@ -32,7 +30,6 @@ export const agent = {
   nothing: "The draft changes nothing yet.",
   chat: "Chat",
   retry: "Save again",
-  basics: { effort: "Reasoning effort", effortHelp: "A level, or a number of tokens.", stop: "Limits" },
   prompt: { label: "System prompt", size: (chars: number, tokens: number) => `${chars.toLocaleString("en")} characters, about ${tokens.toLocaleString("en")} tokens`, edit: "Edit", diff: "Diff to live", cache: "A change of the prompt makes the next request of every thread miss the prompt cache." },
   tools: {
     allowed: "Allowed tools", allowedHelp: "Only these; names or globs such as mcp__files__*. Empty: all that the agent has.",
@@ -72,8 +69,8 @@ export const agent = {
   delegates: { label: "Agents that it may call", help: "Each becomes a tool of this agent.", tree: "Who calls whom", none: "It calls no other agent.", loop: "calls itself again" },
   budgets: { help: "A limit on tokens, money or executing time. A soft one asks a person instead of stopping." },
   json: { label: "The agent as JSON", help: "Fields that the forms do not know survive. Valid JSON is saved as you type.", bad: "This is not valid JSON yet." },
-  history: { empty: "No version yet: it is as the code made it.", version: "Version", by: "By", at: "When", what: "What", message: "Message", publication: "Publication", show: "Changes", restore: "Restore…", restoreTitle: (no: string) => `Restore the version of publication ${no}?`, restoreBody: "It becomes live at once, as a new publication.", restored: "The version is live again.", noChange: "No field differs.", needsAdmin: "The history needs the scope “admin”." },
-  usage: { runs: "Runs", errors: "Errors", inferences: "Model calls", tokens: "Tokens in / out", cost: "Cost", p50: "p50", p95: "p95", p99: "p99", suspensions: "Questions asked", delegations: "Delegations", tools: "Tool calls", tool: "Tool", calls: "Calls", failures: "Failures", none: "It has not run in the last day.", seeRuns: "Its runs", window: "The last 24 hours, all processes." },
+  history: { empty: "No version yet: it is as the code made it.", publication: "Publication", show: "Changes", restore: "Restore…", restoreTitle: (no: string) => `Restore the version of publication ${no}?`, restoreBody: "It becomes live at once, as a new publication.", restored: "The version is live again.", noChange: "No field differs.", needsAdmin: "The history needs the scope “admin”." },
+  usage: { runs: "Runs", errors: "Errors", inferences: "Model calls", tokens: "Tokens in / out", cost: "Cost", p50: "p50", p95: "p95", p99: "p99", suspensions: "Questions asked", tools: "Tool calls", tool: "Tool", calls: "Calls", failures: "Failures", none: "It has not run in the last day.", seeRuns: "Its runs", window: "The last 24 hours, all processes." },
   preview: {
     title: "Preview", show: "Preview", hide: "Close the preview", help: "Runs on your draft, on a thread of its own. Tools with effects ask first.",
     placeholder: "Say something to the draft", label: "Message to the draft", send: "Send", stop: "Stop", clear: "Begin anew", you: "You", tool: (name: string) => `Calls ${name}`,

@@ -9,7 +9,6 @@ export const diffs = {
   from: "before",
   to: "after",
   conflict: "both sides changed it",
-  wasAt: "when the draft began",
   live: "live now",
   mine: "in the draft",
   noFields: "No field differs.",

@@ -31,6 +31,5 @@ export const policy = {
   noCalls: "No calls are stored yet: run the agent first.",
   examples: "Examples",
   exampleColumns: { tool: "Tool", change: "Decision", rule: "Rule", run: "Run", arguments: "Arguments" },
-  loadAgent: "Begin with the agent's rules",
   loadRuleset: "Begin with a ruleset",
 } as const;

@@ -14,7 +14,6 @@ export const records = {
   edit: "Edit",
   save: "Save in draft",
   saved: (title: string) => `Saved in draft “${title}”.`,
-  openDraft: "Open the draft",
   publish: "Publish…",
   publishNow: "Publish now",
   publishTitle: (name: string) => `Publish ${name}?`,

@@ -4,7 +4,7 @@ export const mcp = {
   one: "MCP server", column: "Server", add: "Add a server", search: "Server",
   columns: { state: "State", transport: "Transport", target: "Command or address", tools: "Tools", protocol: "Protocol", error: "Last error" },
   empty: "No MCP servers yet", emptyHelp: "An MCP server is a program or an address that offers tools, prompts and resources.", emptyFiltered: "No server matches", command: "awaken config apply ./config   # mcp_servers:",
-  restart: "Restart", restarted: "The connection is made anew.", lastError: "Last error", attempts: "Failures in a row", lastSuccess: "Last connected", sessions: "Sessions so far", env: "Environment", envHelp: "Names only; values are never shown.", headers: "Headers",
+  restart: "Restart", restarted: "The connection is made anew.", lastError: "Last error", attempts: "Failures in a row", lastSuccess: "Last connected", sessions: "Sessions so far", env: "Environment", envHelp: "Names only; values are never shown.",
   inventory: "Inventory", tools: "Tools", prompts: "Prompts", resources: "Resources", none: "none", problems: "Tools that cannot be used", off: "off", notRunning: "This process has no connection to it yet.",
   loginTitle: "It waits for a login", loginHelp: "Its authorization server leads the browser back to the server's own machine. Run this there; APP is the file that you serve. The connection follows by itself.", copyLogin: "Copy the command that logs in",
   driftTitle: (count: number) => `${count} ${count === 1 ? "tool has" : "tools have"} changed since ${count === 1 ? "it was" : "they were"} pinned`,
@@ -17,7 +17,7 @@ export const a2a = {
   one: "A2A server", column: "Server", add: "Add a server", search: "Server",
   columns: { state: "State", url: "Address", agent: "Agent", checked: "Checked", error: "Last error" },
   empty: "No A2A servers yet", emptyHelp: "Add the address of a server that publishes an agent card.", emptyFiltered: "No server matches", command: "awaken config apply ./config   # remotes:",
-  card: "Card", noCard: "No card was read yet.", usedBy: "Agents that call it", nobody: "None.", auth: "Credentials", hasAuth: "stored, never shown", noAuth: "none", failures: "Failures in a row",
+  card: "Card", noCard: "No card was read yet.", usedBy: "Agents that call it", nobody: "None.", auth: "Credentials", hasAuth: "stored, never shown", noAuth: "none",
 } as const;
 export const skills = {
   description: "Instructions that agents read when a task needs them.",

@@ -6,7 +6,6 @@ export const ui = {
   columns: "Columns",
   filter: "Filter",
   clear: "Clear filters",
-  refresh: "Fetch again",
   more: "Load more",
   selected: (count: number) => `${count} selected`,
   selectAll: "Select all rows on the screen",

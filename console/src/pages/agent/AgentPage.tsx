@@ -1,5 +1,5 @@
 /** The editor of an agent: every edit goes into a draft on the server; the preview beside it runs on that draft. */
-import { Alert, Anchor, Badge, Button, Group, Menu, Tabs, Text } from "@mantine/core";
+import { Anchor, Badge, Box, Button, Group, Menu, Tabs, Text } from "@mantine/core";
 import { IconAlertTriangle, IconBraces, IconCheck, IconCloudUpload, IconDots, IconMessagePlus } from "@tabler/icons-react";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useCallback, useState } from "react";
@@ -15,6 +15,7 @@ import { GatedButton } from "../../ui/GatedButton";
 import { noteDone, noteError } from "../../ui/notices";
 import { Page } from "../../ui/Page";
 import { CopyIcon, JsonDrawer } from "../../ui/parts";
+import { Problems } from "../../ui/Problems";
 import type { JsonObject } from "../../ui/schema/model";
 import { Empty, Failure, Loading, NeedsScope } from "../../ui/states";
 import { Owner, PublishDialog } from "../records/parts";
@@ -70,7 +71,7 @@ function LoadedAgent({ agentId, editor, mine, tab, isPreviewOpen, onChange }: Lo
       description={<Description editor={editor} />}
       actions={<Actions agentId={agentId} editor={editor} onPublish={() => setPublishing(true)} onJson={() => setJson(mine)} isPreviewOpen={isPreviewOpen} onPreview={() => onChange({ preview: isPreviewOpen ? "off" : undefined })} />}
     >
-      {editor.problems.length === 0 ? null : <Alert color="red" variant="outline" mb="sm" icon={<IconAlertTriangle size={16} />} title={texts.problems(editor.problems.length)}>{editor.problems.map((it) => <Text key={it.path + it.message} size="sm"><Text span ff="monospace" size="xs">{it.path}</Text> {it.message}</Text>)}</Alert>}
+      {editor.problems.length === 0 ? null : <Box mb="sm"><Problems problems={editor.problems} /></Box>}
       <Overrides agentId={agentId} editor={editor} />
       <div className={classes.layout} data-preview={isPreviewOpen || undefined}>
         <div className={classes.panel}>
