@@ -8,6 +8,7 @@ import { chat as texts } from "../../texts/chat";
 import { formatCost, formatCount, formatTokens } from "../../ui/format";
 import { CopyableId, JsonDrawer, JsonText, Status } from "../../ui/parts";
 import { showHidden } from "../../ui/hostileText";
+import { Loading } from "../../ui/states";
 import classes from "./Chat.module.css";
 import type { RunFigures } from "./fold";
 import { RunTab } from "./RunTabs";
@@ -17,7 +18,8 @@ function Figure({ label, value }: { label: string; value: string }) {
   return <Box><Text size="xs" c="dimmed">{label}</Text><Text size="md" fw={600}>{value}</Text></Box>;
 }
 
-function Figures({ run }: { run: RunFigures | null }) {
+function Figures({ run, isComing }: { run: RunFigures | null; isComing: boolean }) {
+  if (run === null && isComing) return <Box p="sm"><Loading rows={2} /></Box>;
   if (run === null) return <Text size="sm" c="dimmed" p="sm">{texts.noRun}</Text>;
   return (
     <Box p="sm">
@@ -73,10 +75,12 @@ const RUN_TABS = ["waterfall", "requests"] as const;
 
 export function SidePanel({ session, state, tab, onTab, onClose }: Props) {
   const runId = state.conversation.run?.runId;
+  // The run of a conversation is known once its events have come.
+  const isComing = state.isLoading || (runId === undefined && state.conversation.turns.length > 0);
   return (
     <aside className={classes.side} data-wide={tab === "waterfall" || tab === "requests" || undefined} aria-label={texts.details}>
       <Group justify="space-between" px="sm" pt="xs" wrap="nowrap"><Text size="sm" fw={600}>{texts.figures}</Text><Text size="xs" c="dimmed" ml="auto">{texts.cursor(state.cursor)}</Text><CloseButton size={24} aria-label={texts.hideDetails} onClick={onClose} /></Group>
-      <Figures run={state.conversation.run} />
+      <Figures run={state.conversation.run} isComing={isComing} />
       <Tabs value={tab} onChange={(value) => onTab(value ?? "events")} keepMounted={false} style={{ display: "flex", flexDirection: "column", flex: 1, minHeight: 0 }}>
         <Tabs.List>
           <Tabs.Tab value="waterfall">{texts.waterfall}</Tabs.Tab>
@@ -84,7 +88,7 @@ export function SidePanel({ session, state, tab, onTab, onClose }: Props) {
           <Tabs.Tab value="events">{texts.events} ({formatCount(state.rawCount)})</Tabs.Tab>
           <Tabs.Tab value="state">{texts.state}</Tabs.Tab>
         </Tabs.List>
-        {RUN_TABS.map((it) => <Tabs.Panel key={it} value={it} className={classes.sideScroll} tabIndex={0}><RunTab key={runId} runId={runId} view={it} /></Tabs.Panel>)}
+        {RUN_TABS.map((it) => <Tabs.Panel key={it} value={it} className={classes.sideScroll} tabIndex={0}>{runId === undefined && isComing ? <Box p="sm"><Loading rows={4} /></Box> : <RunTab key={runId} runId={runId} view={it} />}</Tabs.Panel>)}
         <Tabs.Panel value="events" style={{ flex: 1, minHeight: 0, display: tab === "events" ? "flex" : undefined, flexDirection: "column" }}><RawEvents events={session.rawEvents()} count={state.rawCount} /></Tabs.Panel>
         <Tabs.Panel value="state" p="sm" style={{ overflow: "auto" }}>{state.conversation.state === undefined ? <Text size="sm" c="dimmed">{texts.noEvents}</Text> : <JsonText value={state.conversation.state} maxHeight="none" />}</Tabs.Panel>
       </Tabs>

@@ -21,8 +21,25 @@ function Card({ icon, title, help, children }: { icon: ReactNode; title: string;
   );
 }
 
-export function FirstStart({ agent }: { agent: string }) {
+const SHOWN_AGENTS = 9;
+
+/** A way to a conversation with each of the first agents. */
+function AgentLinks({ agents }: { agents: readonly string[] }) {
+  if (agents.length < 2) return null;
+  return (
+    <>
+      <Text size="sm" c="dimmed" mt="md" mb={6}>{texts.chatAgents}</Text>
+      <Group gap={6}>
+        {agents.slice(0, SHOWN_AGENTS).map((it) => <Button key={it} size="compact-sm" h={26} renderRoot={(props) => <Link to="/chat/{-$threadId}" search={{ agent: it }} {...props} />}>{it}</Button>)}
+        {agents.length > SHOWN_AGENTS ? <Button size="compact-sm" h={26} variant="subtle" renderRoot={(props) => <Link to="/agents" {...props} />}>{texts.moreAgents(agents.length - SHOWN_AGENTS)}</Button> : null}
+      </Group>
+    </>
+  );
+}
+
+export function FirstStart({ agents }: { agents: readonly string[] }) {
   const may = useMay();
+  const agent = agents[0] ?? "default";
   return (
     <Box mb="lg">
       <Title order={2}>{texts.firstTitle}</Title>
@@ -31,6 +48,7 @@ export function FirstStart({ agent }: { agent: string }) {
         {may("invoke") ? (
           <Card icon={<IconMessage size={18} aria-hidden />} title={texts.chatTitle} help={texts.chatHelp}>
             <Button variant="filled" renderRoot={(props) => <Link to="/chat/{-$threadId}" search={{ agent }} {...props} />}>{texts.chatAction}</Button>
+            <AgentLinks agents={agents} />
           </Card>
         ) : null}
         <Card icon={<IconPlug size={18} aria-hidden />} title={texts.connectTitle} help={texts.connectHelp}><Snippets agent={agent} /></Card>

@@ -77,7 +77,7 @@ function Tiles() {
       {day === undefined ? null : <Tile label={texts.lastDay} to="/runs" isBad={day.failed > 0} value={formatCount(day.started)} detail={`${texts.all} · ${formatCount(day.ended)} ${texts.ended} · ${formatCount(day.failed)} ${texts.failed}`} />}
       {tickets === undefined ? null : <Tile label={texts.approvals} to="/approvals" value={formatCount(tickets.count)} detail={tickets.oldest === null ? texts.open : `${texts.open} · ${texts.needs.oldest(formatAge(tickets.oldest, now))}`} />}
       {dead === undefined ? null : <Tile label={texts.deadLetters} to="/queue" search={{ view: dead.letters.count === 0 && dead.outbox.count > 0 ? "outbox" : "dead" }} isBad={dead.letters.count + dead.outbox.count > 0} value={showCount(dead.letters)} detail={texts.outboxCount(showCount(dead.outbox))} />}
-      {models === undefined ? null : <Tile label={texts.models} to="/models" isBad={open.length > 0} value={open.length === 0 ? formatCount(models.length) : <Status value="open" label={`${open.length}`} />} detail={open.length === 0 ? texts.modelsHealthy : open.map((it) => it.model_id).join(", ")} />}
+      {models === undefined ? null : <Tile label={texts.models} to="/models" isBad={open.length > 0} value={open.length === 0 ? formatCount(models.length) : `${formatCount(models.length - open.length)} / ${formatCount(models.length)}`} detail={open.length === 0 ? texts.modelsHealthy : texts.modelsOpen(open.map((it) => it.model_id).join(", "))} />}
       {spend === undefined ? null : <Tile label={texts.spend} to="/cost" value={formatCost(spend.total.cost_nanos ?? 0)} detail={`${texts.spendRuns(formatCount(spend.total.runs ?? 0))} · ${describeBudgets(spend.budgets)}`} />}
       {workers === undefined ? null : <Tile label={texts.workers} to="/workers" value={formatCount(workers.length)} detail={texts.slots(workers.reduce((sum, it) => sum + (it.running ?? 0), 0), workers.reduce((sum, it) => sum + (it.slots ?? 0), 0))} />}
       {head === undefined ? null : <Tile label={texts.head} to="/changes" value={head.publication === null ? texts.code : `#${head.publication}`} />}
@@ -142,7 +142,7 @@ function Body() {
   return (
     <Stack gap="md">
       <Needs needs={needs} />
-      {wasFirst.current ? <FirstStart agent={agents[0]?.id ?? "default"} /> : null}
+      {wasFirst.current ? <FirstStart agents={agents.map((it) => it.id)} /> : null}
       <Tiles />
       {recent.length === 0 ? null : <div className={classes.two}><Recent />{may("config") ? <Publications /> : null}</div>}
     </Stack>
