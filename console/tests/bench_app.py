@@ -1,4 +1,4 @@
-"""The app of `bench_pages.ts`: an agent whose run has over 10,000 events, and one that speaks fast."""
+"""The app of `bench_pages.ts`: a run with over 10,000 events, and an agent that speaks fast."""
 
 from awaken import Agent, tool
 from awaken.testing import Chunks, ScriptedModel, ToolCalls
@@ -24,7 +24,5 @@ def _calls(step: int) -> ToolCalls:
 model = ScriptedModel([*map(_calls, range(STEPS)), "All were looked up."], cycle=True)
 reader = Agent("reader", model=model, tools=[look_up], max_rounds=0)
 
-speaker = Agent(
-    "speaker",
-    model=ScriptedModel([Chunks([f"w{number} " for number in range(5_000)], delay_ms=2)], cycle=True),
-)
+words = Chunks([f"w{number} " for number in range(5_000)], delay_ms=2)
+speaker = Agent("speaker", model=ScriptedModel([words], cycle=True))
