@@ -10,7 +10,7 @@ import pytest
 
 from awaken import Access, Agent, AgentRuntime, InvalidInput
 from awaken.errors import UnsafeExposure
-from awaken.server import AuthRequest, Principal, ServerConfig, ServerLimits
+from awaken.server import AuthRequest, Principal, RateLimit, ServerConfig, ServerLimits
 from awaken.server.addresses import check_exposure
 from awaken.testing import ScriptedModel
 
@@ -111,6 +111,19 @@ def test_configured_tokens_count_beside_the_logins() -> None:
         assert site.seen == []
         assert (await site.post(authorization="Bearer own-token")).status == 200
         assert (await site.post(authorization="Bearer wrong")).status == 401
+
+    play(scenario)
+
+
+def test_wrong_tokens_are_limited_as_without_logins() -> None:
+    async def scenario() -> None:
+        limits = ServerLimits(login_failures=RateLimit(per_s=0.001, burst=3))
+        site = Site(tokens=(token("robot"),), limits=limits)
+        wrong = [(await site.post(authorization="Bearer guess")).status for _ in range(5)]
+        assert wrong == [401, 401, 401, 429, 429]
+        # Other callers of the address are known all the same.
+        assert (await site.post(**bearer("robot"))).status == 200
+        assert (await site.post(authorization="Bearer own-token")).status == 200
 
     play(scenario)
 

@@ -91,12 +91,20 @@ class TokenAuthenticator:
         # A valid token is accepted whatever failed from that address.
         principal = self.find(token)
         if principal is None:
-            # Clients may share an address, as behind a proxy: only wrong tokens are limited.
-            self._failures.check(client, "Too many failed logins.")
-            self._failures.count(client)
-            raise _unknown("invalid admin bearer token", b' error="invalid_token"')
+            raise self.refuse_token(client)
         principal.check(access)
         return principal
+
+    def refuse_token(self, client: str) -> HttpError:
+        """Count a wrong token, and return its refusal.
+
+        Raises:
+            HttpError: 429 after too many of them.
+        """
+        # Clients may share an address, as behind a proxy: only wrong tokens are limited.
+        self._failures.check(client, "Too many failed logins.")
+        self._failures.count(client)
+        return _unknown("invalid admin bearer token", b' error="invalid_token"')
 
     def find(self, token: str) -> Principal | None:
         """The caller of a token; None if it is unknown."""
@@ -153,7 +161,10 @@ class LoginAuthenticator:
         if principal is None:
             if "cookie" in headers and exchange.method not in _SAFE_METHODS:
                 check_own_page(headers)
-            principal = _check_principal(await self._ask(request))
+            answer = await self._ask(request)
+            if answer is None and token is not None:
+                raise self._tokens.refuse_token(exchange.client)
+            principal = _check_principal(answer)
         principal.check(access)
         return principal
 
