@@ -18,6 +18,7 @@ from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.tool import (
     InvalidArguments,
+    Retry,
     Tool,
     ToolDescriptor,
     ToolEffect,
@@ -26,7 +27,7 @@ from awaken.contracts.tools.tool import (
 )
 
 from .decoding import arguments_decoder
-from .refusals import describe_refusal
+from .refusals import describe_refusal, truncate_text
 from .results import as_output
 from .signatures import (
     Parameters,
@@ -58,6 +59,7 @@ class ToolOptions(TypedDict, total=False):
     category: str | None
     metadata: dict[str, Any]
     check: Callable[..., object] | None
+    retries: int | None
     reconcile: Callable[..., Any] | None
 
 
@@ -91,7 +93,10 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
         kind: `execute`, `read`, `edit`, `search` or `other`. Gates and clients see it.
         category: A label for people and policies.
         metadata: Data of your own. The model never sees it.
-        check: Takes arguments by name and raises ValueError to refuse them before the call runs.
+        check: Takes arguments by name and raises `Retry` or ValueError with the reason to refuse
+            them before the call runs. The model reads the reason.
+        retries: How often the model may try again after refused arguments, in a row. The next
+            refusal ends the run with `tool_retries_exceeded`. No limit unless given.
         reconcile: For `once` tools: takes arguments by name, and a context, and returns what a
             lost call returned, or None when it never took effect.
 
@@ -181,6 +186,8 @@ class FunctionTool(Generic[P, R]):
             keywords = msgspec.structs.asdict(decoded)
             if self._check is not None:
                 self._check(keywords)
+        except Retry as error:
+            raise InvalidArguments(truncate_text(error.message)) from error
         except (msgspec.ValidationError, ValueError, RecursionError) as error:
             raise InvalidArguments(describe_refusal(error)) from error
         return keywords
@@ -251,6 +258,8 @@ def _build_descriptor(
     for name in ("timeout_ms", "output_limit", "concurrency"):
         if (limit := getattr(descriptor, name)) is not None and limit < 1:
             source.refuse(f"{name} must be positive")
+    if descriptor.retries is not None and descriptor.retries < 0:
+        source.refuse("retries must not be negative")
     if problem := _find_problem(descriptor):
         source.refuse(problem)
     return descriptor
@@ -268,7 +277,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "kind": (None, *ToolKind),
 }
 _DESCRIPTOR_OPTIONS = frozenset(
-    ["effect", "output_limit", "concurrency", "kind", "category", "metadata"]
+    ["effect", "output_limit", "concurrency", "retries", "kind", "category", "metadata"]
 )
 
 

@@ -64,6 +64,8 @@ class StartRun(StrictRecord, frozen=True, kw_only=True):
     """The publication of the configuration to run on; needs the scope `config` as well."""
     budget: RunBudget | None = None
     """A limit of the run besides those of its agent; absent: a preview has a small one."""
+    context: dict[str, Any] | None = None
+    """The context of a new run, in the form of the agent's context type."""
 
 
 class NewInput(StrictRecord, frozen=True, kw_only=True):
@@ -72,6 +74,8 @@ class NewInput(StrictRecord, frozen=True, kw_only=True):
     messages: tuple[NewMessage, ...] = ()
     mode: Mode = "queue"
     agent_id: Id | None = None
+    context: dict[str, Any] | None = None
+    """The context of the run that the messages start; one that continues keeps its own."""
 
 
 class RunInputs(StrictRecord, frozen=True, kw_only=True):
