@@ -323,6 +323,10 @@ MEANINGS: dict[str, dict[str, str]] = {
         "session_id": "Kept in the record.",
         "transport_request_id": "Kept in the record.",
     },
+    "RunOptions": {
+        "messages": "What the new thread begins with, answers included; nothing is executed.",
+        "context": "The context of a new run: a mapping, or a value of the agent's context type.",
+    },
     "RunResult": {
         "run_id": "The run's id.",
         "thread_id": "The thread it was on.",
@@ -485,6 +489,7 @@ KEY_MEANINGS: dict[str, str] = {
     "TOOL_FILTER": "Hides tools from the coming request: `excluded`, or all but `include_only`.",
     "STEP_OVERRIDE": "Inference parameters for this step.",
     "STOP_STATS": "The counters that stop conditions check.",
+    "TOOL_REFUSALS": "How often each tool with `retries` refused its arguments in a row.",
     "CONTEXT_STATE": "The part of a thread's history that is not sent, and its summary.",
     "RUN_LEDGER": "What the run has spent besides its usage, for budgets.",
     "THREAD_LEDGER": "What the runs of a thread have spent, for budgets.",
@@ -820,8 +825,9 @@ def agent_table() -> str:
 
 def options_table(kind: type, *, described_by: Any = None) -> str:
     """What a function takes by keyword; a contract or the function may describe it."""
+    own = MEANINGS.get(kind.__name__, {})
     rows = [
-        (f"`{name}`", _type(type_), meaning(described_by or kind, name))
+        (f"`{name}`", _type(type_), own.get(name) or meaning(described_by or kind, name))
         for name, type_ in kind.__annotations__.items()
     ]
     return table(("option", "type", "meaning"), rows)
@@ -1158,7 +1164,12 @@ def members(kind: type) -> str:
 
 def _functions(kind: type) -> list[Function]:
     tree: Any = ast.parse(textwrap.dedent(inspect.getsource(kind)))
-    return [node for node in tree.body[0].body if isinstance(node, Function)]
+    found = [node for node in tree.body[0].body if isinstance(node, Function)]
+    return [node for node in found if not any(map(_is_overload, node.decorator_list))]
+
+
+def _is_overload(decorator: ast.expr) -> bool:
+    return isinstance(decorator, ast.Name) and decorator.id == "overload"
 
 
 def _member(node: Function, title: str) -> str:

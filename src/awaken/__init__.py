@@ -21,6 +21,9 @@ if TYPE_CHECKING:
         AgentResolver,
         ListingResolver,
     )
+    from awaken.authoring.run_contexts import (
+        RunContext,
+    )
     from awaken.authoring.typed_delegates import (
         Delegate,
     )
@@ -141,6 +144,7 @@ if TYPE_CHECKING:
         ToolContext,
     )
     from awaken.contracts.tools.tool import (
+        Retry,
         ToolError,
     )
     from awaken.contracts.tracing import (
@@ -206,6 +210,8 @@ __all__ = [
     "RedactedString",
     "RemoteEndpoint",
     "RemoteRegistry",
+    "Retry",
+    "RunContext",
     "RunFailed",
     "RunFinish",
     "RunHandle",
@@ -295,6 +301,8 @@ _HOMES = {
     "RedactedString": "awaken.contracts.secrets",
     "RemoteEndpoint": "awaken.contracts.specs.agents",
     "RemoteRegistry": "awaken.contracts.specs.remote_registries",
+    "Retry": "awaken.contracts.tools.tool",
+    "RunContext": "awaken.authoring.run_contexts",
     "RunFailed": "awaken.contracts.errors",
     "RunFinish": "awaken.contracts.events",
     "RunHandle": "awaken.runtime.admission.handles",

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from awaken._deferred_imports import defer_imports
 
 if TYPE_CHECKING:
-    from awaken.authoring.output import (
-        OutputInvalid,
-    )
+    from awaken.authoring.output import OutputInvalid
+    from awaken.authoring.validators import OutputRejected, ValidatorFailed
     from awaken.backends.a2a.failures import (
         RemoteNotFound,
         RemoteNotReached,
@@ -69,10 +68,13 @@ if TYPE_CHECKING:
         CursorExpired,
         CursorInvalid,
         DedupeConflict,
+        DependenciesFailed,
         DuplicateRegistration,
         HandlerAlreadyRegistered,
         IdempotencyConflict,
         IllegalTransition,
+        InstructionsFailed,
+        InvalidContext,
         InvalidInput,
         InvalidPluginConfig,
         InvalidRecord,
@@ -123,9 +125,7 @@ if TYPE_CHECKING:
         UsageError,
         VersionConflict,
     )
-    from awaken.contracts.models.budgets import (
-        BudgetExceeded,
-    )
+    from awaken.contracts.models.budgets import BudgetExceeded
     from awaken.contracts.models.errors import (
         AllModelsUnavailable,
         AnswerTooLarge,
@@ -147,15 +147,9 @@ if TYPE_CHECKING:
         TransportFailed,
         Unauthorized,
     )
-    from awaken.contracts.resolver_errors import (
-        AgentResolverFailed,
-    )
-    from awaken.contracts.runs.records import (
-        AmbiguousId,
-    )
-    from awaken.contracts.secrets import (
-        SecretUnresolved,
-    )
+    from awaken.contracts.resolver_errors import AgentResolverFailed
+    from awaken.contracts.runs.records import AmbiguousId
+    from awaken.contracts.secrets import SecretUnresolved
     from awaken.contracts.specs.remote_registries import (
         AgentNotDiscovered,
         AgentRefused,
@@ -164,9 +158,7 @@ if TYPE_CHECKING:
         InvalidCard,
         UnsupportedInterface,
     )
-    from awaken.contracts.specs.skills import (
-        SkillUnavailable,
-    )
+    from awaken.contracts.specs.skills import SkillUnavailable
     from awaken.contracts.storage.store import (
         CancelWanted,
         DecidedMeanwhile,
@@ -192,12 +184,11 @@ if TYPE_CHECKING:
         TaskTerminated,
         TooManyHops,
     )
-    from awaken.contracts.tools.sub_runs import (
-        MessageNotSent,
-    )
+    from awaken.contracts.tools.sub_runs import MessageNotSent
     from awaken.contracts.tools.tool import (
         ExecutionFailed,
         InvalidArguments,
+        Retry,
         ToolDenied,
         ToolError,
         ToolInternalError,
@@ -208,31 +199,17 @@ if TYPE_CHECKING:
         AuthorizationFailed,
         LoginRequired,
     )
-    from awaken.outbound.private_files import (
-        UnusableFile,
-    )
-    from awaken.patterns.errors import (
-        PatternError,
-    )
-    from awaken.protocols.acp.permissions import (
-        PromptFailed,
-    )
-    from awaken.runtime.admission.continuation import (
-        CannotGoOn,
-    )
-    from awaken.runtime.journal.known_messages import (
-        AlreadySaid,
-    )
+    from awaken.outbound.private_files import UnusableFile
+    from awaken.patterns.errors import PatternError
+    from awaken.protocols.acp.permissions import PromptFailed
+    from awaken.runtime.admission.continuation import CannotGoOn
+    from awaken.runtime.journal.known_messages import AlreadySaid
     from awaken.runtime.journal.leases import (
         RunHandedOver,
         RuntimeClosing,
     )
-    from awaken.runtime.journal.streams import (
-        ReaderDropped,
-    )
-    from awaken.runtime.loop.session_tools import (
-        SessionEnded,
-    )
+    from awaken.runtime.journal.streams import ReaderDropped
+    from awaken.runtime.loop.session_tools import SessionEnded
     from awaken.server.addresses import UnsafeExposure
     from awaken.services.previews import ThreadNotOfPreview
     from awaken.services.repins import RepinRefused
@@ -270,6 +247,7 @@ __all__ = [
     "CursorInvalid",
     "DecidedMeanwhile",
     "DedupeConflict",
+    "DependenciesFailed",
     "DiscoveryError",
     "DraftConflict",
     "DraftHasConflicts",
@@ -285,10 +263,12 @@ __all__ = [
     "HeadMoved",
     "IdempotencyConflict",
     "IllegalTransition",
+    "InstructionsFailed",
     "InvalidArguments",
     "InvalidBackendConfig",
     "InvalidCard",
     "InvalidConfig",
+    "InvalidContext",
     "InvalidDecision",
     "InvalidEdit",
     "InvalidInput",
@@ -317,6 +297,7 @@ __all__ = [
     "NotServedHere",
     "NothingToResume",
     "OutputInvalid",
+    "OutputRejected",
     "Overloaded",
     "OwnedByCode",
     "ParentRunCancelled",
@@ -355,6 +336,7 @@ __all__ = [
     "RemoteUnsupported",
     "RepinRefused",
     "ReservedTaskName",
+    "Retry",
     "RevisionConflict",
     "RunError",
     "RunFailed",
@@ -411,6 +393,7 @@ __all__ = [
     "UnsupportedInterface",
     "UnusableFile",
     "UsageError",
+    "ValidatorFailed",
     "VersionConflict",
     "VersionNotFound",
     "VersionUnusable",
@@ -418,6 +401,7 @@ __all__ = [
 
 _NAMES_OF = {
     "awaken.authoring.output": "OutputInvalid",
+    "awaken.authoring.validators": "OutputRejected ValidatorFailed",
     "awaken.backends.a2a.failures": (
         "RemoteNotFound RemoteNotReached RemoteOutcomeUnknown RemoteTaskEnded RemoteTaskUnknown"
     ),
@@ -437,8 +421,9 @@ _NAMES_OF = {
     "awaken.contracts.errors": (
         "AgentPaused AlreadyDecided AlreadyExists AwakenError BaseRevisionMismatch "
         "CommitUnknown CorruptRecord CursorExpired CursorInvalid DedupeConflict "
-        "DuplicateRegistration HandlerAlreadyRegistered IdempotencyConflict "
-        "IllegalTransition InvalidInput InvalidPluginConfig InvalidRecord InvalidResume "
+        "DependenciesFailed DuplicateRegistration HandlerAlreadyRegistered IdempotencyConflict "
+        "IllegalTransition InstructionsFailed InvalidContext InvalidInput "
+        "InvalidPluginConfig InvalidRecord InvalidResume "
         "InvalidSpec InvalidTranscript InvalidValue KeyAlreadyRegistered KeyCodecError "
         "LeaseLost LimitExceeded MergeConflict Misuse NotServedHere NothingToResume "
         "PhaseNotConverging PluginAlreadyInstalled PluginFailed PluginGivenTwice "
@@ -476,7 +461,7 @@ _NAMES_OF = {
     ),
     "awaken.contracts.tools.sub_runs": "MessageNotSent",
     "awaken.contracts.tools.tool": (
-        "ExecutionFailed InvalidArguments ToolDenied ToolError ToolInternalError "
+        "ExecutionFailed InvalidArguments Retry ToolDenied ToolError ToolInternalError "
         "ToolNotFound ToolTimeout"
     ),
     "awaken.outbound.credentials": "AuthorizationFailed LoginRequired",

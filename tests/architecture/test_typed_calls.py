@@ -111,6 +111,58 @@ def write_hook_calls(source: Source) -> None:
         write(f"    registrar.hook(phase, hook_{name})")
 
 
+def write_typed_results(source: Source) -> None:
+    """Run agents with and without types, and use what they return."""
+    source.write(
+        "import dataclasses",
+        "from typing import Any, assert_type",
+        "from awaken import Agent, AgentRuntime, RunContext, RunResult, ToolContext",
+        "@dataclasses.dataclass",
+        "class Customer:",
+        "    name: str",
+        "@dataclasses.dataclass",
+        "class Invoice:",
+        "    total: int",
+        "class Database:",
+        "    url: str",
+        "def instruct(ctx: RunContext[Database, Customer]) -> str:",
+        "    assert_type(ctx.deps.url, str)",
+        "    return ctx.context.name",
+        "async def instruct_later(ctx: RunContext[Database, Customer]) -> str:",
+        "    return ctx.context.name",
+        "typed = Agent('a', context_type=Customer, output_type=Invoice, instructions=instruct)",
+        "assert_type(typed, Agent[Customer, Invoice])",
+        "Agent('a', context_type=Customer, instructions=instruct_later)",
+        "Agent('a', context_type=Customer, instructions=lambda ctx: ctx.context.name)",
+        "many = Agent('a', output_type=list[Invoice])",
+        "either = Agent('a', output_type=Invoice | Customer)",
+        "plain: Agent = Agent('a', instructions='x')",
+        "agents: list[Agent] = [typed, many, plain]",
+        "runtime = AgentRuntime([typed, many, plain], deps=Database())",
+        "async def use_results() -> None:",
+        "    assert_type(await runtime.run(typed, 'x', context=Customer('x')), RunResult[Invoice])",
+        "    assert_type((await runtime.run(typed, 'x')).output.total, int)",
+        "    assert_type((await runtime.run(many, 'x')).output, list[Invoice])",
+        "    assert_type((await typed.run('x', context=Customer('x'))).output, Invoice)",
+        "    assert_type(typed.run_sync('x').output, Invoice)",
+        "    assert_type(runtime.run_sync(typed, 'x').output, Invoice)",
+        "    assert_type((await runtime.run('a', 'x')).output, Any)",
+        "    async for text in runtime.stream_text(typed, 'x'):",
+        "        assert_type(text, str)",
+        "async def use_context(ctx: ToolContext[Database, Customer], one: ToolContext) -> None:",
+        "    assert_type(ctx.deps, Database)",
+        "    assert_type(ctx.context, Customer)",
+        "    assert_type(one.context, Any)",
+    )
+    source.write_wrong("    ctx.context.nmae")
+    source.write_wrong("    ctx.deps.name")
+    source.write_wrong("    (await runtime.run(typed, 'x')).output.totl")
+    source.write_wrong("Agent('a', context_type=Customer, instructions=lambda c: c.context.nmae)")
+    source.write_wrong("Agent('a', context_type=Invoice, instructions=instruct)")
+    source.write_wrong("Agent('a', instructions=lambda ctx: 7)")
+    source.write_wrong("typed.run_sync('x', context=7)")
+
+
 @pytest.fixture(scope="module")
 def verdict(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], set[str]]:
     source = Source()
@@ -119,6 +171,7 @@ def verdict(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], set[str
     for kind in classes:
         write_error_calls(source, kind)
     write_hook_calls(source)
+    write_typed_results(source)
     return source.check(tmp_path_factory.mktemp("typed"))
 
 

@@ -1,9 +1,11 @@
 """An agent as declared in code; `spec` is its part that is plain data."""
 
+import importlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from types import GenericAlias, UnionType
+from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 import msgspec
 
@@ -12,6 +14,7 @@ from awaken.contracts.models.budgets import Budget
 from awaken.contracts.models.inference import ContextWindowPolicy, ModelClient, ReasoningEffort
 from awaken.contracts.models.model_specs import ModelPool, ModelSpec
 from awaken.contracts.plugins.plugin import Plugin
+from awaken.contracts.record import ContextT, OutputT
 from awaken.contracts.specs.agents import AgentSpec, RemoteEndpoint, StopCondition
 from awaken.contracts.tools.tool import Tool
 
@@ -21,8 +24,14 @@ from .plugin_names import plugin_problem
 from .pydantic_models import encode_model
 
 if TYPE_CHECKING:
+    from awaken.contracts.messages.message import Input
+    from awaken.contracts.runs.records import RunResult
+
+    from .run_contexts import ContextType, RunContext
+
     # Few agents have one.
     from .typed_delegates import Delegate
+    from .validators import BoundValidator
 
 _SPEC_NAMES = {
     "model_id": "model",
@@ -34,7 +43,7 @@ _SPEC_NAMES = {
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Agent:
+class Agent(Generic[ContextT, OutputT]):
     """An agent: its id, its model, its instructions and what it may use. Checked when it is made.
 
     Args:
@@ -42,10 +51,18 @@ class Agent:
         model: `provider:model`, the id of a registered model or pool, a `ModelSpec`, a `ModelPool`,
             or a `ModelClient` of your own.
         endpoint: The remote server that executes the agent. Such an agent names no model.
-        instructions: The system prompt, sent before the conversation.
+        instructions: The system prompt, sent before the conversation: a text, in which
+            `{context.name}` stands for a field of the run's context, or a function of a
+            `RunContext`, async or not, which is called once for each run.
         tools: Tools and plain functions that only this agent has.
         plugins: Plugins that only this agent has. Their hooks run in this order.
         output_type: The type of the final answer. Without one the answer is text.
+        output_validators: Functions of the output, or of a `RunContext` and the output, async or
+            not, that raise `Retry` or ValueError to send the model back with the reason. Without
+            an output type they get the text.
+        output_retries: How often the model may answer again. The runtime's limit unless given.
+        context_type: The type of the context that a run is given: a dataclass, a Struct or a
+            pydantic model. Without one the context is any JSON object.
         description: What the agent is for. Clients and agents that may delegate to it read it.
         max_rounds: The largest number of inferences in one run. 0 means no limit.
         stop: Stop conditions, checked between steps in this order.
@@ -70,10 +87,15 @@ class Agent:
     id: str
     model: str | ModelSpec | ModelPool | ModelClient = field(kw_only=True, default="")
     endpoint: RemoteEndpoint | None = field(kw_only=True, default=None)
-    instructions: str = field(kw_only=True, default="")
+    instructions: "str | Callable[[RunContext[Any, ContextT]], str | Awaitable[str]]" = field(
+        kw_only=True, default=""
+    )
     tools: Sequence[Tool | Callable[..., Any]] = field(kw_only=True, default=())
     plugins: Sequence[Plugin] = field(kw_only=True, default=())
-    output_type: Any = field(kw_only=True, default=None)
+    output_type: type[OutputT] | UnionType | None = field(kw_only=True, default=None)
+    output_validators: Sequence[Callable[..., Any]] = field(kw_only=True, default=())
+    output_retries: int | None = field(kw_only=True, default=None)
+    context_type: type[ContextT] | None = field(kw_only=True, default=None)
     description: str = field(kw_only=True, default="")
     max_rounds: int = field(kw_only=True, default=16)
     stop: Sequence[StopCondition] = field(kw_only=True, default=())
@@ -91,6 +113,11 @@ class Agent:
     own_tools: dict[str, Tool] = field(init=False)
     """The declared tools by id."""
     output: OutputType | None = field(init=False)
+    context: "ContextType | None" = field(init=False)
+
+    if not TYPE_CHECKING:
+        # Accepts `Agent[Context]` as well: the second variable has a default.
+        __class_getitem__ = classmethod(GenericAlias)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "plugins", tuple(_read_list(self, "plugins")))
@@ -98,9 +125,62 @@ class Agent:
         object.__setattr__(self, "own_tools", _build_tools(self))
         object.__setattr__(self, "tools", tuple(self.own_tools.values()))
         object.__setattr__(self, "output", _build_output(self))
+        object.__setattr__(self, "context", _build_context(self))
 
     def __repr__(self) -> str:
         return f"Agent({self.id!r})"
+
+    async def run(
+        self,
+        input: "Input",
+        *,
+        context: "ContextT | Mapping[str, Any] | None" = None,
+        deps: Any = None,
+    ) -> "RunResult[OutputT]":
+        """Run the agent once, by itself, in a runtime in memory; for scripts and notebooks.
+
+        Args:
+            input: A text, content blocks, or messages.
+            context: The context of the run.
+            deps: What tools find as `ctx.deps`; see `AgentRuntime`.
+
+        Raises:
+            RunFailed: The run ended with an error; `error.result` has its partial result.
+            UsageError: The agent or the request cannot be served.
+        """
+        async with _make_runtime(self, deps) as runtime:
+            result: RunResult[OutputT] = await runtime.run(self, input, context=context)
+            return result
+
+    def run_sync(
+        self,
+        input: "Input",
+        *,
+        context: "ContextT | Mapping[str, Any] | None" = None,
+        deps: Any = None,
+    ) -> "RunResult[OutputT]":
+        """Run the agent once, as `run` does, from code without an event loop.
+
+        Args:
+            input: A text, content blocks, or messages.
+            context: The context of the run.
+            deps: What tools find as `ctx.deps`; see `AgentRuntime`.
+
+        Raises:
+            Misuse: An event loop runs here: `await agent.run(…)`.
+            RunFailed: The run ended with an error; `error.result` has its partial result.
+            UsageError: The agent or the request cannot be served.
+        """
+        runtime = _make_runtime(self, deps)
+        result: RunResult[OutputT] = runtime.run_sync(self, input, context=context)
+        return result
+
+
+def _make_runtime(agent: Agent, deps: Any) -> Any:
+    # By name: the runtime is composed above this layer, and an agent that is only declared, or
+    # that runs in a runtime of its program, never reaches up to it.
+    composed = importlib.import_module("awaken.bootstrap.agent_runtime")
+    return composed.AgentRuntime([agent], deps=deps)
 
 
 def _build_spec(agent: Agent) -> AgentSpec:
@@ -111,7 +191,7 @@ def _build_spec(agent: Agent) -> AgentSpec:
     fields = {
         "id": agent.id,
         "model_id": _model_id(agent),
-        "system_prompt": agent.instructions,
+        "system_prompt": _read_text(agent),
         "description": agent.description,
         "max_rounds": agent.max_rounds,
         "max_continuation_retries": agent.max_continuation_retries,
@@ -135,6 +215,22 @@ def _build_spec(agent: Agent) -> AgentSpec:
         name = re.split(r"\W", path)[0]
         _refuse(agent, _SPEC_NAMES.get(name, name), problem, error)
     return spec
+
+
+def _read_text(agent: Agent) -> Any:
+    """Return instructions that are a text; those of a function are made for each run."""
+    made = agent.instructions
+    if isinstance(made, str) or not callable(made):
+        return made
+    if agent.endpoint is not None:
+        _refuse(agent, "instructions", "it executes at its endpoint, with instructions of its own")
+    # Most agents have neither a function nor validators nor a context type: the modules of these
+    # are loaded by the agents that do.
+    from .instructions import find_function_problem  # noqa: PLC0415
+
+    if problem := find_function_problem(made):
+        _refuse(agent, "instructions", problem)
+    return ""
 
 
 def _model_id(agent: Agent) -> str:
@@ -222,10 +318,36 @@ def _build_tools(agent: Agent) -> dict[str, Tool]:
 
 
 def _build_output(agent: Agent) -> OutputType | None:
+    retries = agent.output_retries
+    if retries is not None and (type(retries) is not int or retries < 0):
+        _refuse(agent, "output_retries", "pass a whole number, 0 or more")
+    given = _read_list(agent, "output_validators")
+    validators: tuple[BoundValidator, ...] = ()
+    if given:
+        from .validators import bind_validators  # noqa: PLC0415 - see `_read_text`
+
+        try:
+            validators = bind_validators(given)
+        except InvalidSpec as error:
+            _refuse(agent, "output_validators", str(error).rstrip("."), error)
+    type_ = agent.output_type
+    if type_ is None and not validators:
+        return None
     try:
-        return None if agent.output_type is None else OutputType(agent.output_type)
+        return OutputType(str if type_ is None else type_, validators, retries)
     except InvalidSpec as error:
         _refuse(agent, "output_type", error.problem, error)
+
+
+def _build_context(agent: Agent) -> "ContextType | None":
+    if agent.context_type is None:
+        return None
+    from .run_contexts import ContextType  # noqa: PLC0415 - see `_read_text`
+
+    try:
+        return ContextType(agent.context_type)
+    except InvalidSpec as error:
+        _refuse(agent, "context_type", error.problem, error)
 
 
 def _read_list(agent: Agent, name: str) -> Sequence[Any]:

@@ -19,6 +19,7 @@ from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.tool import (
     Approval,
     InvalidArguments,
+    Retry,
     Tool,
     ToolDescriptor,
     ToolEffect,
@@ -27,7 +28,7 @@ from awaken.contracts.tools.tool import (
 )
 
 from .decoding import arguments_decoder
-from .refusals import describe_refusal
+from .refusals import describe_refusal, truncate_text
 from .results import as_output
 from .signatures import (
     Parameters,
@@ -60,6 +61,7 @@ class ToolOptions(TypedDict, total=False):
     metadata: dict[str, Any]
     approval: bool | Callable[..., object]
     check: Callable[..., object] | None
+    retries: int | None
     reconcile: Callable[..., Any] | None
 
 
@@ -96,7 +98,10 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
         approval: True: a person approves every call before it runs. A function, async or not: takes
             arguments by name, and a context, and returns False for the calls that need no approval.
             A call needs one if the function raises or returns anything else.
-        check: Takes arguments by name and raises ValueError to refuse them before the call runs.
+        check: Takes arguments by name and raises `Retry` or ValueError with the reason to refuse
+            them before the call runs. The model reads the reason.
+        retries: How often the model may try again after refused arguments, in a row. The next
+            refusal ends the run with `tool_retries_exceeded`. No limit unless given.
         reconcile: For `once` tools: takes arguments by name, and a context, and returns what a
             lost call returned, or None when it never took effect.
 
@@ -187,6 +192,8 @@ class FunctionTool(Generic[P, R]):
             keywords = msgspec.structs.asdict(decoded)
             if self._check is not None:
                 self._check(keywords)
+        except Retry as error:
+            raise InvalidArguments(truncate_text(error.message)) from error
         except (msgspec.ValidationError, ValueError, RecursionError) as error:
             raise InvalidArguments(describe_refusal(error)) from error
         return keywords
@@ -284,6 +291,8 @@ def _build_descriptor(
     for name in ("timeout_ms", "output_limit", "concurrency"):
         if (limit := getattr(descriptor, name)) is not None and limit < 1:
             source.refuse(f"{name} must be positive")
+    if descriptor.retries is not None and descriptor.retries < 0:
+        source.refuse("retries must not be negative")
     if problem := _find_problem(descriptor):
         source.refuse(problem)
     return descriptor
@@ -301,7 +310,7 @@ _CHOICES: dict[str, tuple[object, ...]] = {
     "kind": (None, *ToolKind),
 }
 _DESCRIPTOR_OPTIONS = frozenset(
-    ["effect", "output_limit", "concurrency", "kind", "category", "metadata"]
+    ["effect", "output_limit", "concurrency", "retries", "kind", "category", "metadata"]
 )
 
 

@@ -31,12 +31,18 @@ class OutputType:
         InvalidSpec: The type has no JSON form.
     """
 
-    __slots__ = ("_decoder", "name", "schema")
+    __slots__ = ("_decoder", "name", "retries", "schema", "validators")
 
     schema: Schema | None
     _decoder: msgspec.json.Decoder[Any] | None
 
-    def __init__(self, type_: Any) -> None:
+    def __init__(
+        self, type_: Any, validators: tuple[Any, ...] = (), retries: int | None = None
+    ) -> None:
+        self.validators = validators
+        """The agent's own checks of a decoded answer; see `validators.BoundValidator`."""
+        self.retries = retries
+        """How often the model may answer again; None: the limit of the runtime."""
         self.name: str = type_.__name__ if isinstance(type_, type) else str(type_)
         if type_ is str:
             self.schema = self._decoder = None
@@ -77,6 +83,7 @@ class SchemaOutput(OutputType):
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self.name = "the schema that was asked for"
+        self.validators, self.retries = (), None
         self.schema = schema
         self._decoder = msgspec.json.Decoder()
         self._checked = JsonSchema(schema, what="the output schema")

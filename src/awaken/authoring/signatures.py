@@ -184,9 +184,10 @@ def _is_pydantic_field(extra: Any) -> bool:
 
 
 def _is_context(hint: Any) -> bool:
-    if get_origin(hint) in (Union, UnionType, Annotated):
-        return ToolContext in get_args(hint)
-    return hint is ToolContext
+    origin = get_origin(hint)
+    if origin in (Union, UnionType, Annotated):
+        return any(map(_is_context, get_args(hint)))
+    return hint is ToolContext or origin is ToolContext
 
 
 def _read_annotated_text(hint: Any) -> str | None:

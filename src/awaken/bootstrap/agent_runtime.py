@@ -7,27 +7,24 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from functools import cached_property, partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from awaken.contracts.errors import RunFailed, ThreadBusy, VersionConflict
 from awaken.contracts.lifecycle import Failed
+from awaken.contracts.messages.message import Input
 from awaken.contracts.storage.dispatch import InputMode
-from awaken.contracts.suspension.tickets import DecisionAction
 
-from .arguments import check_names, check_text, convert_argument
-from .decisions import DecisionOptions, NamedDecision, build_decision, build_decisions
+from .arguments import check_names, convert_argument
+from .calls import ControlCalls, ScriptCalls, ThreadCalls
 from .requests import (
-    Input,
     RunOptions,
     SubmitOptions,
-    messages_of,
     run_request,
     start_request,
     submission,
 )
 from .run_queries import RunQueries
 from .runtime_options import RuntimeOptions
-from .thread_calls import ThreadCalls
 
 if TYPE_CHECKING:
     from awaken.authoring.agents import Agent
@@ -36,16 +33,11 @@ if TYPE_CHECKING:
     from awaken.contracts.models.inference import ModelClient
     from awaken.contracts.models.model_specs import ProviderSpec
     from awaken.contracts.plugins.plugin import Plugin
-    from awaken.contracts.runs.records import (
-        DecisionReceipt,
-        RunRequest,
-        RunResult,
-        SteerReceipt,
-    )
+    from awaken.contracts.record import OutputT
+    from awaken.contracts.runs.records import RunRequest, RunResult
     from awaken.contracts.specs.agents import AgentSpec
     from awaken.contracts.specs.remote_registries import RemoteStatus
     from awaken.contracts.storage.store import Store
-    from awaken.contracts.suspension.tickets import ToolCallResume
     from awaken.contracts.tools.tool import Tool
     from awaken.mailbox.receipts import SubmitReceipt
     from awaken.runtime.admission.handles import RunHandle
@@ -54,7 +46,7 @@ if TYPE_CHECKING:
     from awaken.services.view import AppServices, TenantView
 
 
-class AgentRuntime(ThreadCalls, RunQueries):
+class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries):
     """Runs agents in this process.
 
     Use it as an async context manager. Without `store` everything is kept in memory, and leaving
@@ -88,6 +80,8 @@ class AgentRuntime(ThreadCalls, RunQueries):
         managed: Whether agents, models and rules can be changed while the runtime runs.
         history: `full` keeps what each commit changes in state, `lean` keeps the newest values
             only. Unless given, a durable store has a full history, and one in memory a lean one.
+        deps: What tools find as `ctx.deps`. A function or a class is called, and an async context
+            manager is entered, when the runtime opens; it is exited last when the runtime closes.
 
     Raises:
         InvalidInput: An argument is of the wrong type, or there is no such option.
@@ -175,6 +169,8 @@ class AgentRuntime(ThreadCalls, RunQueries):
         self._parts.streams.open()
         self._is_open = True
         try:
+            if (dependencies := self._engine.services.dependencies) is not None:
+                await dependencies.open()
             await self._parts.plugins.open()
             if self.managed is not None:
                 await self.managed.open()
@@ -219,6 +215,8 @@ class AgentRuntime(ThreadCalls, RunQueries):
             await self._parts.plugins.close()
             await self._parts.backends.close()
             await self._parts.connections.close()
+            if (dependencies := self._engine.services.dependencies) is not None:
+                await dependencies.close()
 
     def _has_claiming_worker(self) -> bool:
         return self.store.is_shared and self._node.worker is not None
@@ -285,9 +283,29 @@ class AgentRuntime(ThreadCalls, RunQueries):
         if not self._is_open:
             await stack.enter_async_context(self)
 
+    @overload
+    async def run(
+        self,
+        agent_id: Agent[Any, OutputT],
+        input: Input,
+        *,
+        thread_id: str | None = None,
+        **options: Unpack[RunOptions],
+    ) -> RunResult[OutputT]: ...
+
+    @overload
     async def run(
         self,
         agent_id: str | None,
+        input: Input,
+        *,
+        thread_id: str | None = None,
+        **options: Unpack[RunOptions],
+    ) -> RunResult: ...
+
+    async def run(
+        self,
+        agent_id: str | Agent | None,
         input: Input,
         *,
         thread_id: str | None = None,
@@ -298,7 +316,8 @@ class AgentRuntime(ThreadCalls, RunQueries):
         Cancelling the awaiting task cancels the run.
 
         Args:
-            agent_id: The agent. None: the thread's active or latest agent, else `default`.
+            agent_id: The agent or its id; of an agent the result's `output` has its output type.
+                None: the thread's active or latest agent, else `default`.
             input: A text, content blocks, or messages.
             thread_id: The conversation. None starts a new one.
             **options: Further fields of the request; see `RunOptions`.
@@ -323,7 +342,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
 
     def stream(
         self,
-        agent_id: str | None,
+        agent_id: str | Agent | None,
         input: Input,
         *,
         thread_id: str | None = None,
@@ -334,7 +353,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
         A failed run ends with a `RunFinish` event whose termination is `Failed`, not with an error.
 
         Args:
-            agent_id: The agent. None: the thread's active or latest agent, else `default`.
+            agent_id: The agent or its id. None: the thread's active or latest one, else `default`.
             input: A text, content blocks, or messages.
             thread_id: The conversation. None starts a new one.
             **options: Further fields of the request; see `RunOptions`.
@@ -344,7 +363,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
 
     async def start(
         self,
-        agent_id: str | RunRequest | None,
+        agent_id: str | Agent | RunRequest | None,
         input: Input = (),
         *,
         thread_id: str | None = None,
@@ -371,7 +390,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
 
     async def submit(
         self,
-        agent_id: str | None,
+        agent_id: str | Agent | None,
         input: Input,
         *,
         thread_id: str | None = None,
@@ -383,7 +402,7 @@ class AgentRuntime(ThreadCalls, RunQueries):
         The input is durable when this returns. `wait(receipt.run_id)` waits for the result.
 
         Args:
-            agent_id: The agent. None: the thread's active or latest agent, else `default`.
+            agent_id: The agent or its id. None: the thread's active or latest one, else `default`.
             input: A text, content blocks, or messages.
             thread_id: The conversation. None starts a new one.
             mode: `queue`, `steer`, `interrupt` or `resume`: what happens if a run is active.
@@ -398,85 +417,6 @@ class AgentRuntime(ThreadCalls, RunQueries):
         request, delivery = submission(agent_id, input, thread_id, options)
         wanted = convert_argument("mode", mode, InputMode)
         return await self._control.submit(request, wanted, delivery)
-
-    async def wait(self, run_id: str, *, timeout_ms: int | None = None) -> RunResult:
-        """Wait until a run ends or is suspended, in whichever process it executes.
-
-        Args:
-            run_id: The run.
-            timeout_ms: How long to wait, in milliseconds. None waits without a limit.
-
-        Raises:
-            UnknownRun: There is no such run.
-            TimeoutError: It takes longer than `timeout_ms`.
-        """
-        check_text("run_id", run_id)
-        return await self._control.wait(run_id, timeout_ms)
-
-    async def cancel(self, id_: str) -> bool:
-        """Cancel a run; False when nothing with that id runs or waits.
-
-        Args:
-            id_: The id of the run, of its thread, or of a dispatch.
-        """
-        check_text("run or thread id", id_, "run_id")
-        return await self._control.cancel(id_)
-
-    async def cancel_and_wait(self, id_: str, *, timeout_ms: int = 5_000) -> bool:
-        """Cancel a run and wait until its thread is free.
-
-        Args:
-            id_: The id of the run, of its thread, or of a dispatch.
-            timeout_ms: How long to wait, in milliseconds.
-        """
-        check_text("run or thread id", id_, "run_id")
-        return await self._control.cancel_and_wait(id_, timeout_ms)
-
-    async def decide(
-        self,
-        ticket_id: str,
-        action: DecisionAction | str = DecisionAction.RESUME,
-        **decision: Unpack[DecisionOptions],
-    ) -> DecisionReceipt:
-        """Decide on a ticket. The run continues as soon as all of its tickets are decided.
-
-        The same decision again returns the same receipt.
-
-        Args:
-            ticket_id: The ticket.
-            action: `resume` or `cancel`.
-            **decision: The answer and its conditions; see `ToolCallResume`.
-
-        Raises:
-            InvalidInput: The action or an option is unknown; nothing was decided.
-            UnknownTicket: There is no such ticket.
-            AlreadyDecided: The ticket was decided differently, was closed, or has expired.
-        """
-        given = build_decision(ticket_id, action, decision, self._clock.now_ms())
-        return (await self._control.decide([(ticket_id, given)]))[0]
-
-    async def decide_all(
-        self, decisions: Mapping[str, ToolCallResume | NamedDecision]
-    ) -> tuple[DecisionReceipt, ...]:
-        """Decide on several tickets of one run, all or none.
-
-        Args:
-            decisions: A decision for each ticket id: `{ticket_id: {"result": …}, …}`.
-        """
-        return await self._control.decide(build_decisions(decisions, self._clock.now_ms()))
-
-    async def steer(self, id_: str, input: Input) -> SteerReceipt:
-        """Send a message into a run that executes; its model sees it with the next inference.
-
-        Args:
-            id_: The id of the run or of its thread.
-            input: A text, content blocks, or messages.
-
-        Raises:
-            AmbiguousId: The id is that of a run, and that of a thread with another run.
-        """
-        check_text("run or thread id", id_, "run_id")
-        return await self._control.steer(id_, messages_of(input))
 
     def remotes(self) -> tuple[RemoteStatus, ...]:
         """Return the status of each remote registry: its agents, and the latest failure."""

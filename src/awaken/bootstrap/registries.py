@@ -84,6 +84,8 @@ def source_of(agent: Agent | AgentSpec) -> AgentSource:
         plugins=tuple(agent.plugins),
         model=_own_model(agent),
         output=agent.output,
+        context=agent.context,
+        instructions=None if isinstance(agent.instructions, str) else agent.instructions,
         written=agent,
     )
 

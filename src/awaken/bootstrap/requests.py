@@ -1,14 +1,15 @@
 """Builds a run's request from a caller's arguments, and refuses malformed ones."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import msgspec
 
+from awaken.authoring.pydantic_models import encode_model
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.identity import Adapter, RunMode, RunOrigin
 from awaken.contracts.messages.content import ContentBlock, Text
-from awaken.contracts.messages.message import Message, Role, user
+from awaken.contracts.messages.message import Input, Message, Role, user
 from awaken.contracts.models.budgets import Budget
 from awaken.contracts.models.inference import InferenceOverride
 from awaken.contracts.runs.records import OnBusy, RunRequest
@@ -19,7 +20,8 @@ from awaken.contracts.tracing import TraceContext, trace_of
 from .arguments import check_list, check_members, check_names, check_text, convert_argument
 from .decisions import check_decision
 
-Input = str | Message | ContentBlock | Sequence[Message | ContentBlock | str]
+if TYPE_CHECKING:
+    from awaken.authoring.agents import Agent
 
 
 class RunRequestOptions(TypedDict, total=False):
@@ -41,6 +43,10 @@ class RunRequestOptions(TypedDict, total=False):
     user_id: str
     trace: TraceContext
     budgets: Sequence[Budget]
+    context: Any
+    """The context of a new run: a mapping, or a value of the agent's context type."""
+    messages: Sequence[Message]
+    """A history that the new thread begins with, answers included; it becomes `history`."""
 
 
 class RunOptions(RunRequestOptions, total=False):
@@ -83,26 +89,39 @@ _USER = Role.USER
 
 
 def run_request(
-    agent_id: str | None, input: Input, thread_id: str | None, options: RunOptions
+    agent_id: "str | Agent | None", input: Input, thread_id: str | None, options: RunOptions
 ) -> RunRequest:
     """Build a request.
 
     Raises:
         InvalidInput: The input or an option is malformed, or there is no such option.
     """
+    named: Any = agent_id
+    if type(agent_id) is not str and agent_id is not None:
+        named = _name_agent(agent_id)
     if not options:  # The plain path: two ids and what `messages_of` has checked.
-        request = RunRequest(agent_id=agent_id, thread_id=thread_id, messages=messages_of(input))
-        is_fine = type(agent_id) is str and (thread_id is None or type(thread_id) is str)
+        request = RunRequest(agent_id=named, thread_id=thread_id, messages=messages_of(input))
+        is_fine = type(named) is str and (thread_id is None or type(thread_id) is str)
         return request if is_fine else validate_request(request)
     check_names("run option", options, _OPTIONS)
     fields: dict[str, Any] = dict(options)
+    if "messages" in fields:
+        fields["history"] = fields.pop("messages")
     return validate_request(
-        RunRequest(agent_id=agent_id, thread_id=thread_id, messages=messages_of(input), **fields)
+        RunRequest(agent_id=named, thread_id=thread_id, messages=messages_of(input), **fields)
     )
 
 
+def _name_agent(agent: Any) -> Any:
+    """Return the id of an agent that is passed itself; anything else is returned unchanged."""
+    # A caller that passes an agent has loaded its module; a program of ids alone does not need it.
+    from awaken.authoring.agents import Agent  # noqa: PLC0415
+
+    return agent.id if isinstance(agent, Agent) else agent
+
+
 def submission(
-    agent_id: str | None, input: Input, thread_id: str | None, options: SubmitOptions
+    agent_id: "str | Agent | None", input: Input, thread_id: str | None, options: SubmitOptions
 ) -> tuple[RunRequest, DeliveryOptions]:
     """Build a request that is to be queued, and its delivery options.
 
@@ -135,6 +154,11 @@ def validate_request(request: RunRequest) -> RunRequest:
         for name, kind in _ENUMS
         if not isinstance(value := getattr(request, name), kind)
     }
+    if request.history != ():
+        changes["history"] = tuple(check_list("messages", request.history, "user('…')"))
+        check_members("messages", changes["history"], Message, _MESSAGES)
+    if request.context is not None:
+        changes["context"] = _context(request.context)
     if request.overrides is not None:
         changes["overrides"] = _overrides(request.overrides)
     if request.frontend_tools != ():
@@ -151,7 +175,10 @@ def validate_request(request: RunRequest) -> RunRequest:
 
 
 def start_request(
-    agent_id: str | RunRequest | None, input: Input, thread_id: str | None, options: RunOptions
+    agent_id: "str | Agent | RunRequest | None",
+    input: Input,
+    thread_id: str | None,
+    options: RunOptions,
 ) -> RunRequest:
     """Build a request, or check a complete `RunRequest`.
 
@@ -201,6 +228,18 @@ def _check_id(name: str, value: object) -> None:
         problem = "pass an id; a whole RunRequest goes to start(request)"
         raise InvalidInput(what=name, problem=problem)
     check_text(name, value)
+
+
+def _context(context: object) -> dict[str, Any]:
+    """Convert a context to the JSON object that is stored with the run."""
+    try:
+        data = msgspec.json.decode(msgspec.json.encode(context, enc_hook=encode_model))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(what="context", problem=str(error)) from error
+    if not isinstance(data, dict):
+        problem = "pass a mapping, or a value of the agent's context type"
+        raise InvalidInput(what="context", problem=problem)
+    return data
 
 
 def _overrides(overrides: object) -> InferenceOverride:

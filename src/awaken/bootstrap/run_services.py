@@ -1,6 +1,6 @@
 """Builds the services that all runs of one runtime share, from the runtime's options."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.state.profile import ProfileStore
@@ -12,6 +12,9 @@ from awaken.runtime.run import Services
 
 from .arguments import check_message_sink
 from .requests import check_budgets
+
+if TYPE_CHECKING:
+    from awaken.runtime.primitives.dependencies import Dependencies
 
 
 def build_services(
@@ -37,5 +40,15 @@ def build_services(
         prices=options.get("prices") or KnownPrices(clock),
         budgets=check_budgets(options.get("budgets", ())),
         message_sink=check_message_sink(options.get("message_sink")),
+        dependencies=_build_dependencies(options.get("deps")),
         may_rest=store.is_shared or options.get("has_worker", True),
     )
+
+
+def _build_dependencies(given: Any) -> "Dependencies | None":
+    if given is None:
+        return None
+    # Loaded by the first runtime that has some.
+    from awaken.runtime.primitives.dependencies import Dependencies  # noqa: PLC0415
+
+    return Dependencies(given)

@@ -1,7 +1,7 @@
 """The replaceable parts of a runtime; `AgentRuntime` explains each of them."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import msgspec
 
@@ -52,3 +52,4 @@ class RuntimeOptions(TypedDict, total=False):
     has_worker: bool
     managed: bool | ManagedOptions
     history: Literal["full", "lean"]
+    deps: Any

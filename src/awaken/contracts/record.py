@@ -1,12 +1,25 @@
-"""The two shapes every contract value has: frozen data, with or without a wire tag."""
+"""The two shapes every contract value has: frozen data, with or without a wire tag.
+
+Also the type variables of what agents are generic in. Each stands for anything unless it is given;
+only type checkers need that default, which Python has from 3.13 on.
+"""
 
 from collections.abc import Mapping
 from functools import partial
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
+
+if TYPE_CHECKING:
+    import typing_extensions
+
+    DepsT = typing_extensions.TypeVar("DepsT", default=Any, covariant=True)
+    ContextT = typing_extensions.TypeVar("ContextT", default=Any)
+    OutputT = typing_extensions.TypeVar("OutputT", default=Any, covariant=True)
+else:
+    DepsT, ContextT, OutputT = TypeVar("DepsT"), TypeVar("ContextT"), TypeVar("OutputT")
 
 T = TypeVar("T")
 

@@ -365,9 +365,9 @@ class RunEngine:
                 check_chosen_ids(request.messages, (answer,))
         return request
 
-    async def screen_history(self, agent_id: str, history: Sequence[Message]) -> Seen:
+    async def screen_history(self, request: RunRequest, history: Sequence[Message]) -> Seen:
         """Return an imported history as it may be stored; see `Admission.screen_history`."""
-        return await self._admission.screen_history(agent_id, history)
+        return await self._admission.screen_history(request, history)
 
     def steer(self, id_: str, messages: Sequence[Message]) -> SteerReceipt:
         """Send messages into a running run; it reads them before its next inference.

@@ -23,6 +23,12 @@ class Limits(StrictRecord, frozen=True, kw_only=True):
     """How long a cancelled tool may take to clean up before it is abandoned."""
     hook_ms: int = 60_000
     """How long a plugin's hook or gate may take."""
+    context_bytes: int = 64 * 1024
+    """The largest context of a run, as JSON: every commit of the run's record has it."""
+    instructions_ms: int = 10_000
+    """How long a function may take to make the instructions of a run."""
+    instructions_chars: int = 200_000
+    """The longest instructions that are made for a run."""
     resolver_ms: int = 10_000
     """How long the host's resolver may take for an agent and the agents that it names."""
     run_end_ms: int = 30_000

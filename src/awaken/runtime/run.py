@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -70,6 +70,9 @@ from .resolution.snapshots import RegistrySnapshot
 from .state.store import StateStore
 from .switches import SwitchBoard
 
+if TYPE_CHECKING:
+    from .primitives.dependencies import Dependencies
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
@@ -100,6 +103,8 @@ class Services:
     """What an operator has paused or disabled."""
     session_tools: dict[str, Callable[[], Sequence[Tool]]] = field(default_factory=dict)
     """Returns the current tools of each client session that is open in this process."""
+    dependencies: "Dependencies | None" = None
+    """What tools and functions of agents use of this process; never stored."""
 
     def price_usage(self, usage: TokenUsage, model: ModelSpec) -> TokenUsage:
         """Return the usage with its cost, if the model's price is known and the cost is not."""

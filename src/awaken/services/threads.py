@@ -58,7 +58,7 @@ class ThreadView:
         clock: Clock,
         ids: IdSource,
         tenant_id: str | None,
-        screen_history: Callable[[str, Sequence[Message]], Awaitable[Seen]],
+        screen_history: Callable[[RunRequest, Sequence[Message]], Awaitable[Seen]],
     ) -> None:
         self._screen_history = screen_history
         self.tenant_id = tenant_id
@@ -125,12 +125,13 @@ class ThreadView:
 
         Raises:
             UnknownAgent: The agent is not registered.
+            InvalidContext: The request's context does not fit the agent.
             InvalidTranscript: A tool call in it does not have exactly one result.
             PluginFailed: A screen failed; nothing was written.
             LimitExceeded: It is too long.
         """
         check_history(history)
-        messages, blocked = await self._screen_history(request.agent_id or "", history)
+        messages, blocked = await self._screen_history(request, history)
         now = self.now_ms()
         thread = Thread(id=self.add_namespace(self.new_id()), tenant_id=self.tenant_id).touch(now)
         named = [msgspec.structs.replace(message, id=self.new_id()) for message in messages]

@@ -40,6 +40,8 @@ from awaken.contracts.errors import (
     DedupeConflict,
     IdempotencyConflict,
     IllegalTransition,
+    InstructionsFailed,
+    InvalidContext,
     InvalidInput,
     InvalidRecord,
     InvalidResume,
@@ -123,6 +125,7 @@ _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
     (ThreadBusy, 409),
     (ThreadClaimed, 409),
     (VersionConflict, 409),
+    (InvalidContext, 422),
     (CursorInvalid, 400),
     (InvalidInput, 400),
     (InvalidRecord, 400),
@@ -166,6 +169,10 @@ def to_http_error(error: AwakenError) -> HttpError:
     headers: tuple[Header, ...] = ()
     if status == 503:
         headers = ((b"retry-after", str(max(1, -(-(wait_ms or 1000) // 1000))).encode()),)
+    if isinstance(error, InstructionsFailed):
+        # Why is in the log: the agent's function may have named anything.
+        message = f"Agent '{error.agent_id}' could not make its instructions."
+        return HttpError(500, error.code, message)
     if status == 500:
         return HttpError(500, "internal_error", "Something went wrong here; the log has more.")
     if isinstance(error, AgentUnusable):

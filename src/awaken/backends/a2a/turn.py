@@ -1,6 +1,7 @@
 """One turn of a run: its message, its context and task, and whether it may have been sent."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from awaken.contracts.backends.requests import (
     BackendDelegateRunRequest,
@@ -44,6 +45,8 @@ class A2aTurn(Record, frozen=True, kw_only=True):
     earlier_id: str | None = None
     """The last task of an earlier run."""
     is_maybe_sent: bool = False
+    context: dict[str, Any] | None = None
+    """The context of the run, which goes into the metadata of its message."""
 
     @classmethod
     def of(cls, request: Request, known: RemoteTarget | None) -> "A2aTurn":
@@ -72,6 +75,7 @@ class A2aTurn(Record, frozen=True, kw_only=True):
             accepted_id=known.task_id if is_arrived else None,
             earlier_id=None if is_mine else known.task_id,
             is_maybe_sent=request.is_recovered,
+            context=request.context,
         )
 
     def message(self) -> Payload:
@@ -82,6 +86,8 @@ class A2aTurn(Record, frozen=True, kw_only=True):
             "contextId": self.context_id,
             "parts": self.parts,
         }
+        if self.context is not None:
+            message["metadata"] = {"context": self.context}
         return message | ({"taskId": self.continued_id} if self.continued_id else {})
 
     def is_unanswered(self, task: Task) -> bool:

@@ -157,6 +157,8 @@ class BackendRootRunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the run waited before and now continues."""
     is_recovered: bool = False
     """Whether another process had started it, so that its messages may have arrived."""
+    context: dict[str, Any] | None = None
+    """The context of the run, as JSON."""
 
 
 class BackendDelegateRunRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,6 +177,7 @@ class BackendDelegateRunRequest(msgspec.Struct, frozen=True, kw_only=True):
     drive: LocalDrive | None = None
     is_continuation: bool = False
     is_recovered: bool = False
+    context: dict[str, Any] | None = None
 
 
 class BackendAbortRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from .awaken_error import (
     field,
 )
 from .runs import (
+    InstructionsFailed,
     LimitExceeded,
     PluginFailed,
     RunError,
@@ -57,8 +58,10 @@ from .storage import (
 from .usage import (
     AgentPaused,
     AlreadyDecided,
+    DependenciesFailed,
     DuplicateRegistration,
     IllegalTransition,
+    InvalidContext,
     InvalidInput,
     InvalidPluginConfig,
     InvalidResume,
@@ -93,10 +96,13 @@ __all__ = [
     "CursorExpired",
     "CursorInvalid",
     "DedupeConflict",
+    "DependenciesFailed",
     "DuplicateRegistration",
     "HandlerAlreadyRegistered",
     "IdempotencyConflict",
     "IllegalTransition",
+    "InstructionsFailed",
+    "InvalidContext",
     "InvalidInput",
     "InvalidPluginConfig",
     "InvalidRecord",

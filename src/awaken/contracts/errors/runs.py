@@ -32,6 +32,15 @@ class PluginFailed(RunError):
     problem: str
 
 
+class InstructionsFailed(RunError):
+    """The function that makes an agent's instructions failed; the run did not begin."""
+
+    code = "instructions_failed"
+    template = "The instructions of agent '{agent_id}' could not be made: {problem}."
+    agent_id: str
+    problem: str
+
+
 class LimitExceeded(RunError):
     """Something is larger than its limit."""
 

@@ -81,6 +81,23 @@ class InvalidInput(UsageError):
     problem: str
 
 
+class InvalidContext(UsageError):
+    """The context of a run does not fit its agent; nothing was written."""
+
+    code = "invalid_context"
+    template = "The context does not fit agent '{agent_id}': {problem}."
+    agent_id: str
+    problem: str
+
+
+class DependenciesFailed(UsageError):
+    """What the runtime was given as `deps` could not be opened; the runtime is closed."""
+
+    code = "dependencies_failed"
+    template = "The dependencies of the runtime could not be opened: {problem}."
+    problem: str
+
+
 class RefusedInput(InvalidInput):
     """An argument is malformed, and `problem` is the whole message."""
 

@@ -374,3 +374,7 @@ class Transcript(Sequence[Message]):
 
     def __repr__(self) -> str:
         return f"Transcript({list(self)!r})"
+
+
+Input = str | Message | ContentBlock | Sequence[Message | ContentBlock | str]
+"""What a caller may say to an agent; consecutive texts and blocks make one message of the user."""

@@ -337,6 +337,11 @@ STOP_STATS: StateKey[StopStats, StopStats] = StateKey(
     "__runtime.stop_condition_stats", default=StopStats()
 )
 
+TOOL_REFUSALS: StateKey[dict[str, int], dict[str, int]] = StateKey(
+    "__runtime.tool_refusals", default={}, type=dict[str, int]
+)
+"""How often the arguments of each tool with a limit were refused in a row."""
+
 BACKEND_OUTPUT: StateKey[BackendRunOutput, BackendRunOutput] = StateKey(
     "__runtime_backend_output", default=BackendRunOutput(), scope=StateScope.THREAD
 )
@@ -365,4 +370,5 @@ LOOP_KEYS: tuple[StateKey[Any, Any], ...] = (
     TOOL_GRANTS,
     WANTED_TOOLS,
     STEP_ANSWER,
+    TOOL_REFUSALS,
 )

@@ -15,7 +15,7 @@ from awaken.contracts.lifecycle import Termination
 from awaken.contracts.messages.message import Message, ToolCall
 from awaken.contracts.models.inference import InferenceFailure, ModelTool, StreamResult
 from awaken.contracts.phases import Phase
-from awaken.contracts.record import Record
+from awaken.contracts.record import EMPTY, Record
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.state.keys import (
     EffectSpec,
@@ -49,6 +49,8 @@ class PhaseContext(msgspec.Struct, kw_only=True, gc=False):
     """Steps begun, this one included."""
     profile: ProfileAccess | None = None
     """Values shared between threads and agents."""
+    context: Mapping[str, Any] = EMPTY
+    """The context of the run, as JSON; hooks must not change it. It is what the caller claims."""
     own: Any = None
     """What this plugin's `activate` returned for the run."""
     prepared: Any = None

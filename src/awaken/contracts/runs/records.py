@@ -1,9 +1,9 @@
 """Runs: one execution on a thread, as requested and as recorded."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any
+from typing import Any, Generic
 
 import msgspec
 
@@ -20,7 +20,7 @@ from awaken.contracts.lifecycle import NATURAL_END, RunStatus, Suspended, Termin
 from awaken.contracts.messages.message import Message
 from awaken.contracts.models.budgets import Budget
 from awaken.contracts.models.inference import InferenceOverride, TokenUsage
-from awaken.contracts.record import Record
+from awaken.contracts.record import OutputT, Record
 from awaken.contracts.state.keys import StoredValue
 from awaken.contracts.suspension.permissions import ToolGrant
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
@@ -120,6 +120,10 @@ class RunRecord(RunProvenance, frozen=True, kw_only=True):
     """The parameters that the request gave, so that the requests of the run can be built again."""
     tool_choice: str | None = None
     """The tool choice of the request."""
+    context: dict[str, Any] | None = None
+    """The context of the request, as JSON: what the caller claims, for the run's whole life."""
+    instructions: dict[str, str] | None = None
+    """The instructions that were made for this run, by the agent that they are for."""
     input: RunInput = RunInput()
     waiting: Waiting | None = None
     termination: Termination | None = None
@@ -256,6 +260,8 @@ class RunRequest(RunProvenance, frozen=True, kw_only=True):
     """The JSON Schema that the answer must fit, instead of the agent's output type."""
     tool_choice: str | None = None
     """Which tool the first answer must call, or `required` for any, or `none`."""
+    context: dict[str, Any] | None = None
+    """The context of a new run, as JSON; a run that continues keeps the one that it has."""
     grant: ToolGrant | None = None
     """Calls that the starter of the run allows in it; clients cannot set it."""
     blocked: str | None = None
@@ -268,6 +274,8 @@ class RunRequest(RunProvenance, frozen=True, kw_only=True):
     """The publication that a new run takes; absent: the one that is live when it begins."""
     purpose: RunKind = RunKind.CHAT
     """What a new run is for; clients cannot set it."""
+    history: tuple[Message, ...] = ()
+    """What a thread without messages begins with, answers included; clients cannot set it."""
     session_tools: tuple[ToolDescriptor, ...] = ()
     """Tools of the client's session; only the process that has the session open can run them."""
 
@@ -354,12 +362,20 @@ _OWN_IDS = (
 """The id fields that a client, or code acting for it, may choose."""
 
 
+def context_in(meta: object) -> Any:
+    """The context of a run in the `context` of a client's metadata; None if it has none.
+
+    Admission checks whether it is a JSON object and fits the agent.
+    """
+    return meta.get("context") if isinstance(meta, Mapping) else None
+
+
 def run_id_in_use(run_id: str) -> InvalidResume:
     """The error for a run id that another run or a queued dispatch already has."""
     return InvalidResume(run_id=run_id, problem="a run with this id exists")
 
 
-class RunResult(Record, frozen=True, kw_only=True):
+class RunResult(Record, Generic[OutputT], frozen=True, kw_only=True):
     """The result for the caller: the state of the run after it ended or began to wait."""
 
     run_id: str
@@ -373,7 +389,7 @@ class RunResult(Record, frozen=True, kw_only=True):
     usage: TokenUsage = TokenUsage()
     tickets: tuple[Ticket, ...] = ()
     """What a waiting run waits for."""
-    output: Any = None
+    output: OutputT = None  # type: ignore[assignment]  # Without an output type there is none.
     """The answer decoded into the agent's output type."""
 
     @property

@@ -6,7 +6,8 @@ runtime can detect conflicts between calls that ran in parallel.
 
 import copy
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -19,7 +20,7 @@ from awaken.contracts.events import (
 )
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.messages.message import ToolCall
-from awaken.contracts.record import Record, always
+from awaken.contracts.record import ContextT, DepsT, Record, always
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.state.keys import (
     EMPTY_COMMAND,
@@ -147,9 +148,22 @@ class ToolChannel(Protocol):
         """The child runs and tasks that the call can start."""
         ...
 
+    @property
+    def context(self) -> Any:
+        """The context of the run, in the agent's context type."""
+        ...
 
-class ToolContext:
-    """Everything a tool may use, injected where a parameter is annotated with this class."""
+    @property
+    def deps(self) -> Any:
+        """The dependencies of the runtime."""
+        ...
+
+
+class ToolContext(Generic[DepsT, ContextT]):
+    """Everything a tool may use, injected where a parameter is annotated with this class.
+
+    `ToolContext[Deps, Context]` tells a type checker what `deps` and `context` are.
+    """
 
     __slots__ = (
         "_channel", "_command", "agent", "call_id", "idempotency_key", "prepared", "profile",
@@ -183,6 +197,33 @@ class ToolContext:
         self._channel = channel
         self._command = EMPTY_COMMAND
 
+    if not TYPE_CHECKING:
+        # Accepts `ToolContext[Deps]` as well: the second variable has a default.
+        __class_getitem__ = classmethod(GenericAlias)
+
+    @property
+    def context(self) -> ContextT:
+        """The context of the run, in the agent's context type; without one a dict.
+
+        It is what the caller claims. Who the caller is stands in `run`: `tenant_id`, `user_id`.
+
+        Raises:
+            Misuse: The context belongs to no run.
+            InvalidContext: The agent's context type has changed since the run began.
+        """
+        found: ContextT = self._run_channel().context
+        return found
+
+    @property
+    def deps(self) -> DepsT:
+        """The dependencies of the runtime: what `AgentRuntime(deps=…)` was given or has opened.
+
+        Raises:
+            Misuse: The context belongs to no run, or the runtime is not open.
+        """
+        found: DepsT = self._run_channel().deps
+        return found
+
     @property
     def is_cancelled(self) -> bool:
         """Whether the run was cancelled; for code that cannot await."""
@@ -195,10 +236,13 @@ class ToolContext:
         Raises:
             Misuse: The context belongs to no run.
         """
+        return self._run_channel().sub_runs
+
+    def _run_channel(self) -> ToolChannel:
         if self._channel is None:
-            message = f"Tool '{self.tool_name}' is not called by a run; nothing can be started."
+            message = f"Tool '{self.tool_name}' is not called by a run; it has nothing of one."
             raise Misuse(message)
-        return self._channel.sub_runs
+        return self._channel
 
     async def spawn(
         self,

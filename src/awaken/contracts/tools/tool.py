@@ -59,6 +59,8 @@ class ToolDescriptor(Record, frozen=True, kw_only=True):
     """Characters of output kept; longer output is cut with a marker."""
     concurrency: int | None = None
     """How many calls of this tool may run at once in one runtime."""
+    retries: int | None = None
+    """How often a model may send refused arguments again, in a row; absent: no limit."""
     metadata: dict[str, Any] = {}
 
     @property
@@ -87,6 +89,13 @@ class InvalidArguments(ToolError):
 
     code = "invalid_arguments"
     template = "Invalid arguments: {message}"
+
+
+class Retry(ToolError):
+    """Sends the model back with a reason; raised by a tool, its `check`, or an output validator."""
+
+    code = "retry"
+    template = "{message}"
 
 
 class ExecutionFailed(ToolError):

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from awaken.contracts.errors import InvalidResume, UnknownAgent
 from awaken.contracts.identity import Adapter, derive_id, normalize_id
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.runs.records import LISTED_KINDS, RunRecord, RunRequest
+from awaken.contracts.runs.records import LISTED_KINDS, RunRecord, RunRequest, context_in
 from awaken.contracts.storage.keysets import key_at, run_key
 from awaken.contracts.storage.queries import LIMIT_MAX, ListKey, Order, RunQuery
 from awaken.services.event_streams import EventStream
@@ -162,6 +162,7 @@ async def _start(ask: Ask[SendMessage], message: WireMessage) -> StartedRun:
         messages=(user_message(message),),
         run_id_hint=task_id,
         adapter=Adapter.A2A,
+        context=context_in(message.metadata) or context_in(ask.params.metadata),
     )
     try:
         return await ask.view.start(request)

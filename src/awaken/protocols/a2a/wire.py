@@ -28,6 +28,8 @@ class WireMessage(A2aRecord, frozen=True, kw_only=True):
     parts: Annotated[tuple[Part, ...], Meta(max_length=PARTS_MAX)] | None = None
     context_id: str | None = None
     task_id: str | None = None
+    metadata: Any = None
+    """Its `context` is the context of a new run."""
 
 
 class Authentication(A2aRecord, frozen=True, kw_only=True):
@@ -92,6 +94,8 @@ class SendMessage(Request, frozen=True, kw_only=True):
 
     message: WireMessage | None = None
     configuration: Configuration | None = None
+    metadata: Any = None
+    """The same as the message's, which wins."""
 
 
 class RpcRequest(A2aRecord, frozen=True, kw_only=True):

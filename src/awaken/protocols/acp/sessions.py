@@ -11,7 +11,7 @@ import msgspec
 from awaken.contracts import events, identity
 from awaken.contracts import lifecycle as ends
 from awaken.contracts.errors import AwakenError, InvalidInput, Misuse, UnknownAgent
-from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.runs.records import RunRequest, context_in
 from awaken.contracts.storage import queries
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.contracts.tools.session_tools import OpenSessionTools, SessionTools
@@ -166,6 +166,7 @@ class Sessions:
             messages=(said,),
             adapter=adapter,
             trace=trace_in(asked.meta),
+            context=context_in(asked.meta),
             session_id=None if tools is None else tools.session_id,
             session_tools=() if tools is None else tools.descriptors(),
         )

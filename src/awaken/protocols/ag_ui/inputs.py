@@ -95,6 +95,8 @@ class RunAgentInput(Record, frozen=True, kw_only=True, rename="camel"):
     context: Any = None
     tools: Annotated[tuple[ClientTool, ...], Meta(max_length=ITEMS_MAX)] | None = None
     resume: ResumeEntry | Answers | None = None
+    forwarded_props: Any = None
+    """Its `context` is the context of a new run; the other fields are for other servers."""
 
     @property
     def is_strict(self) -> bool:

@@ -18,7 +18,7 @@ from awaken.contracts.identity import Adapter, normalize_id
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.messages.message import MessageRecord
 from awaken.contracts.record import Record
-from awaken.contracts.runs.records import OnBusy, RunRecord, RunRequest
+from awaken.contracts.runs.records import OnBusy, RunRecord, RunRequest, context_in
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.queries import (
     LIMIT_MAX,
@@ -91,6 +91,7 @@ async def run_agent(call: RouteCall) -> Reply:
         agent_id=call.path.get("agent_id") or body.agent_id,
         messages=(*frontend_context(body), *said) if said else (),
         frontend_tools=body.frontend_tools,
+        context=context_in(body.forwarded_props),
         adapter=Adapter.AG_UI,
         run_id_hint=None if same else normalize_id(body.run_id) or call.view.new_id(),
         on_busy=_on_busy(open_run),

@@ -212,6 +212,7 @@ def _request(
         agent_id=normalize_id(call.path.get("agent_id") or body.agent_id or body.agent_id_alias),
         messages=(*context_messages(body.state), *fresh.values()) if fresh else (),
         frontend_tools=tool_descriptors(body.tools),
+        context=body.context,
         adapter=Adapter.AI_SDK,
     )
     if preview is None:

@@ -62,6 +62,8 @@ class ChatRequest(Record, frozen=True, kw_only=True, rename="camel"):
     """Whether the client always sends all of its messages; then a single one is all it has."""
     state: Any = None
     """The client's state for the agent, for this turn."""
+    context: dict[str, Any] | None = None
+    """The context of a new run, in the form of the agent's context type."""
     remember: Any = None
     """Whether the approvals in the request hold for later calls as well: a scope."""
     tools: UiTools = ()

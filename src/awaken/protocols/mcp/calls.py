@@ -21,7 +21,7 @@ from awaken.contracts.events import ErrorEvent, LoggedEvent, unwrap_event
 from awaken.contracts.identity import Adapter
 from awaken.contracts.messages.message import user
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.runs.records import RunRecord, RunRequest, context_in
 from awaken.contracts.storage.dispatch import InputMode
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.contracts.tracing import trace_in
@@ -83,6 +83,7 @@ class AgentCall:
             messages=(user(arguments.message),),
             adapter=Adapter.MCP,
             trace=trace_in(self._params.meta),
+            context=context_in(self._params.meta),
         )
         call = caller_of(self._ctx).link.open_call(str(self._ctx.request_id))
         # An interrupted call either has its run id or has no run: none is left without a cancel.

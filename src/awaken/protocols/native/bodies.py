@@ -66,6 +66,8 @@ class StartRun(StrictRecord, frozen=True, kw_only=True):
     """The model that answers in place of the agent's, of the same provider; needs `config` too."""
     budget: RunBudget | None = None
     """A limit of the run besides those of its agent; absent: a preview has a small one."""
+    context: dict[str, Any] | None = None
+    """The context of a new run, in the form of the agent's context type."""
 
 
 class NewInput(StrictRecord, frozen=True, kw_only=True):
@@ -74,6 +76,8 @@ class NewInput(StrictRecord, frozen=True, kw_only=True):
     messages: tuple[NewMessage, ...] = ()
     mode: Mode = "queue"
     agent_id: Id | None = None
+    context: dict[str, Any] | None = None
+    """The context of the run that the messages start; one that continues keeps its own."""
 
 
 class RunInputs(StrictRecord, frozen=True, kw_only=True):

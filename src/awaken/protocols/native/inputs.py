@@ -31,7 +31,10 @@ async def send_messages(call: RouteCall) -> Reply:
     agent_id = body.agent_id or (None if thread.latest_run_id else DEFAULT_AGENT)
     await check_agent(call, agent_id)
     request = RunRequest(
-        thread_id=thread.id, agent_id=agent_id, messages=messages_of(body.messages)
+        thread_id=thread.id,
+        agent_id=agent_id,
+        messages=messages_of(body.messages),
+        context=body.context,
     )
     receipt = await _send(call, request, MODES[body.mode], "messages")
     is_taken = receipt.status in (DispatchStatus.CLAIMED, DispatchStatus.ACKED)

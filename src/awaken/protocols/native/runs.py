@@ -59,6 +59,7 @@ async def start_run(call: RouteCall) -> Reply:
         messages=messages_of(body.messages),
         on_busy=body.on_busy,
         budgets=() if body.budget is None else _read_budgets(body.budget),
+        context=body.context,
     )
     if body.publication is not None:
         call.principal.check(Access.CONFIG)
@@ -107,7 +108,8 @@ async def fork_run(call: RouteCall) -> Reply:
 async def get_run(call: RouteCall) -> Reply:
     """Get a run, also one that is still queued."""
     run = await call.view.run(call.path["run_id"])
-    return as_json(run_view(run, is_whole=call.principal.may(Access.CONFIG)))
+    shown = run_view(run, is_whole=call.principal.may(Access.CONFIG))
+    return as_json(msgspec.structs.replace(shown, context=run.context))
 
 
 async def _once(call: RouteCall, request: RunRequest, key: str) -> EventStream:

@@ -106,6 +106,8 @@ class RunView(Record, frozen=True, kw_only=True):
     finished_at: int | None = None
     duration_ms: int | None = None
     """From its start to its end, with its waits; absent before its end."""
+    context: dict[str, Any] | None = None
+    """The context that it was given; lists leave it out."""
     updated_at: int
 
 
@@ -266,6 +268,7 @@ def run_view(run: RunRecord, *, is_whole: bool = False) -> RunView:
         termination_reason=None if run.termination is None else reason_text(run.termination),
         input_tokens=run.usage.prompt_tokens or 0,
         output_tokens=run.usage.completion_tokens or 0,
+        context=None,
     )
 
 

@@ -69,8 +69,20 @@ def request_of(
         frontend_tools=() if body.tool_choice == "none" else functions,
         output_schema=_output_schema(options.format),
         tool_choice=_tool_choice(body.tool_choice),
+        context=_context(body),
         adapter=identity.Adapter.OPENAI,
     )
+
+
+def _context(body: AgentRequest) -> Any:
+    """The context of a run: a field of its own, else the JSON in `context` of the metadata."""
+    given = runs.context_in(body.metadata)
+    if body.context is not None or not isinstance(given, str):
+        return body.context or given
+    try:
+        return decode_text(given)
+    except msgspec.DecodeError as error:
+        raise bad_request(f"The `context` of the metadata is no JSON: {error}") from error
 
 
 def _output_schema(wanted: Format | None) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from awaken.contracts.errors import InvalidContext
 from awaken.contracts.record import Record, always
 from awaken.services.request_limits import HISTORY_MAX, ITEMS_MAX
 from awaken.transport.asgi import Bytes, as_json
@@ -122,6 +123,9 @@ class AgentRequest(Record, frozen=True, kw_only=True):
     temperature: float | None = None
     top_p: float | None = None
     stream: bool | None = None
+    metadata: Any = None
+    context: dict[str, Any] | None = None
+    """The context of a new run; an extra field, or JSON in the `context` of the metadata."""
 
 
 class CreateResponse(AgentRequest, frozen=True, kw_only=True):
@@ -153,7 +157,8 @@ class CreateChat(AgentRequest, frozen=True, kw_only=True):
 def refusal(problem: HttpError) -> Bytes:
     """Encode an error for OpenAI clients."""
     # In this protocol a body that does not fit is a bad request.
-    status = 400 if problem.status == 422 else problem.status
+    is_body = problem.status == 422 and problem.code != InvalidContext.code
+    status = 400 if is_body else problem.status
     type_ = "server_error" if status >= 500 else "invalid_request_error"
     return as_json(error_body(problem.message, problem.code, type_), status, problem.headers)
 

@@ -5,14 +5,14 @@ first event.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
 
 import msgspec
 
 from awaken.contracts.errors import AwakenError, InvalidResume, ThreadBusy, VersionConflict
-from awaken.contracts.identity import RunIdentity, normalize_id
+from awaken.contracts.identity import RunIdentity, RunOrigin, normalize_id
 from awaken.contracts.lifecycle import RunStatus, TicketStatus
 from awaken.contracts.messages.message import Message, MessageMetadata, ToolCall, Transcript
 from awaken.contracts.models.budgets import RUN_LEDGER, THREAD_LEDGER
@@ -21,8 +21,6 @@ from awaken.contracts.plugins.loop_state import (
     PENDING_ACTIONS,
     REQUEST_OPTIONS,
     STOP_STATS,
-    TOOL_CALL_STATES,
-    StopStats,
 )
 from awaken.contracts.runs.records import (
     RunInput,
@@ -33,12 +31,16 @@ from awaken.contracts.runs.records import (
 )
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.store import Checkout, Store
-from awaken.contracts.suspension.tickets import Ticket, ToolCallState
 from awaken.contracts.tenancy import TENANT_MARK, namespace_in
 from awaken.runtime.journal.bookmark import read_bookmark
 from awaken.runtime.journal.journal import Inbox, Journal
 from awaken.runtime.journal.known_messages import make_already_said, without_repeats
-from awaken.runtime.journal.request_checks import check_id, check_message
+from awaken.runtime.journal.request_checks import (
+    check_extras,
+    check_id,
+    check_message,
+    make_history_refusal,
+)
 from awaken.runtime.journal.streams import EventFeed
 from awaken.runtime.loop.session_tools import equip_agent, keep_options
 from awaken.runtime.plugins.input_screens import (
@@ -63,11 +65,20 @@ from awaken.runtime.state.store import StateStore
 from awaken.runtime.suspension.recovery import latest_turn, restore
 from awaken.runtime.suspension.resume import take_decisions
 
-from .continuation import carry_over, check_capabilities, continue_identity, continue_record
+from .continuation import (
+    carry_over,
+    check_capabilities,
+    check_queued_context,
+    continue_identity,
+    continue_record,
+    own_tickets,
+    restore_counters,
+)
 
 _IDS = ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint", "tenant_id")
 
 _ids_of = attrgetter(*_IDS)
+_INTERNAL = RunOrigin.INTERNAL
 
 
 class Admission:
@@ -85,13 +96,15 @@ class Admission:
 
         Raises:
             InvalidInput: Naming what is wrong.
-            LimitExceeded: A message is too large.
+            LimitExceeded: A message or the context is too large.
         """
         for name, value in zip(_IDS, _ids_of(request), strict=True):
             if value is not None:
                 check_id(name, value)
         if request.output_schema is not None:
             check_output(request.output_schema)
+        if request.context is not None or request.history:
+            check_extras(request, self._services.limits)
         for message in request.messages:
             check_message(message, self._services.limits.message_bytes)
         for value in read_trimmed_ids(request):
@@ -117,6 +130,7 @@ class Admission:
 
         Raises:
             InvalidInput: Naming what is wrong.
+            InvalidContext: The context does not fit the agent.
             FrontendToolConflict: A tool of the client has the name of one of the agent's.
             LimitExceeded: A message is too large.
             PluginFailed: A screen failed; the request may not be kept as it was.
@@ -131,6 +145,8 @@ class Admission:
         if agent is None:
             return request
         check_frontend_tools(agent, request.frontend_tools)
+        if agent.context is not None:
+            await check_queued_context(self._store, agent, request)
         env = agent.env
         if not env.message_screens:
             return request
@@ -144,14 +160,20 @@ class Admission:
         )
         return look_at_options(env, seen)
 
-    async def screen_history(self, agent_id: str, history: Sequence[Message]) -> Seen:
-        """Return an imported history, for a new thread of the agent, as it may be stored.
+    async def screen_history(self, request: RunRequest, history: Sequence[Message]) -> Seen:
+        """Return an imported history, for a new thread with this request, as it may be stored.
 
         Raises:
             UnknownAgent: The agent is not registered.
+            InvalidContext: The context of the request does not fit the agent.
             PluginFailed: A screen failed; the messages may not be kept as they were.
         """
-        return look_at_messages((await self._registry.resolve(agent_id)).env, history)
+        agent = await self._registry.resolve(request.agent_id or "")
+        if request.context is not None:
+            check_extras(request, self._services.limits)
+        if agent.context is not None:
+            await check_queued_context(self._store, agent, request)
+        return look_at_messages(agent.env, history)
 
     async def _agent_of(self, request: RunRequest) -> ResolvedAgent | None:
         """Return the requested agent; None when this process does not have it."""
@@ -210,7 +232,7 @@ class Admission:
             check_frontend_tools(agent, request.frontend_tools)
         if agent.is_limited:
             check_capabilities(agent.backend.capabilities(), agent_id, request, previous)
-        if request.messages and checkout.messages:
+        if checkout.messages and (request.messages or request.history):
             request = _without_known(request, checkout, previous, agent)
         if previous is not None:
             run_id = previous.run_id
@@ -304,7 +326,7 @@ class Admission:
             agent = equip_agent(agent, request, services.session_tools)
         stats, active_ms = STOP_STATS.default, 0
         if state.values or record.steps:
-            stats, active_ms = _restore_counters(state, record)
+            stats, active_ms = restore_counters(state, record)
         messages, answer, open_calls = Transcript(checkout.messages), None, dict[str, ToolCall]()
         if checkout.messages:
             answer, open_calls = latest_turn(messages)
@@ -330,7 +352,7 @@ class Admission:
             feed=feed,
             inbox=Inbox(services.limits.inbox_messages),
             messages=messages,
-            tickets=_own_tickets(checkout, agent, open_calls, state) if checkout.tickets else {},
+            tickets=own_tickets(checkout, agent, open_calls, state) if checkout.tickets else {},
             open_calls=open_calls,
             step=Step(number=record.steps, metadata=mark),
             usage=record.usage,
@@ -374,6 +396,12 @@ class Admission:
         if pinned.registries.hidden:
             pinned.check_start(agent_id)
         first, count = thread.message_count + 1, len(request.messages)
+        if request.history:
+            first += len(request.history)
+        context, latest = request.context, checkout.latest_run
+        if context is None and request.origin is _INTERNAL and latest is not None:
+            # A message of a task or of another agent has none: the thread goes on with its own.
+            context = latest.context
         record = RunRecord(
             run_id=run_id,
             thread_id=thread.id,
@@ -386,6 +414,7 @@ class Admission:
             purpose=request.purpose,
             overrides=request.overrides,
             tool_choice=request.tool_choice,
+            context=context,
             input=RunInput(from_seq=first, to_seq=first + count - 1) if count else RunInput(),
             parent_thread_id=request.parent_thread_id,
             parent_run_id=request.parent_run_id,
@@ -434,6 +463,8 @@ def _without_known(
     request: RunRequest, checkout: Checkout, previous: RunRecord | None, agent: ResolvedAgent
 ) -> RunRequest:
     """Return the request with only the messages that are new to the thread."""
+    if request.history:
+        raise make_history_refusal(checkout.thread.id)
     screen = partial(look_at_message, agent.env)
     request, repeated = without_repeats(request, checkout.messages, screen)
     is_recovered = previous is not None and previous.status is RunStatus.RUNNING
@@ -458,26 +489,3 @@ def _restore_state(
         # An agent that the request names overrides an earlier handoff.
         state.update(ACTIVE_AGENT, named)
     return state
-
-
-def _restore_counters(state: StateStore, record: RunRecord) -> tuple[StopStats, int]:
-    """Return the run's counters, and how long it has executed before."""
-    stats: StopStats = state.get(STOP_STATS)
-    if not stats.rounds and record.steps:
-        stats = msgspec.structs.replace(stats, rounds=record.steps)
-    if RUN_LEDGER.name not in state.values:
-        return stats, stats.active_ms
-    # After a crash in a step the ledger has counted time that the statistics have not.
-    return stats, max(stats.active_ms, state.get(RUN_LEDGER).spent.ms)
-
-
-def _own_tickets(
-    checkout: Checkout, agent: ResolvedAgent, open_calls: Mapping[str, ToolCall], state: StateStore
-) -> dict[str, Ticket]:
-    """Return the tickets that the run can act on, by call, and set their calls' states."""
-    # The questions of a remote agent are about calls that only the remote side knows.
-    is_known = open_calls.__contains__ if agent.is_local else lambda _: True
-    tickets = {ticket.call_id: ticket for ticket in checkout.tickets if is_known(ticket.call_id)}
-    if tickets:
-        state.update(TOOL_CALL_STATES, tuple(map(ToolCallState.of, tickets.values())))
-    return tickets

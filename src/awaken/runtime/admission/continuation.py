@@ -1,14 +1,22 @@
 """Continuing a run by another request: what the request changes, and when it is refused."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from awaken.contracts.backends.backend import BackendCapabilities, check_root_request
 from awaken.contracts.errors import UnsupportedFeature
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.lifecycle import RunStatus
-from awaken.contracts.messages.message import Message
+from awaken.contracts.messages.message import Message, ToolCall
+from awaken.contracts.models.budgets import RUN_LEDGER
+from awaken.contracts.plugins.loop_state import STOP_STATS, TOOL_CALL_STATES, StopStats
 from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.storage.store import Checkout, Store
+from awaken.contracts.suspension.tickets import Ticket, ToolCallState
+from awaken.runtime.resolution.resolver import ResolvedAgent
 from awaken.runtime.run import Run
+from awaken.runtime.state.store import StateStore
 
 
 class CannotGoOn(UnsupportedFeature):
@@ -43,6 +51,22 @@ def check_capabilities(
             raise
         features, run_id = error.features, previous.run_id
         raise CannotGoOn(agent_id=agent_id, features=features, run_id=run_id) from None
+
+
+async def check_queued_context(store: Store, agent: ResolvedAgent, request: RunRequest) -> None:
+    """Refuse a request for later whose context does not fit its agent.
+
+    A request without a context may continue the open run of its thread, which has one.
+
+    Raises:
+        InvalidContext: It does not fit.
+    """
+    if request.context is None and request.thread_id is not None:
+        checkout = await store.checkout(request.thread_id)
+        if checkout is not None and checkout.open_run is not None:
+            return
+    if agent.context is not None:
+        agent.context.decode(agent.spec.id, request.context)
 
 
 def continue_record(request: RunRequest, previous: RunRecord) -> RunRecord:
@@ -85,3 +109,26 @@ def continue_identity(request: RunRequest, record: RunRecord, agent_id: str) -> 
         run_mode=request.run_mode,
         adapter=request.adapter,
     )
+
+
+def restore_counters(state: StateStore, record: RunRecord) -> tuple[StopStats, int]:
+    """Return the run's counters, and how long it has executed before."""
+    stats: StopStats = state.get(STOP_STATS)
+    if not stats.rounds and record.steps:
+        stats = msgspec.structs.replace(stats, rounds=record.steps)
+    if RUN_LEDGER.name not in state.values:
+        return stats, stats.active_ms
+    # After a crash in a step the ledger has counted time that the statistics have not.
+    return stats, max(stats.active_ms, state.get(RUN_LEDGER).spent.ms)
+
+
+def own_tickets(
+    checkout: Checkout, agent: ResolvedAgent, open_calls: Mapping[str, ToolCall], state: StateStore
+) -> dict[str, Ticket]:
+    """Return the tickets that the run can act on, by call, and set their calls' states."""
+    # The questions of a remote agent are about calls that only the remote side knows.
+    is_known = open_calls.__contains__ if agent.is_local else lambda _: True
+    tickets = {ticket.call_id: ticket for ticket in checkout.tickets if is_known(ticket.call_id)}
+    if tickets:
+        state.update(TOOL_CALL_STATES, tuple(map(ToolCallState.of, tickets.values())))
+    return tickets

@@ -133,6 +133,8 @@ class Execution:
                     raise
                 run = await self._prepare_instead(request, thread_id)
             run.children = self._children
+            if run.agent.instructions is not None or run.agent.context is not None:
+                await _instruct(run)
             book = self.leases
             if lease is None and book is not None:
                 lease = book.open(thread_id)
@@ -235,6 +237,21 @@ class Execution:
         # The callback refers back to the run, which would wait for the garbage collector.
         run.journal.on_claimed = None
         run.feed.close()
+
+
+async def _instruct(run: Run) -> None:
+    """Check the context of a new run, and give its agent the instructions of the run.
+
+    Raises:
+        InvalidContext: The context does not fit the agent.
+        InstructionsFailed: The agent's instructions could not be made.
+    """
+    is_new = not run.is_continued and run.recovery is None
+    if is_new or run.agent.instructions is not None:
+        # Loaded by the first run that needs it: most programs have no such agent.
+        from awaken.runtime.loop.instructions import instruct_agent  # noqa: PLC0415
+
+        run.agent = await instruct_agent(run, run.agent)
 
 
 def _check_switches(run: Run) -> None:

@@ -49,6 +49,8 @@ async def agent_request(
         agent = run.pinned.resolve(agent_id)
         if run.pinned.registries.hidden:
             run.pinned.check_start(agent.spec.id)
+        if agent.context is not None:
+            agent.context.decode(agent.spec.id, run.record.context)
     except UnknownAgent as error:
         raise AgentNotFound(problem=f"failed to resolve agent '{agent_id}': {error}") from error
     except AwakenError as error:
@@ -86,6 +88,7 @@ def child_request(
         tenant_id=identity.tenant_id,
         user_id=identity.user_id,
         trace=CURRENT_TRACE.get(),
+        context=run.record.context,
         publication=run.record.publication,
         purpose=run.record.purpose,
     )

@@ -81,6 +81,8 @@ def _build_run(
     (pinned, agent), record = place, step.record
     loop, token = asyncio.get_running_loop(), CancellationToken()
     watchdog, feed = services.watchdogs.find(loop), EventFeed()
+    if record.instructions is not None and agent.spec.id in record.instructions:
+        agent = agent.with_instructions(record.instructions[agent.spec.id])
     quiet = replace(services, switches=SwitchBoard(), compactor=_IdleCompactor())
     state = StateStore(agent.env.keys)
     if CONTEXT_STATE.name in step.state:

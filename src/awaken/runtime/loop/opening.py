@@ -1,5 +1,7 @@
 """Opening a run: its first commit and its first phase; also the change of its agent later."""
 
+import msgspec
+
 from awaken.contracts.errors import AwakenError, InvalidSpec
 from awaken.contracts.events import RunStart
 from awaken.contracts.lifecycle import Blocked, Cancelled, NaturalEnd
@@ -18,6 +20,7 @@ from awaken.runtime.phases.commands import commit_command, submit
 from awaken.runtime.phases.contexts import phase_context
 from awaken.runtime.phases.instruments import tell_handover
 from awaken.runtime.phases.runner import run_phase
+from awaken.runtime.plugins.input_screens import look_at_messages
 from awaken.runtime.resolution.host_agents import include_agent
 from awaken.runtime.resolution.resolver import ResolvedAgent
 from awaken.runtime.run import Run, list_new_messages
@@ -79,6 +82,11 @@ async def switch_agent(run: Run) -> Blocked | None:
         await include_agent(run, wanted)
         agent = equip_agent(run.pinned.resolve(wanted), run.request, run.services.session_tools)
         _check_backend(run, agent)
+        if agent.context is not None or agent.instructions is not None:
+            # Loaded by the first run that needs it: most programs have no such agent.
+            from .instructions import instruct_agent  # noqa: PLC0415
+
+            agent = await instruct_agent(run, agent)
     except AwakenError as error:
         # The thread keeps its current agent; otherwise no later run could answer on it.
         run.state.update(ACTIVE_AGENT, run.agent.spec.id)
@@ -133,6 +141,8 @@ def _take_in_request(run: Run) -> None:
         run.state.update(TOOL_GRANTS, request.grant)
     if request.wanted_tools:
         run.state.update(WANTED_TOOLS, request.wanted_tools)
+    if request.history and not run.is_continued:
+        _take_in_history(run)
     messages, is_sent = request.messages, False
     for message in messages:
         is_sent = is_sent or message.sender is not None
@@ -154,3 +164,14 @@ def _take_in_request(run: Run) -> None:
         # the progress of a task can be read later.
         is_stopped = wakes_model(request.messages)
         run.end(Cancelled(cause=PARENT) if is_stopped else NaturalEnd())
+
+
+def _take_in_history(run: Run) -> None:
+    """Begin the transcript with messages of elsewhere; nothing in them is executed."""
+    messages, blocked = look_at_messages(run.agent.env, run.request.history)
+    if blocked is not None:
+        run.end(Blocked(reason=blocked))
+    for message in messages:
+        run.append(msgspec.structs.replace(message, id=message.id or run.services.ids.new_id()))
+    # An answer of the history is no answer of this run.
+    run.response = ""

@@ -1,5 +1,7 @@
 """One step: a model call, and the tool calls it asks for."""
 
+from typing import TYPE_CHECKING
+
 from awaken.authoring.output import OutputInvalid
 from awaken.contracts.lifecycle import Failed, NaturalEnd, StoppedReason
 from awaken.contracts.messages.content import Text, text_of
@@ -25,6 +27,9 @@ from awaken.runtime.run import Run
 from awaken.runtime.stop_conditions import RunProgress
 from awaken.runtime.tools.batch import run_calls
 from awaken.runtime.tools.settle import interrupt
+
+if TYPE_CHECKING:
+    from awaken.authoring.validators import BoundValidator
 
 # Bound once: Python 3.11 reads a member through its class slowly.
 _ASSISTANT, _MAX_TOKENS = Role.ASSISTANT, StopReason.MAX_TOKENS
@@ -112,7 +117,11 @@ async def _act_on_answer(run: Run, response: StreamResult) -> StepOutcome:
         interrupt(run, _still_open(run, calls))
         return Finish(termination=ending)
     if not calls:
-        return _finish_answer(run, response)
+        outcome = _finish_answer(run, response)
+        output = run.agent.output
+        if output is not None and output.validators and type(outcome) is Finish:
+            outcome = await _validate_output(run, outcome, output.validators)
+        return outcome
     if run.recovery is not None:
         outcome = await _run_open_calls(run)
     else:
@@ -182,9 +191,27 @@ def _finish_answer(run: Run, response: StreamResult) -> StepOutcome:
     return Finish(termination=NaturalEnd())
 
 
+async def _validate_output(
+    run: Run, outcome: StepOutcome, validators: "tuple[BoundValidator, ...]"
+) -> StepOutcome:
+    # Loaded by the first agent that has validators.
+    from .output_validation import validate_output  # noqa: PLC0415
+
+    match await validate_output(run, validators):
+        case Failed() as failed:
+            return Finish(termination=failed)
+        case OutputInvalid() as refusal:
+            return _ask_again(run, refusal)
+        case _:
+            return outcome
+
+
 def _ask_again(run: Run, error: OutputInvalid) -> StepOutcome:
     run.output_retries += 1
-    if run.output_retries > run.services.limits.output_retries:
+    output, limit = run.agent.output, run.services.limits.output_retries
+    if output is not None and output.retries is not None:
+        limit = output.retries
+    if run.output_retries > limit:
         return Finish(termination=Failed(message=str(error), code=error.code))
     _tell_model(run, f"{error} Answer again.")
     return CONTINUE

@@ -4,6 +4,7 @@ from typing import Any, TypeVar
 
 from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.plugins.plugin import PhaseContext, ToolPhaseContext
+from awaken.contracts.record import EMPTY
 from awaken.contracts.suspension.tickets import Question, ToolCallResume
 from awaken.contracts.tools.tool import ToolKind, infer_kind
 from awaken.runtime.run import Run
@@ -21,6 +22,7 @@ def phase_context(run: Run, type_: type[C], **more: Any) -> C:
         messages=run.messages,
         step=run.step.number,
         profile=run.profile,
+        context=run.record.context or EMPTY,
         **more,
     )
 

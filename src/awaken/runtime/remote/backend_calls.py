@@ -82,6 +82,7 @@ def call_backend(
                 drive=drive,
                 is_continuation=run.is_continued,
                 is_recovered=run.recovery is not None,
+                context=run.record.context,
             )
         )
     request = BackendDelegateRunRequest(
@@ -97,6 +98,7 @@ def call_backend(
         drive=drive,
         is_continuation=run.is_continued,
         is_recovered=run.recovery is not None,
+        context=run.record.context,
     )
     if capabilities is not None:
         check_delegate_request(capabilities, request)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from awaken.authoring.output import OutputType
 from awaken.contracts.backends.backend import ExecutionBackend, ExecutionBackendFactory
@@ -14,6 +14,10 @@ from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.specs.remote_registries import LOCAL_NAME
 from awaken.contracts.tools.tool import Tool
 
+if TYPE_CHECKING:
+    from awaken.authoring.instructions import InstructionsFunction
+    from awaken.authoring.run_contexts import ContextType
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSource:
@@ -24,6 +28,9 @@ class AgentSource:
     plugins: tuple[Plugin, ...] = ()
     model: ModelClient | ModelSpec | ModelPool | None = None
     output: OutputType | None = None
+    context: "ContextType | None" = None
+    instructions: "InstructionsFunction | None" = None
+    """Makes the instructions of each run, unless the spec has a text."""
     written: Any = None
     """The agent as its developer declared it, if it was declared in this process."""
 

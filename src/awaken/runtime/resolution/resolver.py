@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from awaken.authoring.delegates import AgentTool, description_of
 from awaken.authoring.frontend import FrontEndTool
@@ -41,6 +41,10 @@ from .elsewhere import check_remote
 from .models import ModelRoute, names, routes_of
 from .registries import AgentSource, RegistrySet
 
+if TYPE_CHECKING:
+    from awaken.authoring.instructions import InstructionsMaker
+    from awaken.authoring.run_contexts import ContextType
+
 _SECTIONS: dict[str, tuple[dict[str, Any], JsonSchema]] = {}
 """The compiled schemas of sections, each with the schema that it was compiled from."""
 _SECTIONS_MAX = 256
@@ -70,6 +74,10 @@ class ResolvedAgent:
     output: OutputType | None = None
     approvals: frozenset[str] = frozenset()
     """The tools that require an approval of their calls, or of some of them."""
+    context: "ContextType | None" = None
+    """The type of its runs' context; None: any JSON object."""
+    instructions: "InstructionsMaker | None" = None
+    """Makes `system` for each run; None if it is the same for all."""
     diagnostics: tuple[str, ...] = ()
     """Warnings, such as about a pattern that matches nothing."""
     is_local: bool = field(init=False)
@@ -125,6 +133,10 @@ class ResolvedAgent:
             tool_ids=tuple(sorted(tools)),
             approvals=_list_approvals(tools),
         )
+
+    def with_instructions(self, text: str) -> "ResolvedAgent":
+        """Return the agent with the instructions of one run."""
+        return replace(self, system=(text,) if text else ())
 
     def with_output(self, schema: dict[str, Any]) -> "ResolvedAgent":
         """Return the agent with the output schema of a request."""
@@ -201,9 +213,21 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
         overrides=InferenceOverride(reasoning_effort=effort) if effort is not None else None,
         output=source.output,
         approvals=_list_approvals(tools),
+        context=source.context,
+        instructions=_find_maker(source),
         retry=spec.config("retry", RetryPolicy),
         diagnostics=(*diagnostics, *_oddities(registries, spec, plugins)),
     )
+
+
+def _find_maker(source: AgentSource) -> "InstructionsMaker | None":
+    """Return what makes the agent's instructions for each run, if they are not the same for all."""
+    if source.instructions is None and "{context." not in source.spec.system_prompt:
+        return None
+    # Loaded by the first such agent: most programs have none.
+    from awaken.authoring.instructions import find_maker  # noqa: PLC0415
+
+    return find_maker(source.spec, source.instructions)
 
 
 def _frontend_tool(descriptor: ToolDescriptor) -> FrontEndTool:

@@ -7,6 +7,7 @@ error result that the model can read.
 import asyncio
 import hashlib
 import logging
+from typing import Any
 
 import msgspec
 
@@ -82,6 +83,28 @@ class ToolExecution(msgspec.Struct, eq=False):
     is_again: bool = False
     """Whether the call was run a second time, on fresh state."""
     _sub_runs: SubRuns | None = None
+    _context: Any = msgspec.UNSET
+
+    @property
+    def context(self) -> Any:
+        """The run's context, decoded when a tool first asks; no other call has the same value.
+
+        Raises:
+            InvalidContext: The agent's context type has changed since the run began.
+        """
+        if self._context is msgspec.UNSET:
+            # Loaded by the first tool that asks: most programs have no context.
+            from awaken.authoring.run_contexts import decode_context  # noqa: PLC0415
+
+            agent, given = self.run.agent, self.run.record.context
+            self._context = decode_context(agent.context, agent.spec.id, given)
+        return self._context
+
+    @property
+    def deps(self) -> Any:
+        """The open dependencies of the runtime; None if it was given none."""
+        found = self.run.services.dependencies
+        return None if found is None else found.get()
 
     @property
     def is_cancelled(self) -> bool:

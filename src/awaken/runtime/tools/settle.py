@@ -4,8 +4,10 @@ Calls are settled in call order, in whatever order they finished, so that the sa
 the same bytes under any schedule.
 """
 
+import importlib
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -17,7 +19,7 @@ from awaken.contracts.messages.message import Message, Role, ToolCall
 from awaken.contracts.models.budgets import Amount
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.phases import Phase
-from awaken.contracts.plugins.loop_state import TOOL_CALL_STATES
+from awaken.contracts.plugins.loop_state import TOOL_CALL_STATES, TOOL_REFUSALS
 from awaken.contracts.plugins.plugin import AfterToolExecuteContext
 from awaken.contracts.state.keys import EMPTY_COMMAND
 from awaken.contracts.suspension.tickets import (
@@ -55,7 +57,7 @@ _STATUS = {
 }
 _GIVEN_UP = (ToolCallStatus.SUSPENDED, ToolCallStatus.CANCELLED)
 # Bound once: Python 3.11 reads a member through its class slowly.
-_TOOL, _SUCCEEDED = Role.TOOL, ToolCallOutcome.SUCCEEDED
+_TOOL, _SUCCEEDED, _FAILED = Role.TOOL, ToolCallOutcome.SUCCEEDED, ToolCallOutcome.FAILED
 _PENDING, _ERROR = ToolStatus.PENDING, ToolStatus.ERROR
 
 
@@ -137,18 +139,18 @@ def write_result(
             duration_ms = int((attempt.ended - attempt.started) * 1000)
     if result.status is _PENDING:
         wanted = result.suspension or SuspendTicket()
-        asked = open_ticket(run, call, wanted, is_gated=is_gated)
-        event = build_ticket_event(result, asked)
+        event = build_ticket_event(result, open_ticket(run, call, wanted, is_gated=is_gated))
         run.journal.announce(
             msgspec.structs.replace(
                 event, started_at=started_at, duration_ms=duration_ms, attempts=attempts
             )
         )
         return
-    outcome = _SUCCEEDED
-    if result.status is _ERROR:
-        outcome = ToolCallOutcome.FAILED
-        run.step.failures += 1
+    outcome = _FAILED if result.status is _ERROR else _SUCCEEDED
+    if outcome is _FAILED:
+        _count_failure(run, attempt, result)
+    elif TOOL_REFUSALS.name in run.state.values:
+        _refusals().forget_refusals(run, call.name)
     if result.usage is not None:
         _add_usage(run, result.usage)
     ticket = run.tickets.pop(call.id, None) if run.tickets else None
@@ -204,6 +206,18 @@ def _build_resumed(
         is_failed=result.status is _ERROR and not is_declined,
         ticket_id=None if ticket is None else ticket.ticket_id,
     )
+
+
+def _count_failure(run: Run, attempt: ToolExecution | None, result: ToolResult) -> None:
+    run.step.failures += 1
+    tool = None if attempt is None else attempt.tool
+    if tool is not None and tool.descriptor.retries is not None:
+        _refusals().count_refusal(run, tool.descriptor, result)
+
+
+def _refusals() -> Any:
+    """The module that is loaded by the first tool with a limit: most programs have none."""
+    return importlib.import_module("awaken.runtime.tools.refusals")
 
 
 def _let_delegate_go(run: Run, ticket: Ticket) -> None:

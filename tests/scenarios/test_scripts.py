@@ -1,0 +1,113 @@
+"""Short programs: an agent by itself, a run without a loop, text alone."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from awaken import Agent, AgentRuntime, RunFailed, ToolContext, tool
+from awaken.errors import Misuse, UnknownAgent
+from awaken.testing import Chunks, ScriptedModel, ToolCalls
+
+
+def test_a_script_runs_an_agent_without_a_loop_and_its_threads_stay() -> None:
+    agent = Agent("a", model=ScriptedModel(["One.", "Two."]))
+    runtime = AgentRuntime([agent])
+    first = runtime.run_sync(agent, "Hi!")
+    second = runtime.run_sync("a", "Again.", thread_id=first.thread_id)
+    assert (first.text, second.text) == ("One.", "Two.")
+    assert second.thread_id == first.thread_id
+
+
+def test_dependencies_are_opened_for_each_run_of_a_script() -> None:
+    log: list[str] = []
+
+    class Pool:
+        async def __aenter__(self) -> "Pool":
+            log.append("opened")
+            return self
+
+        async def __aexit__(self, *_: object) -> None:
+            log.append("closed")
+
+    runtime = AgentRuntime([Agent("a", model=ScriptedModel(["x"], cycle=True))], deps=Pool())
+    runtime.run_sync("a", "Hi!")
+    runtime.run_sync("a", "Hi!")
+    assert log == ["opened", "closed"] * 2
+
+
+def test_a_running_loop_is_named_with_the_way_out() -> None:
+    agent = Agent("a", model=ScriptedModel(["x"]))
+
+    async def scenario() -> None:
+        runtime = AgentRuntime([agent])
+        with pytest.raises(Misuse, match=r"await runtime\.run"):
+            runtime.run_sync("a", "Hi!")
+        with pytest.raises(Misuse, match="await"):
+            agent.run_sync("Hi!")
+
+    asyncio.run(scenario())
+
+
+def test_an_agent_runs_by_itself() -> None:
+    seen: list[Any] = []
+
+    @tool(effect="none")
+    async def look(ctx: ToolContext[str, dict[str, int]]) -> str:
+        """Look."""
+        seen.append((ctx.deps, ctx.context))
+        return "seen"
+
+    model = ScriptedModel([ToolCalls([("look", {})]), "[1, 2]"], cycle=True)
+    agent = Agent("a", model=model, tools=[look], output_type=list[int])
+    assert agent.run_sync("Hi!", context={"x": 1}, deps="d").output == [1, 2]
+    assert asyncio.run(agent.run("Hi!", context={"x": 2}, deps="e")).output == [1, 2]
+    assert seen == [("d", {"x": 1}), ("e", {"x": 2})]
+
+
+def test_a_failed_run_raises() -> None:
+    with pytest.raises(RunFailed):
+        Agent("a", model=ScriptedModel([])).run_sync("Hi!")
+
+
+def test_an_agent_of_another_program_is_unknown() -> None:
+    runtime = AgentRuntime([Agent("a", model=ScriptedModel(["x"]))])
+    with pytest.raises(UnknownAgent, match="'b'"):
+        runtime.run_sync(Agent("b", model=ScriptedModel(["x"])), "Hi!")
+
+
+def test_text_alone_is_streamed_and_a_failure_raises() -> None:
+    agents = [
+        Agent("a", model=ScriptedModel([Chunks(["Hel", "lo", "."])])),
+        Agent("broken", model=ScriptedModel([])),
+    ]
+
+    async def scenario() -> None:
+        async with AgentRuntime(agents) as runtime:
+            pieces = [piece async for piece in runtime.stream_text(agents[0], "Hi!")]
+            assert pieces == ["Hel", "lo", "."]
+            with pytest.raises(RunFailed) as caught:
+                async for _ in runtime.stream_text("broken", "Hi!"):
+                    pass
+            assert caught.value.result.run_id == caught.value.run_id
+
+    asyncio.run(scenario())
+
+
+@tool(effect="none")
+async def hang() -> None:
+    """Hang."""
+    await asyncio.Event().wait()
+
+
+def test_leaving_a_text_stream_cancels_its_run() -> None:
+    async def scenario() -> None:
+        agent = Agent("a", model=ScriptedModel([ToolCalls([("hang", {})], "Hello.")]), tools=[hang])
+        async with AgentRuntime([agent]) as runtime:
+            texts = runtime.stream_text("a", "Hi!")
+            assert await anext(texts) == "Hello."
+            await texts.aclose()
+            (record,) = await runtime.list_runs()
+            assert record.ended == "cancelled"
+
+    asyncio.run(scenario())
