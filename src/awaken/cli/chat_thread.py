@@ -92,7 +92,8 @@ class ChatThread:
             if len(todo) < FAMILY_MAX:
                 query = ThreadQuery(parent_id=thread_id, limit=LIMIT_MAX)
                 todo += [it.id for it in (await self._view.threads(query)).items]
-        return found
+        known = {it.ticket_id for it in found}
+        return [it for it in found if known.isdisjoint(_list_causes(it))]
 
     async def _decide(
         self, decisions: Mapping[str, ToolCallResume], tickets: list[Ticket]
@@ -110,3 +111,10 @@ class ChatThread:
     async def _cancel(self) -> None:
         if self._run_id is not None:
             await self._view.cancel_run(self._run_id)
+
+
+def _list_causes(ticket: Ticket) -> list[str]:
+    """The tickets of a delegate that a ticket stands for; deciding on them settles it."""
+    asked = ticket.suspension.parameters
+    causes = asked.get("ticket_ids") if isinstance(asked, dict) and not ticket.asked_by else None
+    return [it for it in causes if isinstance(it, str)] if isinstance(causes, list) else []
