@@ -59,6 +59,7 @@ from awaken.bootstrap.config_kinds import config_kinds
 from awaken.bootstrap.decisions import DecisionOptions
 from awaken.bootstrap.known_providers import ADAPTERS, KNOWN_PROVIDERS
 from awaken.bootstrap.requests import DeliveryOptions
+from awaken.cli.examples import EXAMPLES
 from awaken.cli.main import app
 from awaken.contracts.config import drafts, specs
 from awaken.contracts.config.audit import AuditAction
@@ -506,6 +507,7 @@ ACTION_MEANINGS: dict[str, str] = {
 VARIABLES: dict[str, str] = {
     "A2A_BEARER_TOKEN": "Demo: the token that the agent `a2a` sends to its server.",
     "A2A_REMOTE_URL": "Demo: adds an agent `a2a` that executes at this A2A server.",
+    "AWAKEN_ENV_FILE": "The file of variables that commands read instead of `.env`; empty: none.",
     "AWAKEN_LOG_FORMAT": "`json` writes one JSON object a line, with run and thread ids.",
     "AWAKEN_SECRET_DIRS": "Folders whose files may be secrets, as `file:/path`, separated by `:`.",
     "AWAKEN_SECRET_KEYS": (
@@ -1121,7 +1123,7 @@ def commands() -> str:
 
 def _with_children(name: str, command: Any) -> str:
     children = getattr(command, "commands", {})
-    parts = [_command(f"{name} {child}", children[child]) for child in sorted(children)]
+    parts = [_with_children(f"{name} {child}", children[child]) for child in sorted(children)]
     return "\n\n".join([_command(name, command), *parts])
 
 
@@ -1129,6 +1131,8 @@ def _command(name: str, command: Any) -> str:
     rows = [(_usage(parameter), parameter.help or "") for parameter in command.params]
     rows = [row for row in rows if row[1]]
     parts = [f"### awaken {name}", (command.help or "").strip()]
+    if name in EXAMPLES:
+        parts.append(f"```console\n{EXAMPLES[name]}\n```")
     return "\n\n".join([*parts, table(("argument", "meaning"), rows)] if rows else parts)
 
 

@@ -10,9 +10,10 @@ from awaken.bootstrap.session_servers import session_servers_of
 from awaken.protocols.acp.sessions import Sessions
 from awaken.protocols.acp.stdio import claim_stdout, load_sdk, serve, stdio_streams
 
-from .command_context import StoreUrl, report_errors
+from .command_context import StoreUrl
 from .command_line import new_app
 from .logs import with_logs
+from .reports import report_errors
 from .serve_targets import DRAIN_MS, AppPlace, DrainMs, ServeTarget, load_stdio_target
 
 app = new_app()

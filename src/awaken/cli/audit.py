@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from .command_context import REFUSED
 from .command_line import new_app
 from .config_context import ConfigContext, config_command
 from .output import as_json, print_stdout
+from .reports import REFUSED
 
 app = new_app("Who changed what.")
 

@@ -1,96 +1,225 @@
-"""A conversation in the terminal: prints events, and asks the person to decide on tickets."""
+"""A conversation in the terminal: runs, questions of tools, commands, and Ctrl-C."""
 
+import os
+import signal
 import sys
-from typing import cast
-
-import typer
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
 
 from awaken.bootstrap.agent_runtime import AgentRuntime
-from awaken.bootstrap.decisions import DecisionOptions
-from awaken.contracts.errors import InvalidInput
-from awaken.contracts.events import AgentEvent, RunFinish, ToolCallDone, ToolCallReady
-from awaken.contracts.lifecycle import Failed, Stopped, reason_text
-from awaken.contracts.messages.deltas import TextDelta
-from awaken.contracts.suspension.tickets import Ticket, ToolCallOutcome
+from awaken.contracts.errors import AwakenError
+from awaken.contracts.events import RunFinish
+from awaken.contracts.lifecycle import Cancelled, Suspended, Termination
+from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 
+from .chat_screen import PROMPT, ChatScreen, JsonScreen, PlainScreen
+from .chat_thread import ChatThread, Events
+from .loop_thread import LoopThread
+from .output import is_terminal, plain
 from .ticket_prompts import ask_ticket
 
-WELCOME = "You talk to '{agent}'. An empty line or Ctrl-D ends the conversation."
+INTERRUPTED = 130
+COMMANDS = {
+    "/help": "show this",
+    "/new": "start a new conversation",
+    "/agent": "NAME: talk to another agent on this thread; without a name, list them",
+    "/thread": "show the id of this conversation; `--thread ID` continues it later",
+    "/exit": "end, as Ctrl-D does",
+}
+_HELP = "\n".join([*(f"{name:8} {text}" for name, text in COMMANDS.items()),
+    "A line that ends with \\ goes on in the next. A text that begins with / needs a space first.",
+])  # fmt: skip
 
 
-async def converse(runtime: AgentRuntime, agent_id: str) -> None:
-    """Answer lines from the terminal until there are no more."""
-    typer.echo(WELCOME.format(agent=agent_id))
-    handle = None
-    while text := (_answer_line("you> ") or "").strip():
-        thread_id = handle
-        handle = await answer(runtime, agent_id, text, thread_id=thread_id)
+def choose_screen(*, is_json: bool = False) -> ChatScreen:
+    """The screen for this process: of a terminal, plain for pipes, or JSON for programs."""
+    if is_json:
+        return JsonScreen()
+    if not is_terminal(sys.stdout):
+        return PlainScreen()
+    # Only a terminal needs it, and it takes as long to load as all the rest.
+    from .chat_terminal import TerminalScreen  # noqa: PLC0415
+    from .line_editor import LineEditor  # noqa: PLC0415
+
+    return TerminalScreen(LineEditor([*COMMANDS]))
 
 
-async def answer(
-    runtime: AgentRuntime, agent_id: str, text: str, *, thread_id: str | None
-) -> str | None:
-    """Run the agent once, print its events, and return the thread it ran on."""
-    async for event in runtime.stream(agent_id, text, thread_id=thread_id):
-        _show(event)
-        if isinstance(event, RunFinish):
-            thread_id = event.thread_id
-    while thread_id and (tickets := await runtime.tickets(thread_id)):
-        await _settle(runtime, tickets)
-    return thread_id
+class Chat:
+    """Talks with a person on a screen, and with agents in a loop of their own."""
 
+    def __init__(
+        self, screen: ChatScreen, loop: LoopThread, runtime: AgentRuntime, agent_id: str
+    ) -> None:
+        self._screen = screen
+        self._loop = loop
+        self._runtime = runtime
+        self._talk = ChatThread(loop, runtime, agent_id, None)
 
-async def _settle(runtime: AgentRuntime, tickets: tuple[Ticket, ...]) -> None:
-    for ticket in tickets:
-        # The decision is about the arguments, which the message need not contain.
-        asked = f"[{ticket.tool_name} {ticket.arguments}] {ticket.suspension.message or ''}"
-        typer.echo(f"\n{asked.rstrip()}")
-        while not await _decide(runtime, ticket):
-            pass
-    result = await runtime.wait(tickets[0].run_id)
-    if result.text:
-        typer.echo(result.text)
-    match result.termination:
-        case Failed(message=message):
-            typer.echo(f"[failed: {message}]")
-        case Stopped() as stopped:
-            typer.echo(f"[{reason_text(stopped)}]")
+    def continue_thread(self, thread_id: str) -> None:
+        """Go on with a thread, and ask what is still open on it."""
+        if self._talk.continue_thread(thread_id):
+            self._follow(Suspended)
 
+    def converse(self) -> None:
+        """Answer lines until there are no more."""
+        self._screen.greet(self._talk.agent_id, self._name_model())
+        is_leaving = False
+        while True:
+            try:
+                with raise_interrupts():
+                    line = self._screen.read_line(PROMPT)
+            except KeyboardInterrupt:
+                if is_leaving:
+                    return
+                is_leaving = True
+                self._screen.say("\nCtrl-C again, or Ctrl-D, ends the conversation.")
+                continue
+            is_leaving = False
+            if line is None or (self._screen.ends_on_empty and not line.strip()):
+                return
+            if not line.strip():
+                continue
+            if line.startswith("/"):
+                if self._obey(line.strip()):
+                    return
+                continue
+            try:
+                self.answer(line.strip())
+            except AwakenError as error:
+                self._screen.rest()
+                self._screen.say(f"awaken: {plain(error)}")
 
-async def _decide(runtime: AgentRuntime, ticket: Ticket) -> bool:
-    """Ask the person; False when the answer does not fit, and must be given again."""
-    given = ask_ticket(ticket, _answer_line, typer.echo)
-    # Absent options are left out: a present one counts as an answer.
-    said = {"result": given.result, "remember": given.remember}
-    options: DecisionOptions = {"arguments_hash": ticket.call_hash}
-    options |= cast("DecisionOptions", {name: it for name, it in said.items() if it is not None})
-    try:
-        await runtime.decide(ticket.ticket_id, given.action, **options)
-    except InvalidInput as error:
-        typer.echo(str(error))
+    def answer(self, text: str) -> Termination | None:
+        """Run the agent once, show it, ask its questions, and return how it ended."""
+        return self._follow(lambda: self._show(self._talk.say(text)))
+
+    def _follow(self, begin: Callable[[], Termination | None]) -> Termination | None:
+        """Show a run, and ask its questions, until it ends or waits for a message."""
+        with Interrupts(self._screen.leave, self._talk.cancel):
+            try:
+                end = begin()
+                while isinstance(end, Suspended) and self._screen.is_asking:
+                    tickets = self._talk.list_questions()
+                    if not tickets:
+                        break
+                    with raise_interrupts():
+                        decisions = self._ask(tickets)
+                    if decisions is None:
+                        self._talk.cancel()
+                        return Cancelled()
+                    end = self._show(self._talk.decide(decisions, tickets))
+            finally:
+                self._screen.rest()
+        return end
+
+    def _show(self, events: Events) -> Termination | None:
+        end: Termination | None = None
+        while (event := events.take()) is not None:
+            self._screen.show(event)
+            if isinstance(event, RunFinish):
+                end = event.termination
+        return end
+
+    def _ask(self, tickets: list[Ticket]) -> dict[str, ToolCallResume] | None:
+        """Ask about each ticket; None if the person pressed Ctrl-C instead."""
+        decisions: dict[str, ToolCallResume] = {}
+        try:
+            for ticket in tickets:
+                self._screen.show_ticket(ticket)
+                decisions[ticket.ticket_id] = self._ask_one(ticket)
+        except KeyboardInterrupt:
+            self._screen.say("\nThe run is cancelled; nothing of this was approved.")
+            return None
+        return decisions
+
+    def _ask_one(self, ticket: Ticket) -> ToolCallResume:
+        given = ask_ticket(ticket, self._screen.read_answer, self._screen.say)
+        # The decision is about what was shown.
+        return ToolCallResume(
+            decision_id="",
+            action=given.action,
+            result=given.result,
+            remember=given.remember,
+            arguments_hash=ticket.call_hash,
+        )
+
+    def _obey(self, line: str) -> bool:
+        """Execute a command; returns whether the conversation is over."""
+        name, _, rest = line.partition(" ")
+        match name:
+            case "/exit" | "/quit":
+                return True
+            case "/help":
+                self._screen.say(_HELP)
+            case "/new":
+                self._talk = ChatThread(self._loop, self._runtime, self._talk.agent_id, None)
+                self._screen.say("A new conversation begins.")
+            case "/agent":
+                self._choose_agent(rest.strip())
+            case "/thread":
+                self._screen.say(self._talk.thread_id or "It has no id before the first message.")
+            case _:
+                self._screen.say(f"There is no command {plain(name)}; /help shows all.")
         return False
-    return True
+
+    def _choose_agent(self, agent_id: str) -> None:
+        known = list(self._runtime.registry.snapshot().registries.agents)
+        if not agent_id:
+            self._screen.say(", ".join(map(plain, known)))
+            return
+        try:
+            self._loop.call(self._runtime.registry.resolve(agent_id))
+        except AwakenError as error:
+            self._screen.say(plain(error))
+            return
+        self._talk.agent_id = agent_id
+        self._screen.say(f"You talk to '{plain(agent_id)}'.")
+
+    def _name_model(self) -> str:
+        """The model that the agent asks first; empty if it runs elsewhere or is not known yet."""
+        try:
+            agent = self._runtime.registry.snapshot().resolve(self._talk.agent_id)
+        except AwakenError:
+            return ""
+        return agent.models[0].id if agent.models else ""
 
 
-def _show(event: AgentEvent) -> None:
-    match event:
-        case TextDelta(delta=delta):
-            typer.echo(delta, nl=False)
-        case ToolCallReady(name=name, arguments=arguments):
-            typer.echo(f"[{name} {arguments}]")
-        case ToolCallDone(outcome=ToolCallOutcome.FAILED, result=result):
-            typer.echo(f"[failed: {result.message}]")
-        case RunFinish(awaits_tasks=True):
-            typer.echo("\n[waits for its tasks]")
-        case RunFinish(termination=Failed(message=message)):
-            typer.echo(f"\n[failed: {message}]")
-        case RunFinish(termination=Stopped() as stopped):
-            typer.echo(f"\n[{reason_text(stopped)}]")
-        case RunFinish():
-            typer.echo()
+class Interrupts:
+    """Ctrl-C and SIGTERM leave the program at once; the first Ctrl-C may do something else."""
+
+    def __init__(
+        self, leave: Callable[[], None], on_first: Callable[[], None] | None = None
+    ) -> None:
+        self._leave = leave
+        self._on_first = on_first
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "Interrupts":
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGINT and self._on_first is not None:
+            on_first, self._on_first = self._on_first, None
+            on_first()
+            return
+        # Not an exception: leaving must not wait for a tool that hangs.
+        self._leave()
+        os._exit(128 + number)
 
 
-def _answer_line(prompt: str) -> str | None:
-    """Read a line from the terminal; None at the end of the input."""
-    typer.echo(prompt, nl=False)
-    return sys.stdin.readline() or None
+@contextmanager
+def raise_interrupts() -> Iterator[None]:
+    """Raise `KeyboardInterrupt` at Ctrl-C: while something is read, it ends the reading."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

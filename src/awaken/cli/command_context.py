@@ -2,25 +2,22 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 
 from awaken.bootstrap.operator import Operator
-from awaken.contracts.errors import AwakenError, InvalidInput
 from awaken.contracts.storage.queries import Page
 from awaken.contracts.storage.store import Store
 from awaken.mailbox.mailbox import Mailbox
 
-from .output import as_json, plain, print_stderr, print_stdout, table
+from .output import as_json, print_stdout, table
+from .reports import IsJson, report_errors
 from .stores import check_exists, store_at
 
 P = ParamSpec("P")
-
-REFUSED, MISUSED = 1, 2
 
 StoreUrl = Annotated[
     str | None,
@@ -30,7 +27,6 @@ StoreUrl = Annotated[
         help="The store's URL; absent: AWAKEN_STORE, else awaken.db in this folder.",
     ),
 ]
-IsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,28 +97,6 @@ def with_signature(
     named.__signature__ = inspect.Signature(shown)
     named.__annotations__ = {each.name: each.annotation for each in shown}
     return command
-
-
-@contextmanager
-def report_errors(*, is_json: bool) -> Iterator[None]:
-    """Print an error on one line of stderr, and exit with the code for it."""
-    try:
-        yield
-    except AwakenError as error:
-        print_error(error, is_json=is_json)
-        raise typer.Exit(MISUSED if isinstance(error, InvalidInput) else REFUSED) from error
-
-
-def print_error(error: AwakenError, *, is_json: bool = False) -> None:
-    """Print an error on stderr, with the traceback of the user's code if that raised it."""
-    trace = getattr(error, "trace", "")
-    if is_json:
-        report = {"code": error.code, "message": str(error)}
-        print_stderr(as_json({**report, "trace": trace} if trace else report, indent=None))
-        return
-    if trace:
-        print_stderr(trace)
-    print_stderr(f"awaken: {plain(error)}")
 
 
 async def _run_body(

@@ -1,17 +1,24 @@
 """The commands; each is imported when it is used: most calls need only one."""
 
 import importlib
+import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 import typer.core
 import typer.main
 
+COMPLETE_VARIABLE = "_AWAKEN_COMPLETE"
+"""The variable with which the script of a shell asks for completions."""
+
 MODULES = {
-    "serve": "serve",
-    "acp": "acp",
+    "init": "init",
+    "chat": "run_agent",
     "run": "run_agent",
+    "serve": "serve",
+    "doctor": "doctor",
+    "acp": "acp",
     "worker": "worker",
     "mcp": "mcp",
     "mcp-login": "mcp_login",
@@ -32,13 +39,17 @@ MODULES = {
     "upgrade": "upgrade",
     "test": "test_app",
     "demo": "demo",
+    "completion": "completion",
 }
 """Every command and its module, in the order of the help."""
 
 SUMMARIES = {
+    "init": "Make a project: an agent, a tool and a test.",
+    "chat": "Talk to an agent in the terminal.",
+    "run": "Ask an agent once, or talk to it.",
     "serve": "Serve agents over every protocol.",
+    "doctor": "Check this machine: versions, keys, the store, the port.",
     "acp": "Serve one agent over the Agent Client Protocol.",
-    "run": "Talk to an agent in the terminal.",
     "worker": "Execute queued work.",
     "mcp": "Serve agents as tools over the Model Context Protocol.",
     "mcp-login": "Log in to an MCP server.",
@@ -59,6 +70,7 @@ SUMMARIES = {
     "upgrade": "Before new code is deployed.",
     "test": "Simulate agents: many schedules, and a crash at every commit.",
     "demo": "Demonstrate the guarantees.",
+    "completion": "Complete commands and options in your shell.",
 }
 """The summary of each command for `awaken --help`, so that listing them imports none."""
 
@@ -66,6 +78,14 @@ SUMMARIES = {
 def new_app(help_text: str | None = None) -> typer.Typer:
     """Make the typer app of one module of commands; its help is plain text."""
     return typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
+
+
+class Completion(NamedTuple):
+    """A command that a shell may complete, in the form that typer expects."""
+
+    value: str
+    help: str
+    type: str = "plain"
 
 
 class CommandLine(typer.core.TyperGroup):
@@ -85,6 +105,18 @@ class CommandLine(typer.core.TyperGroup):
         with formatter.section("Commands"):
             formatter.write_dl(list(SUMMARIES.items()))
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Complete the name of a command from the list, without importing any."""
+        found = [it for it in SUMMARIES.items() if it[0].startswith(incomplete)]
+        return [Completion(name, summary) for name, summary in found]
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run the command, or answer the shell that asks for completions."""
+        if COMPLETE_VARIABLE in os.environ:
+            importlib.import_module("typer.completion").completion_init()
+        # Whatever the program is called: `python -m awaken` is the same.
+        return super().main(*arguments, **{"complete_var": COMPLETE_VARIABLE, **options})
+
 
 class _Commands(Mapping[str, Any]):
     """Commands by name; looking one up imports its module."""
@@ -95,6 +127,7 @@ class _Commands(Mapping[str, Any]):
         # The module's app is the group of that name, or has the command of that name.
         found = group.commands.get(name, group)
         found.name = name
+        _add_examples(name, found)
         return found
 
     def __iter__(self) -> Iterator[str]:
@@ -102,3 +135,15 @@ class _Commands(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(MODULES)
+
+
+def _add_examples(path: str, command: Any) -> None:
+    """Show the example of a command, and of each command below it, at the end of its help."""
+    # The list of commands needs none of them.
+    from .examples import EXAMPLES  # noqa: PLC0415
+
+    if path in EXAMPLES:
+        # The mark keeps the lines as they are.
+        command.epilog = f"\b\nExample:\n  {EXAMPLES[path]}"
+    for name, child in getattr(command, "commands", {}).items():
+        _add_examples(f"{path} {name}", child)

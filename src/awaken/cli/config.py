@@ -20,7 +20,6 @@ from awaken.managed.documents import (
 )
 from awaken.managed.files import ApplyOptions, DriftChoice, FilePlan, FileSet, drift_problem
 
-from .command_context import REFUSED
 from .command_line import new_app
 from .config_context import (
     CHANGED,
@@ -33,6 +32,7 @@ from .config_history import list_publications, roll_back, show_publication, show
 from .config_secrets import app as secrets_app
 from .config_switches import app as switches_app
 from .output import plain, print_stderr, print_stdout
+from .reports import REFUSED
 
 app = new_app("Configuration that changes while servers run.")
 app.add_typer(secrets_app, name="secrets")

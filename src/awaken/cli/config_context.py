@@ -16,8 +16,9 @@ from awaken.managed.configuration import ManagedConfig
 from awaken.managed.parts import Author
 
 from .apps import FORMS, load_app
-from .command_context import REFUSED, report_errors, with_signature
+from .command_context import with_signature
 from .output import as_json, plain, print_stderr, print_stdout
+from .reports import REFUSED, report_errors
 from .stores import check_exists, store_at
 
 P = ParamSpec("P")

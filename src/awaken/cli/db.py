@@ -7,9 +7,11 @@ import typer
 from awaken.contracts.errors import StoreUnavailable, UnsupportedFeature
 from awaken.contracts.storage.store import CheckableStore, Store, StoreCheck
 
-from .command_context import REFUSED, IsJson, StoreUrl, report_errors
+from .command_context import StoreUrl
 from .command_line import new_app
 from .output import as_json, plain, print_stderr, print_stdout, table
+from .reports import REFUSED, IsJson, report_errors
+from .spinner import show_spinner
 from .stores import check_exists, store_at
 
 app = new_app("The store itself.")
@@ -27,7 +29,7 @@ class SchemaUnknown(UnsupportedFeature):
 @app.command()
 def check(*, store_url: StoreUrl = None, is_json: IsJson = False) -> None:
     """Read everything in a store and verify it; changes nothing."""
-    with report_errors(is_json=is_json):
+    with report_errors(is_json=is_json), show_spinner("Reads every record…"):
         found = asyncio.run(_check_store(store_at(store_url)))
     print_stdout(as_json(found) if is_json else _text(found))
     for problem in found.problems:

@@ -10,8 +10,8 @@ import typer
 
 from awaken.demo.crash import CrashStory, run_crash_demo
 
-from .command_context import REFUSED, IsJson, report_errors
 from .output import as_json, print_stderr, print_stdout
+from .reports import REFUSED, IsJson, report_errors
 
 app = typer.Typer(help="Demonstrate the guarantees.", no_args_is_help=True, rich_markup_mode=None)
 

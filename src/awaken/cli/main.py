@@ -1,5 +1,6 @@
 """The `awaken` command."""
 
+import os
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Run AI agents.",
+    epilog="Begin with `awaken init`, or with `awaken chat`, which needs no key.",
 )
 
 
@@ -26,6 +28,7 @@ def _print_version(is_wanted: bool) -> None:  # noqa: FBT001 - typer passes it s
 
 @app.callback()
 def main(
+    context: typer.Context,
     *,
     is_version_wanted: Annotated[
         bool,
@@ -35,3 +38,15 @@ def main(
     ] = False,
 ) -> None:
     """Run AI agents."""
+    # Help and the version need neither the file nor the errors.
+    if context.resilient_parsing or not _may_have_environment_file():
+        return
+    from .environment_file import load_environment_file  # noqa: PLC0415
+    from .reports import report_errors  # noqa: PLC0415
+
+    with report_errors(is_json=False):
+        load_environment_file()
+
+
+def _may_have_environment_file() -> bool:
+    return "AWAKEN_ENV_FILE" in os.environ or os.path.isfile(".env")

@@ -10,9 +10,10 @@ from awaken.contracts.errors import RefusedInput
 from awaken.protocols.mcp.protocol import MISSING_EXTRA
 from awaken.services.view import TenantView
 
-from .command_context import StoreUrl, report_errors
+from .command_context import StoreUrl
 from .command_line import new_app
 from .logs import with_logs
+from .reports import report_errors
 from .serve_targets import DRAIN_MS, AppPlace, DrainMs, ServeTarget, load_stdio_target
 
 app = new_app()

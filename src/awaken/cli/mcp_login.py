@@ -12,10 +12,10 @@ from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.contracts.errors import InvalidInput
 from awaken.extensions.mcp import McpPlugin
 
-from .command_context import report_errors
 from .command_line import new_app
 from .listen_address import ListenAddress, open_listener
 from .output import plain, print_stdout
+from .reports import report_errors
 from .serve_targets import load_app_target
 
 WAIT_S = 300

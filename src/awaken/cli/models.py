@@ -36,10 +36,12 @@ from awaken.runtime.resolution.models import route_of
 from awaken.services.model_status import list_breakers, retry_time
 
 from .apps import FORMS, App, load_app
-from .command_context import CommandContext, IsJson, report_errors, store_command
+from .command_context import CommandContext, store_command
 from .command_line import new_app
 from .model_trial import Trial, try_model
-from .output import as_json, facts, moment, print_stdout, table
+from .output import as_json, facts, moment, plain, print_stdout, table
+from .reports import IsJson, report_errors
+from .spinner import show_spinner
 
 app = new_app("Providers, and whether their models answer.")
 
@@ -141,7 +143,8 @@ def ask_model(
     """Ask a model one small question with one tool, and show its features and its speed."""
     with report_errors(is_json=is_json):
         specs = {} if app_place is None else _specs(load_app(app_place))
-        trial = asyncio.run(_try_named_model(model, specs, timeout_s))
+        with show_spinner(f"Asks {plain(model)}…"):
+            trial = asyncio.run(_try_named_model(model, specs, timeout_s))
         if not (trial.has_text or trial.has_tool_call):
             raise ProviderFailed(f"model '{model}' answered with nothing")
     print_stdout(as_json(trial) if is_json else _trial_text(trial))

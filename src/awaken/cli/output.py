@@ -4,6 +4,7 @@ Stored text comes from models and clients. Its control characters never reach a 
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -18,15 +19,53 @@ from awaken.contracts.messages.content import escape_unprintable
 CELL_MAX = 60
 _GAP = "  "
 
+BOLD, DIM, GOOD, WARNING, ERROR = "1", "2", "32", "33", "31"
+"""Styles, as a terminal spells them."""
+_JOINERS = "\u200c\u200d"
+"""Marks inside of words and of pictures, which would be unreadable without them."""
 
-def print_stdout(text: str) -> None:
-    """Print to stdout."""
-    typer.echo(_encodable(text, sys.stdout))
+
+def has_colors(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that shows colours, and the person wants them.
+
+    `NO_COLOR` switches them off, `FORCE_COLOR` on, whatever the stream is.
+    """
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return is_terminal(stream)
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that can move its cursor."""
+    return stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+
+
+def style(text: str, code: str, *, is_error: bool = False) -> str:
+    """Style a text for stdout, or for stderr, if that shows colours."""
+    stream = sys.stderr if is_error else sys.stdout
+    return f"\x1b[{code}m{text}\x1b[0m" if has_colors(stream) else text
+
+
+def safe_text(text: str) -> str:
+    """Escape everything that could control a terminal; keep lines and tabs."""
+    if text.isprintable():
+        return text
+    return "".join(
+        mark if mark.isprintable() or mark in "\n\t" or mark in _JOINERS else plain(mark)
+        for mark in text
+    )
+
+
+def print_stdout(text: str, *, has_end: bool = True) -> None:
+    """Print to stdout, with the end of the line unless more follows."""
+    typer.echo(_encodable(text, sys.stdout), nl=has_end, color=has_colors(sys.stdout))
 
 
 def print_stderr(text: str) -> None:
     """Print to stderr."""
-    typer.echo(_encodable(text, sys.stderr), err=True)
+    typer.echo(_encodable(text, sys.stderr), err=True, color=has_colors(sys.stderr))
 
 
 def as_json(value: Any, *, indent: int | None = 2) -> str:
@@ -76,10 +115,11 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Format aligned columns under their names; ids are never cut."""
     lines = [list(head), *([plain(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
+    first, *rest = (
         _GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
+    return "\n".join([style(first, BOLD), *rest])
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> str:

@@ -19,16 +19,11 @@ from awaken.runtime.resolution.resolver import ResolvedAgent
 from awaken.services.policy import check_has_run, compare_policies, load_calls
 
 from .apps import FORMS, App, load_app
-from .command_context import (
-    REFUSED,
-    CommandContext,
-    IsJson,
-    report_errors,
-    store_command,
-)
+from .command_context import CommandContext, store_command
 from .command_line import new_app
 from .output import as_json, facts, plain, print_stdout, section
 from .remembered_answers import forget_remembered, list_remembered
+from .reports import REFUSED, IsJson, report_errors
 
 EXAMPLES = 5
 POLICY_BYTES_MAX = 4 * 1024 * 1024

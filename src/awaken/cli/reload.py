@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 
 from awaken.contracts.errors import InvalidInput
 
+from .environment_file import forget_loaded
+
 _SOCKET = "AWAKEN_SERVE_FD"
 _LOOK_MS = 500
 """How often the app's own file is also checked, for changes before it was watched."""
@@ -21,10 +23,11 @@ def take_inherited_socket() -> socket.socket | None:
 
 
 def restart_process(listener: socket.socket | None) -> NoReturn:
-    """Restart with the same arguments; clients that connect meanwhile wait."""
+    """Restart with the same arguments and a fresh `.env`; clients that connect meanwhile wait."""
     if listener is not None:
         listener.set_inheritable(True)
         os.environ[_SOCKET] = str(listener.fileno())
+    forget_loaded()
     os.execv(sys.executable, [sys.executable, "-m", "awaken", *sys.argv[1:]])
 
 

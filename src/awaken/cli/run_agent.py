@@ -1,27 +1,46 @@
-"""`awaken run`: talk to an agent in this process."""
+"""`awaken run` and `awaken chat`: talk to an agent in this process."""
 
-import asyncio
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
+from awaken.authoring.agents import Agent
 from awaken.bootstrap.agent_runtime import AgentRuntime
+from awaken.bootstrap.runtime_options import RuntimeOptions
 from awaken.contracts.errors import AwakenError, InvalidInput
-from awaken.contracts.lifecycle import Failed
+from awaken.contracts.lifecycle import Cancelled, Failed, Suspended, Termination
 from awaken.demo.agents import demo_agents
 from awaken.demo.settings import demo_providers
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT
 
 from .apps import FORMS, is_place, load_app
-from .chat import answer, converse
-from .command_context import MISUSED, REFUSED, print_error
+from .chat import INTERRUPTED, Chat, Interrupts, choose_screen
 from .command_line import new_app
+from .loop_thread import LoopThread
+from .reports import MISUSED, REFUSED, IsJson, print_error
+from .serve_targets import check_own_store, warn_missing_keys
 
 app = new_app()
 
 _AGENT_AND_TEXT = 2
+
+AppOption = Annotated[
+    str | None, typer.Option("--app", help="The app, if it is not the first word.")
+]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", "-m", help="Talk to this provider:model, without an app."),
+]
+ThreadId = Annotated[
+    str | None, typer.Option("--thread", help="Continue this conversation; needs a store.")
+]
+OwnStore = Annotated[
+    str | None,
+    typer.Option("--store", help="Keep the conversation there; absent: it ends with the process."),
+]
 
 
 @app.command()
@@ -34,21 +53,102 @@ def run(
             "and what to say (absent: a conversation).",
         ),
     ] = None,
-    app_place: Annotated[
-        str | None, typer.Option("--app", help="The app, if it is not the first word.")
-    ] = None,
+    app_place: AppOption = None,
+    model: Model = None,
+    thread_id: ThreadId = None,
+    store_url: OwnStore = None,
+    *,
+    is_json: IsJson = False,
 ) -> None:
-    """Talk to an agent in the terminal."""
+    """Ask an agent once, or talk to it in the terminal.
+
+    Streams the answer, shows tools at work, and asks where a call needs a decision: nothing is
+    approved without an explicit yes. With --json every event is one line, and nothing is asked.
+    Ctrl-C cancels the run; a second Ctrl-C exits at once.
+    """
+    _talk(_Wanted(words or [], app_place, model, thread_id, store_url), is_json=is_json)
+
+
+@app.command()
+def chat(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[APP] [AGENT]",
+            help=f"An app ({FORMS}; absent: the demo), and the agent (absent: the first).",
+        ),
+    ] = None,
+    app_place: AppOption = None,
+    model: Model = None,
+    thread_id: ThreadId = None,
+    store_url: OwnStore = None,
+) -> None:
+    """Talk to an agent in the terminal.
+
+    Streams answers, shows tools at work, and asks where a call needs a decision: nothing is
+    approved without an explicit yes. Ctrl-C cancels the run, Ctrl-D ends the conversation, and
+    /help shows the commands.
+    """
+    wanted = _Wanted(words or [], app_place, model, thread_id, store_url)
+    _talk(wanted, is_json=False, is_chat=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the command line asks for."""
+
+    words: Sequence[str]
+    app_place: str | None
+    model: str | None
+    thread_id: str | None
+    store_url: str | None
+
+
+def _talk(wanted: _Wanted, *, is_json: bool, is_chat: bool = False) -> None:
+    end: Termination | None = None
     try:
-        place, rest = _split_words(words or [], app_place)
-        runtime = _runtime_of(place)
-        agent_id, text = _choose_agent(runtime, rest)
-        worked = asyncio.run(_talk(runtime, agent_id, text))
+        place, words = _split_words(wanted.words, wanted.app_place)
+        runtime = _runtime_of(wanted, place)
+        agent_id, text = _choose_agent(runtime, words)
+        if is_chat and text is not None:
+            problem = f"it takes no text; write `awaken run … {agent_id} 'TEXT'`"
+            raise InvalidInput(what="awaken chat", problem=problem)
+        if is_json and text is None:
+            raise InvalidInput(what="--json", problem="it needs a text; a program cannot chat")
+        screen = choose_screen(is_json=is_json)
+        # Outside of runs and prompts Ctrl-C leaves at once, also while a tool that hangs is closed.
+        with Interrupts(screen.leave), LoopThread() as loop:
+            loop.call(runtime.__aenter__())
+            try:
+                # Before the greeting, which names the agent.
+                loop.call(runtime.registry.resolve(agent_id))
+                warn_missing_keys(runtime)
+                talk = Chat(screen, loop, runtime, agent_id)
+                if wanted.thread_id is not None:
+                    talk.continue_thread(wanted.thread_id)
+                if text is None:
+                    talk.converse()
+                else:
+                    end = talk.answer(text)
+            finally:
+                screen.rest()
+                loop.call(runtime.__aexit__(None, None, None))
     except AwakenError as error:
-        print_error(error)
+        print_error(error, is_json=is_json)
         raise typer.Exit(MISUSED) from error
-    if not worked:
-        raise typer.Exit(REFUSED)
+    if code := _exit_code(end, is_json=is_json):
+        raise typer.Exit(code)
+
+
+def _exit_code(end: Termination | None, *, is_json: bool) -> int:
+    match end:
+        case Failed():
+            return REFUSED
+        case Cancelled():
+            return INTERRUPTED
+        case Suspended() if is_json:
+            return REFUSED
+    return 0
 
 
 def _split_words(words: Sequence[str], app_place: str | None) -> tuple[str | None, list[str]]:
@@ -62,11 +162,30 @@ def _split_words(words: Sequence[str], app_place: str | None) -> tuple[str | Non
     return app_place, rest
 
 
-def _runtime_of(place: str | None) -> AgentRuntime:
+def _runtime_of(wanted: _Wanted, place: str | None) -> AgentRuntime:
+    runtime = _make_runtime(wanted, place)
+    if wanted.thread_id is not None and not runtime.store.is_shared:
+        problem = "nothing is kept in memory; name the store of the conversation with --store"
+        raise InvalidInput(what="--thread", problem=problem)
+    return runtime
+
+
+def _make_runtime(wanted: _Wanted, place: str | None) -> AgentRuntime:
+    store = wanted.store_url
+    if wanted.thread_id is not None and store is None:
+        store = os.environ.get("AWAKEN_STORE")
+    # It executes what is said here; other work in the store is for workers.
+    options: RuntimeOptions = {} if store is None else {"has_worker": False}
+    if wanted.model is not None:
+        if place is not None:
+            raise InvalidInput(what="--model", problem="an app names its own models")
+        return AgentRuntime([Agent(DEFAULT_AGENT, model=wanted.model)], store=store, **options)
     if place is None:
-        return AgentRuntime(demo_agents(), providers=demo_providers(os.environ))
+        providers = demo_providers(os.environ)
+        return AgentRuntime(demo_agents(), providers=providers, store=store, **options)
     app = load_app(place)
-    return app.runtime or AgentRuntime(app.agents)
+    check_own_store(app, is_store_chosen=wanted.store_url is not None)
+    return app.runtime or AgentRuntime(app.agents, store=store, **options)
 
 
 def _choose_agent(runtime: AgentRuntime, words: Sequence[str]) -> tuple[str, str | None]:
@@ -78,16 +197,3 @@ def _choose_agent(runtime: AgentRuntime, words: Sequence[str]) -> tuple[str, str
     if len(words) == 1 and words[0] not in known and any(map(str.isspace, words[0])):
         return first, words[0]
     return words[0], words[1] if len(words) > 1 else None
-
-
-async def _talk(runtime: AgentRuntime, agent_id: str, text: str | None) -> bool:
-    """Run the agent, and return whether it succeeded; a conversation always does."""
-    async with runtime:
-        # Before the greeting, which names the agent.
-        await runtime.registry.resolve(agent_id)
-        if text is None:
-            await converse(runtime, agent_id)
-            return True
-        thread_id = await answer(runtime, agent_id, text, thread_id=None)
-        runs = await runtime.list_runs(thread_id)
-        return not any(isinstance(run.termination, Failed) for run in runs)

@@ -26,7 +26,7 @@ from awaken.server.environment import with_environment
 from awaken.transport.routes import SCOPES
 
 from .apps import FORMS, file_of
-from .command_context import IsJson, StoreUrl, report_errors
+from .command_context import StoreUrl
 from .command_line import new_app
 from .listen_address import (
     BACKLOG,
@@ -37,8 +37,9 @@ from .listen_address import (
 )
 from .logs import with_logs
 from .managed_start import ConfigFolder, ConfigPublication, IsUnmanaged, ManagedStart
-from .output import as_json, plain, print_stdout
+from .output import GOOD, as_json, plain, print_stdout, style
 from .reload import WatchedApp, restart_process, take_inherited_socket
+from .reports import IsJson, report_errors
 from .serve_targets import (
     ServeTarget,
     load_app_target,
@@ -185,6 +186,7 @@ class _Process:
         text = plain(
             f"Ready: {url}, {store}, agents {name_agents(runtime)}{self.start.describe(runtime)}."
         )
+        text = text.replace("Ready:", style("Ready:", GOOD), 1)
         print_stdout(as_json(facts, indent=None) if self.is_json else text)
 
 

@@ -13,8 +13,9 @@ from awaken.testing.agent_simulation import DEFAULT_SCHEDULES, SimulationOptions
 from awaken.testing.turn_model import ToolTourModel, is_repeatable
 
 from .apps import FORMS, App, load_app
-from .command_context import REFUSED, IsJson, report_errors
 from .output import as_json, plain, print_stdout
+from .reports import REFUSED, IsJson, report_errors
+from .spinner import show_spinner
 
 SCENARIOS = "SCENARIOS"
 """The variable of a file that has the inputs of its agents: {agent_id: input or inputs}."""
@@ -53,10 +54,11 @@ def simulate_agents(
             problem = f"its runtime in '{app_place}' has no agent that was declared in code"
             raise InvalidInput(what="APP", problem=problem)
         options = SimulationOptions(schedules=schedules, seed=seed, crash=crash)
-        reports = {
-            agent.id: _report(agent, agents, _inputs(app, agent), options, is_real=is_real)
-            for agent in agents
-        }
+        with show_spinner("Simulates…"):
+            reports = {
+                agent.id: _report(agent, agents, _inputs(app, agent), options, is_real=is_real)
+                for agent in agents
+            }
     print_stdout(as_json(_document(reports)) if is_json else _text(app_place, reports))
     if any(report.violations for report in reports.values()):
         raise typer.Exit(REFUSED)

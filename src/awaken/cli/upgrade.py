@@ -11,9 +11,10 @@ from awaken.contracts.models.model_specs import ModelPool, ModelSpec
 from awaken.contracts.storage.store import Store
 
 from .apps import FORMS, App, load_app
-from .command_context import REFUSED, CommandContext, store_command
+from .command_context import CommandContext, store_command
 from .config_context import format_problems
 from .output import section, table
+from .reports import REFUSED
 
 app = typer.Typer(help="Before new code is deployed.", no_args_is_help=True, rich_markup_mode=None)
 

@@ -19,12 +19,13 @@ from awaken.demo.settings import demo_providers
 from awaken.mailbox.config import MailboxConfig
 
 from .apps import FORMS, App, load_app
-from .command_context import IsJson, StoreUrl, report_errors
+from .command_context import StoreUrl
 from .command_line import new_app
 from .finished_runs import FinishedRuns
 from .logs import with_logs
 from .managed_start import ConfigFolder, ConfigPublication, IsUnmanaged, ManagedStart
 from .output import as_json, plain, print_stdout, termination_text
+from .reports import IsJson, report_errors
 from .serve_targets import check_own_store, name_agents, warn_missing_keys
 from .stop_signals import catch_stop_signals
 from .stores import store_at

@@ -127,6 +127,8 @@ def test_it_works_from_another_folder(
 
 COMMANDS: dict[str, Any] = {
     "run": lambda place: ("run", place, "helper", "hi"),
+    "chat": lambda place: ("chat", place, "helper"),
+    "doctor": lambda place: ("doctor", place, "--port", "0", "--json"),
     "test": lambda place: ("test", place, "--schedules", "1", "--json"),
     "policy": lambda place: ("policy", "preview", place, "helper", "--json"),
     "models": lambda place: ("models", "list", "--app", place, "--json"),

@@ -216,6 +216,16 @@ class UnknownProvider(UnknownReference):
     models: str
     """The models that are registered, for the message; empty if there are none."""
 
+    def describe(self) -> str:
+        """Make the message, with the name that was probably meant, if one is near."""
+        # Only a mistake needs it.
+        from .model_names import suggest_model  # noqa: PLC0415
+
+        models = self.models.removeprefix(", known models: ").split(", ")
+        near = suggest_model(self.model_id, self.known.split(", "), filter(None, models))
+        message, hint = super().describe(), f"; did you mean '{near}'? Known: "
+        return message.replace("; known: ", hint, 1) if near else message
+
 
 class InvalidPluginConfig(UsageError):
     """A config section does not fit the schema its plugin declared."""

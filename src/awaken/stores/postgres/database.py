@@ -8,11 +8,11 @@ from awaken.contracts.errors import InvalidInput, StoreUnavailable
 from awaken.contracts.storage.mailbox import LeaseKeeper
 from awaken.stores.sql.session import Work
 
-from .connection import Connection
+from .connection import Connection, connect
 from .errors import DRIVER_ERRORS, is_broken, is_read_only, is_transient, translate_error
 from .keeper import PostgresLeaseKeeper
 from .pool import Pool
-from .schema import prepare
+from .schema import prepare, schema_version
 from .server import PostgresServer
 from .session import PostgresSession
 
@@ -61,6 +61,20 @@ class PostgresDatabase:
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.close()
+
+    async def schema_versions(self) -> tuple[int, int]:
+        """Return the schema of the database, and the newest known one, on a connection of its own.
+
+        Raises:
+            StoreUnavailable: The server cannot be reached, or refuses.
+        """
+        connection = await connect(self._server)
+        try:
+            return await schema_version(connection, self._server)
+        except DRIVER_ERRORS as error:
+            raise translate_error(error, self.name) from error
+        finally:
+            connection.terminate()
 
     def since_write_ms(self) -> float:
         """Return how long ago the latest write became durable; infinite before the first."""

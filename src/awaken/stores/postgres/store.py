@@ -27,3 +27,13 @@ class PostgresStore(SqlStore):
         server = parse_server(url, schema, connect_timeout_ms, command_timeout_ms)
         self.database = PostgresDatabase(server, pool_size)
         super().__init__(self.database)
+
+    async def schema_versions(self) -> tuple[int, int]:
+        """Return the schema of the database, 0 if it has none, and the newest known one.
+
+        Changes and creates nothing.
+
+        Raises:
+            StoreUnavailable: The server cannot be reached, or refuses.
+        """
+        return await self.database.schema_versions()

@@ -1,0 +1,21 @@
+"""A sign of life on stderr while a command works, where stderr is a terminal."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .output import is_terminal
+
+
+@contextmanager
+def show_spinner(text: str) -> Iterator[None]:
+    """Show a text that moves, and take it away at the end; nothing without a terminal."""
+    if not is_terminal(sys.stderr):
+        yield
+        return
+    # Only a terminal needs it.
+    from rich.console import Console  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    with Console(stderr=True).status(Text(text)):
+        yield

@@ -1,0 +1,143 @@
+"""`awaken doctor`: finds what is wrong, says how to mend it, and creates nothing."""
+
+import os
+import socket
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from awaken.cli import doctor_checks, doctor_store
+from awaken.cli.doctor_checks import CheckStatus
+
+from .conftest import Answer, Call
+
+KEY = "sk-very-secret-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def calm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No keys, and any free port."""
+    for name in list(os.environ):
+        if name.endswith(("_API_KEY", "_BASE_URL")) or name.startswith("AWS_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("AWAKEN_HTTP_ADDR", "127.0.0.1:0")
+
+
+def check(answer: Answer, name: str) -> dict[str, str]:
+    (found,) = [it for it in answer.document["checks"] if it["name"] == name]
+    return {"status": "ok", "detail": "", **found}
+
+
+def test_an_empty_folder_is_fine_and_stays_empty(call: Call, tmp_path: Path) -> None:
+    done = call("doctor", "--json")
+    assert (done.code, done.document["is_good"]) == (0, True)
+    for name in ("awaken", "python", "port", "clock"):
+        assert check(done, name)["status"] == CheckStatus.OK
+    assert check(done, "store")["status"] == CheckStatus.ABSENT
+    assert check(done, "keys")["status"] == CheckStatus.ABSENT
+    assert check(done, "extra mcp")["detail"].startswith("mcp ")
+    assert list(tmp_path.iterdir()) == []
+    assert "Nothing is wrong." in call("doctor").out
+
+
+def test_a_store_is_reached_written_and_left_as_it_was(call: Call, db: Path) -> None:
+    before = count_entries(db)
+    done = call("doctor", "--json")
+    assert done.code == 0, done.out
+    assert "schema" in check(done, "store")["detail"]
+    assert check(done, "store writable")["status"] == CheckStatus.OK
+    assert "ms from this process" in check(done, "store clock")["detail"]
+    assert count_entries(db) == before
+
+
+def count_entries(db: Path) -> int:
+    connection = sqlite3.connect(db)
+    try:
+        (count,) = connection.execute("SELECT count(*) FROM profiles").fetchone()
+    finally:
+        connection.close()
+    return int(count)
+
+
+def test_a_store_that_cannot_be_used_fails_the_check(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = call("doctor", "--store", f"sqlite:///{tmp_path / 'gone' / 'a.db'}", "--json")
+    assert (gone.code, check(gone, "store")["status"]) == (1, CheckStatus.FAILED)
+    (tmp_path / "no.db").write_text("This is no database, but a text that is long enough. " * 90)
+    odd = call("doctor", "--store", "sqlite:///no.db", "--json")
+    assert check(odd, "store")["status"] == CheckStatus.FAILED
+    unknown = call("doctor", "--store", "mysql://x", "--json")
+    assert check(unknown, "store")["status"] == CheckStatus.FAILED
+    away = call("doctor", "--store", "postgresql://u:hunter2@127.0.0.1:1/x", "--json")
+    assert check(away, "store")["status"] == CheckStatus.FAILED
+    assert "hunter2" not in away.out
+
+
+def test_a_store_of_another_schema_is_not_migrated(call: Call, db: Path) -> None:
+    with sqlite3.connect(db) as connection:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        connection.execute(f"PRAGMA user_version = {version - 1}")
+    older = check(call("doctor", "--json"), "store")
+    assert older["status"] == CheckStatus.WARNING
+    assert "awaken db migrate" in older["remedy"]
+    with sqlite3.connect(db) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (version - 1,)
+        connection.execute(f"PRAGMA user_version = {version + 1}")
+    newer = call("doctor", "--json")
+    assert (newer.code, check(newer, "store")["status"]) == (1, CheckStatus.FAILED)
+
+
+def test_a_clock_that_is_off_is_noticed(
+    call: Call, db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Late:
+        def now_ms(self) -> int:
+            return 1_000_000
+
+    monkeypatch.setattr(doctor_store, "SystemClock", Late)
+    monkeypatch.setattr(doctor_checks, "SystemClock", Late)
+    done = call("doctor", "--json")
+    assert check(done, "store clock")["status"] == CheckStatus.WARNING
+    assert check(done, "clock")["status"] == CheckStatus.WARNING
+
+
+def test_keys_are_named_and_never_shown(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", KEY)
+    monkeypatch.setenv("XAI_API_KEY", f"{KEY}\u200b")
+    done = call("doctor", "--json")
+    assert done.code == 1
+    assert check(done, "key groq")["status"] == CheckStatus.OK
+    assert check(done, "key xai")["status"] == CheckStatus.FAILED
+    text = call("doctor")
+    assert KEY not in done.out + text.out + text.err
+
+
+def test_agents_without_a_key_fail_the_check(call: Call, tmp_path: Path) -> None:
+    app = "from awaken import Agent\na = Agent('a', model='openai:gpt-5-mini')\n"
+    (tmp_path / "app.py").write_text(app)
+    done = call("doctor", "app.py", "--json")
+    assert done.code == 1
+    assert "OPENAI_API_KEY" in check(done, "agent's key")["detail"]
+    (tmp_path / "app.py").write_text(app.replace("openai:", ""))
+    wrong = call("doctor", "app.py", "--json")
+    assert "did you mean 'openai:gpt-5-mini'?" in check(wrong, "agents")["detail"]
+
+
+def test_a_port_that_is_taken_and_one_that_is_open_to_all_fail_the_check(call: Call) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = call("doctor", "--port", port, "--json")
+    assert (done.code, check(done, "port")["status"]) == (1, CheckStatus.FAILED)
+    exposed = call("doctor", "--host", "0.0.0.0", "--json")
+    assert check(exposed, "port")["status"] == CheckStatus.FAILED
+
+
+def test_a_machine_without_a_sandbox_is_told(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("awaken.extensions.skills.sandbox.shutil.which", lambda _: None)
+    found = check(call("doctor", "--json"), "sandbox")
+    assert found["status"] == CheckStatus.ABSENT
+    assert "bubblewrap" in found["detail"]
