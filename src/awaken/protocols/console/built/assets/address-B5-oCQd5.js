@@ -1,1 +1,0 @@
-import{J as e}from"./index-ASzTiWpH.js";import{a as t,n}from"./jsx-runtime-Wy9s6hX0.js";var r=t(n(),1);function i(){let t=e();return(0,r.useCallback)(e=>void t({to:`.`,search:t=>({...t,...e}),replace:!0}),[t])}export{i as t};

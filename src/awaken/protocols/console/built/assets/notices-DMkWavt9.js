@@ -1,1 +1,0 @@
-import{B as e,H as t,l as n,wt as r}from"./index-ASzTiWpH.js";import{t as i}from"./ui-BzXhMEx5.js";var a={"aria-label":i.close};function o(e){r.show({message:e,color:`teal`,closeButtonProps:a})}function s(i){let o=i instanceof e?i.requestId:null;r.show({title:t(i),message:o===null?void 0:n.requestId(o),color:`red`,autoClose:1e4,closeButtonProps:a})}export{s as n,o as t};
