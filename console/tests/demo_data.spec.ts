@@ -10,6 +10,12 @@ test("demo data fills a fresh server, stays out of what counts, and is removed w
     await expect(page.getByRole("row").nth(2)).toBeVisible();
     await open(page, server, "/runs");
     await expect(page.getByRole("heading", { name: "No runs yet" })).toBeVisible();
+    await open(page, server, "/threads");
+    await expect(page.getByRole("heading", { name: "No threads yet" })).toBeVisible();
+    await open(page, server, "/threads?demo=true");
+    await expect(page.getByRole("link", { name: "A refund that needs an approval" })).toBeVisible();
+    await open(page, server, "/approvals");
+    await expect(page.getByRole("heading", { name: "Nothing waits for you" })).toBeVisible();
     await open(page, server, "/settings");
     await page.getByRole("button", { name: "Remove demo data" }).click();
     await expect(page.getByRole("button", { name: "Add demo data" })).toBeVisible();
