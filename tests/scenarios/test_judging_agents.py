@@ -73,7 +73,7 @@ def test_input_that_the_judge_stops_reaches_no_model() -> None:
 
 
 def test_an_answer_that_the_judge_stops_is_never_shown() -> None:
-    court = Court(rule("output"), [NO], "The answer is 42.")
+    court = Court(rule("output"), [NO], "The answer is a zebra.")
 
     async def scenario() -> None:
         async with AgentRuntime(court.agents) as runtime:
@@ -81,16 +81,16 @@ def test_an_answer_that_the_judge_stops_is_never_shown() -> None:
             (record, *_) = await runtime.list_runs("t")
             assert isinstance(record.termination, Blocked)
             said = repr(await runtime.messages("t"))
-            assert "42" not in "".join(events) + said
-            assert judged(court) == ["The answer is 42."]
+            assert "zebra" not in "".join(events) + said
+            assert judged(court) == ["The answer is a zebra."]
 
     asyncio.run(scenario())
 
 
 def test_an_answer_that_the_judge_lets_pass_is_shown_once() -> None:
-    court = Court(rule("output"), [YES], "The answer is 42.")
+    court = Court(rule("output"), [YES], "The answer is a zebra.")
     result = asyncio.run(court.ask())
-    assert (result.text, result.termination) == ("The answer is 42.", NaturalEnd())
+    assert (result.text, result.termination) == ("The answer is a zebra.", NaturalEnd())
     assert len(court.model.requests) == 1
 
 

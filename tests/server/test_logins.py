@@ -107,8 +107,13 @@ def test_configured_tokens_count_beside_the_logins() -> None:
     async def scenario() -> None:
         site = Site(tokens=(token("robot"),))
         # A token is sent on purpose: what cookies come with it does not matter.
-        assert (await site.post(cookie="session=no", **bearer("robot"))).status == 200
+        sticky = {"cookie": "balancer=7"}
+        assert (await site.post(**sticky, **bearer("robot"))).status == 200
         assert site.seen == []
+        assert (await site.post(**sticky, authorization="Bearer own-token")).status == 200
+        for forged in ("Basic czE6", "Bearer ", "bearer"):
+            refused = await site.post(cookie="session=s1", authorization=forged)
+            assert (refused.status, refused.json["code"]) == (403, "forbidden_origin")
         assert (await site.post(authorization="Bearer own-token")).status == 200
         assert (await site.post(authorization="Bearer wrong")).status == 401
 

@@ -159,7 +159,8 @@ class LoginAuthenticator:
         token = request.bearer
         principal = self._tokens.find(token) if token is not None and is_token(token) else None
         if principal is None:
-            if "cookie" in headers and exchange.method not in _SAFE_METHODS:
+            # Of another page's requests, browsers let none with a bearer token through.
+            if "cookie" in headers and token is None and exchange.method not in _SAFE_METHODS:
                 check_own_page(headers)
             answer = await self._ask(request)
             if answer is None and token is not None:
