@@ -225,7 +225,7 @@ def test_what_is_built_wrongly_is_refused_when_it_is_built(
 HELPER = Agent("assistant", model=ScriptedModel([]))
 RESULT = RunResult(run_id="r1", thread_id="t1", agent_id="assistant", status="done")  # type: ignore[arg-type]
 ASKING: list[tuple[str, Callable[[Any], Any], type[AwakenError], str]] = [
-    ("the agent itself", lambda r: r.run(HELPER, "hi"), InvalidInput, "pass the id, 'assistant'"),
+    ("a spec", lambda r: r.run(HELPER.spec, "hi"), InvalidInput, "pass the id, 'assistant'"),
     ("a whole request", lambda r: r.run(RunRequest(), "hi"), InvalidInput, "start(request)"),
     ("nobody", lambda r: r.run("nobody", "hi"), UnknownAgent, "known agents: assistant"),
     (

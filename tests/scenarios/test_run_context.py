@@ -20,7 +20,7 @@ from awaken.errors import (
     LimitExceeded,
     Misuse,
 )
-from awaken.extensions.background import BackgroundTasksPlugin
+from awaken.extensions.background import BackgroundTasksPlugin, DurableMessageRequest
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.messages import ToolCall
 from awaken.plugins import Phase, Plugin, PluginRegistrar, RunStartContext, StateCommand
@@ -282,6 +282,51 @@ def test_a_background_task_inherits_the_context() -> None:
     contexts = play(scenario)
     assert seen == [Narrow("north")]
     assert set(map(str, contexts)) == {"{'region': 'north'}"}
+
+
+def test_a_run_that_another_agents_message_starts_has_the_context_of_its_thread() -> None:
+    seen: list[Any] = []
+
+    @tool(effect="none")
+    async def tell(ctx: ToolContext) -> str:
+        """Tell the other thread."""
+        request = DurableMessageRequest(
+            recipient_thread_id="other", sender_agent_id="boss", message="for you"
+        )
+        await ctx.sub_runs.send_agent_message(request)
+        return "told"
+
+    async def scenario() -> list[Any]:
+        model = ScriptedModel([ToolCalls([("tell", {})]), "Told."])
+        boss = Agent("boss", model=model, tools=[tell], plugins=[BackgroundTasksPlugin()])
+        async with AgentRuntime([boss, looking(seen, "helper", context_type=Narrow)]) as runtime:
+            await runtime.run("helper", "go", thread_id="other", context={"region": "north"})
+            await runtime.run("boss", "go", context={"region": "south"})
+            while len(found := await runtime.list_runs("other")) < 2:
+                await asyncio.sleep(0.01)
+            await runtime.wait(found[1].run_id)
+            return [it.context for it in found]
+
+    assert asyncio.run(asyncio.wait_for(scenario(), 20)) == [{"region": "north"}] * 2
+    assert seen == [Narrow("north")] * 2
+
+
+def test_queued_input_whose_context_no_longer_fits_is_a_dead_letter_at_once(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/a.db"
+    seen: list[Any] = []
+
+    async def queue() -> None:
+        async with AgentRuntime([looking([])], store=store, has_worker=False) as runtime:
+            await runtime.submit("a", "go", thread_id="t", context={"x": 1}, run_id_hint="r")
+
+    async def execute() -> Any:
+        async with AgentRuntime([looking(seen, context_type=Narrow)], store=store) as runtime:
+            return (await runtime.wait("r", timeout_ms=20_000)).termination
+
+    asyncio.run(queue())
+    ended = asyncio.run(execute())
+    assert "region" in ended.message
+    assert seen == []
 
 
 class Watching(Plugin):
