@@ -178,12 +178,14 @@ class Chat:
         self._screen.say(f"You talk to '{plain(agent_id)}'.")
 
     def _name_model(self) -> str:
-        """The model that the agent asks first; empty if it runs elsewhere or is not known yet."""
+        """The model that the agent asks first; empty if it has no name that says something."""
         try:
             agent = self._runtime.registry.snapshot().resolve(self._talk.agent_id)
         except AwakenError:
             return ""
-        return agent.models[0].id if agent.models else ""
+        name = agent.models[0].id if agent.models else ""
+        # A client in code has a name that was made from the agent's.
+        return "" if name == f"{self._talk.agent_id}:model" else name
 
 
 class Interrupts:
