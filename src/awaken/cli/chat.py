@@ -11,12 +11,13 @@ from typing import Any
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import RunFinish
-from awaken.contracts.lifecycle import Cancelled, Suspended, Termination
+from awaken.contracts.lifecycle import Cancelled, Failed, Suspended, Termination
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 
 from .chat_screen import PROMPT, ChatScreen, JsonScreen, PlainScreen
 from .chat_thread import ChatThread, Events
 from .loop_thread import LoopThread
+from .model_hints import NOT_FOUND, suggest_known_model
 from .output import is_terminal, plain
 from .ticket_prompts import ask_ticket
 
@@ -112,6 +113,9 @@ class Chat:
                     end = self._show(self._talk.decide(decisions, tickets))
             finally:
                 self._screen.rest()
+        is_unknown = isinstance(end, Failed) and end.code == NOT_FOUND
+        if is_unknown and (hint := suggest_known_model(self._name_model())):
+            self._screen.say(hint)
         return end
 
     def _show(self, events: Events) -> Termination | None:
@@ -135,7 +139,10 @@ class Chat:
         return decisions
 
     def _ask_one(self, ticket: Ticket) -> ToolCallResume:
-        given = ask_ticket(ticket, self._screen.read_answer, self._screen.say)
+        # Labels of a form come from tools and their servers.
+        given = ask_ticket(
+            ticket, lambda prompt: self._screen.read_answer(plain(prompt)), self._screen.say
+        )
         # The decision is about what was shown.
         return ToolCallResume(
             decision_id="",
@@ -178,12 +185,14 @@ class Chat:
         self._screen.say(f"You talk to '{plain(agent_id)}'.")
 
     def _name_model(self) -> str:
-        """The model that the agent asks first; empty if it runs elsewhere or is not known yet."""
+        """The model that the agent asks first; empty if it has no name that says something."""
         try:
             agent = self._runtime.registry.snapshot().resolve(self._talk.agent_id)
         except AwakenError:
             return ""
-        return agent.models[0].id if agent.models else ""
+        name = agent.models[0].id if agent.models else ""
+        # A client in code has a name that was made from the agent's.
+        return "" if name == f"{self._talk.agent_id}:model" else name
 
 
 class Interrupts:

@@ -38,6 +38,7 @@ from awaken.services.model_status import list_breakers, retry_time
 from .apps import FORMS, App, load_app
 from .command_context import CommandContext, store_command
 from .command_line import new_app
+from .model_hints import NOT_FOUND, suggest_known_model
 from .model_trial import Trial, try_model
 from .output import as_json, facts, moment, plain, print_stdout, table
 from .reports import IsJson, report_errors
@@ -162,7 +163,8 @@ async def _try_named_model(
     except UsageError as error:
         raise RefusedInput(what="model", problem=str(error)) from error
     except ModelError as error:
-        raise type(error)(f"model '{model}': {error}") from error
+        hint = suggest_known_model(model) if error.code == NOT_FOUND else ""
+        raise type(error)(f"model '{model}': {error} {hint}".rstrip()) from error
     except TimeoutError as error:
         message = f"model '{model}' gave no whole answer within {timeout_s:g} s"
         raise ModelTimeout(message) from error

@@ -1,14 +1,17 @@
 """`awaken doctor`: finds what is wrong, says how to mend it, and creates nothing."""
 
+import asyncio
 import os
 import socket
 import sqlite3
 from pathlib import Path
 
 import pytest
+from tests.postgres.server import new_schema, server
 
 from awaken.cli import doctor_checks, doctor_store
 from awaken.cli.doctor_checks import CheckStatus
+from awaken.stores.postgres import PostgresStore
 
 from .conftest import Answer, Call
 
@@ -87,6 +90,25 @@ def test_a_store_of_another_schema_is_not_migrated(call: Call, db: Path) -> None
         connection.execute(f"PRAGMA user_version = {version + 1}")
     newer = call("doctor", "--json")
     assert (newer.code, check(newer, "store")["status"]) == (1, CheckStatus.FAILED)
+
+
+def test_a_server_is_reached_and_a_schema_that_is_not_there_is_not_made(call: Call) -> None:
+    store = PostgresStore(server().url, schema=new_schema())
+
+    async def versions() -> tuple[int, int]:
+        return await store.schema_versions()
+
+    async def make() -> None:
+        await store.open()
+        await store.close()
+
+    found, known = asyncio.run(versions())
+    assert (found, known > 0) == (0, True)
+    assert asyncio.run(versions()) == (0, known)
+    asyncio.run(make())
+    assert asyncio.run(versions()) == (known, known)
+    done = call("doctor", "--store", server().url, "--json")
+    assert check(done, "store")["status"] in (CheckStatus.OK, CheckStatus.WARNING)
 
 
 def test_a_clock_that_is_off_is_noticed(

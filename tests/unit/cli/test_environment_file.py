@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from awaken.cli import reload
 from awaken.cli.environment_file import (
     BYTES_MAX,
     forget_loaded,
@@ -137,3 +138,16 @@ def test_the_library_reads_no_file(tmp_path: Path) -> None:
         check=True,
     )  # fmt: skip
     assert done.stdout == "None\n"
+
+
+def test_a_process_that_restarts_reads_the_file_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AWAKEN_TEST_NEW", raising=False)
+    (tmp_path / ".env").write_text("AWAKEN_TEST_NEW=before\n")
+    load_environment_file()
+    seen: list[bool] = []
+    monkeypatch.setattr(reload.os, "execv", lambda *_: seen.append("AWAKEN_TEST_NEW" in os.environ))
+    reload.restart_process(None)
+    assert seen == [False]

@@ -252,3 +252,19 @@ def test_health_makes_no_store(call: Call, tmp_path: Path) -> None:
     answer = call("models", "health", "--store", f"sqlite:///{tmp_path / 'none.db'}")
     assert answer.code == 1
     assert not (tmp_path / "none.db").exists()
+
+
+def test_a_model_that_its_provider_does_not_know_is_guessed(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving([ModelNotFound("no such model")] * 3) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        tested = call("models", "test", "openai:gpt5-mini")
+        asked = call("run", "-m", "openai:gpt5-mini", "hello there")
+        with monkeypatch.context() as patch:
+            patch.setattr("awaken.cli.model_hints.importlib.util.find_spec", lambda _: None)
+            without = call("models", "test", "openai:gpt5-mini")
+    assert (tested.code, "Did you mean 'openai:gpt-5-mini'?" in tested.err) == (1, True), tested.err
+    assert (asked.code, "Did you mean 'openai:gpt-5-mini'?" in asked.out) == (1, True), asked.out
+    assert (without.code, "Did you mean" in without.err) == (1, False)

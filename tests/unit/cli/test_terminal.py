@@ -142,6 +142,36 @@ def test_a_question_shows_the_call_and_the_rule_and_needs_a_clear_yes(shop: Path
         assert (shop / "erased").read_text() == "one"
 
 
+def test_labels_of_a_form_never_control_the_terminal(shop: Path) -> None:
+    form = """
+from awaken.tools import Asks
+
+schema = {"type": "object", "properties": {"a": {"type": "string", "title": EVIL,
+          "description": EVIL, "enum": ["x", EVIL]}}, "required": ["a"]}
+
+@tool
+async def fill(ctx: ToolContext) -> object:
+    "Fill in."
+    if ctx.resume is None:
+        return ctx.suspend(EVIL, response_schema=schema, asks=Asks.ANSWER)
+    return ctx.resume.result
+
+fills = Agent("fills", model=ScriptedModel([ToolCalls([("fill", {})]), "Done."]), tools=[fill])
+"""
+    with (shop / "app.py").open("a") as file:
+        file.write(form)
+    with PseudoTerminal("run", "app.py", "fills", "go", folder=shop) as terminal:
+        terminal.wait_for("fill in the form?")
+        terminal.type("y\n")
+        terminal.wait_for("\\x1b[31mred", times=3)
+        terminal.wait_for("> ")
+        terminal.type(CTRL_D)
+        terminal.wait_for("declined")
+        assert terminal.end() == 0
+        assert "\x1b[31mred" not in terminal.shown
+        assert not {"\x9b", "\u202e"} & set(terminal.shown)
+
+
 def test_what_was_typed_before_the_question_is_no_answer(shop: Path) -> None:
     app = shop / "app.py"
     calls = 'ToolCalls([("look_up", {"place": "x"})]), ToolCalls([("erase", {"name": "one"})])'
