@@ -18,9 +18,11 @@ from awaken import (
     ToolContext,
     tool,
 )
+from awaken.authoring.instructions import TemplateInstructions, find_maker
 from awaken.errors import InstructionsFailed, InvalidContext, InvalidSpec, LimitExceeded
 from awaken.extensions.handoff import HandoffPlugin
 from awaken.services.step_requests import read_step_request
+from awaken.stores import MemoryStore
 from awaken.testing import ScriptedModel, ToolCalls
 
 
@@ -267,6 +269,34 @@ def test_the_request_of_a_step_is_built_again_with_the_instructions_of_the_run()
 
     play(scenario)
     assert len(calls) == 2
+
+
+def test_a_text_of_the_configuration_replaces_the_function() -> None:
+    plain = AgentSpec(id="a", model_id="m", system_prompt="Managed.")
+    filled = AgentSpec(id="a", model_id="m", system_prompt="Managed for {context.name}.")
+    assert find_maker(plain, fail) is None
+    assert isinstance(find_maker(filled, fail), TemplateInstructions)
+
+
+def test_a_waiting_run_whose_instructions_would_fail_can_be_cancelled() -> None:
+    @tool(effect="none")
+    async def wait(ctx: ToolContext) -> Any:
+        """Wait."""
+        return ctx.suspend("sure?")
+
+    def make(instructions: Any) -> Agent:
+        model = ScriptedModel([ToolCalls([("wait", {})])])
+        return Agent("a", model=model, instructions=instructions, tools=[wait])
+
+    async def scenario() -> None:
+        store = MemoryStore()
+        async with AgentRuntime([make("Before.")], store=store) as runtime:
+            result = await runtime.run("a", "go")
+        async with AgentRuntime([make(fail)], store=store) as runtime:
+            assert await runtime.cancel(result.run_id)
+            assert (await runtime.get_run(result.run_id)).ended == "cancelled"
+
+    play(scenario)
 
 
 def test_a_run_that_fails_later_is_a_failure_and_no_refusal() -> None:

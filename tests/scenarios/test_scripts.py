@@ -1,6 +1,7 @@
 """Short programs: an agent by itself, a run without a loop, text alone."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,13 @@ def test_a_script_runs_an_agent_without_a_loop_and_its_threads_stay() -> None:
     second = runtime.run_sync("a", "Again.", thread_id=first.thread_id)
     assert (first.text, second.text) == ("One.", "Two.")
     assert second.thread_id == first.thread_id
+
+
+def test_a_script_on_a_durable_store_goes_on_where_it_was(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/a.db"
+    runtime = AgentRuntime([Agent("a", model=ScriptedModel(["One.", "Two."]))], store=store)
+    first = runtime.run_sync("a", "Hi!")
+    assert runtime.run_sync("a", "Again.", thread_id=first.thread_id).text == "Two."
 
 
 def test_dependencies_are_opened_for_each_run_of_a_script() -> None:

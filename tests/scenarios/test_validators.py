@@ -8,7 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from awaken import Agent, AgentRuntime, Failed, Limits, Retry, RunContext, RunFailed, tool
+from awaken import (
+    Agent,
+    AgentRuntime,
+    Failed,
+    Limits,
+    Retry,
+    RunContext,
+    RunFailed,
+    ToolContext,
+    tool,
+)
 from awaken.errors import InvalidSpec
 from awaken.messages import Role
 from awaken.testing import ScriptedModel, ToolCalls
@@ -191,6 +201,28 @@ def test_two_refusals_in_one_step_count_as_two() -> None:
     with pytest.raises(RunFailed) as caught:
         agent.run_sync("go")
     assert caught.value.cause_code == "tool_retries_exceeded"
+
+
+@tool(effect="none")
+async def ask(ctx: ToolContext) -> Any:
+    """Ask."""
+    return ctx.suspend("sure?")
+
+
+def test_a_run_that_ends_by_refusals_waits_for_no_decision() -> None:
+    calls = ToolCalls([("ask", {}), ("halve", {"number": 3}), ("halve", {"number": 5})])
+    agent = Agent("a", model=ScriptedModel([calls, "Done."]), tools=[halve, ask])
+
+    async def scenario() -> Any:
+        async with AgentRuntime([agent]) as runtime:
+            handle = await runtime.start("a", "go", thread_id="t")
+            result = await handle.result()
+            assert await runtime.tickets() == ()
+            return result.termination
+
+    ended = play(scenario)
+    assert isinstance(ended, Failed)
+    assert ended.code == "tool_retries_exceeded"
 
 
 def test_retries_are_not_negative() -> None:

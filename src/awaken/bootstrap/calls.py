@@ -208,6 +208,9 @@ class ScriptCalls:
     ) -> AsyncGenerator[str, None]:
         """Run an agent and yield the text of its answers; closing the iterator cancels the run.
 
+        When a model's stream breaks off and the answer begins anew, its text is yielded again:
+        `stream` has the `StreamReset` that says so.
+
         Args:
             agent_id: The agent or its id, as in `run`.
             input: A text, content blocks, or messages.

@@ -133,8 +133,6 @@ class Execution:
                     raise
                 run = await self._prepare_instead(request, thread_id)
             run.children = self._children
-            if run.agent.instructions is not None or run.agent.context is not None:
-                await _instruct(run)
             book = self.leases
             if lease is None and book is not None:
                 lease = book.open(thread_id)
@@ -143,6 +141,8 @@ class Execution:
                 configure(run)
             if self._services.switches.current is not NO_SWITCHES:
                 _check_switches(run)
+            if run.agent.instructions is not None or run.agent.context is not None:
+                await _instruct(run)
             # The lease is renewed from the moment it is taken.
             if book is not None and lease is not None:
                 if lease.claim is None:
@@ -242,12 +242,14 @@ class Execution:
 async def _instruct(run: Run) -> None:
     """Check the context of a new run, and give its agent the instructions of the run.
 
+    A run that is about to be cancelled takes no step, and needs neither.
+
     Raises:
         InvalidContext: The context does not fit the agent.
         InstructionsFailed: The agent's instructions could not be made.
     """
     is_new = not run.is_continued and run.recovery is None
-    if is_new or run.agent.instructions is not None:
+    if run.token.cause is None and (is_new or run.agent.instructions is not None):
         # Loaded by the first run that needs it: most programs have no such agent.
         from awaken.runtime.loop.instructions import instruct_agent  # noqa: PLC0415
 
