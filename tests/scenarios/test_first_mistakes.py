@@ -97,7 +97,8 @@ BUILDING: list[tuple[str, Callable[[], Any], type[AwakenError], str]] = [
         "a provider that is not there",
         lambda: runtime([assistant(model="opnai:gpt-5-mini")]),
         InvalidSpec,
-        "Agent 'assistant': no provider 'opnai' is registered (model 'opnai:gpt-5-mini'); known: "
+        "Agent 'assistant': no provider 'opnai' is registered (model 'opnai:gpt-5-mini'); "
+        "did you mean 'openai:gpt-5-mini'? Known: "
         "anthropic, bedrock, bridge, deepseek, ",
     ),
     ("one agent", lambda: runtime(assistant()), InvalidInput, "AgentRuntime([Agent('assistant', …"),
