@@ -2,9 +2,11 @@
 import { Box, Group, Progress, Stack, Text } from "@mantine/core";
 import { lazy, memo, Suspense } from "react";
 
+import { writeExact } from "../../api/exactJson";
 import { chat as texts } from "../../texts/chat";
 import { JsonText, Status } from "../../ui/parts";
 import { showHidden } from "../../ui/hostileText";
+import { SafeJson, SafeText, ShownText } from "../../ui/SafeText";
 import classes from "./Chat.module.css";
 import type { Call } from "./fold";
 import { isFields } from "./generated/a2ui";
@@ -18,8 +20,8 @@ const STATUS: Partial<Record<Call["state"], string>> = { writing: "running", ret
 const SUMMARY_CHARS = 160;
 
 function summarize(call: Call): string {
-  const text = call.arguments === undefined ? call.argumentsText : JSON.stringify(call.arguments);
-  return showHidden(text.length > SUMMARY_CHARS ? `${text.slice(0, SUMMARY_CHARS)}…` : text);
+  const text = call.arguments === undefined ? call.argumentsText : (writeExact(call.arguments) ?? "");
+  return text.length > SUMMARY_CHARS ? `${text.slice(0, SUMMARY_CHARS)}…` : text;
 }
 
 function Value({ value }: { value: unknown }) {
@@ -61,12 +63,12 @@ export const CallView = memo(function CallView({ call, shown, onAction }: Props)
       <details className={classes.call} data-call={call.name} data-state={call.state}>
         <summary>
           <Status value={STATUS[call.state] ?? call.state} label={texts.calls[call.state]} />
-          <Text span ff="monospace" size="sm" fw={550}>{showHidden(call.name)}</Text>
-          <Text span ff="monospace" size="xs" c="dimmed" truncate className={classes.summary}>{summarize(call)}</Text>
+          <Text span ff="monospace" size="sm" fw={550}><ShownText text={call.name} /></Text>
+          <Text span ff="monospace" size="xs" c="dimmed" truncate className={classes.summary}><ShownText text={summarize(call)} /></Text>
         </summary>
         <Stack gap={6} p="sm" pt={4}>
           <Text size="xs" c="dimmed">{texts.arguments}</Text>
-          {call.arguments === undefined ? <PlainText text={call.argumentsText} /> : <JsonText value={call.arguments} maxHeight={240} />}
+          {call.arguments === undefined ? <SafeText text={call.argumentsText} label={`${texts.arguments}: ${call.id}`} maxHeight={240} /> : <SafeJson value={call.arguments} label={`${texts.arguments}: ${call.id}`} maxHeight={240} />}
           {call.result === undefined ? null : <><Text size="xs" c="dimmed">{texts.result}</Text><Value value={call.result} /></>}
           {call.result === undefined && call.message !== undefined && call.state !== "suspended" ? <Text size="sm">{showHidden(call.message)}</Text> : null}
           {others.map(([kind, content]) => <Box key={kind}><Text size="xs" c="dimmed">{showHidden(kind)}</Text><JsonText value={content} maxHeight={240} /></Box>)}

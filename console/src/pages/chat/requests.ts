@@ -8,7 +8,6 @@ import type { Part, Run, StoredMessage } from "./types";
 
 const PAGE = 200;
 export type MessagePage = { items: StoredMessage[]; next_cursor: string | null };
-export type Decision = Schemas["TicketDecision"];
 export type NewTurn = { id: string; threadId: string; agentId: string; parts: readonly Part[]; publication?: number; model?: string; onBusy: "queue" | "interrupt" };
 
 const path = (threadId: string) => ({ thread_id: threadId });
@@ -93,10 +92,6 @@ export async function stopThread(threadId: string, isInterrupt: boolean): Promis
 
 export async function fetchTickets(threadId: string, signal?: AbortSignal): Promise<Schemas["TicketView"][]> {
   return (await need(api.GET("/v1/threads/{thread_id}/tickets", { params: { path: path(threadId), query: { limit: 100 } }, signal }))).items;
-}
-
-export function decide(threadId: string, decision: Partial<Decision> & Pick<Decision, "action" | "ticket_id">): Promise<unknown> {
-  return need(api.POST("/v1/threads/{thread_id}/decision", { params: { path: path(threadId) }, body: decision as Decision }));
 }
 
 /** Makes a thread with the messages before one; this one stays. */

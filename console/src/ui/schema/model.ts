@@ -1,5 +1,7 @@
 /** What a form shows for a JSON Schema, and how a value changes by it. Pure: it knows what msgspec emits, and shows the rest as JSON. */
 
+import { ExactNumber } from "../../api/exactJson";
+
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 export type JsonObject = { readonly [name: string]: Json };
 export type JsonSchema = { readonly [keyword: string]: unknown };
@@ -29,7 +31,7 @@ export type Field = Common &
   );
 
 export function isObject(value: unknown): value is JsonObject {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
+  return value !== null && typeof value === "object" && !Array.isArray(value) && !(value instanceof ExactNumber);
 }
 
 function asSchema(value: unknown): JsonSchema {
