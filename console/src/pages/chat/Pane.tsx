@@ -25,7 +25,7 @@ import { SidePanel } from "./SidePanel";
 import { readText } from "./stored";
 import { ThreadPicker } from "./ThreadPicker";
 import type { Part } from "./types";
-import { useSession, useTickets } from "./useSession";
+import { useEdits, useSession, useTickets } from "./useSession";
 
 export type PaneAddress = { threadId: string | undefined; agent: string | undefined; publication: string | undefined; model: string | undefined };
 type Props = { address: PaneAddress; label: string; isFirst: boolean; side: string | undefined; onAddress: (change: Partial<PaneAddress>) => void; onSide: (tab: string | undefined) => void };
@@ -78,6 +78,7 @@ export function Pane({ address, label, isFirst, side, onAddress, onSide }: Props
   const { threadId, model } = address;
   const { session, state } = useSession(threadId);
   const tickets = useTickets(threadId);
+  const edits = useEdits(threadId);
   const { data: agents = [] } = useQuery(agentsQuery);
   // What is typed belongs to its conversation; a new one has no name yet.
   const place = `chat.${threadId ?? (isFirst ? "new" : "new.second")}`;
@@ -148,7 +149,7 @@ export function Pane({ address, label, isFirst, side, onAddress, onSide }: Props
         {state.failure === null ? null : <Box p="md"><Failure error={state.failure} onRetry={() => void session.open()} /></Box>}
         {state.isLoading && conversation.turns.length === 0 ? <Box p="md"><Loading rows={4} /></Box> : (
           <Conversation
-            conversation={conversation} tickets={tickets} actions={actions} label={texts.conversation(isFirst ? "" : texts.second)}
+            conversation={conversation} tickets={tickets} edits={edits} actions={actions} label={texts.conversation(isFirst ? "" : texts.second)}
             hasEarlier={state.hasEarlier} onEarlier={() => void session.loadEarlier().catch(noteError)}
             empty={<Samples agents={agents.map((it) => it.id)} onPick={(sample) => { onAddress({ agent: sample.agent, model: undefined }); writeTyped(place, sample.text); field.current?.focus(); }} />}
           />

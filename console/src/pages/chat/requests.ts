@@ -94,6 +94,11 @@ export async function fetchTickets(threadId: string, signal?: AbortSignal): Prom
   return (await need(api.GET("/v1/threads/{thread_id}/tickets", { params: { path: path(threadId), query: { limit: 100 } }, signal }))).items;
 }
 
+/** The newest decisions of a thread. */
+export async function fetchDecided(threadId: string, signal?: AbortSignal): Promise<Schemas["TicketView"][]> {
+  return (await need(api.GET("/v1/threads/{thread_id}/tickets", { params: { path: path(threadId), query: { status: "decided", limit: 100 } as never }, signal }))).items;
+}
+
 /** Makes a thread with the messages before one; this one stays. */
 export async function forkBefore(threadId: string, messageId: string): Promise<string> {
   const made = await need(api.POST("/v1/threads/{thread_id}/fork", { params: { path: path(threadId) }, body: { before: messageId } as never }));
