@@ -41,8 +41,17 @@ type Press = { key: string; at: number };
 let latest: Press | null = null;
 let before: Press | null = null;
 
+/** Inputs that take no letters: a box that was just ticked leaves the keys to the page. */
+const NO_TEXT = /^(checkbox|radio|button|submit|reset|range|color|file|image)$/;
+
 function isTyping(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+  if (target instanceof HTMLInputElement) return !NO_TEXT.test(target.type);
+  return target instanceof HTMLElement && (target.isContentEditable || /^(TEXTAREA|SELECT)$/.test(target.tagName));
+}
+
+/** A dialog has the keys for itself: what is behind it must not change while a person answers it. */
+function isBehindDialog(): boolean {
+  return document.querySelector('[role="dialog"][aria-modal="true"]') !== null;
 }
 
 /** Enter belongs to a button or a link that has the focus. */
@@ -58,11 +67,11 @@ export function matchesKey(keys: string, press: { key: string; ctrlKey: boolean;
   return second === undefined ? before !== "g" && press.key === first : before === first && press.key === second;
 }
 
-/** Binds keys while a component is on the screen; typing into a field is left alone. */
+/** Binds keys while a component is on the screen; typing into a field is left alone, and so is a dialog. */
 export function useKeys(handlers: Partial<Record<KeyName, (event: KeyboardEvent) => void>>): void {
   useEffect(() => {
     const onPress = (event: KeyboardEvent) => {
-      if (event.defaultPrevented || isOwnEnter(event) || (isTyping(event.target) && !(event.ctrlKey || event.metaKey))) return;
+      if (event.defaultPrevented || isBehindDialog() || isOwnEnter(event) || (isTyping(event.target) && !(event.ctrlKey || event.metaKey))) return;
       const first = before !== null && event.timeStamp - before.at < SEQUENCE_MS ? before.key : null;
       for (const [name, handle] of Object.entries(handlers)) {
         if (!matchesKey(KEYS[name as KeyName].keys, event, first)) continue;

@@ -193,3 +193,81 @@ for (const colorScheme of ["light", "dark"] as const) {
     await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(320);
   });
 }
+
+test("digits are shown and sent as they are; an edit outlives other tickets and the keys; a dialog has the keys for itself", async ({ page, inbox }) => {
+  const [run, other] = [await ask(inbox, "payer"), await ask(inbox, "cleaner")];
+  await open(page, inbox, "/approvals?group=agent");
+  const item = (it: Waiting) => page.locator(`[data-ticket="${ticketOf(it).ticket_id}"]`);
+  await item(run).getByRole("button").click();
+  const shown = page.locator("section").getByRole("region", { name: "Arguments" });
+  await expect(shown).toContainText('"account": 12345678901234567890');
+  await expect(shown).toContainText('"amount": 1.0');
+  await page.keyboard.press("e");
+  await page.getByText("JSON", { exact: true }).click();
+  const field = page.getByLabel("Edited arguments as JSON");
+  await expect(field).toHaveValue(/"account": 12345678901234567890,\s+"amount": 1\.0/);
+  await field.fill((await field.inputValue()).replace('"note": null', '"note": "rent"'));
+  await page.getByLabel("Reason").fill("It is due.");
+  await item(other).getByRole("button").click();
+  await expect(page.locator("section").getByRole("heading", { level: 2 })).toHaveText("wipe");
+  await item(run).getByRole("button").click();
+  await expect(field).toHaveValue(/"rent"/);
+  // A box that was ticked leaves the keys to the page.
+  const box = item(run).getByRole("checkbox");
+  await box.check();
+  await page.keyboard.press("a");
+  const dialog = page.getByRole("dialog");
+  await expect(dialog).toContainText("with your edit");
+  await expect(dialog.getByRole("region", { name: /Arguments: pay/ })).toContainText('"note": "rent"');
+  await expect(dialog.getByLabel("Reason")).toHaveValue("It is due.");
+  const address = page.url();
+  await page.keyboard.press("Tab");
+  for (const key of ["d", "j", "g", "r"]) await page.keyboard.press(key);
+  await expect(dialog).toContainText("Approve this call?");
+  expect(page.url()).toBe(address);
+  await dialog.getByRole("button", { name: "Approve" }).click();
+  expect(await lastText(inbox, run)).toBe("It says: paid 12345678901234567890 1.0 'rent'");
+  // Going back from a ticket leads to the list.
+  await open(page, inbox, "/approvals");
+  await item(other).getByRole("button").click();
+  await expect(page).toHaveURL(/ticket=/);
+  await page.goBack();
+  await expect(page).toHaveURL(/\/approvals$/);
+  await inbox.ask("POST", `/v1/runs/${other.run_id}/decision`, { action: "cancel", ticket_id: ticketOf(other).ticket_id });
+});
+
+test("the second click of a double click decides nothing, and the next card has the focus", async ({ page, inbox }) => {
+  const runs = [await ask(inbox, "cleaner"), await ask(inbox, "cleaner")] as const;
+  await open(page, inbox, `/approvals?ticket=${ticketOf(runs[0]).ticket_id}&agent=cleaner`);
+  const approve = page.getByRole("button", { name: "Approve", exact: true });
+  const place = await approve.boundingBox();
+  if (place === null) throw new Error("There is no button.");
+  const [x, y] = [place.x + place.width / 2, place.y + place.height / 2];
+  await page.mouse.click(x, y);
+  await expect(page).toHaveURL(new RegExp(ticketOf(runs[1]).ticket_id));
+  await page.mouse.click(x, y);
+  await expect(page.locator("section:focus")).toHaveAttribute("aria-label", "wipe");
+  await expect(approve).toBeEnabled();
+  expect((await inbox.ask<{ status: string }>("GET", `/v1/runs/${runs[1].run_id}`)).status).toBe("waiting");
+  await approve.click();
+  expect(await lastText(inbox, runs[1])).toBe("It says: wiped /tmp/old");
+});
+
+test("every view of a ticket shows it whole, marked and without a freeze; a hostile form is a form", async ({ page, inbox }) => {
+  const [mail, hidden, odd] = [await ask(inbox, "mailer"), await ask(inbox, "hider"), await ask(inbox, "chooser")];
+  for (const path of [`/runs/${mail.run_id}`, `/chat/${mail.thread_id}`]) {
+    await open(page, inbox, path);
+    const shown = page.getByRole("region", { name: `Arguments: ${ticketOf(mail).ticket_id}` });
+    await expect(shown).toContainText("invoice\\u202efdp.exe\\u200b");
+    await expect(shown).toContainText("xTHE END");
+    await expect(shown.locator("mark").filter({ hasText: "\u0430" })).toHaveCount(1);
+  }
+  await openCard(page, inbox, hidden);
+  await expect(page.locator("section").getByText("100000 hidden characters are shown as escapes")).toBeVisible();
+  expect(await page.locator("section mark").count()).toBeLessThan(2_000);
+  await open(page, inbox, `/chat/${odd.thread_id}`);
+  await page.getByLabel("City").fill("Bern");
+  await page.getByLabel("Odd").fill("yes");
+  await page.getByRole("button", { name: "Send the answer" }).click();
+  expect(await lastText(inbox, odd)).toContain("'city': 'Bern', '__proto__': 'yes'");
+});

@@ -85,7 +85,7 @@ test("consent: approve after a reload, then deny, then decided elsewhere", async
   await expect(turns(page, "assistant").last()).toContainText("delete_file returned: deleted old-report.txt");
   await expect(page.getByRole("button", { name: "Approve" })).toHaveCount(0);
   await say(page, "RUN_DELETE_TOOL again");
-  await page.getByRole("textbox", { name: "Reason, which the agent reads" }).fill("We need it.");
+  await page.getByRole("textbox", { name: "Reason" }).fill("We need it.");
   await page.getByRole("button", { name: "Deny" }).click();
   await expect(call(page, "delete_file")).toHaveAttribute("data-state", "declined");
   await expect(turns(page, "assistant").last()).toContainText("We need it.");
@@ -103,14 +103,23 @@ test("consent: approve after a reload, then deny, then decided elsewhere", async
 test("consent with edited arguments, and an answer to a question", async ({ page, server }) => {
   await open(page, server, "/chat?agent=permission");
   await say(page, "RUN_DELETE_TOOL");
-  await page.getByRole("button", { name: "Edit the arguments" }).click();
-  await page.getByRole("textbox", { name: "Arguments" }).fill('{"path": "other.txt"}');
+  await page.getByRole("button", { name: "Edit arguments" }).click();
+  await page.getByText("JSON", { exact: true }).click();
+  const field = page.getByRole("textbox", { name: "Edited arguments as JSON" });
+  await field.fill('{"path": ');
+  // What is no JSON cannot be approved, but denied, and the original is one click away.
+  await expect(page.getByRole("button", { name: "Approve" })).toBeDisabled();
+  await expect(page.getByRole("button", { name: "Deny" })).toBeEnabled();
+  await expect(page.getByRole("button", { name: "Keep the original" })).toBeVisible();
+  await field.fill('{"path": "other.txt"}');
   await page.getByRole("button", { name: "Approve" }).click();
   await expect(turns(page, "assistant").last()).toContainText("deleted other.txt");
+  // The call shows what it was made with.
+  await expect(call(page, "delete_file")).toContainText('edited: {"path":"other.txt"}');
   await open(page, server, "/chat?agent=default");
   await say(page, "RUN_QUESTION_TOOL");
   await page.getByRole("textbox", { name: "Your answer" }).fill("Kyoto");
-  await page.getByRole("button", { name: "Answer", exact: true }).click();
+  await page.getByRole("button", { name: "Send the answer" }).click();
   await expect(turns(page, "assistant").last()).toContainText("Kyoto");
 });
 

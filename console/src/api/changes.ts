@@ -1,5 +1,6 @@
 /** Records and their changes: what a change leaves, and how a record is written. Pure. */
 import { isObject, type Json, type JsonObject } from "../ui/schema/model";
+import { ExactNumber } from "./exactJson";
 import type { Schemas } from "./client";
 import type { Namespace, RecordWrite } from "./config";
 
@@ -37,6 +38,7 @@ function readSections(value: JsonObject | null): JsonObject {
 
 export function isSame(a: Json | undefined, b: Json | undefined): boolean {
   if (a === b) return true;
+  if (a instanceof ExactNumber || b instanceof ExactNumber) return a instanceof ExactNumber && b instanceof ExactNumber && a.text === b.text;
   if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((it, index) => isSame(it as Json, b[index] as Json));
   if (!isObject(a) || !isObject(b)) return false;
   const names = new Set([...Object.keys(a), ...Object.keys(b)]);

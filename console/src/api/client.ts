@@ -4,6 +4,7 @@ import createClient from "openapi-fetch";
 import { root } from "./address";
 import { noteReachable } from "./connection";
 import { NetworkError, readRefusal } from "./errors";
+import { parseExact, writeExact } from "./exactJson";
 import type { components, paths } from "./schema";
 import { askForToken, currentToken, readLoginUrl } from "./token";
 
@@ -38,7 +39,18 @@ export async function send(request: Request): Promise<Response> {
   }
 }
 
-export const api = createClient<paths>({ baseUrl: root || "/", fetch: send });
+/** Sends a request whose reply is read without rounding its numbers; the library would read it with `JSON.parse`. */
+async function sendExact(request: Request): Promise<Response> {
+  const response = await send(request);
+  if (!response.ok || response.headers.get("Content-Type")?.includes("json") !== true) return response;
+  const text = await response.text();
+  const headers = new Headers(response.headers);
+  headers.set("Content-Length", String(text.length));
+  const read = async () => (text === "" ? undefined : parseExact(text));
+  return Object.defineProperty(new Response(null, { status: response.status, headers }), "json", { value: read });
+}
+
+export const api = createClient<paths>({ baseUrl: root || "/", fetch: sendExact, bodySerializer: (body) => writeExact(body) });
 
 type Answer<T> = { data?: T; error?: unknown; response: Response };
 

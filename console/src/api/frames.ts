@@ -4,6 +4,7 @@ import { createParser } from "eventsource-parser";
 import { root } from "./address";
 import { send } from "./client";
 import { readRefusal } from "./errors";
+import { parseExact } from "./exactJson";
 
 export type Frame = { id: string | null; event: string; data: unknown };
 
@@ -12,7 +13,7 @@ export async function* readFrames(response: Response): AsyncGenerator<Frame> {
   if (!response.ok || response.body === null) throw await readRefusal(response);
   let ready: Frame[] = [];
   const parser = createParser({
-    onEvent: (it) => ready.push({ id: it.id ?? null, event: it.event ?? "message", data: JSON.parse(it.data) as unknown }),
+    onEvent: (it) => ready.push({ id: it.id ?? null, event: it.event ?? "message", data: parseExact(it.data) }),
   });
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   try {

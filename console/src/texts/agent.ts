@@ -74,7 +74,7 @@ export const agent = {
   preview: {
     title: "Preview", show: "Preview", hide: "Close the preview", help: "Runs on your draft, on a thread of its own. Tools with effects ask first.",
     placeholder: "Say something to the draft", label: "Message to the draft", send: "Send", stop: "Stop", clear: "Begin anew", you: "You", tool: (name: string) => `Calls ${name}`,
-    approve: "Run it", deny: "Do not", asks: (name: string) => `It wants to run ${name}`, on: (no: number) => `Preview ${no}`, needsInvoke: "Previews need the scope “invoke”.", openRun: "Open the run", failed: "The run failed", denied: "denied",
+    asks: (name: string) => `It wants to run ${name}`, on: (no: number) => `Preview ${no}`, needsInvoke: "Previews need the scope “invoke”.", openRun: "Open the run", failed: "The run failed", denied: "denied",
   },
   merge: {
     title: "Another person changed this agent", help: "Fields that only one side changed are taken over. Choose for the others.",

@@ -63,6 +63,7 @@ export const approvals = {
   },
   denyMeans: "Deny: the tool does not run. The model reads your reason, or that the call was declined.",
   approve: "Approve",
+  withEdit: "with your edit",
   approveEdited: "Approve with the edit",
   deny: "Deny",
   answer: "Send the answer",

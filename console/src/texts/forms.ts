@@ -18,6 +18,7 @@ export const forms = {
   badJson: "This is not valid JSON yet; the last valid value is kept.",
   secretKept: "Never shown. Leave empty to keep what is stored.",
   secretPlaceholder: "A value, or a reference such as env:NAME",
+  noForm: "There is no form for this; write the value as JSON.",
   noFields: "There is nothing to set.",
   others: (names: string) => `Also set, and kept: ${names}`,
 } as const;

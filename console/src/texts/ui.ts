@@ -18,7 +18,7 @@ export const ui = {
   confirm: "Confirm",
   none: "–",
   hiddenCharacter: "A character that cannot be seen, or that changes how the text reads",
-  foreignLetter: "A letter of another alphabet that looks like a Latin one",
+  foreignLetter: "A letter of another alphabet, or a sign, that looks like an ordinary one",
   hiddenCharacters: (count: number) => `${count} hidden ${count === 1 ? "character is shown as an escape" : "characters are shown as escapes"}`,
   foreignLetters: (count: number) => `${count} ${count === 1 ? "letter comes" : "letters come"} from another alphabet`,
   characters: (count: string) => `${count} characters`,

@@ -3,6 +3,7 @@ import { Box, Group, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useMemo } from "react";
 
+import { writeExact } from "../api/exactJson";
 import { ui } from "../texts/ui";
 import { DANGER_TEXT } from "./danger";
 import { formatCount } from "./format";
@@ -10,7 +11,7 @@ import { countSuspicious, splitHidden } from "./hostileText";
 import { CopyIcon } from "./parts";
 import classes from "./SafeText.module.css";
 
-/** The pieces of a text, with what is hidden as marked escapes. */
+/** The pieces of a text, with what is hidden as marked escapes, and lookalikes marked. */
 export function ShownText({ text }: { text: string }) {
   const pieces = useMemo(() => splitHidden(text), [text]);
   return (
@@ -47,5 +48,5 @@ export function SafeText({ text, label, maxHeight = 420 }: Props) {
 }
 
 export function SafeJson({ value, ...props }: Omit<Props, "text"> & { value: unknown }) {
-  return <SafeText text={JSON.stringify(value, null, 2) ?? "null"} {...props} />;
+  return <SafeText text={writeExact(value, 2) ?? "null"} {...props} />;
 }

@@ -14,8 +14,11 @@
  *
  * `ValueForm` is the same for a schema of any type; one that is no object is a single field.
  */
-import { lazy, Suspense } from "react";
+import { Textarea } from "@mantine/core";
+import { Component, lazy, Suspense, useState, type ReactNode } from "react";
 
+import { parseExact, writeExact } from "../api/exactJson";
+import { forms } from "../texts/forms";
 import { Loading } from "./states";
 import { isObject, type FieldProblem, type Json, type JsonObject, type JsonSchema } from "./schema/model";
 
@@ -36,8 +39,43 @@ export type SchemaFormProps = Common & { value: JsonObject; onChange: (next: Jso
 
 const Form = lazy(() => import("./schema/Form"));
 
+/** The value as JSON, for a schema of which no form can be made. */
+function PlainForm({ label, value, problems = [], isDisabled, onChange, onBadText }: ValueFormProps) {
+  const [text, setText] = useState(() => (value === undefined ? "" : (writeExact(value, 2) ?? "")));
+  const [isBad, setIsBad] = useState(false);
+  const note = (is: boolean) => { setIsBad(is); onBadText?.(is); };
+  const change = (next: string) => {
+    setText(next);
+    try {
+      onChange(next.trim() === "" ? undefined : (parseExact(next, true) as Json));
+      note(false);
+    } catch {
+      note(true);
+    }
+  };
+  const error = isBad ? forms.badJson : problems.map((it) => `${it.path} ${it.message}`.trim()).join(" ");
+  return <Textarea label={label} description={forms.noForm} disabled={isDisabled} value={text} error={error === "" ? undefined : error} autosize minRows={3} maxRows={16} spellCheck={false} onChange={(event) => change(event.currentTarget.value)} />;
+}
+
+/** A schema comes from a tool, which may be hostile: one that breaks the form must not take the page with it. */
+class FormBoundary extends Component<{ fallback: ReactNode; children: ReactNode }, { isBroken: boolean }> {
+  override state = { isBroken: false };
+
+  static getDerivedStateFromError(): { isBroken: boolean } {
+    return { isBroken: true };
+  }
+
+  override render(): ReactNode {
+    return this.state.isBroken ? this.props.fallback : this.props.children;
+  }
+}
+
 export function ValueForm(props: ValueFormProps) {
-  return <Suspense fallback={<Loading rows={3} />}><Form {...props} /></Suspense>;
+  return (
+    <FormBoundary fallback={<PlainForm {...props} />}>
+      <Suspense fallback={<Loading rows={3} />}><Form {...props} /></Suspense>
+    </FormBoundary>
+  );
 }
 
 export function SchemaForm({ onChange, ...props }: SchemaFormProps) {

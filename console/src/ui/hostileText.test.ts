@@ -24,6 +24,28 @@ describe("text that can be misread", () => {
   });
 });
 
+describe("text that imitates another", () => {
+  const foreign = (text: string) => splitHidden(text).filter((it) => it.kind === "foreign").map((it) => it.text);
+
+  it("marks words that have only letters like Latin ones, and signs that pass for ASCII", () => {
+    expect(foreign("\u0441\u043e\u0440\u0443.com")).toEqual(["\u0441\u043e\u0440\u0443"]);
+    expect(foreign("/etc\u2215passwd")).toEqual(["\u2215"]);
+    expect(foreign("\u0251dmin \u{1d41a}dmin \uff41")).toEqual(["\u0251", "\u{1d41a}", "\uff41"]);
+    expect(foreign("привет, я \u0438 он — “Grüße”, 你好: ok…")).toEqual([]);
+  });
+
+  it("shows marks that strike out as escapes", () => {
+    expect(splitHidden("o\u0338\u0489").map((it) => it.text).join("")).toBe("o\\u0338\\u0489");
+  });
+
+  it("makes few pieces of a text that is made of hidden characters, and loses nothing of it", () => {
+    const pieces = splitHidden("a\u200b".repeat(100_000));
+    expect(pieces.length).toBeLessThanOrEqual(1_000);
+    expect(pieces.at(-1)?.kind).toBe("hidden");
+    expect(pieces.map((it) => it.text).join("")).toBe("a\\u200b".repeat(100_000));
+  });
+});
+
 describe("prose of an agent", () => {
   it("shows control codes and overrides of direction as escapes, and keeps the rest", () => {
     expect(showHidden("a\u001b[31mred\u202Eb\u0000\tc\r\n")).toBe("a\\u001b[31mred\\u202eb\\u0000\tc\n");

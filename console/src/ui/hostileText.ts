@@ -7,11 +7,16 @@
 
 export type TextPiece = { kind: "plain" | "hidden" | "foreign"; text: string };
 
-/** Control, format, private and unassigned characters, spaces that are no space, blank letters, marks that change what stands before them. */
-const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\u{e0100}-\u{e01ef}]/u;
+/** Control, format, private and unassigned characters, spaces that are no space, blank letters, marks that change or strike out what stands before them. */
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Me}\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u034f\u0334-\u0338\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufe00-\ufe0f\u{e0100}-\u{e01ef}]/u;
 const WORD = /[\p{L}\p{M}\p{N}_]+/gu;
+const NOT_ASCII = /[^\u0000-\u007f]/;
 const LATIN = /\p{Script=Latin}/u;
-const LOOKALIKE = /[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Cherokee}\uff21-\uff3a\uff41-\uff5a]|[\u{1d400}-\u{1d7ff}]/u;
+const LOOKALIKE = /[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Cherokee}\p{Script=Coptic}\p{Script=Lisu}\p{Script=Deseret}]/u;
+/** Letters and signs that no ordinary text has, and that pass for ASCII: phonetic and styled letters, slashes, dots, colons and hyphens of mathematics. */
+const IMITATION = /[\u0250-\u02af\u02d0\u02d7\u017f\u01c0\u01c3\u0589\u05c3\u1d00-\u1dbf\u2010\u2011\u2024\u2043\u2044\u2102\u210a-\u2115\u2119-\u211d\u2124\u2128\u212a\u212c-\u2134\u2139\u213c-\u2149\u2212\u2215\u2216\u2223\u2236\u223c\u2571\u24b6-\u24e9\u29f5\u29f8\u29f9\u2c60-\u2c7f\ua4d0-\ua4ff\ua720-\ua7ff\ua789\uab30-\uab6f\ufe52\ufe55\ufe58\ufe63\ufe68\uff0d-\uff19\uff20-\uff3a\uff3c\uff41-\uff5a\u{1d400}-\u{1d7ff}\u{1f110}-\u{1f189}]/u;
+/** Letters that cannot be told from Latin ones: a word that has only such reads as another word. */
+const TWIN = /^[асԁеһіјӏорԛѕуԝхѵүАВЕІЈКМНОРЅТУХҮԌԚԜοανυικρχΑΒΕΖΗΙΚΜΝΟΡΤΥΧ]{2,}$/u;
 
 /** The escape that stands for a character. */
 export function escapeCharacter(character: string): string {
@@ -21,11 +26,13 @@ export function escapeCharacter(character: string): string {
   return code > 0xffff ? `\\u{${code.toString(16)}}` : `\\u${code.toString(16).padStart(4, "0")}`;
 }
 
-/** The places of letters that look like Latin ones, in words that mix both. */
+/** The places of letters that look like Latin ones, in words that mix both or have no others, and of signs that imitate ASCII. */
 function findForeign(text: string): Set<number> {
   const found = new Set<number>();
+  if (!NOT_ASCII.test(text)) return found;
+  for (const sign of text.matchAll(new RegExp(IMITATION, "gu"))) found.add(sign.index);
   for (const word of text.matchAll(WORD)) {
-    if (!LATIN.test(word[0]) || !LOOKALIKE.test(word[0])) continue;
+    if (!LOOKALIKE.test(word[0]) || (!LATIN.test(word[0]) && !TWIN.test(word[0]))) continue;
     let at = word.index;
     for (const character of word[0]) {
       if (LOOKALIKE.test(character)) found.add(at);
@@ -34,6 +41,8 @@ function findForeign(text: string): Set<number> {
   }
   return found;
 }
+
+const MAX_PIECES = 1_000;
 
 /** Splits a text into what can be shown as it is, what is shown as an escape, and letters of another alphabet inside a Latin word. Line ends stay. */
 export function splitHidden(text: string): TextPiece[] {
@@ -47,8 +56,9 @@ export function splitHidden(text: string): TextPiece[] {
     const kind = isHidden ? "hidden" : foreign.has(at) ? "foreign" : "plain";
     const shown = isHidden ? escapeCharacter(character) : character;
     const last = pieces.at(-1);
-    if (last?.kind === kind) last.text += shown;
-    else pieces.push({ kind, text: shown });
+    // A text that is made of hidden characters would make as many parts of the page: the rest of it is one piece, marked as a whole.
+    if (last?.kind === kind || (last !== undefined && pieces.length >= MAX_PIECES)) last.text += shown;
+    else pieces.push({ kind: pieces.length === MAX_PIECES - 1 ? "hidden" : kind, text: shown });
     at += character.length;
   }
   return pieces;

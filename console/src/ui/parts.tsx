@@ -4,6 +4,7 @@ import { useInterval } from "@mantine/hooks";
 import { IconAlertTriangle, IconCheck, IconCircleDashed, IconClockPause, IconCopy, IconHourglass, IconPlayerPlay, IconPlayerStop, IconX } from "@tabler/icons-react";
 import { useState, type ReactNode } from "react";
 
+import { writeExact } from "../api/exactJson";
 import { ui } from "../texts/ui";
 import { formatAge, formatDuration, formatTime } from "./format";
 import { useSettings } from "./settings";
@@ -83,7 +84,7 @@ const JSON_CHARS = 200_000;
 
 /** A value as JSON text; a very long one is cut, and the copy is whole. */
 export function JsonText({ value, maxHeight = 360 }: { value: unknown; maxHeight?: number | string }) {
-  const text = JSON.stringify(value, null, 2) ?? "undefined";
+  const text = writeExact(value, 2) ?? "undefined";
   return (
     <Box pos="relative">
       <Box pos="absolute" top={4} right={4} style={{ zIndex: 1 }}><CopyIcon value={text} /></Box>

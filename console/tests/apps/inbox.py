@@ -1,4 +1,4 @@
-"""Agents whose calls wait for a person: hostile arguments, a plain call, and a form."""
+"""Agents whose calls wait for a person: hostile arguments, a plain call, digits, and forms."""
 
 from typing import Any
 
@@ -12,6 +12,16 @@ HOSTILE = {
     "path": f"invoice{RTL}fdp.exe{ZERO_WIDTH}",
     "body": "<img src=x onerror=alert(1)><script>alert(2)</script>\u001b[31m",
     "long": "x" * 20_000 + "THE END",
+}
+HIDDEN = f"a{ZERO_WIDTH}" * 100_000
+PAYMENT = {"account": 12345678901234567890, "amount": 1.0, "note": None}
+ODD_FORM = {
+    "type": "object",
+    "properties": {
+        "city": {"type": "string"},
+        "__proto__": {"type": "string", "title": "Odd"},
+        "constructor": {"anyOf": "nothing"},
+    },
 }
 FORM = {
     "type": "object",
@@ -35,6 +45,20 @@ def send_mail(to: str, path: str, body: str, long: str) -> str:
 def wipe(path: str) -> str:
     """Wipe a path."""
     return f"wiped {path}"
+
+
+@tool
+def pay(account: Any, amount: Any, note: Any) -> str:
+    """Pay an amount into an account."""
+    return f"paid {account!r} {amount!r} {note!r}"
+
+
+@tool
+def choose(ctx: ToolContext) -> Any:
+    """Ask with a form that no honest tool has."""
+    if ctx.resume is None:
+        return ctx.suspend("Which one?", response_schema=ODD_FORM)
+    return f"chose {ctx.resume.result}"
 
 
 @tool
@@ -63,4 +87,7 @@ def asking(name: str, call: tuple[str, dict[str, Any]], it: Any, *, is_gated: bo
 
 mailer = asking("mailer", ("send_mail", HOSTILE), send_mail)
 cleaner = asking("cleaner", ("wipe", {"path": "/tmp/old"}), wipe)
+hider = asking("hider", ("wipe", {"path": HIDDEN}), wipe)
+payer = asking("payer", ("pay", PAYMENT), pay)
+chooser = asking("chooser", ("choose", {}), choose, is_gated=False)
 hotel = asking("hotel", ("book", {}), book, is_gated=False)

@@ -1,21 +1,27 @@
 /** A conversation with the draft: it runs on a preview publication, on a thread of its own, and tools with effects ask first. */
-import { ActionIcon, Button, Group, Text, Textarea, Title, Tooltip } from "@mantine/core";
+import { ActionIcon, Group, Stack, Text, Textarea, Title, Tooltip } from "@mantine/core";
 import { IconEraser, IconPlayerStop, IconSend, IconX } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 
 import { serverUrl } from "../../api/address";
 import { useMay } from "../../api/caller";
 import { api, need, send } from "../../api/client";
+import type { Ticket } from "../../api/decisions";
 import { createDraft, previewDraft } from "../../api/drafts";
 import { describeError } from "../../api/errors";
+import { writeExact } from "../../api/exactJson";
 import { openStream, readFrames } from "../../api/frames";
 import { agent as texts } from "../../texts/agent";
 import { records } from "../../texts/records";
 import { noteError } from "../../ui/notices";
 import { Refusal } from "../../ui/Problems";
+import { ShownText } from "../../ui/SafeText";
+import { TicketArguments } from "../../ui/tickets/TicketArguments";
+import { TicketDecision } from "../../ui/tickets/TicketDecision";
 import classes from "./AgentPage.module.css";
-import { foldEvent, type Call, type Item, type RunEvent } from "./conversation";
+import { foldEvent, type Item, type RunEvent } from "./conversation";
 import type { AgentEditor } from "./useAgentEditor";
 
 type Place = { runId: string; threadId: string; cursor: string | null };
@@ -71,10 +77,10 @@ function useConversation(agentId: string, editor: AgentEditor) {
     const body = JSON.stringify({ agent_id: agentId, publication: no, thread_id: at.current?.threadId, messages: [{ role: "user", content: text }] });
     await read(await send(new Request(`${serverUrl}/v1/runs`, { method: "POST", body, signal, headers: { "Content-Type": "application/json", Accept: "text/event-stream" } })));
   });
-  const decide = (call: Call, action: "resume" | "cancel") => act(async (signal) => {
+  /** Reads on after a decision. */
+  const goOn = () => act(async (signal) => {
     const here = at.current;
     if (here === null) return;
-    await need(api.POST("/v1/runs/{run_id}/decision", { params: { path: { run_id: here.runId } }, body: { ticket_id: call.ticketId ?? null, action, ...NO_DECISION } }));
     await read(await openStream(`/v1/runs/${here.runId}/events/stream`, here.cursor, signal));
   });
   const stop = () => {
@@ -88,10 +94,8 @@ function useConversation(agentId: string, editor: AgentEditor) {
     setItems([]);
     setError(null);
   };
-  return { items, isBusy, error, publication, place, say, decide, stop, clear };
+  return { items, isBusy, error, publication, place, say, goOn, stop, clear };
 }
-
-const NO_DECISION = { arguments: null, arguments_hash: null, decision_id: null, payload: null, reason: null, remember: null, tool_call_id: null };
 
 export function Preview({ agentId, editor, onClose }: { agentId: string; editor: AgentEditor; onClose: () => void }) {
   const talk = useConversation(agentId, editor);
@@ -100,6 +104,7 @@ export function Preview({ agentId, editor, onClose }: { agentId: string; editor:
   const end = useRef<HTMLDivElement>(null);
   useEffect(() => { void end.current?.scrollIntoView({ block: "nearest" }); }, [talk.items]);
   const isWaiting = talk.items.some((it) => it.kind === "call" && it.ticketId !== undefined);
+  const tickets = useRunTickets(talk.place?.runId, isWaiting);
   const submit = () => {
     if (text.trim() === "" || talk.isBusy) return;
     void talk.say(text);
@@ -116,7 +121,7 @@ export function Preview({ agentId, editor, onClose }: { agentId: string; editor:
       </Group>
       <div className={classes.messages} tabIndex={0} role="log" aria-label={texts.preview.title} aria-live="off">
         {talk.items.length === 0 ? <Text size="sm" c="dimmed">{may("invoke") ? texts.preview.help : texts.preview.needsInvoke}</Text> : null}
-        {talk.items.map((it, index) => <PreviewItem key={index} item={it} onDecide={(action) => it.kind === "call" && void talk.decide(it, action)} isBusy={talk.isBusy} />)}
+        {talk.items.map((it, index) => <PreviewItem key={index} item={it} ticket={it.kind === "call" ? tickets.find((ticket) => ticket.ticket_id === it.ticketId) : undefined} onDecided={() => void talk.goOn()} />)}
         <Refusal error={talk.error} />
         <div ref={end} />
       </div>
@@ -130,20 +135,26 @@ export function Preview({ agentId, editor, onClose }: { agentId: string; editor:
   );
 }
 
-function PreviewItem({ item, onDecide, isBusy }: { item: Item; onDecide: (action: "resume" | "cancel") => void; isBusy: boolean }) {
+/** The tickets of the run that is tried, whose arguments a person decides by. */
+function useRunTickets(runId: string | undefined, isWaiting: boolean): readonly Ticket[] {
+  const { data } = useQuery({
+    queryKey: ["ticket", "run", runId],
+    queryFn: async ({ signal }) => (await need(api.GET("/v1/runs/{run_id}/tickets", { params: { path: { run_id: runId ?? "" } }, signal }))).items,
+    enabled: isWaiting && runId !== undefined,
+    staleTime: 0,
+  });
+  return data ?? [];
+}
+
+function PreviewItem({ item, ticket, onDecided }: { item: Item; ticket: Ticket | undefined; onDecided: () => void }) {
   if (item.kind === "you" || item.kind === "agent") return <div className={classes.message} data-from={item.kind}>{item.text}</div>;
   if (item.kind === "error") return <Text size="sm" c="var(--mantine-color-error)" role="alert">{texts.preview.failed}: {describeError(new Error(item.text))}</Text>;
   return (
     <div className={classes.call}>
       <Text size="xs" fw={500}>{item.ticketId === undefined ? texts.preview.tool(item.name) : texts.preview.asks(item.name)}</Text>
-      {item.arguments === undefined ? null : <Text size="xs" ff="monospace" c="dimmed">{JSON.stringify(item.arguments)}</Text>}
-      {item.result === undefined ? null : <Text size="xs" ff="monospace">{item.result.slice(0, 2_000)}</Text>}
-      {item.ticketId === undefined ? null : (
-        <Group gap="xs" mt={6}>
-          <Button variant="filled" disabled={isBusy} onClick={() => onDecide("resume")}>{texts.preview.approve}</Button>
-          <Button disabled={isBusy} onClick={() => onDecide("cancel")}>{texts.preview.deny}</Button>
-        </Group>
-      )}
+      {item.arguments === undefined || item.ticketId !== undefined ? null : <Text size="xs" ff="monospace" c="dimmed"><ShownText text={writeExact(item.arguments) ?? ""} /></Text>}
+      {item.result === undefined ? null : <Text size="xs" ff="monospace"><ShownText text={item.result.slice(0, 2_000)} /></Text>}
+      {item.ticketId === undefined || ticket === undefined ? null : <Stack gap="xs" mt={6}><TicketArguments ticket={ticket} maxHeight={320} /><TicketDecision ticket={ticket} onDecided={onDecided} /></Stack>}
     </div>
   );
 }

@@ -1,4 +1,5 @@
 /** What a preview shows of a run: its events folded into messages and calls. Pure. */
+import { writeExact } from "../../api/exactJson";
 import type { Json } from "../../ui/schema/model";
 
 export type Call = { kind: "call"; id: string; name: string; arguments: Json | undefined; result: string | undefined; ticketId: string | undefined; outcome: string | undefined };
@@ -7,7 +8,7 @@ export type RunEvent = { event_type: string; [field: string]: unknown };
 
 function showResult(value: unknown): string | undefined {
   if (value === undefined || value === null) return undefined;
-  return typeof value === "string" ? value : JSON.stringify(value);
+  return typeof value === "string" ? value : (writeExact(value) ?? "");
 }
 
 function changeCall(items: readonly Item[], id: unknown, change: Partial<Call>): Item[] {

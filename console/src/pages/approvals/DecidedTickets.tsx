@@ -4,6 +4,7 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { api, need } from "../../api/client";
+import type { Ticket } from "../../api/decisions";
 import { usePagedList } from "../../api/paging";
 import { approvals as texts } from "../../texts/approvals";
 import { ui } from "../../texts/ui";
@@ -12,7 +13,6 @@ import { DataTable, type DataColumn } from "../../ui/DataTable";
 import { Age, JsonDrawer, ShortId, Status } from "../../ui/parts";
 import { ShownText } from "../../ui/SafeText";
 import { Empty, Failure, Loading } from "../../ui/states";
-import type { Ticket } from "./inbox";
 
 const RUNS_A_PAGE = 100;
 const route = getRouteApi("/approvals");

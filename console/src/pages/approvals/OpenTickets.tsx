@@ -1,7 +1,7 @@
 /** The open tickets: list, card, keys, and decisions on several at once. */
 import { Alert, Box, Button, Group, Text, Tooltip } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { getRouteApi, Link } from "@tanstack/react-router";
+import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 
 import { useMay } from "../../api/caller";
@@ -12,7 +12,9 @@ import { useChangeSearch } from "../../ui/address";
 import { DANGER_TEXT } from "../../ui/danger";
 import { Filters } from "../../ui/Filters";
 import { useNow } from "../../ui/parts";
+import { noteDecision } from "../../ui/settling";
 import { Empty, Failure, Loading } from "../../ui/states";
+import { editTicket } from "../../ui/tickets/work";
 import classes from "./Approvals.module.css";
 import { DecideDialog, type DialogAction } from "./DecideDialog";
 import { groupTickets, isGroupBy, matchesFilter, pickNext, takesYes, type InboxTicket } from "./inbox";
@@ -64,7 +66,8 @@ export function OpenTickets() {
   const { list, tickets } = useInbox();
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [asked, setAsked] = useState<DialogAction | null>(null);
-  const [editing, setEditing] = useState<string | null>(null);
+  const [cameByItself, setCameByItself] = useState<string | undefined>(undefined);
+  const navigate = useNavigate();
 
   const groups = useMemo(
     () => groupTickets(tickets.filter((it) => matchesFilter(it, { agent, tool, q })), isGroupBy(group) ? group : "none", now),
@@ -74,7 +77,11 @@ export function OpenTickets() {
   const current = tickets.find((it) => it.ticket_id === opened);
   const chosen = shown.filter((it) => selected.has(it.ticket_id));
 
-  const open = (ticketId: string | undefined) => change({ ticket: ticketId });
+  const open = (ticketId: string | undefined) => {
+    // The first card is a step in the history, so that going back leads to the list; the next ones replace it.
+    if (opened === undefined && ticketId !== undefined) void navigate({ to: "/approvals", search: (now) => ({ ...now, ticket: ticketId }) });
+    else change({ ticket: ticketId });
+  };
   const select = (ids: readonly string[], is: boolean) => setSelected((before) => {
     const next = new Set(before);
     for (const id of ids) if (is) next.add(id); else next.delete(id);
@@ -90,7 +97,11 @@ export function OpenTickets() {
   };
   const goOn = (decided: ReadonlySet<string>) => {
     select([...decided], false);
-    if (opened !== undefined && decided.has(opened)) open(pickNext(shown, decided, opened));
+    if (opened === undefined || !decided.has(opened)) return;
+    const next = pickNext(shown, decided, opened);
+    noteDecision();
+    setCameByItself(next);
+    open(next);
   };
   useKeys({
     down: () => move(1),
@@ -98,7 +109,7 @@ export function OpenTickets() {
     select: () => { if (opened !== undefined) select([opened], !selected.has(opened)); },
     approve: () => ask("resume"),
     deny: () => ask("cancel"),
-    edit: () => { if (current !== undefined && takesYes(current)) setEditing(current.ticket_id); },
+    edit: () => { if (current !== undefined && takesYes(current)) editTicket(current); },
   });
 
   if (list.isError) return <Failure error={list.error} onRetry={() => void list.refetch()} />;
@@ -121,7 +132,7 @@ export function OpenTickets() {
           <div className={classes.side}><TicketList groups={groups} current={opened} selected={selected} onOpen={open} onSelect={select} /></div>
           <div className={classes.detail}>
             {opened === undefined ? <Box className={classes.card}><Text c="dimmed" size="sm">{texts.pick}</Text></Box> : current === undefined ? <Gone onBack={() => open(undefined)} onDecided={() => change({ ticket: undefined, view: "decided" })} /> : (
-              <TicketCard key={current.ticket_id} ticket={current} isEditing={editing === current.ticket_id} onEditing={(is) => setEditing(is ? current.ticket_id : null)} onBack={() => open(undefined)} onDecided={(id) => goOn(new Set([id]))} />
+              <TicketCard key={current.ticket_id} ticket={current} isFocused={cameByItself === current.ticket_id} onBack={() => open(undefined)} onDecided={(id) => goOn(new Set([id]))} />
             )}
           </div>
         </div>

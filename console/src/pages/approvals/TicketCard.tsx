@@ -1,22 +1,22 @@
 /** The right side of the inbox: everything that a person needs to decide on one ticket. */
 import { Box, Button, Group, List, Stack, Text, Title } from "@mantine/core";
-import { IconArrowLeft, IconBraces, IconPencil } from "@tabler/icons-react";
+import { IconArrowLeft, IconBraces } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { useState } from "react";
+import { useEffect, useRef, useState } from "react";
 
-import { useMay } from "../../api/caller";
 import { approvals as texts } from "../../texts/approvals";
 import { ui } from "../../texts/ui";
 import { MessageView } from "../../ui/MessageView";
 import { JsonDrawer } from "../../ui/parts";
-import { SafeJson, ShownText } from "../../ui/SafeText";
+import { ShownText } from "../../ui/SafeText";
 import { Failure, Loading } from "../../ui/states";
+import { runQuery } from "../../ui/tickets/queries";
+import { TicketArguments } from "../../ui/tickets/TicketArguments";
+import { TicketDecision } from "../../ui/tickets/TicketDecision";
 import classes from "./Approvals.module.css";
-import { DecisionBar } from "./DecisionBar";
-import { EditArguments, type Edit } from "./EditArguments";
 import type { InboxTicket } from "./inbox";
-import { lastMessagesQuery, runQuery, toolSchemaQuery } from "./queries";
+import { lastMessagesQuery } from "./queries";
 import { TicketFacts } from "./TicketFacts";
 
 function LastMessages({ threadId }: { threadId: string }) {
@@ -45,19 +45,19 @@ function Effects({ ticket }: { ticket: InboxTicket }) {
   );
 }
 
-type Props = { ticket: InboxTicket; isEditing: boolean; onEditing: (is: boolean) => void; onBack: () => void; onDecided: (ticketId: string) => void };
+type Props = { ticket: InboxTicket; onBack: () => void; onDecided: (ticketId: string) => void; isFocused: boolean };
 
-export function TicketCard({ ticket, isEditing, onEditing, onBack, onDecided }: Props) {
-  const may = useMay();
-  const [edit, setEdit] = useState<Edit | null>(null);
+export function TicketCard({ ticket, onBack, onDecided, isFocused }: Props) {
   const [shown, setShown] = useState<unknown>(undefined);
   const { data: run } = useQuery(runQuery(ticket.run_id));
   const agentId = ticket.agentId ?? run?.active_agent_id ?? run?.agent_id ?? null;
-  const schema = useQuery(toolSchemaQuery(ticket.run_id, run?.steps ?? 0, ticket.tool_name, isEditing && may("config")));
-  const isQuestion = ticket.asks === "answer";
-  const isSchemaPending = isEditing && may("config") && schema.isPending && schema.fetchStatus !== "idle";
+  const card = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // A card that comes by itself takes the focus of the one that it replaces.
+    if (isFocused) card.current?.focus({ preventScroll: true });
+  }, [isFocused]);
   return (
-    <Box component="section" className={classes.card} aria-label={ticket.tool_name}>
+    <Box component="section" ref={card} tabIndex={-1} className={classes.card} aria-label={ticket.tool_name}>
       <Stack gap="md">
         <Group justify="space-between" align="flex-start" gap="xs">
           <Box miw={0} style={{ flex: "1 1 240px" }}>
@@ -68,23 +68,11 @@ export function TicketCard({ ticket, isEditing, onEditing, onBack, onDecided }: 
           </Box>
           <Button variant="subtle" leftSection={<IconBraces size={14} />} onClick={() => setShown(ticket)}>{ui.asJson}</Button>
         </Group>
-        <Box>
-          <Group justify="space-between" mb={4}>
-            <Title order={3}>{texts.arguments}</Title>
-            {isQuestion ? null : (
-              <Button variant="subtle" leftSection={<IconPencil size={14} />} onClick={() => { setEdit(null); onEditing(!isEditing); }}>{isEditing ? texts.keepOriginal : texts.edit}</Button>
-            )}
-          </Group>
-          <SafeJson value={ticket.arguments ?? null} label={texts.arguments} />
-          {isQuestion ? null : <Text size="xs" c="dimmed" mt={2}>{texts.argumentsHelp}</Text>}
-          {!isEditing || isQuestion ? null : isSchemaPending ? <Loading rows={2} /> : (
-            <Box mt="sm"><EditArguments original={ticket.arguments ?? null} schema={schema.data ?? null} onEdit={setEdit} /></Box>
-          )}
-        </Box>
+        <TicketArguments ticket={ticket} isTitled />
         <Effects ticket={ticket} />
         <TicketFacts ticket={{ ...ticket, agentId }} />
         <LastMessages threadId={ticket.thread_id} />
-        <DecisionBar ticket={ticket} edit={isEditing ? edit : null} onDecided={onDecided} />
+        <div className={classes.bar}><TicketDecision ticket={ticket} onDecided={onDecided} /></div>
       </Stack>
       <JsonDrawer title={ticket.tool_name} value={shown} onClose={() => setShown(undefined)} />
     </Box>

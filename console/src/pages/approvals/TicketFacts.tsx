@@ -9,7 +9,8 @@ import { Age, CopyableId, useNow } from "../../ui/parts";
 import { ShownText } from "../../ui/SafeText";
 import { useSettings } from "../../ui/settings";
 import classes from "./Approvals.module.css";
-import { readRule, type InboxTicket } from "./inbox";
+import { readRule } from "../../ui/tickets/rule";
+import type { InboxTicket } from "./inbox";
 
 function Deadline({ ticket }: { ticket: InboxTicket }) {
   const now = useNow(1_000);

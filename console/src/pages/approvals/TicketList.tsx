@@ -3,6 +3,7 @@ import { Checkbox, Group, Text, UnstyledButton } from "@mantine/core";
 import { IconHelpCircle, IconTool } from "@tabler/icons-react";
 import { useEffect, useRef } from "react";
 
+import { writeExact } from "../../api/exactJson";
 import { approvals as texts } from "../../texts/approvals";
 import { Age } from "../../ui/parts";
 import { ShownText } from "../../ui/SafeText";
@@ -21,7 +22,8 @@ const PREVIEW_CHARS = 160;
 
 /** One line about a ticket; the whole of it is on the right. */
 function previewTicket(ticket: InboxTicket): string {
-  const text = takesYes(ticket) ? JSON.stringify(ticket.arguments ?? null) : ticket.suspension.message || JSON.stringify(ticket.arguments ?? null);
+  const given = writeExact(ticket.arguments ?? null) ?? "";
+  const text = takesYes(ticket) ? given : ticket.suspension.message || given;
   return text.length > PREVIEW_CHARS ? `${text.slice(0, PREVIEW_CHARS)} …` : text;
 }
 

@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
 
-import { buildDecision, groupTickets, matchesFilter, pickNext, readRule, takesYes, type InboxTicket } from "./inbox";
+import { buildDecision } from "../../api/decisionBody";
+import { readRule } from "../../ui/tickets/rule";
+import { groupTickets, matchesFilter, pickNext, takesYes, type InboxTicket } from "./inbox";
 
 function makeTicket(id: string, more: Partial<InboxTicket> = {}): InboxTicket {
   return {

@@ -1,7 +1,7 @@
-/** The order, groups and filters of the inbox, and what a decision on a ticket means. Pure. */
-import type { Schemas } from "../../api/client";
+/** The order, groups and filters of the inbox. Pure. */
+import type { Ticket } from "../../api/decisions";
+import { writeExact } from "../../api/exactJson";
 
-export type Ticket = Schemas["TicketView"];
 /** A ticket with the agent whose call waits; unknown until its run was read. */
 export type InboxTicket = Ticket & { agentId: string | null };
 export type GroupBy = "none" | "agent" | "tool" | "age";
@@ -24,8 +24,8 @@ export function matchesFilter(ticket: InboxTicket, { agent, tool, q }: InboxFilt
   if (agent !== undefined && ticket.agentId !== agent) return false;
   if (tool !== undefined && ticket.tool_name !== tool) return false;
   if (q === undefined) return true;
-  const text = JSON.stringify([ticket.ticket_id, ticket.run_id, ticket.thread_id, ticket.tool_name, ticket.suspension.message, ticket.arguments]);
-  return text.toLowerCase().includes(q.toLowerCase());
+  const text = writeExact([ticket.ticket_id, ticket.run_id, ticket.thread_id, ticket.tool_name, ticket.suspension.message, ticket.arguments]);
+  return text?.toLowerCase().includes(q.toLowerCase()) === true;
 }
 
 function nameGroup(ticket: InboxTicket, by: GroupBy, now: number): string {
@@ -43,50 +43,6 @@ export function groupTickets(tickets: readonly InboxTicket[], by: GroupBy, now: 
     groups.set(name, [...(groups.get(name) ?? []), ticket]);
   }
   return [...groups].map(([name, members]) => ({ name, tickets: members }));
-}
-
-/** What the permission plugin says about its question. */
-export type RuleData = { rule: string | null; scopes: readonly string[]; pattern: string | null; reason: string | null };
-
-function readText(value: unknown): string | null {
-  return typeof value === "string" && value !== "" ? value : null;
-}
-
-export function readRule(ticket: Ticket): RuleData {
-  const data = ticket.suspension.parameters;
-  const fields = data !== null && typeof data === "object" ? (data as Record<string, unknown>) : {};
-  const remember = fields.remember !== null && typeof fields.remember === "object" ? (fields.remember as Record<string, unknown>) : {};
-  return {
-    rule: readText(fields.rule),
-    reason: readText(fields.reason),
-    scopes: Array.isArray(remember.scopes) ? remember.scopes.filter((it): it is string => typeof it === "string") : [],
-    pattern: readText(remember.pattern),
-  };
-}
-
-export type Decision = {
-  action: "resume" | "cancel";
-  reason?: string;
-  payload?: unknown;
-  arguments?: unknown;
-  rememberScope?: string;
-};
-
-/** The body of a decision on exactly what was shown: other arguments under the same ticket are refused by the server. */
-export function buildDecision(ticket: Ticket, decision: Decision): Schemas["TicketDecision"] {
-  const { action, reason, payload, rememberScope } = decision;
-  const isRemembered = rememberScope !== undefined && rememberScope !== "once";
-  return {
-    action,
-    ticket_id: ticket.ticket_id,
-    tool_call_id: null,
-    decision_id: null,
-    arguments_hash: ticket.arguments_hash,
-    reason: reason?.trim() === "" ? null : (reason?.trim() ?? null),
-    payload: payload ?? (action === "resume" && ticket.asks === "either" ? true : null),
-    arguments: decision.arguments ?? null,
-    remember: isRemembered ? { scope: rememberScope as Schemas["PermissionScope"], pattern: null } : null,
-  };
 }
 
 /** Whether a yes alone is a decision; a question needs an answer. */

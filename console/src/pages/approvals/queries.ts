@@ -1,10 +1,9 @@
-/** What the inbox reads, and the decisions that it sends. */
+/** What the inbox reads, and decisions on several tickets. */
 import { queryOptions } from "@tanstack/react-query";
 
 import { api, need, type Schemas } from "../../api/client";
+import { settleDecision, type Ticket } from "../../api/decisions";
 import { refreshKinds } from "../../api/queries";
-import type { JsonSchema } from "../../ui/schema/model";
-import { buildDecision, type Decision, type Ticket } from "./inbox";
 
 const PAGE = 200;
 const PAGES_MAX = 10;
@@ -30,15 +29,17 @@ export const openTicketsQuery = queryOptions({
 export const waitingAgentsQuery = queryOptions({
   queryKey: ["run", "waiting-agents"],
   queryFn: async ({ signal }) => {
-    const query = { status: "waiting", kind: "any", order: "desc", limit: PAGE } as const;
-    const { items } = await need(api.GET("/v1/runs", { signal, params: { query } }));
-    return new Map(items.map((it) => [it.run_id, it.active_agent_id ?? it.agent_id]));
+    const agents = new Map<string, string>();
+    let cursor: string | null | undefined;
+    for (let page = 0; page < PAGES_MAX; page += 1) {
+      const query = { status: "waiting", kind: "any", order: "desc", limit: PAGE, cursor } as const;
+      const listed = await need(api.GET("/v1/runs", { signal, params: { query } }));
+      for (const it of listed.items) agents.set(it.run_id, it.active_agent_id ?? it.agent_id);
+      if (listed.has_more !== true) break;
+      cursor = listed.next_cursor;
+    }
+    return agents;
   },
-});
-
-export const runQuery = (runId: string) => queryOptions({
-  queryKey: ["run", "one", runId],
-  queryFn: ({ signal }) => need(api.GET("/v1/runs/{run_id}", { signal, params: { path: { run_id: runId } } })),
 });
 
 /** The last messages of a thread, oldest first. */
@@ -49,27 +50,6 @@ export const lastMessagesQuery = (threadId: string) => queryOptions({
     return (await need(api.GET("/v1/threads/{thread_id}/messages", { signal, params }))).items.toReversed();
   },
 });
-
-/** The schema of the tool as the model saw it; null where it cannot be known. */
-export const toolSchemaQuery = (runId: string, step: number, tool: string, isAllowed: boolean) => queryOptions({
-  queryKey: ["run", "tool-schema", runId, step, tool],
-  queryFn: async ({ signal }): Promise<JsonSchema | null> => {
-    const found = await need(api.GET("/v1/runs/{run_id}/steps/{n}/request", { signal, params: { path: { run_id: runId, n: String(step) } } }));
-    const tools = (found.request as { tools?: unknown } | null)?.tools;
-    if (!Array.isArray(tools)) return null;
-    const match = (tools as { id?: string; parameters?: JsonSchema }[]).find((it) => it.id === tool);
-    return match?.parameters ?? null;
-  },
-  enabled: isAllowed && step > 0,
-  retry: false,
-  staleTime: Infinity,
-  refetchInterval: false,
-});
-
-export async function decideTicket(ticket: Ticket, decision: Decision): Promise<void> {
-  await need(api.POST("/v1/runs/{run_id}/decision", { params: { path: { run_id: ticket.run_id } }, body: buildDecision(ticket, decision) }));
-  await refreshKinds("ticket", "run", "thread");
-}
 
 /** Decides on several tickets at once, each on the arguments that were shown. */
 export async function decideTickets(tickets: readonly Ticket[], action: "resume" | "cancel", reason: string): Promise<readonly Schemas["BatchReceipt"][]> {
@@ -85,9 +65,7 @@ export async function decideTickets(tickets: readonly Ticket[], action: "resume"
       arguments_hashes: Object.fromEntries(tickets.map((it) => [it.ticket_id, it.arguments_hash])),
     },
   };
-  const { items } = await need(api.POST("/v1/batch", { body }));
-  await refreshKinds("ticket", "run", "thread");
-  return items;
+  return (await settleDecision(need(api.POST("/v1/batch", { body })))).items;
 }
 
 export const rememberedQuery = (threadId: string | undefined) => queryOptions({

@@ -2,9 +2,11 @@
 import { Box, Group, Progress, Stack, Text } from "@mantine/core";
 import { lazy, memo, Suspense } from "react";
 
+import { writeExact } from "../../api/exactJson";
 import { chat as texts } from "../../texts/chat";
 import { JsonText, Status } from "../../ui/parts";
 import { showHidden } from "../../ui/hostileText";
+import { SafeJson, SafeText, ShownText } from "../../ui/SafeText";
 import classes from "./Chat.module.css";
 import type { Call } from "./fold";
 import { isFields } from "./generated/a2ui";
@@ -17,9 +19,9 @@ const PROGRESS = "tool-call-progress";
 const STATUS: Partial<Record<Call["state"], string>> = { writing: "running", returned: "done", declined: "stopped" };
 const SUMMARY_CHARS = 160;
 
-function summarize(call: Call): string {
-  const text = call.arguments === undefined ? call.argumentsText : JSON.stringify(call.arguments);
-  return showHidden(text.length > SUMMARY_CHARS ? `${text.slice(0, SUMMARY_CHARS)}…` : text);
+function summarize(call: Call, edited: unknown): string {
+  const text = edited !== undefined ? (writeExact(edited) ?? "") : call.arguments === undefined ? call.argumentsText : (writeExact(call.arguments) ?? "");
+  return text.length > SUMMARY_CHARS ? `${text.slice(0, SUMMARY_CHARS)}…` : text;
 }
 
 function Value({ value }: { value: unknown }) {
@@ -51,9 +53,9 @@ function Shown({ shown, onAction }: { shown: Interface; onAction: (text: string)
   );
 }
 
-type Props = { call: Call; shown?: Interface; onAction: (text: string) => void };
+type Props = { call: Call; /** What a person made of the arguments before the call was made. */ edited?: unknown; shown?: Interface; onAction: (text: string) => void };
 
-export const CallView = memo(function CallView({ call, shown, onAction }: Props) {
+export const CallView = memo(function CallView({ call, edited, shown, onAction }: Props) {
   const progress = call.state === "running" ? call.activities[PROGRESS] : undefined;
   const others = Object.entries(call.activities).filter(([kind]) => kind !== PROGRESS && !kind.startsWith("generative-ui.") && kind !== "a2ui-surface");
   return (
@@ -61,12 +63,13 @@ export const CallView = memo(function CallView({ call, shown, onAction }: Props)
       <details className={classes.call} data-call={call.name} data-state={call.state}>
         <summary>
           <Status value={STATUS[call.state] ?? call.state} label={texts.calls[call.state]} />
-          <Text span ff="monospace" size="sm" fw={550}>{showHidden(call.name)}</Text>
-          <Text span ff="monospace" size="xs" c="dimmed" truncate className={classes.summary}>{summarize(call)}</Text>
+          <Text span ff="monospace" size="sm" fw={550}><ShownText text={call.name} /></Text>
+          <Text span ff="monospace" size="xs" c="dimmed" truncate className={classes.summary}>{edited === undefined ? null : `${texts.edited} `}<ShownText text={summarize(call, edited)} /></Text>
         </summary>
         <Stack gap={6} p="sm" pt={4}>
-          <Text size="xs" c="dimmed">{texts.arguments}</Text>
-          {call.arguments === undefined ? <PlainText text={call.argumentsText} /> : <JsonText value={call.arguments} maxHeight={240} />}
+          {edited === undefined ? null : <><Text size="xs" c="dimmed">{texts.editedArguments}</Text><SafeJson value={edited} label={`${texts.editedArguments}: ${call.id}`} maxHeight={240} /></>}
+          <Text size="xs" c="dimmed">{edited === undefined ? texts.arguments : texts.askedArguments}</Text>
+          {call.arguments === undefined ? <SafeText text={call.argumentsText} label={`${texts.arguments}: ${call.id}`} maxHeight={240} /> : <SafeJson value={call.arguments} label={`${texts.arguments}: ${call.id}`} maxHeight={240} />}
           {call.result === undefined ? null : <><Text size="xs" c="dimmed">{texts.result}</Text><Value value={call.result} /></>}
           {call.result === undefined && call.message !== undefined && call.state !== "suspended" ? <Text size="sm">{showHidden(call.message)}</Text> : null}
           {others.map(([kind, content]) => <Box key={kind}><Text size="xs" c="dimmed">{showHidden(kind)}</Text><JsonText value={content} maxHeight={240} /></Box>)}

@@ -6,6 +6,7 @@ import { useState, type RefObject } from "react";
 import { useMay } from "../../api/caller";
 import { chat as texts } from "../../texts/chat";
 import { noteError } from "../../ui/notices";
+import { useTyped } from "../../ui/typed";
 import { MAX_BYTES, readAttachment } from "./attachments";
 import classes from "./Chat.module.css";
 import type { PendingTurn } from "./fold";
@@ -14,8 +15,8 @@ import type { Part } from "./types";
 type Mode = PendingTurn["mode"];
 type Props = {
   agent: string;
-  draft: string;
-  onDraft: (text: string) => void;
+  /** The conversation that what is typed belongs to. */
+  place: string;
   isBusy: boolean;
   isWaiting: boolean;
   field: RefObject<HTMLTextAreaElement | null>;
@@ -24,11 +25,13 @@ type Props = {
 };
 
 type Attached = { name: string; part: Part };
+const NO_FILES: readonly Attached[] = [];
 
-export function Composer({ agent, draft, onDraft, isBusy, isWaiting, field, onSend, onStop }: Props) {
+export function Composer({ agent, place, isBusy, isWaiting, field, onSend, onStop }: Props) {
   const may = useMay();
   const [mode, setMode] = useState<Mode>("queue");
-  const [attached, setAttached] = useState<readonly Attached[]>([]);
+  const [draft, onDraft] = useTyped(place, "");
+  const [attached, setAttached] = useTyped(`${place}.files`, NO_FILES);
   const isAllowed = may("invoke");
   const isReady = isAllowed && agent !== "" && (draft.trim() !== "" || attached.length > 0);
 
@@ -49,9 +52,9 @@ export function Composer({ agent, draft, onDraft, isBusy, isWaiting, field, onSe
     try {
       await onSend(parts, isBusy ? mode : "queue");
     } catch (error) {
-      // Nothing that was typed is lost.
-      onDraft(draft);
-      setAttached(attached);
+      // Nothing that was typed is lost: neither this, nor what was typed since.
+      onDraft((now) => [draft, now].filter((it) => it.trim() !== "").join("\n"));
+      setAttached((now) => [...attached, ...now]);
       noteError(error);
     }
   };

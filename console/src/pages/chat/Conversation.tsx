@@ -11,7 +11,7 @@ import { collectInterfaces } from "./generated/interfaces";
 import { TurnView, type TurnActions } from "./TurnView";
 import type { Ticket } from "./types";
 
-type Props = { conversation: Shown; tickets: readonly Ticket[]; actions: TurnActions; label: string; hasEarlier: boolean; onEarlier: () => void; empty: ReactNode };
+type Props = { conversation: Shown; tickets: readonly Ticket[]; edits: ReadonlyMap<string, unknown>; actions: TurnActions; label: string; hasEarlier: boolean; onEarlier: () => void; empty: ReactNode };
 type Item = { turn: Turn | PendingTurn; isOpen: boolean };
 
 /** What is shown, in order. The open step is skipped while the store's copy of it is there. */
@@ -23,7 +23,7 @@ function listItems({ turns, open, pending }: Shown): Item[] {
 
 const NEAR_PX = 60;
 
-export function Conversation({ conversation, tickets, actions, label, hasEarlier, onEarlier, empty }: Props) {
+export function Conversation({ conversation, tickets, edits, actions, label, hasEarlier, onEarlier, empty }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
   const [isAway, setIsAway] = useState(false);
@@ -73,7 +73,7 @@ export function Conversation({ conversation, tickets, actions, label, hasEarlier
               const item = items[row.index];
               return item === undefined ? null : (
                 <div key={row.key} data-index={row.index} ref={list.measureElement} className={classes.item} style={{ transform: `translateY(${row.start}px)` }}>
-                  <TurnView turn={item.turn} isOpen={item.isOpen} tickets={tickets} interfaces={interfaces} actions={actions} />
+                  <TurnView turn={item.turn} isOpen={item.isOpen} tickets={tickets} edits={edits} interfaces={interfaces} actions={actions} />
                 </div>
               );
             })}

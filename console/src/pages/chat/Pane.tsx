@@ -13,6 +13,7 @@ import { ui } from "../../texts/ui";
 import { noteDone, noteError } from "../../ui/notices";
 import { CopyableId } from "../../ui/parts";
 import { Failure, Loading } from "../../ui/states";
+import { writeTyped } from "../../ui/typed";
 import classes from "./Chat.module.css";
 import { Composer } from "./Composer";
 import { Conversation } from "./Conversation";
@@ -24,7 +25,7 @@ import { SidePanel } from "./SidePanel";
 import { readText } from "./stored";
 import { ThreadPicker } from "./ThreadPicker";
 import type { Part } from "./types";
-import { useSession, useTickets } from "./useSession";
+import { useEdits, useSession, useTickets } from "./useSession";
 
 export type PaneAddress = { threadId: string | undefined; agent: string | undefined; publication: string | undefined; model: string | undefined };
 type Props = { address: PaneAddress; label: string; isFirst: boolean; side: string | undefined; onAddress: (change: Partial<PaneAddress>) => void; onSide: (tab: string | undefined) => void };
@@ -77,8 +78,10 @@ export function Pane({ address, label, isFirst, side, onAddress, onSide }: Props
   const { threadId, model } = address;
   const { session, state } = useSession(threadId);
   const tickets = useTickets(threadId);
+  const edits = useEdits(threadId);
   const { data: agents = [] } = useQuery(agentsQuery);
-  const [draft, setDraft] = useState("");
+  // What is typed belongs to its conversation; a new one has no name yet.
+  const place = `chat.${threadId ?? (isFirst ? "new" : "new.second")}`;
   const [editing, setEditing] = useState<UserTurn | null>(null);
   const field = useRef<HTMLTextAreaElement>(null);
   const { conversation, link } = state;
@@ -87,11 +90,17 @@ export function Pane({ address, label, isFirst, side, onAddress, onSide }: Props
   const isBusy = conversation.run?.state === "running" || conversation.pending.some((it) => it.isAccepted);
   const isWaiting = conversation.run?.state === "waiting";
 
+  const shown = useRef<typeof session | null>(null);
+  useEffect(() => {
+    shown.current = session;
+    return () => { shown.current = null; };
+  }, [session]);
   const send = useCallback(
     async (parts: readonly Part[], mode: PendingTurn["mode"]) => {
       await session.send({ agentId: agent, parts, publication, model, mode });
       if (threadId !== undefined) return;
-      onAddress({ threadId: session.threadId, agent });
+      // A person who has left meanwhile stays where they are.
+      if (shown.current === session) onAddress({ threadId: session.threadId, agent });
       // A conversation without a title works as well.
       nameThread(session.threadId, readText(parts)).catch(() => undefined);
     },
@@ -118,8 +127,8 @@ export function Pane({ address, label, isFirst, side, onAddress, onSide }: Props
   useResend(threadId, state.isLoading, send);
   const actions = useMemo(() => ({
     onEdit: setEditing,
-    onAction: (text: string) => { setDraft(text); noteDone(texts.actionTaken); field.current?.focus(); },
-  }), []);
+    onAction: (text: string) => { writeTyped(place, text); noteDone(texts.actionTaken); field.current?.focus(); },
+  }), [place]);
   useKeys(useMemo(() => (isFirst ? { stop: () => { if (isBusy || isWaiting) stop(false); }, filter: () => field.current?.focus() } : {}), [isFirst, isBusy, isWaiting, stop]));
 
   return (
@@ -140,12 +149,12 @@ export function Pane({ address, label, isFirst, side, onAddress, onSide }: Props
         {state.failure === null ? null : <Box p="md"><Failure error={state.failure} onRetry={() => void session.open()} /></Box>}
         {state.isLoading && conversation.turns.length === 0 ? <Box p="md"><Loading rows={4} /></Box> : (
           <Conversation
-            conversation={conversation} tickets={tickets} actions={actions} label={texts.conversation(isFirst ? "" : texts.second)}
+            conversation={conversation} tickets={tickets} edits={edits} actions={actions} label={texts.conversation(isFirst ? "" : texts.second)}
             hasEarlier={state.hasEarlier} onEarlier={() => void session.loadEarlier().catch(noteError)}
-            empty={<Samples agents={agents.map((it) => it.id)} onPick={(sample) => { onAddress({ agent: sample.agent, model: undefined }); setDraft(sample.text); field.current?.focus(); }} />}
+            empty={<Samples agents={agents.map((it) => it.id)} onPick={(sample) => { onAddress({ agent: sample.agent, model: undefined }); writeTyped(place, sample.text); field.current?.focus(); }} />}
           />
         )}
-        <Composer agent={agent} draft={draft} onDraft={setDraft} isBusy={isBusy} isWaiting={isWaiting} field={field} onSend={send} onStop={stop} />
+        <Composer agent={agent} place={place} isBusy={isBusy} isWaiting={isWaiting} field={field} onSend={send} onStop={stop} />
       </div>
       {side === undefined ? null : <SidePanel session={session} state={state} tab={side} onTab={onSide} onClose={() => onSide(undefined)} />}
       <EditDialog turn={editing} onClose={() => setEditing(null)} onResend={(text) => void resend(text)} />

@@ -16,9 +16,10 @@ import { RichText } from "./RichText";
 import { readText } from "./stored";
 import { TicketCard } from "./TicketCard";
 import type { Part, Ticket } from "./types";
+import { keyOfEdit } from "./useSession";
 
 export type TurnActions = { onEdit: (turn: UserTurn) => void; onAction: (text: string) => void };
-type Props = { turn: Turn | PendingTurn; isOpen: boolean; tickets: readonly Ticket[]; interfaces: ReadonlyMap<string, Interface>; actions: TurnActions };
+type Props = { turn: Turn | PendingTurn; isOpen: boolean; tickets: readonly Ticket[]; edits: ReadonlyMap<string, unknown>; interfaces: ReadonlyMap<string, Interface>; actions: TurnActions };
 
 const IMAGE_TYPE = /^image\/(png|jpeg|gif|webp)$/;
 
@@ -51,7 +52,7 @@ function UserShown({ turn, actions }: { turn: UserTurn | PendingTurn; actions: T
   );
 }
 
-function AssistantShown({ turn, isOpen, tickets, interfaces, actions }: Omit<Props, "turn"> & { turn: AssistantTurn }) {
+function AssistantShown({ turn, isOpen, tickets, edits, interfaces, actions }: Omit<Props, "turn"> & { turn: AssistantTurn }) {
   const used = turn.usage === null ? null : (turn.usage.prompt_tokens ?? 0) + (turn.usage.completion_tokens ?? 0);
   return (
     <Box className={classes.assistant} data-turn="assistant">
@@ -71,7 +72,7 @@ function AssistantShown({ turn, isOpen, tickets, interfaces, actions }: Omit<Pro
           const ticket = tickets.find((it) => it.tool_call_id === call.id && it.run_id === turn.runId);
           return (
             <Stack key={index} gap={6}>
-              <CallView call={ticket !== undefined && call.state === "running" ? { ...call, state: "suspended" } : call} shown={interfaces.get(keyOfCall(turn.id, call.id))} onAction={actions.onAction} />
+              <CallView call={ticket !== undefined && call.state === "running" ? { ...call, state: "suspended" } : call} edited={edits.get(keyOfEdit(turn.runId, call.id))} shown={interfaces.get(keyOfCall(turn.id, call.id))} onAction={actions.onAction} />
               {ticket === undefined ? null : <TicketCard key={ticket.ticket_id} ticket={ticket} />}
             </Stack>
           );

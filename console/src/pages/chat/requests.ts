@@ -8,7 +8,6 @@ import type { Part, Run, StoredMessage } from "./types";
 
 const PAGE = 200;
 export type MessagePage = { items: StoredMessage[]; next_cursor: string | null };
-export type Decision = Schemas["TicketDecision"];
 export type NewTurn = { id: string; threadId: string; agentId: string; parts: readonly Part[]; publication?: number; model?: string; onBusy: "queue" | "interrupt" };
 
 const path = (threadId: string) => ({ thread_id: threadId });
@@ -95,8 +94,9 @@ export async function fetchTickets(threadId: string, signal?: AbortSignal): Prom
   return (await need(api.GET("/v1/threads/{thread_id}/tickets", { params: { path: path(threadId), query: { limit: 100 } }, signal }))).items;
 }
 
-export function decide(threadId: string, decision: Partial<Decision> & Pick<Decision, "action" | "ticket_id">): Promise<unknown> {
-  return need(api.POST("/v1/threads/{thread_id}/decision", { params: { path: path(threadId) }, body: decision as Decision }));
+/** The newest decisions of a thread. */
+export async function fetchDecided(threadId: string, signal?: AbortSignal): Promise<Schemas["TicketView"][]> {
+  return (await need(api.GET("/v1/threads/{thread_id}/tickets", { params: { path: path(threadId), query: { status: "decided", limit: 100 } as never }, signal }))).items;
 }
 
 /** Makes a thread with the messages before one; this one stays. */

@@ -68,8 +68,14 @@ export class ChatSession {
       this.change({ isLoading: false });
       await this.follow(signal);
     } catch (error) {
-      if (!signal.aborted) this.change({ isLoading: false, failure: error, link: "none" });
+      if (!signal.aborted) this.fail(error);
     }
+  }
+
+  /** What failed is not followed: the next message begins to follow anew. */
+  private fail(error: unknown): void {
+    this.close();
+    this.change({ isLoading: false, failure: error, link: "none" });
   }
 
   close(): void {
@@ -83,7 +89,8 @@ export class ChatSession {
     this.log = { ...this.log, cursor: "0" };
     const following = new AbortController();
     this.following = following;
-    void this.follow(following.signal).catch((error: unknown) => this.change({ failure: error, link: "none" }));
+    this.change({ failure: null });
+    void this.follow(following.signal).catch((error: unknown) => { if (!following.signal.aborted) this.fail(error); });
   }
 
   get isFollowing(): boolean {
@@ -182,7 +189,8 @@ export class ChatSession {
         await new Promise((resolve) => setTimeout(resolve, RESEND_MS));
       }
     }
-    if (!this.isFollowing) this.begin();
+    // A page that was left meanwhile follows nothing.
+    if (!this.isFollowing && this.listeners.size > 0) this.begin();
   }
 
   private changePending(change: (now: readonly PendingTurn[]) => readonly PendingTurn[]): void {

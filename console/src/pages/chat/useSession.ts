@@ -2,8 +2,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useSyncExternalStore } from "react";
 
-import { fetchTickets, makeThreadId } from "./requests";
+import { fetchDecided, fetchTickets, makeThreadId } from "./requests";
 import { ChatSession, type SessionState } from "./session";
+import type { Ticket } from "./types";
 
 const begun = new Map<string, ChatSession>();
 
@@ -26,6 +27,19 @@ export function useSession(threadId: string | undefined): { session: ChatSession
     };
   }, [session, threadId]);
   return { session, state: useSyncExternalStore(session.subscribe, session.snapshot) };
+}
+
+const NONE: ReadonlyMap<string, unknown> = new Map();
+export const keyOfEdit = (runId: string, callId: string): string => `${runId}/${callId}`;
+
+/** The arguments with which calls were made after a person had edited them, by run and call: events and messages have what the agent asked for. */
+export function listEdits(decided: readonly Ticket[]): ReadonlyMap<string, unknown> {
+  return new Map(decided.flatMap((it) => (it.decision?.action !== "resume" || it.decision.arguments == null ? [] : [[keyOfEdit(it.run_id, it.tool_call_id), it.decision.arguments]])));
+}
+
+export function useEdits(threadId: string | undefined): ReadonlyMap<string, unknown> {
+  const { data = NONE } = useQuery({ queryKey: ["ticket", "thread-edits", threadId], queryFn: async ({ signal }) => listEdits(await fetchDecided(threadId ?? "", signal)), enabled: threadId !== undefined, structuralSharing: false });
+  return data;
 }
 
 /** The open questions of a thread; hints and the end of a run make them stale. */

@@ -32,7 +32,7 @@ export function RunFacts({ run }: { run: Run }) {
       <Fact name={texts.facts.kind}>{run.kind}</Fact>
       <Fact name={texts.facts.origin}>{run.adapter === "internal" ? run.origin : run.adapter.replaceAll("_", "-")}</Fact>
       <Fact name={texts.facts.started}><Age at={run.started_at ?? run.created_at} /></Fact>
-      <Fact name={texts.facts.took}><Took from={run.started_at} to={run.finished_at ?? (run.status === "waiting" ? run.updated_at : null)} /></Fact>
+      <Fact name={texts.facts.took}><Took from={run.started_at} to={run.finished_at} /></Fact>
       <Fact name={texts.facts.steps}>{formatCount(run.steps)}</Fact>
       <Fact name={texts.facts.tokens}>{texts.tokensInOut(formatTokens(run.input_tokens ?? 0), formatTokens(run.output_tokens ?? 0))}</Fact>
       {cost == null ? null : <Fact name={texts.facts.cost}>{formatCost(cost)}</Fact>}

@@ -44,7 +44,7 @@ type LineProps = {
 const Line = memo(function Line({ row, axis, top, labelWidth, isCurrent, isChosen, hasShownChild, onOpen, onToggleChild }: LineProps) {
   const { span } = row;
   const bar = placeBar(axis, row);
-  const took = row.isOpen ? texts.waterfall.goesOn : formatDuration(row.end - row.start);
+  const took = row.isOpen ? texts.waterfall.goesOn : `${span.is_estimated === true ? "≈ " : ""}${formatDuration(row.end - row.start)}`;
   const child = span.child_run_id;
   const isProblemBar = row.isProblem && span.kind !== "wait" && span.kind !== "step";
   return (
@@ -63,7 +63,7 @@ const Line = memo(function Line({ row, axis, top, labelWidth, isCurrent, isChose
         </button>
       </div>
       <div className={classes.track} style={{ width: axis.width + END_PX }} onClick={() => onOpen(row)} aria-hidden>
-        <div className={classes.bar} data-kind={span.kind} data-problem={isProblemBar || undefined} data-open={row.isOpen || undefined} style={{ left: bar.x, width: bar.width }} title={`${nameSpan(span)}, ${took}`}>
+        <div className={classes.bar} data-kind={span.kind} data-problem={isProblemBar || undefined} data-open={row.isOpen || undefined} data-estimated={span.is_estimated || undefined} style={{ left: bar.x, width: bar.width }} title={`${nameSpan(span)}, ${took}`}>
           {bar.mark === null || bar.mark < 1 ? null : <div className={classes.mark} style={{ width: bar.mark }} />}
         </div>
       </div>

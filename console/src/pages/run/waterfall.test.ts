@@ -159,3 +159,10 @@ test("a page is put after what has ended", () => {
   expect(lastSeq(held)).toBe(10);
   expect(appendSpans(held, [step(2, 10, 5), step(3, 15, null)]).map((it) => [it.n, it.ms])).toEqual([[1, 10], [2, 5], [3, null]]);
 });
+
+test("a call that is held back is a point where it began to wait, not a bar before the model", () => {
+  const held: Span = { kind: "tool", call_id: "c", tool: "delete", outcome: "suspended", start: 0, ms: 31, is_estimated: true, seq: 4 };
+  const model: Span = { kind: "model", start: 2, ms: 27, seq: 3 };
+  const rows = buildRows([{ kind: "step", n: 1, start: 0, ms: 31, seq: 5, children: [model, held] }], { until: 0 });
+  expect(rows.map((it) => [it.span.kind, it.start, it.end])).toEqual([["step", 0, 31], ["model", 2, 29], ["tool", 31, 31]]);
+});

@@ -78,9 +78,11 @@ export function buildRows(spans: readonly Span[], options: RowOptions): SpanRow[
   const { children = new Map<string, ChildTimeline>(), startedAt = 0 } = options;
 
   function addSpan(span: Span, place: Place, step: number, after: number): SpanRow {
-    const start = place.offset + (span.start ?? 0);
+    // A call that was held back has not run: all that is known is when it began to wait.
+    const isHeld = span.kind === "tool" && span.outcome === "suspended" && span.is_estimated === true;
+    const start = place.offset + (span.start ?? 0) + (isHeld ? (span.ms ?? 0) : 0);
     const isOpen = span.ms == null;
-    const end = isOpen ? Math.max(start, place.until) : start + (span.ms ?? 0);
+    const end = isOpen ? Math.max(start, place.until) : start + (isHeld ? 0 : (span.ms ?? 0));
     const row = { key: place.prefix + nameSpan(span, step), depth: place.depth, span, start, end, isOpen, isProblem: isProblem(span), step, childOf: place.childOf, after };
     rows.push(row);
     const child = span.child_run_id == null ? undefined : children.get(span.child_run_id);

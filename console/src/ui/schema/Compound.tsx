@@ -6,7 +6,7 @@ import type { ReactNode } from "react";
 import { forms } from "../../texts/forms";
 import { useForm, useProblem } from "./context";
 import classes from "./Form.module.css";
-import { describeField, findVariant, isObject, labelName, labelProperty, makeValue, type Field, type Json, type JsonSchema, type Path, type Property } from "./model";
+import { describeField, findVariant, getOwn, isObject, labelName, labelProperty, makeValue, type Field, type Json, type JsonSchema, type Path, type Property } from "./model";
 import { BooleanField, ChoiceField, JsonField, NumberField, TextField, TextsField } from "./Simple";
 
 type Props = { schema: JsonSchema; value: Json | undefined; path: Path; label: string; isRequired: boolean };
@@ -24,9 +24,9 @@ export function ObjectFields({ properties, value, path }: { properties: readonly
   const known = new Set(properties.map((it) => it.name));
   const others = path.length === 0 ? [] : Object.keys(fields).filter((it) => !known.has(it));
   const draw = (it: Property) => (
-    <SchemaField key={it.name} schema={it.schema} value={fields[it.name]} path={[...path, it.name]} label={labelProperty(it)} isRequired={it.isRequired} />
+    <SchemaField key={it.name} schema={it.schema} value={getOwn(fields, it.name)} path={[...path, it.name]} label={labelProperty(it)} isRequired={it.isRequired} />
   );
-  const short = shown.filter((it) => isShort(it.schema, root) && !multiline.includes(it.name) && !isLongText(fields[it.name]));
+  const short = shown.filter((it) => isShort(it.schema, root) && !multiline.includes(it.name) && !isLongText(getOwn(fields, it.name)));
   return (
     <Stack gap="sm">
       {short.length === 0 ? null : <SimpleGrid cols={{ base: 1, xs: 2, lg: short.length > 2 ? 3 : 2 }} spacing="sm" verticalSpacing="xs">{short.map(draw)}</SimpleGrid>}

@@ -2,6 +2,7 @@
 import { Autocomplete, JsonInput, MultiSelect, NumberInput, PasswordInput, Select, Switch, TagsInput, Textarea, TextInput } from "@mantine/core";
 import { useEffect, useState, type ReactNode } from "react";
 
+import { ExactNumber, parseExact, writeExact } from "../../api/exactJson";
 import { forms } from "../../texts/forms";
 import { useForm, useProblem, useSuggestions } from "./context";
 import { showFallback, type Field, type Json, type Path } from "./model";
@@ -40,16 +41,22 @@ export function TextField(props: SimpleProps & { field: Extract<Field, { kind: "
 export function NumberField(props: SimpleProps & { field: Extract<Field, { kind: "number" }> }) {
   const { field, value } = props;
   const { shared, set, clear } = useCommon(props);
+  const change = (next: number | string) => {
+    if (typeof next === "number") set(next);
+    // The input gives a number that JavaScript would round as its text.
+    else if (/^-?\d+(\.\d+)?$/.test(next)) set(new ExactNumber(next) as unknown as Json);
+    else clear();
+  };
   return (
     <NumberInput
       {...shared}
-      value={typeof value === "number" ? value : ""}
+      value={typeof value === "number" ? value : value instanceof ExactNumber ? value.text : ""}
       allowDecimal={!field.isInteger}
       min={field.minimum}
       max={field.maximum}
       clampBehavior="none"
       hideControls
-      onChange={(next) => (typeof next === "number" ? set(next) : clear())}
+      onChange={(next) => change(next)}
     />
   );
 }
@@ -80,7 +87,7 @@ export function ChoiceField(props: SimpleProps & { field: Extract<Field, { kind:
       placeholder={shared.placeholder === undefined ? forms.unset : forms.standard(shared.placeholder)}
       clearable={!isRequired}
       allowDeselect={!isRequired}
-      onChange={(next) => (next === null ? clear() : set(field.options.find((it) => String(it.value) === next)?.value ?? next))}
+      onChange={(next) => (next === null ? clear() : set(field.options.find((it) => String(it.value) === next)?.value ?? null))}
     />
   );
 }
@@ -104,14 +111,14 @@ export function JsonField(props: SimpleProps) {
   const { value, path } = props;
   const { noteText } = useForm();
   const { shared, set, clear } = useCommon(props);
-  const given = value === undefined ? "" : JSON.stringify(value, null, 2);
+  const given = value === undefined ? "" : (writeExact(value, 2) ?? "");
   const [text, setText] = useState(given);
   const [isBad, setIsBad] = useState(false);
   const setBad = (is: boolean) => { setIsBad(is); noteText(path, is); };
   useEffect(() => {
     setText((now) => {
       try {
-        return JSON.stringify(JSON.parse(now), null, 2) === given ? now : given;
+        return writeExact(parseExact(now, true), 2) === given ? now : given;
       } catch {
         return now === "" ? given : now;
       }
@@ -121,7 +128,7 @@ export function JsonField(props: SimpleProps) {
     setText(next);
     if (next.trim() === "") { clear(); setBad(false); return; }
     try {
-      set(JSON.parse(next) as Json);
+      set(parseExact(next, true) as Json);
       setBad(false);
     } catch {
       setBad(true);

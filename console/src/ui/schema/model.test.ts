@@ -94,3 +94,19 @@ test("names read as labels", () => {
   expect(labelName("timeout_ms")).toBe("Timeout (ms)");
   expect(labelName("model_id")).toBe("Model ID");
 });
+
+test("a hostile schema names what every object has, has no lists where lists belong, or names itself, and stays a schema", () => {
+  const odd = JSON.parse('{"type":"object","properties":{"__proto__":{"type":"string"},"constructor":{"type":"string"}},"required":["__proto__"]}') as JsonSchema;
+  const value = setAt(setAt({}, ["__proto__"], "a"), ["constructor"], "b") as Record<string, unknown>;
+  expect(Object.getPrototypeOf(value)).toBe(Object.prototype);
+  expect(JSON.stringify(value)).toBe('{"__proto__":"a","constructor":"b"}');
+  expect(getAt({}, ["__proto__"])).toBeUndefined();
+  expect(getAt({}, ["constructor"])).toBeUndefined();
+  expect(JSON.stringify(makeValue(odd, odd))).toBe('{"__proto__":""}');
+  expect(describeField({ anyOf: "x", oneOf: 5 }, {}).kind).toBe("json");
+  expect(describeField({ anyOf: [5, null] }, {}).kind).toBe("union");
+  const own: JsonSchema = { anyOf: [{ $ref: "#" }] };
+  expect(() => describeField(own, own)).not.toThrow();
+  const endless: JsonSchema = { type: "object", properties: { next: { $ref: "#" } }, required: ["next"] };
+  expect(() => makeValue(endless, endless)).not.toThrow();
+});

@@ -1,5 +1,7 @@
 /** What a form shows for a JSON Schema, and how a value changes by it. Pure: it knows what msgspec emits, and shows the rest as JSON. */
 
+import { ExactNumber } from "../../api/exactJson";
+
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 export type JsonObject = { readonly [name: string]: Json };
 export type JsonSchema = { readonly [keyword: string]: unknown };
@@ -29,8 +31,26 @@ export type Field = Common &
   );
 
 export function isObject(value: unknown): value is JsonObject {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
+  return value !== null && typeof value === "object" && !Array.isArray(value) && !(value instanceof ExactNumber);
 }
+
+/** A field of an object itself: a schema may name one `constructor` or `__proto__`, which every object has from elsewhere. */
+export function getOwn<T>(fields: Readonly<Record<string, T>>, name: string): T | undefined {
+  return Object.hasOwn(fields, name) ? fields[name] : undefined;
+}
+
+function setOwn(fields: Record<string, Json>, name: string, value: Json): void {
+  Object.defineProperty(fields, name, { value, enumerable: true, writable: true, configurable: true });
+}
+
+/** The alternatives of a schema; a hostile schema may have anything there. */
+function listAlternatives(schema: JsonSchema): JsonSchema[] | undefined {
+  const given = schema.anyOf ?? schema.oneOf;
+  return Array.isArray(given) ? given.map(asSchema) : undefined;
+}
+
+/** A schema that names itself is followed this far. */
+const MAX_DEPTH = 20;
 
 function asSchema(value: unknown): JsonSchema {
   return value !== null && typeof value === "object" ? (value as JsonSchema) : {};
@@ -39,10 +59,10 @@ function asSchema(value: unknown): JsonSchema {
 /** Follows `$ref`s; what stands beside one (a default, a description) wins over what it names. */
 export function resolveSchema(schema: JsonSchema, root: JsonSchema): JsonSchema {
   let found = schema;
-  for (let depth = 0; typeof found.$ref === "string" && depth < 20; depth += 1) {
+  for (let depth = 0; typeof found.$ref === "string" && depth < MAX_DEPTH; depth += 1) {
     const { $ref, ...beside } = found;
     const parts = ($ref as string).replace(/^#\/?/, "").split("/").filter((it) => it !== "");
-    const target = parts.reduce<JsonSchema>((now, part) => asSchema(now[part.replaceAll("~1", "/").replaceAll("~0", "~")]), root);
+    const target = parts.reduce<JsonSchema>((now, part) => asSchema(getOwn(now, part.replaceAll("~1", "/").replaceAll("~0", "~"))), root);
     found = { ...target, ...beside };
   }
   return found;
@@ -53,19 +73,19 @@ function isNull(schema: JsonSchema): boolean {
 }
 
 /** Takes `null` out of a schema: whether it was there, and what is left. */
-function splitNull(schema: JsonSchema, root: JsonSchema): { schema: JsonSchema; isNullable: boolean } {
+function splitNull(schema: JsonSchema, root: JsonSchema, depth = 0): { schema: JsonSchema; isNullable: boolean } {
   if (Array.isArray(schema.type)) {
     const rest = schema.type.filter((it) => it !== "null");
     return { schema: { ...schema, type: rest.length === 1 ? rest[0] : rest }, isNullable: rest.length < schema.type.length };
   }
-  const alternatives = (schema.anyOf ?? schema.oneOf) as JsonSchema[] | undefined;
-  if (alternatives === undefined) return { schema, isNullable: false };
+  const alternatives = listAlternatives(schema);
+  if (alternatives === undefined || depth > MAX_DEPTH) return { schema, isNullable: false };
   const rest = alternatives.filter((it) => !isNull(resolveSchema(it, root)));
   const isNullable = rest.length < alternatives.length;
   const { anyOf: _any, oneOf: _one, ...beside } = schema;
   const [only] = rest;
   if (rest.length !== 1 || only === undefined) return { schema: { ...beside, anyOf: rest }, isNullable };
-  const inner = splitNull({ ...resolveSchema(only, root), ...beside }, root);
+  const inner = splitNull({ ...resolveSchema(only, root), ...beside }, root, depth + 1);
   return { schema: inner.schema, isNullable: isNullable || inner.isNullable };
 }
 
@@ -73,12 +93,11 @@ const SECRET_NAME = "$secret";
 
 /** A text that is never shown, or a reference to one. */
 function isSecret(schema: JsonSchema): boolean {
-  const alternatives = schema.anyOf as JsonSchema[] | undefined;
-  return schema.writeOnly === true && alternatives?.some((it) => isObject(it.properties) && SECRET_NAME in it.properties) === true;
+  return schema.writeOnly === true && listAlternatives(schema)?.some((it) => isObject(it.properties) && Object.hasOwn(it.properties, SECRET_NAME)) === true;
 }
 
 function labelVariant(schema: JsonSchema, index: number): string {
-  const tag = isObject(schema.properties) ? asSchema(schema.properties.type) : {};
+  const tag = isObject(schema.properties) ? asSchema(getOwn(schema.properties, "type")) : {};
   const constant = "const" in tag ? tag.const : (tag.enum as Json[] | undefined)?.[0];
   if (typeof constant === "string") return constant.replaceAll("_", " ");
   if (typeof schema.title === "string") return schema.title.replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase();
@@ -98,8 +117,8 @@ function readChoices(schema: JsonSchema): Choice[] | null {
     const names = Array.isArray(schema.enumNames) ? (schema.enumNames as unknown[]) : [];
     return (schema.enum as Json[]).map((value, index) => ({ value, label: nameChoice(names[index] ?? value) }));
   }
-  const alternatives = (schema.anyOf ?? schema.oneOf) as JsonSchema[] | undefined;
-  if (!Array.isArray(alternatives) || alternatives.length === 0 || !alternatives.every((it) => "const" in it)) return null;
+  const alternatives = listAlternatives(schema);
+  if (alternatives === undefined || alternatives.length === 0 || !alternatives.every((it) => "const" in it)) return null;
   return alternatives.flatMap((it) => readChoices(it) ?? []);
 }
 
@@ -129,7 +148,7 @@ export function describeField(given: JsonSchema, root: JsonSchema): Field {
   const options = readChoices(schema);
   if (options !== null) return { ...common, kind: "choice", options };
   if (Array.isArray(schema.anyOf)) {
-    const variants = (schema.anyOf as JsonSchema[]).map((it) => resolveSchema(it, root));
+    const variants = schema.anyOf.map((it) => resolveSchema(asSchema(it), root));
     return { ...common, kind: "union", variants: variants.map((it, index) => ({ label: labelVariant(it, index), schema: it })) };
   }
   switch (schema.type) {
@@ -152,7 +171,8 @@ export function describeField(given: JsonSchema, root: JsonSchema): Field {
 }
 
 /** The least value that a field can begin with, when a person adds it. */
-export function makeValue(schema: JsonSchema, root: JsonSchema): Json {
+export function makeValue(schema: JsonSchema, root: JsonSchema, depth = 0): Json {
+  if (depth > MAX_DEPTH) return null;
   const field = describeField(schema, root);
   if (field.fallback !== undefined && field.fallback !== null) return field.fallback;
   switch (field.kind) {
@@ -163,10 +183,10 @@ export function makeValue(schema: JsonSchema, root: JsonSchema): Json {
     case "choices": case "texts": case "list": return [];
     case "map": case "json": return {};
     case "object":
-      return Object.fromEntries(field.properties.filter((it) => it.isRequired).map((it) => [it.name, makeValue(it.schema, root)]));
+      return Object.fromEntries(field.properties.filter((it) => it.isRequired).map((it) => [it.name, makeValue(it.schema, root, depth + 1)]));
     case "union": {
       const [first] = field.variants;
-      return first === undefined ? null : makeValue(first.schema, root);
+      return first === undefined ? null : makeValue(first.schema, root, depth + 1);
     }
   }
 }
@@ -197,8 +217,9 @@ function rateFit(value: Json, schema: JsonSchema, root: JsonSchema): number {
     case "object": {
       if (!isObject(value)) return 0;
       const tag = field.properties.find((it) => it.name === "type");
-      if (tag !== undefined && value.type !== undefined) return rateFit(value.type, tag.schema, root) > 0 ? 100 : 0.1;
-      return 1 + field.properties.filter((it) => it.name in value).length - (field.properties.some((it) => it.isRequired && !(it.name in value)) ? 0.5 : 0);
+      const given = getOwn(value, "type");
+      if (tag !== undefined && given !== undefined) return rateFit(given, tag.schema, root) > 0 ? 100 : 0.1;
+      return 1 + field.properties.filter((it) => Object.hasOwn(value, it.name)).length - (field.properties.some((it) => it.isRequired && !Object.hasOwn(value, it.name)) ? 0.5 : 0);
     }
   }
 }
@@ -222,16 +243,16 @@ export function setAt(value: Json | undefined, path: Path, next: Json | undefine
     return items;
   }
   const fields: Record<string, Json> = isObject(value) ? { ...value } : {};
-  const changed = setAt(fields[step], rest, next);
+  const changed = setAt(getOwn(fields, step), rest, next);
   if (changed === undefined) delete fields[step];
-  else fields[step] = changed;
+  else setOwn(fields, step, changed);
   return fields;
 }
 
 export function getAt(value: Json | undefined, path: Path): Json | undefined {
   return path.reduce<Json | undefined>((now, step) => {
     if (typeof step === "number") return Array.isArray(now) ? (now as Json[])[step] : undefined;
-    return isObject(now) ? now[step] : undefined;
+    return isObject(now) ? getOwn(now, step) : undefined;
   }, value);
 }
 

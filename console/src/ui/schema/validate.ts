@@ -1,6 +1,7 @@
 /** Checks a value against a JSON Schema, without `eval`, which the page's policy forbids. */
 import { Validator, type OutputUnit } from "@cfworker/json-schema";
 
+import { roundNumbers } from "../../api/exactJson";
 import { forms } from "../../texts/forms";
 import type { FieldProblem, JsonSchema } from "./model";
 
@@ -16,7 +17,7 @@ function readProblem({ keyword, instanceLocation, error }: OutputUnit): FieldPro
 }
 
 export function validateValue(schema: JsonSchema, value: unknown): FieldProblem[] {
-  const { valid, errors } = new Validator(schema as object, "2020-12", false).validate(value);
+  const { valid, errors } = new Validator(schema as object, "2020-12", false).validate(roundNumbers(value));
   if (valid) return [];
   const inner = errors.filter((it) => !OUTER.has(it.keyword));
   return (inner.length > 0 ? inner : errors.slice(0, 1)).map(readProblem);

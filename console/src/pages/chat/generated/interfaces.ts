@@ -1,4 +1,5 @@
 /** Which interfaces the calls of a conversation show. Pure. */
+import { roundNumbers } from "../../../api/exactJson";
 import type { Call, Turn } from "../fold";
 import { applyMessages, isFields, readMessages, type Surface, type Surfaces } from "./a2ui";
 
@@ -35,7 +36,7 @@ export function collectInterfaces(turns: readonly Turn[]): Map<string, Interface
     if (turn.kind !== "assistant") continue;
     for (const call of turn.calls) {
       if (call.name === "render_a2ui" && call.arguments !== undefined && call.state !== "failed") {
-        const applied = applyMessages(surfaces, readMessages(call.arguments));
+        const applied = applyMessages(surfaces, readMessages(roundNumbers(call.arguments)));
         surfaces = applied.surfaces;
         found.set(keyOfCall(turn.id, call.id), { kind: "a2ui", surfaces: applied.touched.flatMap((it) => surfaces[it] ?? []) });
       } else {
