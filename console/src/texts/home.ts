@@ -1,7 +1,9 @@
 /** Texts of the first page. */
 export const home = {
   calm: "Nothing needs a person.",
+  looking: "Looking for what needs a person…",
   attention: "Needs a person",
+  facts: { tickets: "what waits for an answer", dead: "dead letters", models: "the state of models", workers: "the state of workers", head: "what is live", day: "runs that failed" },
   healthy: "Healthy",
   unhealthy: "Not healthy",
   component: (name: string, state: string) => `${name}: ${state}`,
@@ -12,6 +14,7 @@ export const home = {
     outbox: (count: string) => (count === "1" ? "1 outbox command was given up" : `${count} outbox commands were given up`),
     breakers: (names: string) => `Breaker open: ${names}`,
     failed: (count: number) => `${count} ${count === 1 ? "run" : "runs"} failed in 24 hours`,
+    unknown: (what: string) => `Not known: ${what}`,
     switches: (names: string) => `Switched off: ${names}`,
     worker: (id: string, problem: string) => `Worker ${id}: ${problem}`,
     unhealthy: (parts: string) => `The server is not healthy: ${parts}`,

@@ -14,10 +14,11 @@
  *
  * `ValueForm` is the same for a schema of any type; one that is no object is a single field.
  */
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
 
 import { Loading } from "./states";
 import { isObject, type FieldProblem, type Json, type JsonObject, type JsonSchema } from "./schema/model";
+import { lazyPart } from "./loadPart";
 
 type Common = {
   /** What the form edits; names it for screen readers. */
@@ -34,7 +35,7 @@ type Common = {
 export type ValueFormProps = Common & { value: Json | undefined; onChange: (next: Json | undefined) => void };
 export type SchemaFormProps = Common & { value: JsonObject; onChange: (next: JsonObject) => void };
 
-const Form = lazy(() => import("./schema/Form"));
+const Form = lazyPart(() => import("./schema/Form"));
 
 export function ValueForm(props: ValueFormProps) {
   return <Suspense fallback={<Loading rows={3} />}><Form {...props} /></Suspense>;

@@ -2,11 +2,12 @@
 import { Accordion, Alert, Button, Group, MultiSelect, SegmentedControl, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useMemo, useState, type ReactNode } from "react";
+import { Suspense, useEffect, useMemo, useState, type ReactNode } from "react";
 
 import { capabilitiesQuery, recordsQuery, schemaQuery } from "../../api/config";
 import { agent as texts } from "../../texts/agent";
 import { CodeEditor } from "../../ui/code/CodeEditor";
+import { lazyPart } from "../../ui/loadPart";
 import { SchemaForm } from "../../ui/SchemaForm";
 import { isObject, problemsBelow, setAt, type Json, type JsonObject, type JsonSchema } from "../../ui/schema/model";
 import { Loading } from "../../ui/states";
@@ -16,7 +17,7 @@ import { GuardrailsEditor, ReminderEditor, type SectionProps } from "./sectionEd
 import { estimateTokens, listDelegates, type DelegateNode } from "./tools";
 import type { AgentEditor } from "./useAgentEditor";
 
-const TextDiff = lazy(() => import("../../ui/TextDiff"));
+const TextDiff = lazyPart(() => import("../../ui/TextDiff"));
 
 export type TabProps = { agentId: string; editor: AgentEditor; mine: JsonObject };
 

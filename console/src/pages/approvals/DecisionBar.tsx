@@ -6,6 +6,7 @@ import { useMay } from "../../api/caller";
 import { describeError } from "../../api/errors";
 import { approvals as texts } from "../../texts/approvals";
 import { DANGER_TEXT } from "../../ui/danger";
+import { loadPart } from "../../ui/loadPart";
 import { noteDone } from "../../ui/notices";
 import { fillDefaults, type FieldProblem, type Json, type JsonSchema } from "../../ui/schema/model";
 import { ValueForm } from "../../ui/SchemaForm";
@@ -69,7 +70,7 @@ export function DecisionBar({ ticket, edit, onDecided }: Props) {
   const answer = async () => {
     const isBlank = (schema === null || schema === undefined) && String(given ?? "").trim() === "";
     // The validator is loaded with the form that it checks.
-    const { validateValue } = await import("../../ui/schema/validate");
+    const { validateValue } = await loadPart(() => import("../../ui/schema/validate"));
     const found = isBlank ? [{ path: "", message: texts.answerNeeded }] : validateValue(schema ?? ANY_ANSWER, given);
     setProblems(found);
     if (found.length === 0) await decide({ action: "resume", reason, payload: given }, texts.answered);

@@ -1,14 +1,15 @@
 /** Edits the arguments of a call, as JSON or as the form of the tool's schema, with the difference below. */
 import { Group, SegmentedControl, Stack, Text, Textarea } from "@mantine/core";
-import { lazy, Suspense, useRef, useState } from "react";
+import { Suspense, useRef, useState } from "react";
 
 import { isSame } from "../../api/changes";
 import { approvals as texts } from "../../texts/approvals";
+import { lazyPart } from "../../ui/loadPart";
 import { isObject, type Json, type JsonSchema } from "../../ui/schema/model";
 import { SchemaForm } from "../../ui/SchemaForm";
 import { Loading } from "../../ui/states";
 
-const TextDiff = lazy(() => import("../../ui/TextDiff"));
+const TextDiff = lazyPart(() => import("../../ui/TextDiff"));
 
 /** What the editor has: a value, or nothing while it has a problem. */
 export type Edit = { value: unknown; isValid: boolean; isChanged: boolean };

@@ -2,7 +2,7 @@
 import { Button, Group, SegmentedControl, Select, Skeleton, Stack, Table, Text, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { lazy, Suspense, useMemo } from "react";
+import { Suspense, useMemo } from "react";
 
 import { api, need, type Schemas } from "../../api/client";
 import { cost as texts } from "../../texts/cost";
@@ -11,6 +11,7 @@ import { ui } from "../../texts/ui";
 import { useChangeSearch } from "../../ui/address";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
 import { formatCost, formatCount, formatPercent, formatTokens } from "../../ui/format";
+import { lazyPart } from "../../ui/loadPart";
 import { Page } from "../../ui/Page";
 import { Figure, Figures, Panel } from "../../ui/Panel";
 import { Empty, Failure, Loading } from "../../ui/states";
@@ -18,7 +19,7 @@ import { Budgets } from "./Budgets";
 import { CostlyRuns } from "./CostlyRuns";
 import { DAY_MS, FORECAST_DAYS, forecastMonth, makeSeries, OTHERS, sumGroups, type Group as UsageGroup, type Grouping, type Measure, type UsageRow } from "./figures";
 
-const SpendChart = lazy(() => import("./SpendChart"));
+const SpendChart = lazyPart(() => import("./SpendChart"));
 const route = getRouteApi("/cost");
 const GROUPINGS = ["agent", "model", "tenant"] as const;
 const MEASURES = ["cost", "tokens", "runs"] as const;
