@@ -21,12 +21,13 @@ const RETRY_MS = [500, 1_000, 2_000, 5_000];
 async function follow(signal: AbortSignal): Promise<void> {
   for (let failures = 0; !signal.aborted; failures += 1) {
     try {
-      for await (const frame of readFrames(await openStream("/v1/activity/stream", null, signal))) {
-        if (failures > 0) {
-          failures = 0;
-          // Hints that came while the stream was cut are lost.
-          await queryClient.invalidateQueries();
-        }
+      const stream = await openStream("/v1/activity/stream", null, signal);
+      if (failures > 0) {
+        failures = 0;
+        // Hints that came while the stream was cut are lost, and the next one may be long in coming.
+        void queryClient.invalidateQueries();
+      }
+      for await (const frame of readFrames(stream)) {
         if (frame.event === "lagged") await queryClient.invalidateQueries();
         else if (frame.event === "hint") await refreshKinds(...(STALE[(frame.data as Hint).kind] ?? []));
       }

@@ -9,7 +9,7 @@ export const home = {
   component: (name: string, state: string) => `${name}: ${state}`,
   needs: {
     approvals: (count: number) => `${count} ${count === 1 ? "question waits" : "questions wait"} for an answer`,
-    oldest: (age: string) => `oldest ${age}`,
+    oldest: (age: string) => (age === "now" ? "the oldest came just now" : `oldest ${age}`),
     dead: (count: string) => (count === "1" ? "1 dead letter" : `${count} dead letters`),
     outbox: (count: string) => (count === "1" ? "1 outbox command was given up" : `${count} outbox commands were given up`),
     breakers: (names: string) => `Breaker open: ${names}`,
@@ -58,7 +58,10 @@ export const home = {
   makeTitle: "Make your own agent",
   makeHelp: "Save this as agent.py and serve it:",
   makeAction: "Or make one here",
-  command: "awaken serve agent.py",
+  /** The port of this server is taken. */
+  command: (port: number) => `awaken serve agent.py --port ${port}`,
+  commandHelp: "In a checkout the command is .venv/bin/awaken.",
+  hideFirst: "Hide these cards",
   agentFile: `from awaken import Agent, tool
 
 

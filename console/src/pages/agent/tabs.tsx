@@ -141,29 +141,31 @@ function DelegateItem({ node }: { node: DelegateNode }) {
   );
 }
 
-/** The text stays as typed; the agent follows whenever it is valid JSON. */
+function readAgent(text: string): JsonObject | null {
+  try {
+    const value = JSON.parse(text) as Json;
+    return isObject(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The text stays as typed, also while another tab is open; the agent follows whenever it is valid JSON. */
 export function JsonTab({ editor, mine }: TabProps) {
   const shown = useMemo(() => JSON.stringify(mine, null, 2), [mine]);
-  const [text, setText] = useState(shown);
-  const [isBad, setBad] = useState(false);
+  const [text, setText] = useState(editor.unfinished ?? shown);
+  const isBad = editor.unfinished !== null;
   useEffect(() => {
     setText((now) => {
-      try {
-        return JSON.stringify(JSON.parse(now), null, 2) === shown ? now : shown;
-      } catch {
-        return now;
-      }
+      const typed = readAgent(now);
+      return typed === null || JSON.stringify(typed, null, 2) === shown ? now : shown;
     });
   }, [shown]);
   const change = (next: string) => {
     setText(next);
-    try {
-      const value = JSON.parse(next) as Json;
-      setBad(!isObject(value));
-      if (isObject(value)) editor.edit(value);
-    } catch {
-      setBad(true);
-    }
+    const value = readAgent(next);
+    editor.setUnfinished(value === null ? next : null);
+    if (value !== null) editor.edit(value);
   };
   return (
     <Stack gap="xs">

@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { Suspense, useMemo } from "react";
 
+import { serverUrl } from "../../api/address";
 import { api, need, type Schemas } from "../../api/client";
 import { cost as texts } from "../../texts/cost";
 import { shell } from "../../texts/shell";
@@ -122,7 +123,7 @@ export function CostPage() {
     <Page title={shell.pages.cost} description={texts.description} actions={<Choices days={days} by={by} measure={measure} />}>
       {usage.isError ? <Failure error={usage.error} onRetry={() => void usage.refetch()} /> : usage.data === undefined ? <Loading /> : (
         <Stack gap="md">
-          {rows.length === 0 ? <Empty title={texts.empty} action={<Button variant="filled" renderRoot={(props) => <Link to="/chat/{-$threadId}" {...props} />}>{texts.startChat}</Button>} command={texts.command}>{texts.emptyHelp}</Empty> : (
+          {rows.length === 0 ? <Empty title={texts.empty} action={<Button variant="filled" renderRoot={(props) => <Link to="/chat/{-$threadId}" {...props} />}>{texts.startChat}</Button>} command={texts.command(serverUrl)}>{texts.emptyHelp}</Empty> : (
             <>
               <Totals total={usage.data.total} now={today} />
               {isUnpriced ? <Text size="sm">{texts.priceHint} <Link to="/models" style={{ textDecoration: "underline" }}>{texts.setPrice}</Link></Text> : null}

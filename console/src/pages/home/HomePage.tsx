@@ -1,10 +1,12 @@
 /** The first page: whether anything needs a person, and where to go. */
 import { Group, Stack, Text, Title } from "@mantine/core";
+import { useLocalStorage } from "@mantine/hooks";
 import { IconAlertTriangle, IconCircleCheck, IconClockQuestion } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link, type LinkProps } from "@tanstack/react-router";
-import { useRef, type ReactNode } from "react";
+import { useEffect, type ReactNode } from "react";
 
+import { root } from "../../api/address";
 import { useMay } from "../../api/caller";
 import { headQuery } from "../../api/config";
 import { agentsQuery, systemInfoQuery } from "../../api/queries";
@@ -133,9 +135,10 @@ function Body() {
   const day = useQuery(dayQuery);
   const { data: recent, error, refetch } = useQuery(recentQuery);
   const { data: agents = [] } = useQuery(agentsQuery);
-  // The cards stay while the page is open: the first run is often one of theirs.
-  const wasFirst = useRef(false);
-  if (recent?.length === 0) wasFirst.current = true;
+  // The cards stay after the first run, which is often one of theirs, until they are hidden.
+  const [hasCards, setCards] = useLocalStorage({ key: `awaken.first${root}`, defaultValue: false, getInitialValueInEffect: false });
+  const isFirst = recent?.length === 0;
+  useEffect(() => { if (isFirst) setCards(true); }, [isFirst, setCards]);
   if (health === undefined || (recent === undefined && error === null)) return <Loading rows={5} />;
   const { unknown, isPending } = findUnknown({ tickets, dead, models, workers, head, day });
   const needs = listNeeds({ health, tickets: tickets.data, dead: dead.data, models: models.data, workers: workers.data, head: head.data, failed: day.data?.failed, unknown }, now);
@@ -144,7 +147,7 @@ function Body() {
   return (
     <Stack gap="md">
       <Needs needs={needs} isPending={isPending} />
-      {wasFirst.current ? <FirstStart agents={agents.map((it) => it.id)} /> : null}
+      {isFirst || hasCards ? <FirstStart agents={agents.map((it) => it.id)} isFirst={isFirst} onHide={() => setCards(false)} /> : null}
       <Tiles />
       {recent.length === 0 ? null : <div className={classes.two}><Recent />{may("config") ? <Publications /> : null}</div>}
     </Stack>
