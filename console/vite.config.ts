@@ -14,6 +14,8 @@ export default defineConfig(({ command }) => ({
   build: {
     outDir: "../src/awaken/protocols/console/built",
     emptyOutDir: true,
+    // One style sheet: a page that is visited while the server is away must not come without its style.
+    cssCodeSplit: false,
     target: "es2022",
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,

@@ -26,7 +26,7 @@ if (place === null) throw new Error("The page has no #root.");
 createRoot(place).render(
   <StrictMode>
     <MantineProvider theme={theme} cssVariablesResolver={resolveVariables} defaultColorScheme="auto" getStyleNonce={() => cspNonce}>
-      <Notifications position="bottom-right" limit={3} autoClose={4_000} />
+      <Notifications position="top-center" limit={3} autoClose={4_000} />
       <QueryClientProvider client={queryClient}>
         <RouterProvider router={router} />
       </QueryClientProvider>

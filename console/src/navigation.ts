@@ -9,51 +9,51 @@ import type { KeyName } from "./keys";
 import { shell } from "./texts/shell";
 
 export type PageName = keyof typeof shell.pages;
-export type NavigationPage = { name: PageName; path: string; icon: TablerIcon; scope: Scope; key?: KeyName };
+export type NavigationPage = { name: PageName; path: string; icon: TablerIcon; scopes: readonly Scope[]; key?: KeyName; /** It shows what all tenants share, and so not to one of them. */ isOfServer?: boolean };
 export type NavigationGroup = { name: keyof typeof shell.groups; pages: readonly NavigationPage[] };
 
 export const NAVIGATION = [
   {
     name: "work",
     pages: [
-      { name: "home", path: "/", icon: IconHome, scope: "read", key: "goHome" },
-      { name: "chat", path: "/chat", icon: IconMessage, scope: "invoke", key: "goChat" },
-      { name: "approvals", path: "/approvals", icon: IconCheckbox, scope: "read", key: "goApprovals" },
+      { name: "home", path: "/", icon: IconHome, scopes: ["read"], key: "goHome" },
+      { name: "chat", path: "/chat", icon: IconMessage, scopes: ["read", "invoke"], key: "goChat" },
+      { name: "approvals", path: "/approvals", icon: IconCheckbox, scopes: ["read"], key: "goApprovals" },
     ],
   },
   {
     name: "observe",
     pages: [
-      { name: "runs", path: "/runs", icon: IconActivity, scope: "read", key: "goRuns" },
-      { name: "threads", path: "/threads", icon: IconMessages, scope: "read", key: "goThreads" },
-      { name: "queue", path: "/queue", icon: IconStack2, scope: "read", key: "goQueue" },
+      { name: "runs", path: "/runs", icon: IconActivity, scopes: ["read"], key: "goRuns" },
+      { name: "threads", path: "/threads", icon: IconMessages, scopes: ["read"], key: "goThreads" },
+      { name: "queue", path: "/queue", icon: IconStack2, scopes: ["read"], key: "goQueue" },
     ],
   },
   {
     name: "build",
     pages: [
-      { name: "agents", path: "/agents", icon: IconRobot, scope: "read", key: "goAgents" },
-      { name: "tools", path: "/tools", icon: IconTool, scope: "config" },
-      { name: "mcp", path: "/mcp", icon: IconPlug, scope: "config" },
-      { name: "skills", path: "/skills", icon: IconBook2, scope: "config" },
-      { name: "a2a", path: "/a2a", icon: IconArrowsShuffle, scope: "config" },
-      { name: "models", path: "/models", icon: IconBrain, scope: "read", key: "goModels" },
+      { name: "agents", path: "/agents", icon: IconRobot, scopes: ["read"], key: "goAgents" },
+      { name: "tools", path: "/tools", icon: IconTool, scopes: ["config"] },
+      { name: "mcp", path: "/mcp", icon: IconPlug, scopes: ["config"] },
+      { name: "skills", path: "/skills", icon: IconBook2, scopes: ["config"] },
+      { name: "a2a", path: "/a2a", icon: IconArrowsShuffle, scopes: ["config"] },
+      { name: "models", path: "/models", icon: IconBrain, scopes: ["read"], isOfServer: true, key: "goModels" },
     ],
   },
   {
     name: "govern",
     pages: [
-      { name: "policy", path: "/policy", icon: IconGavel, scope: "config" },
-      { name: "cost", path: "/cost", icon: IconCoin, scope: "read" },
-      { name: "changes", path: "/changes", icon: IconGitPullRequest, scope: "config", key: "goChanges" },
-      { name: "audit", path: "/audit", icon: IconHistory, scope: "admin" },
+      { name: "policy", path: "/policy", icon: IconGavel, scopes: ["config"] },
+      { name: "cost", path: "/cost", icon: IconCoin, scopes: ["read"] },
+      { name: "changes", path: "/changes", icon: IconGitPullRequest, scopes: ["config"], key: "goChanges" },
+      { name: "audit", path: "/audit", icon: IconHistory, scopes: ["admin"] },
     ],
   },
   {
     name: "system",
     pages: [
-      { name: "workers", path: "/workers", icon: IconServer2, scope: "read" },
-      { name: "settings", path: "/settings", icon: IconSettings, scope: "read", key: "goSettings" },
+      { name: "workers", path: "/workers", icon: IconServer2, scopes: ["read"], isOfServer: true },
+      { name: "settings", path: "/settings", icon: IconSettings, scopes: [], key: "goSettings" },
     ],
   },
 ] as const satisfies readonly NavigationGroup[];

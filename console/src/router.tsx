@@ -25,7 +25,8 @@ import { readSearch as workers } from "./pages/workers/search";
 import { readSearch as settings } from "./pages/settings/search";
 import { Frame } from "./shell/Frame";
 import { NotFound } from "./shell/NotFound";
-import { PageError } from "./shell/PageError";
+import { PageError, PagePending } from "./shell/PageError";
+import { loadPart } from "./ui/loadPart";
 
 const frame = createRootRoute({ component: Frame, notFoundComponent: NotFound, errorComponent: PageError });
 
@@ -34,127 +35,127 @@ const homeRoute = createRoute({
   getParentRoute,
   path: "/",
   validateSearch: home,
-  component: lazyRouteComponent(() => import("./pages/home/HomePage"), "HomePage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/home/HomePage")), "HomePage"),
 });
 const chatRoute = createRoute({
   getParentRoute,
   path: "/chat/{-$threadId}",
   validateSearch: chat,
-  component: lazyRouteComponent(() => import("./pages/chat/ChatPage"), "ChatPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/chat/ChatPage")), "ChatPage"),
 });
 const approvalsRoute = createRoute({
   getParentRoute,
   path: "/approvals",
   validateSearch: approvals,
-  component: lazyRouteComponent(() => import("./pages/approvals/ApprovalsPage"), "ApprovalsPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/approvals/ApprovalsPage")), "ApprovalsPage"),
 });
 const runsRoute = createRoute({
   getParentRoute,
   path: "/runs",
   validateSearch: runs,
-  component: lazyRouteComponent(() => import("./pages/runs/RunsPage"), "RunsPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/runs/RunsPage")), "RunsPage"),
 });
 const runRoute = createRoute({
   getParentRoute,
   path: "/runs/$runId",
   validateSearch: run,
-  component: lazyRouteComponent(() => import("./pages/run/RunPage"), "RunPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/run/RunPage")), "RunPage"),
 });
 const threadsRoute = createRoute({
   getParentRoute,
   path: "/threads",
   validateSearch: threads,
-  component: lazyRouteComponent(() => import("./pages/threads/ThreadsPage"), "ThreadsPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/threads/ThreadsPage")), "ThreadsPage"),
 });
 const threadRoute = createRoute({
   getParentRoute,
   path: "/threads/$threadId",
   validateSearch: thread,
-  component: lazyRouteComponent(() => import("./pages/thread/ThreadPage"), "ThreadPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/thread/ThreadPage")), "ThreadPage"),
 });
 const queueRoute = createRoute({
   getParentRoute,
   path: "/queue",
   validateSearch: queue,
-  component: lazyRouteComponent(() => import("./pages/queue/QueuePage"), "QueuePage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/queue/QueuePage")), "QueuePage"),
 });
 const agentsRoute = createRoute({
   getParentRoute,
   path: "/agents",
   validateSearch: agents,
-  component: lazyRouteComponent(() => import("./pages/agents/AgentsPage"), "AgentsPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/agents/AgentsPage")), "AgentsPage"),
 });
 const agentRoute = createRoute({
   getParentRoute,
   path: "/agents/$agentId",
   validateSearch: agent,
-  component: lazyRouteComponent(() => import("./pages/agent/AgentPage"), "AgentPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/agent/AgentPage")), "AgentPage"),
 });
 const toolsRoute = createRoute({
   getParentRoute,
   path: "/tools",
   validateSearch: tools,
-  component: lazyRouteComponent(() => import("./pages/tools/ToolsPage"), "ToolsPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/tools/ToolsPage")), "ToolsPage"),
 });
 const mcpRoute = createRoute({
   getParentRoute,
   path: "/mcp",
   validateSearch: mcp,
-  component: lazyRouteComponent(() => import("./pages/mcp/McpPage"), "McpPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/mcp/McpPage")), "McpPage"),
 });
 const skillsRoute = createRoute({
   getParentRoute,
   path: "/skills",
   validateSearch: skills,
-  component: lazyRouteComponent(() => import("./pages/skills/SkillsPage"), "SkillsPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/skills/SkillsPage")), "SkillsPage"),
 });
 const a2aRoute = createRoute({
   getParentRoute,
   path: "/a2a",
   validateSearch: a2a,
-  component: lazyRouteComponent(() => import("./pages/a2a/A2aPage"), "A2aPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/a2a/A2aPage")), "A2aPage"),
 });
 const modelsRoute = createRoute({
   getParentRoute,
   path: "/models",
   validateSearch: models,
-  component: lazyRouteComponent(() => import("./pages/models/ModelsPage"), "ModelsPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/models/ModelsPage")), "ModelsPage"),
 });
 const policyRoute = createRoute({
   getParentRoute,
   path: "/policy",
   validateSearch: policy,
-  component: lazyRouteComponent(() => import("./pages/policy/PolicyPage"), "PolicyPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/policy/PolicyPage")), "PolicyPage"),
 });
 const costRoute = createRoute({
   getParentRoute,
   path: "/cost",
   validateSearch: cost,
-  component: lazyRouteComponent(() => import("./pages/cost/CostPage"), "CostPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/cost/CostPage")), "CostPage"),
 });
 const changesRoute = createRoute({
   getParentRoute,
   path: "/changes",
   validateSearch: changes,
-  component: lazyRouteComponent(() => import("./pages/changes/ChangesPage"), "ChangesPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/changes/ChangesPage")), "ChangesPage"),
 });
 const auditRoute = createRoute({
   getParentRoute,
   path: "/audit",
   validateSearch: audit,
-  component: lazyRouteComponent(() => import("./pages/audit/AuditPage"), "AuditPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/audit/AuditPage")), "AuditPage"),
 });
 const workersRoute = createRoute({
   getParentRoute,
   path: "/workers",
   validateSearch: workers,
-  component: lazyRouteComponent(() => import("./pages/workers/WorkersPage"), "WorkersPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/workers/WorkersPage")), "WorkersPage"),
 });
 const settingsRoute = createRoute({
   getParentRoute,
   path: "/settings",
   validateSearch: settings,
-  component: lazyRouteComponent(() => import("./pages/settings/SettingsPage"), "SettingsPage"),
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/settings/SettingsPage")), "SettingsPage"),
 });
 
 const routeTree = frame.addChildren([
@@ -165,6 +166,9 @@ export const router = createRouter({
   routeTree,
   basepath: `${root}/console`,
   defaultPreload: "intent",
+  // A page that fails or does not come leaves the rail and the banners where they are.
+  defaultErrorComponent: PageError,
+  defaultPendingComponent: PagePending,
   scrollRestoration: true,
   // Every value in an address is a text, so that none is quoted: `?publication=5`.
   parseSearch: parseSearchWith((it) => it),

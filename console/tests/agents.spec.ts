@@ -23,21 +23,18 @@ async function write(page: Page, text: string): Promise<void> {
   await expect(page.getByText(/^Saved in draft/)).toBeVisible();
 }
 
-for (const colorScheme of ["light", "dark"] as const) {
-  test(`the list and every tab of the editor are accessible, ${colorScheme}`, async ({ page, server }) => {
-    test.slow();
-    await page.emulateMedia({ colorScheme });
-    await open(page, server, "/agents");
-    await expect(page.getByRole("link", { name: "permission", exact: true })).toBeVisible();
+test("the list and every tab of the editor are accessible", async ({ page, server }) => {
+  test.slow();
+  await open(page, server, "/agents");
+  await expect(page.getByRole("link", { name: "permission", exact: true })).toBeVisible();
+  await expectAccessible(page);
+  await open(page, server, "/agents/permission");
+  for (const tab of ["Basics", "Prompt", "Tools", "Rules", "Plugins", "Delegates", "Budgets", "JSON", "History", "Usage"]) {
+    await page.getByRole("tab", { name: tab, exact: true }).click();
+    await expect(page.locator('[aria-busy="true"]')).toHaveCount(0);
     await expectAccessible(page);
-    await open(page, server, "/agents/permission");
-    for (const tab of ["Basics", "Prompt", "Tools", "Rules", "Plugins", "Delegates", "Budgets", "JSON", "History", "Usage"]) {
-      await page.getByRole("tab", { name: tab, exact: true }).click();
-      await expect(page.locator('[aria-busy="true"]')).toHaveCount(0);
-      await expectAccessible(page);
-    }
-  });
-}
+  }
+});
 
 test("a prompt is edited in a draft, tried in the preview, published, and used by the next run", async ({ page, server }) => {
   await makeAgent(server, "edited", "Old prompt.");
@@ -174,6 +171,51 @@ test("what the server refuses lands on its field, and nothing typed is lost", as
   await json.fill('{ "id": "refused", "model_id": "scripted", "surprise": 1 }');
   await expect(page.getByText("There is no field 'surprise'.")).toBeVisible();
   await expect(json).toContainText("surprise");
+});
+
+test("text that cannot be saved is not lost by a tab or a link", async ({ page, server }) => {
+  await makeAgent(server, "guarded-text", "Before.");
+  await openInDraft(page, server, "guarded-text", "json");
+  const json = page.getByRole("textbox", { name: "The agent as JSON" });
+  await json.fill('{ "id": "guarded-text", "half');
+  await page.getByRole("tab", { name: "Prompt" }).click();
+  await expect(prompt(page)).toBeVisible();
+  await page.getByRole("tab", { name: "JSON" }).click();
+  await expect(json).toContainText('"half');
+  await json.fill('{ "id": "guarded-text", "model_id": "scripted", "system_prompt": "Before." }');
+
+  await page.route("**/v1/config/drafts/**", (route) => route.abort());
+  await page.getByRole("tab", { name: "Prompt" }).click();
+  await prompt(page).fill("Typed while the server is away.");
+  await page.getByRole("navigation").getByRole("link", { name: "Runs" }).click();
+  const dialog = page.getByRole("dialog", { name: "Leave without saving?" });
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  await expect(prompt(page)).toHaveText("Typed while the server is away.");
+
+  // What can be saved is saved on the way out, without a question.
+  await page.unroute("**/v1/config/drafts/**");
+  await page.getByRole("navigation").getByRole("link", { name: "Runs" }).click();
+  await expect(page.locator("h1")).toHaveText("Runs");
+  await expect(dialog).toHaveCount(0);
+  await page.goBack();
+  await expect(prompt(page)).toHaveText("Typed while the server is away.");
+});
+
+test("what others published meanwhile is settled field by field before one publishes", async ({ page, server }) => {
+  await makeAgent(server, "overtaken", "Before.");
+  await openInDraft(page, server, "overtaken", "prompt");
+  await write(page, "Mine.");
+  await makeAgent(server, "overtaken", "Theirs.");
+  await page.getByRole("button", { name: "Publish…" }).click();
+  await page.getByRole("textbox", { name: "Message", exact: true }).fill("Mine wins");
+  await page.getByRole("button", { name: "Publish now" }).click();
+  const dialog = page.getByRole("dialog", { name: "Both sides changed these fields" });
+  await expect(dialog.getByRole("region", { name: "agents/overtaken/system_prompt" })).toContainText("Theirs.");
+  await expectAccessible(page);
+  await dialog.getByText("Keep the draft's").click();
+  await dialog.getByRole("button", { name: "Use these choices" }).click();
+  await expect(dialog).toBeHidden();
+  await expect.poll(async () => (await server.ask<Spec>("GET", "/v1/config/agents/overtaken")).system_prompt).toBe("Mine.");
 });
 
 test("an agent is made by keyboard alone, as a copy in a draft", async ({ page, server }) => {

@@ -120,10 +120,16 @@ test("an agent is switched off and on by keyboard alone; meanwhile its runs are 
   await page.getByRole("button", { name: "Switch off…" }).focus();
   await page.keyboard.press("Enter");
   await expect(page.getByRole("dialog").getByLabel("Id")).toBeFocused();
-  await page.keyboard.type(agent);
+  // A misspelt id stops nothing: it is taken only if it is meant.
+  await page.keyboard.type(`${agent}x`);
+  await expect(page.getByText("This server has no agent of this name")).toBeVisible();
+  await page.keyboard.press("Tab");
+  await expect(page.getByLabel("I mean this name")).toBeFocused();
   await page.keyboard.press("Tab");
   await page.keyboard.type("It answers nonsense");
+  await expect(page.getByRole("button", { name: "Switch it off" })).toBeDisabled();
   await expectAccessible(page);
+  await page.getByRole("dialog").getByLabel("Id").fill(agent);
   await page.getByRole("button", { name: "Switch it off" }).focus();
   await page.keyboard.press("Enter");
   await expect(page.getByRole("row", { name: new RegExp(`agent/${agent}`) })).toContainText("It answers nonsense");

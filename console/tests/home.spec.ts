@@ -62,6 +62,21 @@ test("a server that fails: what is wrong is first, and leads to where it is mend
   await expect(page).toHaveURL(/view=dead/);
 });
 
+test("what the server does not tell is not known, and nothing is calm", async ({ page }) => {
+  const server = await Server.start();
+  try {
+    await open(page, server, "/");
+    await expect(page.getByText("Nothing needs a person.")).toBeVisible();
+    await page.route("**/v1/tickets?*", (route) => route.fulfill({ status: 500, json: { error: "The store failed.", code: "internal" } }));
+    await page.reload();
+    await expect(page.locator('[data-need="unknown:tickets"]')).toContainText("Not known: what waits for an answer");
+    await expect(page.getByText("Nothing needs a person.")).toHaveCount(0);
+    await expectAccessible(page);
+  } finally {
+    await server.close();
+  }
+});
+
 test("a token: the refused requests are repeated with it, and no snippet has it", async ({ page }) => {
   const server = await Server.start(["--token", "open-sesame"]);
   try {

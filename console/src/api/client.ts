@@ -35,7 +35,7 @@ export async function send(request: Request): Promise<Response> {
     }
     noteReachable(true);
     if (response.status !== 401) return response;
-    if ((await askForToken(await readLoginUrl(response))) === null) return response;
+    if ((await askForToken(await readLoginUrl(response), token !== null)) === null) return response;
   }
 }
 

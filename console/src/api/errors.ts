@@ -44,6 +44,11 @@ export function isGone(error: unknown): boolean {
   return error instanceof ApiError && error.status === 404;
 }
 
+/** The server has no managed configuration: everything about it is refused with this. */
+export function isConfigOff(error: unknown): boolean {
+  return error instanceof ApiError && error.code === "config_not_enabled";
+}
+
 export function describeError(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

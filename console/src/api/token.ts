@@ -2,10 +2,11 @@
 
 const KEY = "awaken.token";
 /** Whether a token is asked for, and the page where a person logs in instead, if the server names one. */
-export type TokenQuestion = { isAsked: boolean; loginUrl: string | null };
+export type TokenQuestion = { isAsked: boolean; /** The token that this tab has was refused. */ isRefused: boolean; loginUrl: string | null };
 type Listener = (question: TokenQuestion) => void;
 
 let loginUrl: string | null = null;
+let isRefused = false;
 let waiting: ((token: string | null) => void)[] = [];
 const listeners = new Set<Listener>();
 
@@ -31,11 +32,12 @@ export async function readLoginUrl(refusal: Response): Promise<string | null> {
 }
 
 /** Asks the person for a token; requests that ask meanwhile share the answer. `null`: no token was given. */
-export function askForToken(named: string | null = null): Promise<string | null> {
+export function askForToken(named: string | null = null, refused = false): Promise<string | null> {
   loginUrl = named ?? loginUrl;
+  isRefused = refused;
   return new Promise((resolve) => {
     waiting.push(resolve);
-    for (const listener of listeners) listener({ isAsked: true, loginUrl });
+    for (const listener of listeners) listener({ isAsked: true, isRefused, loginUrl });
   });
 }
 
@@ -43,12 +45,12 @@ export function answerToken(token: string | null): void {
   if (token !== null) sessionStorage.setItem(KEY, token);
   const answered = waiting;
   waiting = [];
-  for (const listener of listeners) listener({ isAsked: false, loginUrl });
+  for (const listener of listeners) listener({ isAsked: false, isRefused: false, loginUrl });
   for (const resolve of answered) resolve(token);
 }
 
 export function onTokenQuestion(listener: Listener): () => void {
   listeners.add(listener);
-  listener({ isAsked: waiting.length > 0, loginUrl });
+  listener({ isAsked: waiting.length > 0, isRefused, loginUrl });
   return () => void listeners.delete(listener);
 }

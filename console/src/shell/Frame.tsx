@@ -1,8 +1,8 @@
 /** The frame of the console: rail, page, palette, dialogs, banners. */
 import { AppShell, Box, Burger, Group } from "@mantine/core";
-import { useDisclosure } from "@mantine/hooks";
+import { useDisclosure, useElementSize } from "@mantine/hooks";
 import { Outlet, useLocation, useNavigate } from "@tanstack/react-router";
-import { Suspense, useEffect, useMemo } from "react";
+import { Suspense, useEffect, useMemo, type CSSProperties } from "react";
 
 import { useActivity } from "../api/activity";
 import { useMay } from "../api/caller";
@@ -10,7 +10,7 @@ import { useKeys, type KeyName } from "../keys";
 import { PAGES } from "../navigation";
 import { shell } from "../texts/shell";
 import { ConfirmProvider } from "../ui/confirm";
-import { Loading, NeedsScope } from "../ui/states";
+import { Loading, NeedsScopes } from "../ui/states";
 import classes from "./Frame.module.css";
 import { KeyHelp } from "./KeyHelp";
 import { NewerVersionBanner } from "./NewerVersion";
@@ -26,6 +26,7 @@ function focusFilter(): void {
 export function Frame() {
   const [isMenuOpen, menu] = useDisclosure(false);
   const [isHelpOpen, help] = useDisclosure(false);
+  const { ref: banners, height } = useElementSize();
   const { pathname } = useLocation();
   const navigate = useNavigate();
   const may = useMay();
@@ -50,11 +51,13 @@ export function Frame() {
         </AppShell.Header>
         <AppShell.Navbar className={classes.rail} aria-label={shell.product}><Rail /></AppShell.Navbar>
         <AppShell.Main id="content" tabIndex={-1} className={classes.main}>
-          <OfflineBanner />
-          <NewerVersionBanner />
-          <Suspense fallback={<Box p="lg"><Loading /></Box>}>
-            {page === undefined ? <Outlet /> : <NeedsScope scope={page.scope} title={shell.pages[page.name]}><Outlet /></NeedsScope>}
-          </Suspense>
+          <div ref={banners}><OfflineBanner /><NewerVersionBanner /></div>
+          {/* A page that fills the window leaves room for the banners. */}
+          <div style={{ "--aw-banners": `${height}px` } as CSSProperties}>
+            <Suspense fallback={<Box p="lg"><Loading /></Box>}>
+              {page === undefined ? <Outlet /> : <NeedsScopes scopes={page.scopes} title={shell.pages[page.name]}><Outlet /></NeedsScopes>}
+            </Suspense>
+          </div>
         </AppShell.Main>
       </AppShell>
       <Palette />

@@ -4,21 +4,15 @@ import { IconRefresh } from "@tabler/icons-react";
 import { useEffect, useState } from "react";
 
 import { shell } from "../texts/shell";
-
-const MISSING = /dynamically imported module|importing a module script failed|unable to preload css|module script/i;
-
-/** Whether an error says that a part of the console could not be loaded. Browsers have no other sign than their words. */
-export function isMissingPart(error: unknown): boolean {
-  return error instanceof Error && MISSING.test(error.message);
-}
+import { PART_GONE } from "../ui/loadPart";
 
 /** Stands above the page, so that it says so also for parts that a page loads later than itself. */
 export function NewerVersionBanner() {
   const [isMissing, setIsMissing] = useState(false);
   useEffect(() => {
     const note = () => setIsMissing(true);
-    window.addEventListener("vite:preloadError", note);
-    return () => window.removeEventListener("vite:preloadError", note);
+    window.addEventListener(PART_GONE, note);
+    return () => window.removeEventListener(PART_GONE, note);
   }, []);
   if (!isMissing) return null;
   return (

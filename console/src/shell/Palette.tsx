@@ -1,14 +1,29 @@
 /** The command palette: pages, agents, and whatever id is typed. */
+import { useDebouncedValue } from "@mantine/hooks";
 import { Spotlight, spotlight, type SpotlightActionData, type SpotlightActionGroupData } from "@mantine/spotlight";
-import { IconRobot, IconSearch } from "@tabler/icons-react";
-import { useQuery } from "@tanstack/react-query";
+import { IconActivity, IconMessages, IconRobot, IconSearch } from "@tabler/icons-react";
+import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { useMay } from "../api/caller";
+import { api, need } from "../api/client";
 import { agentsQuery } from "../api/queries";
 import { PAGES } from "../navigation";
 import { shell } from "../texts/shell";
+import { useMayVisit } from "./useMayVisit";
+
+const TYPING_MS = 200;
+const FOUND = 5;
+
+/** The newest runs whose id, or whose thread's, begins with what is typed. */
+function foundQuery(q: string) {
+  return queryOptions({
+    queryKey: ["run", "found", q],
+    queryFn: async ({ signal }) => (await need(api.GET("/v1/runs", { params: { query: { q, limit: FOUND, order: "desc" } }, signal }))).items,
+    refetchInterval: false,
+  });
+}
 
 export function openPalette(): void {
   spotlight.open();
@@ -16,10 +31,11 @@ export function openPalette(): void {
 
 export function Palette() {
   const may = useMay();
+  const mayVisit = useMayVisit();
   const navigate = useNavigate();
   const [query, setQuery] = useState("");
   const { data: agents = [] } = useQuery({ ...agentsQuery, enabled: may("read") });
-  const pages: SpotlightActionData[] = PAGES.filter((it) => may(it.scope)).map(({ name, path, icon: Icon }) => ({
+  const pages: SpotlightActionData[] = PAGES.filter(mayVisit).map(({ name, path, icon: Icon }) => ({
     id: `page-${name}`,
     label: shell.pages[name],
     leftSection: <Icon size={16} stroke={1.7} />,
@@ -33,6 +49,23 @@ export function Palette() {
     onClick: () => void navigate({ to: "/agents/$agentId", params: { agentId: it.id } }),
   }));
   const typed = query.trim();
+  const [settled] = useDebouncedValue(typed, TYPING_MS);
+  const { data: found = [] } = useQuery({ ...foundQuery(settled), enabled: may("read") && settled.length >= 2 });
+  const runs: SpotlightActionData[] = found.map((it) => ({
+    id: `run-${it.run_id}`,
+    label: it.run_id,
+    description: `${it.agent_id} · ${it.status}`,
+    keywords: typed,
+    leftSection: <IconActivity size={16} stroke={1.7} />,
+    onClick: () => void navigate({ to: "/runs/$runId", params: { runId: it.run_id } }),
+  }));
+  const threads: SpotlightActionData[] = [...new Set(found.map((it) => it.thread_id).filter((it) => it.startsWith(settled)))].map((threadId) => ({
+    id: `thread-${threadId}`,
+    label: threadId,
+    keywords: typed,
+    leftSection: <IconMessages size={16} stroke={1.7} />,
+    onClick: () => void navigate({ to: "/threads/$threadId", params: { threadId } }),
+  }));
   const ids: SpotlightActionData[] = typed === "" ? [] : [
     { id: "run", label: `Run ${typed}`, keywords: typed, onClick: () => void navigate({ to: "/runs/$runId", params: { runId: typed } }) },
     { id: "thread", label: `Thread ${typed}`, keywords: typed, onClick: () => void navigate({ to: "/threads/$threadId", params: { threadId: typed } }) },
@@ -40,6 +73,8 @@ export function Palette() {
   const actions: SpotlightActionGroupData[] = [
     { group: "Pages", actions: pages },
     { group: "Agents", actions: named },
+    { group: "Threads", actions: threads },
+    { group: "Runs", actions: runs },
     { group: "Open by id", actions: ids },
   ].filter((it) => it.actions.length > 0);
   return (

@@ -13,6 +13,9 @@ import { shell } from "../texts/shell";
 import classes from "./Frame.module.css";
 import { openPalette } from "./Palette";
 import { SchemeButton } from "./SchemeButton";
+import { useMayVisit } from "./useMayVisit";
+
+const IS_MAC = /Mac|iPhone|iPad/.test(navigator.platform);
 
 export function Mark() {
   return (
@@ -34,6 +37,7 @@ function useOpenTickets(isAllowed: boolean): number {
 
 export function Rail() {
   const may = useMay();
+  const mayVisit = useMayVisit();
   const { data: info } = useQuery({ ...systemInfoQuery, enabled: may("read") });
   const tickets = useOpenTickets(may("read"));
   return (
@@ -41,12 +45,12 @@ export function Rail() {
       <AppShell.Section p="sm" pb={4}>
         <Group justify="space-between" mb="sm" visibleFrom="sm"><Mark /><SchemeButton /></Group>
         <UnstyledButton className={classes.search} onClick={openPalette}>
-          <IconSearch size={14} aria-hidden />{shell.search}<Kbd className={classes.keys} size="xs">⌘K</Kbd>
+          <IconSearch size={14} aria-hidden />{shell.search}<Kbd className={classes.keys} size="xs">{IS_MAC ? "⌘K" : "Ctrl K"}</Kbd>
         </UnstyledButton>
       </AppShell.Section>
       <AppShell.Section grow component={ScrollArea} scrollbarSize={6}>
         {NAVIGATION.map((group) => {
-          const pages: readonly NavigationPage[] = group.pages.filter((it: NavigationPage) => may(it.scope));
+          const pages: readonly NavigationPage[] = group.pages.filter(mayVisit);
           if (pages.length === 0) return null;
           return (
             <div key={group.name} className={classes.group}>

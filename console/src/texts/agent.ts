@@ -10,6 +10,7 @@ export const agent = {
     conflict: () => "Not saved: another person changed it",
     failed: () => "Not saved: the server was not reached",
   },
+  readOnly: (why: string) => `You see this agent and cannot change it here. ${why}`,
   isNew: "Not live yet: it exists in this draft only.",
   hidden: "Hidden: no new run can take it.",
   overrides: {
@@ -21,6 +22,7 @@ export const agent = {
   allAgents: "All agents",
   openChanges: "Review in Changes",
   publish: "Publish…",
+  notSaved: "The draft is not saved.",
   publishTitle: "Publish this draft?",
   publishCount: (count: number) => (count === 1 ? "The draft changes this agent only." : `The draft changes ${count} records; all of them become live together.`),
   discard: "Discard my edits",
@@ -70,7 +72,7 @@ export const agent = {
   budgets: { help: "A limit on tokens, money or executing time. A soft one asks a person instead of stopping." },
   json: { label: "The agent as JSON", help: "Fields that the forms do not know survive. Valid JSON is saved as you type.", bad: "This is not valid JSON yet." },
   history: { empty: "No version yet: it is as the code made it.", publication: "Publication", show: "Changes", restore: "Restore…", restoreTitle: (no: string) => `Restore the version of publication ${no}?`, restoreBody: "It becomes live at once, as a new publication.", restored: "The version is live again.", noChange: "No field differs.", needsAdmin: "The history needs the scope “admin”." },
-  usage: { runs: "Runs", errors: "Errors", inferences: "Model calls", tokens: "Tokens in / out", cost: "Cost", p50: "p50", p95: "p95", p99: "p99", suspensions: "Questions asked", tools: "Tool calls", tool: "Tool", calls: "Calls", failures: "Failures", none: "It has not run in the last day.", seeRuns: "Its runs", window: "The last 24 hours, all processes." },
+  usage: { runs: "Runs", errors: "Errors", inferences: "Model calls", tokens: "Tokens in / out", cost: "Cost", p50: "Model call p50", p95: "Model call p95", toolP95: "p95", suspensions: "Questions asked", tools: "Tool calls", tool: "Tool", calls: "Calls", failures: "Failures", none: "It has not run in the last day.", seeRuns: "Its runs", window: "The last 24 hours, all processes." },
   preview: {
     title: "Preview", show: "Preview", hide: "Close the preview", help: "Runs on your draft, on a thread of its own. Tools with effects ask first.",
     placeholder: "Say something to the draft", label: "Message to the draft", send: "Send", stop: "Stop", clear: "Begin anew", you: "You", tool: (name: string) => `Calls ${name}`,

@@ -3,7 +3,7 @@ export const agents = {
   description: "Who answers: each agent with its model, its tools and its last day.",
   search: "Agent or description",
   model: "Model",
-  columns: { agent: "Agent", description: "Description", model: "Model", tools: "Tools", runs: "Runs 24 h", errors: "Errors", p95: "p95", cost: "Cost 24 h", owner: "Owner", updated: "Changed" },
+  columns: { agent: "Agent", description: "Description", model: "Model", tools: "Tools", runs: "Runs 24 h", errors: "Errors", p95: "Model call p95", cost: "Cost 24 h", owner: "Owner", updated: "Changed" },
   new: "New agent",
   newHelp: "It begins in a draft; nothing is live until you publish it.",
   copyOf: "Copy of",

@@ -24,7 +24,7 @@ export const cost = {
   empty: "Nothing was used in this period",
   emptyHelp: "Tokens and cost of runs appear here a minute after they end.",
   startChat: "Start a chat",
-  command: "curl 'http://127.0.0.1:38080/v1/usage?by=day,agent'",
+  command: (url: string) => `curl '${url}/v1/usage?by=day,agent'`,
   budgets: "Budgets",
   budgetsHelp: "What runs, threads and tenants may spend. Give a tenant to see what it has used.",
   tenant: "Tenant",

@@ -1,17 +1,20 @@
 /** Texts of the first page. */
 export const home = {
   calm: "Nothing needs a person.",
+  looking: "Looking for what needs a person…",
   attention: "Needs a person",
+  facts: { tickets: "what waits for an answer", dead: "dead letters", models: "the state of models", workers: "the state of workers", head: "what is live", day: "runs that failed" },
   healthy: "Healthy",
   unhealthy: "Not healthy",
   component: (name: string, state: string) => `${name}: ${state}`,
   needs: {
     approvals: (count: number) => `${count} ${count === 1 ? "question waits" : "questions wait"} for an answer`,
-    oldest: (age: string) => `oldest ${age}`,
+    oldest: (age: string) => (age === "now" ? "the oldest came just now" : `oldest ${age}`),
     dead: (count: string) => (count === "1" ? "1 dead letter" : `${count} dead letters`),
     outbox: (count: string) => (count === "1" ? "1 outbox command was given up" : `${count} outbox commands were given up`),
     breakers: (names: string) => `Breaker open: ${names}`,
     failed: (count: number) => `${count} ${count === 1 ? "run" : "runs"} failed in 24 hours`,
+    unknown: (what: string) => `Not known: ${what}`,
     switches: (names: string) => `Switched off: ${names}`,
     worker: (id: string, problem: string) => `Worker ${id}: ${problem}`,
     unhealthy: (parts: string) => `The server is not healthy: ${parts}`,
@@ -55,7 +58,10 @@ export const home = {
   makeTitle: "Make your own agent",
   makeHelp: "Save this as agent.py and serve it:",
   makeAction: "Or make one here",
-  command: "awaken serve agent.py",
+  /** The port of this server is taken. */
+  command: (port: number) => `awaken serve agent.py --port ${port}`,
+  commandHelp: "In a checkout the command is .venv/bin/awaken.",
+  hideFirst: "Hide these cards",
   agentFile: `from awaken import Agent, tool
 
 

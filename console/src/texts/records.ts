@@ -1,5 +1,6 @@
 /** Texts about records of the configuration, which several pages share. */
 export const records = {
+  leaveBody: "What you typed here is not saved. It is lost when you leave.",
   owner: "Owner",
   owners: { code: "Code", user: "User", override: "Code, overridden" } as Readonly<Record<string, string>>,
   ownerHelp: {

@@ -46,6 +46,8 @@ type Props<Row> = {
 
 const features = tableFeatures({ rowSortingFeature, columnVisibilityFeature, rowSelectionFeature, sortedRowModel: createSortedRowModel() });
 
+const readRowId = (row: { id: string }) => row.id;
+
 function readSorting(sort: string | undefined): SortingState {
   if (sort === undefined) return [];
   return sort.startsWith("-") ? [{ id: sort.slice(1), desc: true }] : [{ id: sort, desc: false }];
@@ -96,6 +98,7 @@ export function DataTable<Row extends object>(props: Props<Row>) {
   const selected = tableRows.filter((it) => rowSelection[it.id] === true).map((it) => it.original);
   const { scroller, virtual, current } = useVirtualRows({
     rows: tableRows,
+    rowKey: readRowId,
     rowPx: density === "compact" ? 32 : 42,
     overscan: 12,
     onOpen: (row) => onOpen?.(row.original),

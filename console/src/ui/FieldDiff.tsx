@@ -1,13 +1,14 @@
 /** Changes of records, field by field: values side by side, texts by line, and the three versions where both sides changed one. */
 import { Group, Skeleton, Stack, Text } from "@mantine/core";
-import { lazy, Suspense, type ReactNode } from "react";
+import { Suspense, type ReactNode } from "react";
 
 import { diffs } from "../texts/diffs";
 import { isCompareByLine, writeValue, type FieldChange, type RecordChange } from "./compare";
 import classes from "./FieldDiff.module.css";
 import { Tag, type TagColor } from "./Tag";
+import { lazyPart } from "./loadPart";
 
-const TextDiff = lazy(() => import("./TextDiff"));
+const TextDiff = lazyPart(() => import("./TextDiff"));
 
 const COLORS: Record<RecordChange["state"], TagColor> = { same: "gray", added: "green", changed: "blue", deleted: "red", theirs: "gray", conflict: "red" };
 

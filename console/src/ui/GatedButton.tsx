@@ -2,7 +2,7 @@
 import { Button, Tooltip, type ButtonProps } from "@mantine/core";
 import type { ReactNode } from "react";
 
-import { useMay, type Scope } from "../api/caller";
+import { useIsManaged, useMay, type Scope } from "../api/caller";
 import { shell } from "../texts/shell";
 
 type Props = ButtonProps & { scope: Scope; onClick: () => void; children: ReactNode; reason?: string; title?: string; type?: "button" | "submit" };
@@ -10,7 +10,9 @@ type Props = ButtonProps & { scope: Scope; onClick: () => void; children: ReactN
 /** `reason`: why the action is not possible now, whatever the caller may do. */
 export function GatedButton({ scope, onClick, children, reason, ...rest }: Props) {
   const may = useMay();
-  const refusal = may(scope) ? reason : shell.needsScope(scope);
+  const isManaged = useIsManaged();
+  const isOff = !isManaged && (scope === "config" || scope === "publish");
+  const refusal = !may(scope) ? shell.needsScope(scope) : isOff ? shell.configOffReason : reason;
   if (refusal === undefined) return <Button {...rest} onClick={onClick}>{children}</Button>;
   return (
     <Tooltip label={refusal}>

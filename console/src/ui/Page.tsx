@@ -14,7 +14,7 @@ export function Page({ title, name, description, actions, children, isWide = tru
   return (
     <Box px={{ base: "sm", sm: "lg" }} py="md" maw={isWide ? undefined : 960}>
       <Group justify="space-between" align="flex-start" gap="sm" mb="md">
-        <Box miw={0}>
+        <Box miw={0} maw="100%" style={{ overflowWrap: "anywhere" }}>
           <Title order={1}>{title}</Title>
           {description === undefined ? null : <Text c="dimmed" size="sm" mt={2}>{description}</Text>}
         </Box>

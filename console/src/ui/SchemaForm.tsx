@@ -15,12 +15,13 @@
  * `ValueForm` is the same for a schema of any type; one that is no object is a single field.
  */
 import { Textarea } from "@mantine/core";
-import { Component, lazy, Suspense, useState, type ReactNode } from "react";
+import { Component, Suspense, useState, type ReactNode } from "react";
 
 import { parseExact, writeExact } from "../api/exactJson";
 import { forms } from "../texts/forms";
 import { Loading } from "./states";
 import { isObject, type FieldProblem, type Json, type JsonObject, type JsonSchema } from "./schema/model";
+import { lazyPart } from "./loadPart";
 
 type Common = {
   /** What the form edits; names it for screen readers. */
@@ -37,7 +38,7 @@ type Common = {
 export type ValueFormProps = Common & { value: Json | undefined; onChange: (next: Json | undefined) => void };
 export type SchemaFormProps = Common & { value: JsonObject; onChange: (next: JsonObject) => void };
 
-const Form = lazy(() => import("./schema/Form"));
+const Form = lazyPart(() => import("./schema/Form"));
 
 /** The value as JSON, for a schema of which no form can be made. */
 function PlainForm({ label, value, problems = [], isDisabled, onChange, onBadText }: ValueFormProps) {

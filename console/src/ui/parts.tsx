@@ -53,6 +53,12 @@ export function Age({ at }: { at: number | null | undefined }) {
   return <Text span size="sm" title={formatTime(at, timeZone)}>{formatAge(at, now)}</Text>;
 }
 
+/** A time of day and its date, in the zone that the person has chosen. */
+export function Time({ at }: { at: number }) {
+  const { timeZone } = useSettings();
+  return <>{formatTime(at, timeZone)}</>;
+}
+
 /** How long something took, or takes until now. */
 export function Took({ from, to }: { from: number | null | undefined; to: number | null | undefined }) {
   const now = useNow(1_000);

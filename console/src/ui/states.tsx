@@ -4,9 +4,10 @@ import { IconAlertTriangle, IconLock } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 
-import { ApiError, describeError } from "../api/errors";
-import { useMay, type Scope } from "../api/caller";
-import { callerQuery } from "../api/queries";
+import { useIsManaged, useMay, type Scope } from "../api/caller";
+import { ApiError, describeError, isConfigOff } from "../api/errors";
+import { callerQuery, queryClient } from "../api/queries";
+import { askForToken } from "../api/token";
 import { shell } from "../texts/shell";
 
 export function Loading({ rows = 6 }: { rows?: number }) {
@@ -34,6 +35,7 @@ export function Empty({ title, children, action, command }: EmptyProps) {
 export function Failure({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
   const refusal = error instanceof ApiError ? error : null;
   if (refusal?.status === 403) return <Refused text={refusal.message} />;
+  if (isConfigOff(error)) return <ConfigOff />;
   return (
     <Alert color="red" variant="light" icon={<IconAlertTriangle size={18} />} title={describeError(error)} role="alert">
       <Group justify="space-between" gap="sm">
@@ -49,20 +51,44 @@ export function Failure({ error, onRetry }: { error: unknown; onRetry?: () => vo
 function Refused({ text }: { text: string }) {
   return (
     <Alert color="yellow" variant="light" icon={<IconLock size={18} />} title={text}>
-      <Text size="sm">{shell.needsScopeHelp}</Text>
+      <Group justify="space-between" gap="sm">
+        <Text size="sm">{shell.needsScopeHelp}</Text>
+        <Button onClick={() => void changeToken()}>{shell.otherToken}</Button>
+      </Group>
     </Alert>
   );
 }
 
-/** Shows its content to callers with a scope; the others are told which one they need. `title`: the heading that the page would have had. */
-export function NeedsScope({ scope, title, children }: { scope: Scope; title?: string; children: ReactNode }) {
+/** Asks for another token; all that was fetched belongs to the caller before. */
+async function changeToken(): Promise<void> {
+  if ((await askForToken()) !== null) await queryClient.resetQueries();
+}
+
+/** Says that this server has no managed configuration, and how it gets one. */
+function ConfigOff() {
+  return (
+    <Empty title={shell.configOff} command={shell.configOffCommand}>{shell.configOffHelp}</Empty>
+  );
+}
+
+type NeedsProps = { title?: string; children: ReactNode };
+
+/** Shows its content to callers with all of some scopes; the others are told which one they need. `title`: the heading that the page would have had. */
+export function NeedsScopes({ scopes, title, children }: NeedsProps & { scopes: readonly Scope[] }) {
   const may = useMay();
+  const isManaged = useIsManaged();
   const { isPending } = useQuery(callerQuery);
-  if (may(scope)) return <>{children}</>;
+  const missing = scopes.find((it) => !may(it));
+  const isOff = !isManaged && scopes.includes("config");
+  if (missing === undefined && !isOff) return <>{children}</>;
   return (
     <Box p="lg">
       {title === undefined ? null : <Title order={1} mb="md">{title}</Title>}
-      {isPending ? <Loading /> : <Refused text={shell.needsScope(scope)} />}
+      {isPending ? <Loading /> : missing === undefined ? <ConfigOff /> : <Refused text={shell.needsScope(missing)} />}
     </Box>
   );
+}
+
+export function NeedsScope({ scope, ...rest }: NeedsProps & { scope: Scope }) {
+  return <NeedsScopes scopes={[scope]} {...rest} />;
 }

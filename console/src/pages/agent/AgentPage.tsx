@@ -1,10 +1,14 @@
 /** The editor of an agent: every edit goes into a draft on the server; the preview beside it runs on that draft. */
 import { Anchor, Badge, Box, Button, Group, Menu, Tabs, Text } from "@mantine/core";
 import { IconAlertTriangle, IconBraces, IconCheck, IconCloudUpload, IconDots, IconMessagePlus } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useCallback, useState } from "react";
 
+import { useIsManaged, useMay } from "../../api/caller";
+import { compareDraft, type Preference } from "../../api/drafts";
 import { ApiError } from "../../api/errors";
+import { callerQuery } from "../../api/queries";
 import { agent as texts } from "../../texts/agent";
 import { records } from "../../texts/records";
 import { shell } from "../../texts/shell";
@@ -17,9 +21,12 @@ import { Page } from "../../ui/Page";
 import { CopyIcon, JsonDrawer } from "../../ui/parts";
 import { Problems } from "../../ui/Problems";
 import type { JsonObject } from "../../ui/schema/model";
-import { Empty, Failure, Loading, NeedsScope } from "../../ui/states";
+import { Empty, Failure, Loading } from "../../ui/states";
+import { groupConflicts, readConflictPaths, type Conflict } from "../changes/conflicts";
+import { RebaseDialog } from "../changes/RebaseDialog";
 import { Owner, PublishDialog } from "../records/parts";
 import classes from "./AgentPage.module.css";
+import { AgentView } from "./AgentView";
 import { HistoryTab, UsageTab } from "./HistoryTab";
 import { MergeDialog } from "./MergeDialog";
 import { Overrides } from "./Overrides";
@@ -33,7 +40,11 @@ type TabName = keyof typeof texts.tabs;
 
 export function AgentPage() {
   const { agentId } = route.useParams();
-  return <NeedsScope scope="config"><AgentEditorPage key={agentId} agentId={agentId} /></NeedsScope>;
+  const may = useMay();
+  const isManaged = useIsManaged();
+  const { isPending } = useQuery(callerQuery);
+  if (isPending) return <Page title={agentId}><Loading /></Page>;
+  return may("config") && isManaged ? <AgentEditorPage key={agentId} agentId={agentId} /> : <AgentView agentId={agentId} />;
 }
 
 function AgentEditorPage({ agentId }: { agentId: string }) {
@@ -60,10 +71,7 @@ function LoadedAgent({ agentId, editor, mine, tab, isPreviewOpen, onChange }: Lo
   const [isPublishing, setPublishing] = useState(false);
   const [json, setJson] = useState<JsonObject | undefined>(undefined);
   const chosen = tab !== undefined && tab in texts.tabs ? (tab as TabName) : "basics";
-  const publish = async (message: string) => {
-    const no = await editor.publish(message);
-    noteDone(records.published(no));
-  };
+  const { clash, publish, settle, forget } = usePublish(editor);
   return (
     <Page
       title={<Group gap={6} component="span" display="inline-flex">{agentId}<CopyIcon value={agentId} label={`${ui.copy} ${agentId}`} /></Group>}
@@ -88,9 +96,29 @@ function LoadedAgent({ agentId, editor, mine, tab, isPreviewOpen, onChange }: Lo
       <PublishDialog title={texts.publishTitle} isOpen={isPublishing} onClose={() => setPublishing(false)} onPublish={publish}>
         <Text size="sm">{texts.publishCount(editor.draft?.changes.length ?? 0)}</Text>
       </PublishDialog>
+      {clash === null ? null : <RebaseDialog conflicts={clash.conflicts} onClose={forget} onResolve={(chosen) => void settle(chosen)} />}
       <JsonDrawer title={agentId} value={json} onClose={() => setJson(undefined)} />
     </Page>
   );
+}
+
+type Clash = { message: string; conflicts: readonly Conflict[] };
+
+/** Publishes with a message; where others published the same fields meanwhile, a person chooses, and the message stays. */
+function usePublish(editor: AgentEditor) {
+  const [clash, setClash] = useState<Clash | null>(null);
+  const publish = async (message: string, chosen?: Readonly<Record<string, Preference>>) => {
+    try {
+      noteDone(records.published(await editor.publish(message, chosen)));
+      setClash(null);
+    } catch (error) {
+      const paths = readConflictPaths(error);
+      if (paths === null || editor.draft === null) throw error;
+      setClash({ message, conflicts: groupConflicts(paths, (await compareDraft(editor.draft.id)).records) });
+    }
+  };
+  const settle = (chosen: Readonly<Record<string, Preference>>) => publish(clash?.message ?? "", chosen).catch(noteError);
+  return { clash, publish: (message: string) => publish(message), settle, forget: () => setClash(null) };
 }
 
 function TabContent({ name, ...props }: TabProps & { name: TabName }) {

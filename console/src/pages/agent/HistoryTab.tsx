@@ -93,7 +93,7 @@ export function UsageTab({ agentId }: { agentId: string }) {
       {it.tool_calls_by_tool.length === 0 ? null : (
         <div className={classes.scroll} tabIndex={0} role="region" aria-label={texts.usage.tools}>
           <Table fz="sm">
-            <Table.Thead><Table.Tr><Table.Th>{texts.usage.tool}</Table.Th><Table.Th ta="right">{texts.usage.calls}</Table.Th><Table.Th ta="right">{texts.usage.failures}</Table.Th><Table.Th ta="right">{texts.usage.p95}</Table.Th></Table.Tr></Table.Thead>
+            <Table.Thead><Table.Tr><Table.Th>{texts.usage.tool}</Table.Th><Table.Th ta="right">{texts.usage.calls}</Table.Th><Table.Th ta="right">{texts.usage.failures}</Table.Th><Table.Th ta="right">{texts.usage.toolP95}</Table.Th></Table.Tr></Table.Thead>
             <Table.Tbody>
               {it.tool_calls_by_tool.map((row) => <Table.Tr key={row.tool}><Table.Td>{row.tool || ui.none}</Table.Td><Table.Td ta="right">{formatCount(row.call_count)}</Table.Td><Table.Td ta="right">{formatCount(row.failure_count)}</Table.Td><Table.Td ta="right">{formatDuration(row.p95_duration_ms)}</Table.Td></Table.Tr>)}
             </Table.Tbody>

@@ -1,17 +1,18 @@
 /** Two people changed the same agent: what it was, what they saved, what this page has; a person chooses where both changed a field. */
 import { Badge, Button, Code, Group, Modal, SegmentedControl, Stack, Text } from "@mantine/core";
-import { lazy, Suspense, useMemo, useState } from "react";
+import { Suspense, useMemo, useState } from "react";
 
 import { agent as texts } from "../../texts/agent";
 import { ui } from "../../texts/ui";
 import { isSame } from "../../api/drafts";
 import { writeValue } from "../../ui/compare";
+import { lazyPart } from "../../ui/loadPart";
 import type { JsonObject } from "../../ui/schema/model";
 import classes from "./AgentPage.module.css";
 import { compareVersions, mergeVersions, type FieldVersions, type Side } from "./merge";
 import type { Conflict } from "./useAgentEditor";
 
-const TextDiff = lazy(() => import("../../ui/TextDiff"));
+const TextDiff = lazyPart(() => import("../../ui/TextDiff"));
 
 type Props = { conflict: Conflict; onResolve: (merged: JsonObject) => void };
 

@@ -2,11 +2,12 @@
 import { Accordion, Alert, Button, Group, MultiSelect, SegmentedControl, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useMemo, useState, type ReactNode } from "react";
+import { Suspense, useEffect, useMemo, useState, type ReactNode } from "react";
 
 import { capabilitiesQuery, recordsQuery, schemaQuery } from "../../api/config";
 import { agent as texts } from "../../texts/agent";
 import { CodeEditor } from "../../ui/code/CodeEditor";
+import { lazyPart } from "../../ui/loadPart";
 import { SchemaForm } from "../../ui/SchemaForm";
 import { isObject, problemsBelow, setAt, type Json, type JsonObject, type JsonSchema } from "../../ui/schema/model";
 import { Loading } from "../../ui/states";
@@ -16,7 +17,7 @@ import { GuardrailsEditor, ReminderEditor, type SectionProps } from "./sectionEd
 import { estimateTokens, listDelegates, type DelegateNode } from "./tools";
 import type { AgentEditor } from "./useAgentEditor";
 
-const TextDiff = lazy(() => import("../../ui/TextDiff"));
+const TextDiff = lazyPart(() => import("../../ui/TextDiff"));
 
 export type TabProps = { agentId: string; editor: AgentEditor; mine: JsonObject };
 
@@ -140,29 +141,31 @@ function DelegateItem({ node }: { node: DelegateNode }) {
   );
 }
 
-/** The text stays as typed; the agent follows whenever it is valid JSON. */
+function readAgent(text: string): JsonObject | null {
+  try {
+    const value = JSON.parse(text) as Json;
+    return isObject(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+/** The text stays as typed, also while another tab is open; the agent follows whenever it is valid JSON. */
 export function JsonTab({ editor, mine }: TabProps) {
   const shown = useMemo(() => JSON.stringify(mine, null, 2), [mine]);
-  const [text, setText] = useState(shown);
-  const [isBad, setBad] = useState(false);
+  const [text, setText] = useState(editor.unfinished ?? shown);
+  const isBad = editor.unfinished !== null;
   useEffect(() => {
     setText((now) => {
-      try {
-        return JSON.stringify(JSON.parse(now), null, 2) === shown ? now : shown;
-      } catch {
-        return now;
-      }
+      const typed = readAgent(now);
+      return typed === null || JSON.stringify(typed, null, 2) === shown ? now : shown;
     });
   }, [shown]);
   const change = (next: string) => {
     setText(next);
-    try {
-      const value = JSON.parse(next) as Json;
-      setBad(!isObject(value));
-      if (isObject(value)) editor.edit(value);
-    } catch {
-      setBad(true);
-    }
+    const value = readAgent(next);
+    editor.setUnfinished(value === null ? next : null);
+    if (value !== null) editor.edit(value);
   };
   return (
     <Stack gap="xs">

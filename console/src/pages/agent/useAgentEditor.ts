@@ -3,11 +3,14 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef, useState } from "react";
 
 import { loadFacts, loadRecord, type RecordFacts } from "../../api/config";
-import { applyChange, createDraft, draftsQuery, dropRecord, fetchDrafts, findChange, isSame, loadDraft, makeWrite, pickDraft, publishDraft, rebaseDraft, saveRecord, type Draft } from "../../api/drafts";
+import { applyChange, createDraft, draftsQuery, dropRecord, fetchDrafts, findChange, isSame, loadDraft, makeWrite, pickDraft, publishDraft, rebaseDraft, saveRecord, type Draft, type Preference } from "../../api/drafts";
 import { ApiError, isConflict, isGone, type Problem } from "../../api/errors";
 import { callerQuery, refreshKinds } from "../../api/queries";
+import { agent as texts } from "../../texts/agent";
 import { records } from "../../texts/records";
 import type { JsonObject } from "../../ui/schema/model";
+import { useLeaveGuard } from "../../ui/useLeaveGuard";
+import { isRebaseNeeded } from "../changes/conflicts";
 import { compareVersions, mergeVersions } from "./merge";
 
 export type SaveState = "clean" | "dirty" | "saving" | "saved" | "refused" | "conflict" | "failed";
@@ -129,13 +132,14 @@ export function useAgentEditor(agentId: string, draftId: string | undefined, onD
     return now === "refused" || now === "conflict" || now === "failed" ? null : (known?.draft ?? null);
   }, [save]);
 
+  /** Text of the JSON editor that is no JSON yet; it belongs to no field, so that it is kept here when its tab is left. */
+  const [unfinished, setUnfinished] = useState<string | null>(null);
   // Leaving the page loses nothing that was typed.
-  useEffect(() => () => { if (latest.current.state === "dirty") void save(); }, [save]);
-  useEffect(() => {
-    const warn = (event: BeforeUnloadEvent) => { if (["dirty", "saving", "failed"].includes(latest.current.state)) event.preventDefault(); };
-    window.addEventListener("beforeunload", warn);
-    return () => window.removeEventListener("beforeunload", warn);
-  }, []);
+  useLeaveGuard(
+    () => unfinished !== null || ["dirty", "saving", "refused", "conflict", "failed"].includes(latest.current.state),
+    async () => { await save(); return unfinished === null && ["clean", "saved"].includes(latest.current.state); },
+  );
+  useEffect(() => () => clearTimeout(timer.current), []);
 
   const resolve = useCallback((merged: JsonObject) => {
     const theirs = conflict?.draft ?? null;
@@ -149,16 +153,18 @@ export function useAgentEditor(agentId: string, draftId: string | undefined, onD
   const discard = useCallback(async () => {
     const { known } = latest.current;
     if (known?.draft !== null && known?.draft !== undefined && findChange(known.draft, "agents", agentId) !== undefined) await dropRecord(known.draft, "agents", agentId);
+    setUnfinished(null);
+    remember({ state: "clean" });
     await refreshKinds("config");
-    await load();
-  }, [agentId, load]);
+    if (known?.live !== null) await load();
+  }, [agentId, load, remember]);
 
-  /** Publishes the whole draft; one whose records changed meanwhile is brought onto what is live first. */
-  const publish = useCallback(async (message: string): Promise<number> => {
+  /** Publishes the whole draft; one whose records changed meanwhile is brought onto what is live first, with `chosen` for the fields that both sides changed. */
+  const publish = useCallback(async (message: string, chosen?: Readonly<Record<string, Preference>>): Promise<number> => {
     const draft = await flush();
-    if (draft === null) throw new Error("The draft is not saved.");
-    const no = await publishDraft(draft, { message }).catch(async (caught: unknown) => {
-      if (!(caught instanceof ApiError) || caught.code !== "record_conflict") throw caught;
+    if (draft === null) throw new Error(texts.notSaved);
+    const no = await publishDraft(chosen === undefined ? draft : await rebaseDraft(draft, chosen), { message }).catch(async (caught: unknown) => {
+      if (!isRebaseNeeded(caught)) throw caught;
       return publishDraft(await rebaseDraft(draft), { message });
     });
     latest.current.draftId = undefined;
@@ -169,7 +175,7 @@ export function useAgentEditor(agentId: string, draftId: string | undefined, onD
   }, [flush, load, onDraft]);
 
   const isChanged = known !== null && findChange(known.draft, "agents", agentId) !== undefined;
-  return { mine, live: known?.live ?? null, meta: known?.meta, draft: known?.draft ?? null, isChanged, state, problems, conflict, error, person: caller.data?.id, edit, flush, resolve, discard, publish, reload: load };
+  return { mine, live: known?.live ?? null, meta: known?.meta, draft: known?.draft ?? null, isChanged, state, problems, conflict, error, person: caller.data?.id, edit, flush, resolve, discard, publish, reload: load, unfinished, setUnfinished };
 }
 
 export type AgentEditor = ReturnType<typeof useAgentEditor>;

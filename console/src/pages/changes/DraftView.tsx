@@ -8,7 +8,7 @@ import { useState } from "react";
 
 import type { Head, Namespace } from "../../api/config";
 import { checkDraft, compareDraft, discardDraft, dropRecord, loadDraft, previewDraft, rebaseDraft, type Draft, type Preference } from "../../api/drafts";
-import { ApiError, isGone } from "../../api/errors";
+import { isGone } from "../../api/errors";
 import { refreshKinds } from "../../api/queries";
 import { changes as texts } from "../../texts/changes";
 import { ui } from "../../texts/ui";
@@ -21,7 +21,7 @@ import { Panel } from "../../ui/Panel";
 import { Age, CopyableId, JsonDrawer } from "../../ui/parts";
 import { Problems } from "../../ui/Problems";
 import { Empty, Failure, Loading } from "../../ui/states";
-import { groupConflicts, isRebaseNeeded, type Conflict } from "./conflicts";
+import { groupConflicts, isRebaseNeeded, readConflictPaths, type Conflict } from "./conflicts";
 import { ImpactPanel } from "./ImpactPanel";
 import { PublishDialog } from "./PublishDialog";
 import { RebaseDialog } from "./RebaseDialog";
@@ -56,8 +56,9 @@ function useDraftActions({ draft, diff }: Loaded) {
       setConflicts([]);
       noteDone(texts.rebased);
     } catch (error) {
-      if (error instanceof ApiError && error.code === "draft_has_conflicts") setConflicts(groupConflicts(error.body.conflicts as string[], diff.records));
-      else noteError(error);
+      const paths = readConflictPaths(error);
+      if (paths === null) noteError(error);
+      else setConflicts(groupConflicts(paths, diff.records));
     }
     await refreshKinds("config");
   };

@@ -1,5 +1,5 @@
 /** Kill switches: what is stopped now, by whom and why. */
-import { Alert, Autocomplete, Button, Group, Modal, Select, Stack, Text, Textarea } from "@mantine/core";
+import { Alert, Autocomplete, Button, Checkbox, Group, Modal, Select, Stack, Text, Textarea } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
@@ -21,16 +21,16 @@ import { Empty } from "../../ui/states";
 
 const route = getRouteApi("/changes");
 
-/** The ids that a kind of switch can name; others are taken too, and hold once they exist. */
-function useTargets(kind: SwitchKind): string[] {
+/** The ids that a kind of switch can name; undefined until they are known. Others are taken too, and hold once they exist. */
+function useTargets(kind: SwitchKind): string[] | undefined {
   const may = useMay();
   const agents = useQuery({ ...agentsQuery, enabled: kind === "agent" });
   const models = useQuery({ queryKey: ["model", "health"], queryFn: ({ signal }) => need(api.GET("/v1/system/models", { signal })), enabled: kind === "model" });
   const namespace = kind === "provider" ? "providers" : kind === "mcp-server" ? "mcp-servers" : "tools";
   const records = useQuery({ ...recordsQuery(namespace), enabled: may("config") && ["provider", "mcp-server", "tool"].includes(kind) });
-  if (kind === "agent") return (agents.data ?? []).map((it) => it.id);
-  if (kind === "model") return (models.data?.items ?? []).map((it) => it.model_id);
-  return kind === "all" ? [] : (records.data ?? []).map((it) => it.id);
+  if (kind === "agent") return agents.data?.map((it) => it.id);
+  if (kind === "model") return models.data?.items.map((it) => it.model_id);
+  return kind === "all" ? [] : records.data?.map((it) => it.id);
 }
 
 function SetSwitch() {
@@ -39,13 +39,21 @@ function SetSwitch() {
   const [target, setTarget] = useState("");
   const [reason, setReason] = useState("");
   const targets = useTargets(kind);
+  const [isMeant, setIsMeant] = useState(false);
   const id = kind === "all" ? "*" : target.trim();
+  // A switch on a misspelt id stops nothing, though it says that it does.
+  const isUnknown = kind !== "all" && id !== "" && targets !== undefined && !targets.includes(id);
+  const isReady = id !== "" && reason.trim() !== "" && (!isUnknown || isMeant);
+  const pick = (next: string) => {
+    setTarget(next);
+    setIsMeant(false);
+  };
   const set = async () => {
     try {
       await setSwitch(kind, id, reason.trim());
-      noteDone(texts.switchedOff(`${kind}/${id}`));
+      noteDone(isUnknown ? texts.switchedOffUnknown(`${kind}/${id}`) : texts.switchedOff(`${kind}/${id}`));
       dialog.close();
-      setTarget("");
+      pick("");
       setReason("");
       await refreshKinds("config", "switch", "audit", "agent");
     } catch (error) {
@@ -56,16 +64,17 @@ function SetSwitch() {
     <>
       <GatedButton scope="operate" variant="filled" color="red.9" onClick={dialog.open}>{texts.set}</GatedButton>
       <Modal opened={isOpen} onClose={dialog.close} title={texts.setTitle} closeButtonProps={{ "aria-label": ui.close }}>
-        <form onSubmit={(event) => { event.preventDefault(); void set(); }}>
+        <form onSubmit={(event) => { event.preventDefault(); if (isReady) void set(); }}>
           <Stack gap="sm">
             <Text size="sm" c="dimmed">{texts.setHelp}</Text>
-            <Select label={texts.kind} data={[...SWITCH_KINDS]} value={kind} allowDeselect={false} onChange={(value) => { setKind((value ?? "agent") as SwitchKind); setTarget(""); }} />
-            {kind === "all" ? null : <Autocomplete label={texts.target} size="xs" data={targets} value={target} onChange={setTarget} required data-autofocus limit={50} />}
+            <Select label={texts.kind} data={[...SWITCH_KINDS]} value={kind} allowDeselect={false} onChange={(value) => { setKind((value ?? "agent") as SwitchKind); pick(""); }} />
+            {kind === "all" ? null : <Autocomplete label={texts.target} size="xs" data={targets ?? []} value={target} onChange={pick} error={isUnknown ? texts.unknownTarget(kind) : undefined} required data-autofocus limit={50} />}
+            {isUnknown ? <Checkbox label={texts.meant} checked={isMeant} onChange={(event) => setIsMeant(event.currentTarget.checked)} /> : null}
             <Textarea label={texts.reason} description={texts.reasonHelp} value={reason} maxLength={500} autosize minRows={2} required onChange={(event) => setReason(event.currentTarget.value)} />
             <Alert color="red">{texts.effects[kind]}</Alert>
             <Group justify="flex-end" gap="xs">
               <Button onClick={dialog.close}>{ui.cancel}</Button>
-              <Button type="submit" variant="filled" color="red.9" disabled={id === "" || reason.trim() === ""}>{texts.switchOff}</Button>
+              <Button type="submit" variant="filled" color="red.9" disabled={!isReady}>{texts.switchOff}</Button>
             </Group>
           </Stack>
         </form>

@@ -13,6 +13,12 @@ export function groupConflicts(paths: readonly string[], records: readonly Recor
   });
 }
 
+/** The paths of fields that both sides changed, if that is why a draft could not be brought onto what is live. */
+export function readConflictPaths(error: unknown): readonly string[] | null {
+  if (!(error instanceof ApiError) || error.code !== "draft_has_conflicts") return null;
+  return Array.isArray(error.body.conflicts) ? (error.body.conflicts as string[]) : [];
+}
+
 /** Whether the server refuses to look at a draft until it is brought onto what is live. */
 export function isRebaseNeeded(error: unknown): boolean {
   return error instanceof ApiError && error.code === "record_conflict";

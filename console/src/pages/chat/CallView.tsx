@@ -1,9 +1,10 @@
 /** A call of a tool: its arguments as they are written, what it shows while it runs, its result, and the question it waits for. */
 import { Box, Group, Progress, Stack, Text } from "@mantine/core";
-import { lazy, memo, Suspense } from "react";
+import { memo, Suspense } from "react";
 
 import { writeExact } from "../../api/exactJson";
 import { chat as texts } from "../../texts/chat";
+import { lazyPart } from "../../ui/loadPart";
 import { JsonText, Status } from "../../ui/parts";
 import { showHidden } from "../../ui/hostileText";
 import { SafeJson, SafeText, ShownText } from "../../ui/SafeText";
@@ -13,8 +14,8 @@ import { isFields } from "./generated/a2ui";
 import { readSpec, type Interface } from "./generated/interfaces";
 import { PlainText } from "./RichText";
 
-const A2uiView = lazy(() => import("./generated/A2uiView"));
-const JsonRenderView = lazy(() => import("./generated/JsonRenderView"));
+const A2uiView = lazyPart(() => import("./generated/A2uiView"));
+const JsonRenderView = lazyPart(() => import("./generated/JsonRenderView"));
 const PROGRESS = "tool-call-progress";
 const STATUS: Partial<Record<Call["state"], string>> = { writing: "running", returned: "done", declined: "stopped" };
 const SUMMARY_CHARS = 160;

@@ -1,15 +1,16 @@
 /** Text of an agent as Markdown; very long text is plain, in a box, and shown in part until the person asks for all of it. */
 import { Box, Button, Group, Text } from "@mantine/core";
-import { lazy, memo, Suspense, useMemo, useState } from "react";
+import { memo, Suspense, useMemo, useState } from "react";
 
 import { chat as texts } from "../../texts/chat";
 import { formatBytes } from "../../ui/format";
+import { lazyPart } from "../../ui/loadPart";
 import { CopyIcon } from "../../ui/parts";
 import { showHidden } from "../../ui/hostileText";
 import classes from "./Chat.module.css";
 import { splitMarkdown } from "./segments";
 
-const Markdown = lazy(() => import("../../ui/Markdown"));
+const Markdown = lazyPart(() => import("../../ui/Markdown"));
 /** Longer text is not read as Markdown. */
 const MARKDOWN_CHARS = 60_000;
 const LINE_CHARS = 20_000;

@@ -1,15 +1,16 @@
 /** The waterfall and the requests of a conversation's run, beside it: the parts of the run's own page. */
 import { Box, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useCallback, useState } from "react";
+import { Suspense, useCallback, useState } from "react";
 
 import { chat as texts } from "../../texts/chat";
+import { lazyPart } from "../../ui/loadPart";
 import { Failure, Loading } from "../../ui/states";
 import { runQuery } from "../run/queries";
 import type { RunSearch } from "../run/search";
 
-const WaterfallTab = lazy(() => import("../run/WaterfallTab").then((it) => ({ default: it.WaterfallTab })));
-const RequestsTab = lazy(() => import("../run/RequestsTab").then((it) => ({ default: it.RequestsTab })));
+const WaterfallTab = lazyPart(() => import("../run/WaterfallTab").then((it) => ({ default: it.WaterfallTab })));
+const RequestsTab = lazyPart(() => import("../run/RequestsTab").then((it) => ({ default: it.RequestsTab })));
 
 export function RunTab({ runId, view }: { runId: string | undefined; view: "waterfall" | "requests" }) {
   // What is chosen here is no place of its own: the run's page has the address.

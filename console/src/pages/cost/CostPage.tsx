@@ -2,8 +2,9 @@
 import { Button, Group, SegmentedControl, Select, Skeleton, Stack, Table, Text, VisuallyHidden } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { lazy, Suspense, useMemo } from "react";
+import { Suspense, useMemo } from "react";
 
+import { serverUrl } from "../../api/address";
 import { api, need, type Schemas } from "../../api/client";
 import { cost as texts } from "../../texts/cost";
 import { shell } from "../../texts/shell";
@@ -11,6 +12,7 @@ import { ui } from "../../texts/ui";
 import { useChangeSearch } from "../../ui/address";
 import { DataTable, type DataColumn } from "../../ui/DataTable";
 import { formatCost, formatCount, formatPercent, formatTokens } from "../../ui/format";
+import { lazyPart } from "../../ui/loadPart";
 import { Page } from "../../ui/Page";
 import { Figure, Figures, Panel } from "../../ui/Panel";
 import { Empty, Failure, Loading } from "../../ui/states";
@@ -18,7 +20,7 @@ import { Budgets } from "./Budgets";
 import { CostlyRuns } from "./CostlyRuns";
 import { DAY_MS, FORECAST_DAYS, forecastMonth, makeSeries, OTHERS, sumGroups, type Group as UsageGroup, type Grouping, type Measure, type UsageRow } from "./figures";
 
-const SpendChart = lazy(() => import("./SpendChart"));
+const SpendChart = lazyPart(() => import("./SpendChart"));
 const route = getRouteApi("/cost");
 const GROUPINGS = ["agent", "model", "tenant"] as const;
 const MEASURES = ["cost", "tokens", "runs"] as const;
@@ -121,7 +123,7 @@ export function CostPage() {
     <Page title={shell.pages.cost} description={texts.description} actions={<Choices days={days} by={by} measure={measure} />}>
       {usage.isError ? <Failure error={usage.error} onRetry={() => void usage.refetch()} /> : usage.data === undefined ? <Loading /> : (
         <Stack gap="md">
-          {rows.length === 0 ? <Empty title={texts.empty} action={<Button variant="filled" renderRoot={(props) => <Link to="/chat/{-$threadId}" {...props} />}>{texts.startChat}</Button>} command={texts.command}>{texts.emptyHelp}</Empty> : (
+          {rows.length === 0 ? <Empty title={texts.empty} action={<Button variant="filled" renderRoot={(props) => <Link to="/chat/{-$threadId}" {...props} />}>{texts.startChat}</Button>} command={texts.command(serverUrl)}>{texts.emptyHelp}</Empty> : (
             <>
               <Totals total={usage.data.total} now={today} />
               {isUnpriced ? <Text size="sm">{texts.priceHint} <Link to="/models" style={{ textDecoration: "underline" }}>{texts.setPrice}</Link></Text> : null}

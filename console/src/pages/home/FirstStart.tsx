@@ -37,13 +37,19 @@ function AgentLinks({ agents }: { agents: readonly string[] }) {
   );
 }
 
-export function FirstStart({ agents }: { agents: readonly string[] }) {
+export function FirstStart({ agents, isFirst, onHide }: { agents: readonly string[]; isFirst: boolean; onHide: () => void }) {
   const may = useMay();
   const agent = agents[0] ?? "default";
+  const command = texts.command(Number(location.port || 38080) + 1);
   return (
     <Box mb="lg">
-      <Title order={2}>{texts.firstTitle}</Title>
-      <Text size="sm" c="dimmed" mb="md">{texts.firstHelp}</Text>
+      <Group justify="space-between" align="flex-start" mb="md">
+        <div>
+          <Title order={2}>{texts.firstTitle}</Title>
+          {isFirst ? <Text size="sm" c="dimmed">{texts.firstHelp}</Text> : null}
+        </div>
+        {isFirst ? null : <Button variant="subtle" onClick={onHide}>{texts.hideFirst}</Button>}
+      </Group>
       <div className={classes.cards}>
         {may("invoke") ? (
           <Card icon={<IconMessage size={18} aria-hidden />} title={texts.chatTitle} help={texts.chatHelp}>
@@ -54,7 +60,8 @@ export function FirstStart({ agents }: { agents: readonly string[] }) {
         <Card icon={<IconPlug size={18} aria-hidden />} title={texts.connectTitle} help={texts.connectHelp}><Snippets agent={agent} /></Card>
         <Card icon={<IconRobot size={18} aria-hidden />} title={texts.makeTitle} help={texts.makeHelp}>
           <Box pos="relative"><Box pos="absolute" top={4} right={4}><CopyIcon value={texts.agentFile} label="Copy agent.py" /></Box><pre className={classes.code} tabIndex={0}>{texts.agentFile}</pre></Box>
-          <Group gap={4} mt="xs" wrap="nowrap"><pre className={classes.code} style={{ flex: 1 }}>{texts.command}</pre><CopyIcon value={texts.command} label="Copy the command" /></Group>
+          <Group gap={4} mt="xs" wrap="nowrap"><pre className={classes.code} style={{ flex: 1 }}>{command}</pre><CopyIcon value={command} label="Copy the command" /></Group>
+          <Text size="xs" c="dimmed" mt={4}>{texts.commandHelp}</Text>
           {may("config") ? <Button mt="md" renderRoot={(props) => <Link to="/agents" {...props} />}>{texts.makeAction}</Button> : null}
         </Card>
       </div>

@@ -1,10 +1,12 @@
 /** The first page: whether anything needs a person, and where to go. */
 import { Group, Stack, Text, Title } from "@mantine/core";
+import { useLocalStorage } from "@mantine/hooks";
 import { IconAlertTriangle, IconCircleCheck, IconClockQuestion } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { Link, type LinkProps } from "@tanstack/react-router";
-import { useRef, type ReactNode } from "react";
+import { useEffect, type ReactNode } from "react";
 
+import { root } from "../../api/address";
 import { useMay } from "../../api/caller";
 import { headQuery } from "../../api/config";
 import { agentsQuery, systemInfoQuery } from "../../api/queries";
@@ -15,16 +17,17 @@ import { Page } from "../../ui/Page";
 import { Age, ShortId, Status, useNow } from "../../ui/parts";
 import { showHidden } from "../../ui/hostileText";
 import { Failure, Loading } from "../../ui/states";
-import { listNeeds, type Need } from "./attention";
+import { findUnknown, listNeeds, type Need } from "./attention";
 import { FirstStart } from "./FirstStart";
 import classes from "./Home.module.css";
 import { dayQuery, deadQuery, healthQuery, modelsQuery, publicationsQuery, recentQuery, spendQuery, summaryQuery, ticketsQuery, workersQuery } from "./queries";
 import type { BudgetStatus, Counted } from "./types";
 
-function Needs({ needs }: { needs: readonly Need[] }) {
+function Needs({ needs, isPending }: { needs: readonly Need[]; isPending: boolean }) {
+  const calm = isPending ? <Text size="sm" c="dimmed">{texts.looking}</Text> : <><IconCircleCheck size={20} className={classes.calm} aria-hidden /><Text size="sm" fw={550}>{texts.calm}</Text></>;
   return (
     <section className={classes.needs} aria-label={texts.attention}>
-      {needs.length === 0 ? <div className={classes.need}><IconCircleCheck size={20} className={classes.calm} aria-hidden /><Text size="sm" fw={550}>{texts.calm}</Text></div> : null}
+      {needs.length === 0 ? <div className={classes.need}>{calm}</div> : null}
       {needs.map((it) => {
         const Icon = it.level === "bad" ? IconAlertTriangle : IconClockQuestion;
         return (
@@ -124,25 +127,27 @@ function Body() {
   const may = useMay();
   const now = useNow();
   const { data: health } = useQuery(healthQuery);
-  const { data: tickets } = useQuery(ticketsQuery);
-  const { data: dead } = useQuery(deadQuery);
-  const { data: models } = useQuery({ ...modelsQuery, retry: false });
-  const { data: workers } = useQuery({ ...workersQuery, retry: false });
-  const { data: head } = useQuery({ ...headQuery, enabled: may("config"), retry: false });
-  const { data: day } = useQuery(dayQuery);
+  const tickets = useQuery(ticketsQuery);
+  const dead = useQuery(deadQuery);
+  const models = useQuery({ ...modelsQuery, retry: false });
+  const workers = useQuery({ ...workersQuery, retry: false });
+  const head = useQuery({ ...headQuery, enabled: may("config"), retry: false });
+  const day = useQuery(dayQuery);
   const { data: recent, error, refetch } = useQuery(recentQuery);
   const { data: agents = [] } = useQuery(agentsQuery);
-  // The cards stay while the page is open: the first run is often one of theirs.
-  const wasFirst = useRef(false);
-  if (recent?.length === 0) wasFirst.current = true;
+  // The cards stay after the first run, which is often one of theirs, until they are hidden.
+  const [hasCards, setCards] = useLocalStorage({ key: `awaken.first${root}`, defaultValue: false, getInitialValueInEffect: false });
+  const isFirst = recent?.length === 0;
+  useEffect(() => { if (isFirst) setCards(true); }, [isFirst, setCards]);
   if (health === undefined || (recent === undefined && error === null)) return <Loading rows={5} />;
-  const needs = listNeeds({ health, tickets, dead, models, workers, head, failed: day?.failed }, now);
+  const { unknown, isPending } = findUnknown({ tickets, dead, models, workers, head, day });
+  const needs = listNeeds({ health, tickets: tickets.data, dead: dead.data, models: models.data, workers: workers.data, head: head.data, failed: day.data?.failed, unknown }, now);
   // A store that does not answer hides the figures, not what is wrong.
-  if (recent === undefined) return <Stack gap="md">{needs.length === 0 ? null : <Needs needs={needs} />}<Failure error={error} onRetry={() => void refetch()} /></Stack>;
+  if (recent === undefined) return <Stack gap="md">{needs.length === 0 ? null : <Needs needs={needs} isPending={isPending} />}<Failure error={error} onRetry={() => void refetch()} /></Stack>;
   return (
     <Stack gap="md">
-      <Needs needs={needs} />
-      {wasFirst.current ? <FirstStart agents={agents.map((it) => it.id)} /> : null}
+      <Needs needs={needs} isPending={isPending} />
+      {isFirst || hasCards ? <FirstStart agents={agents.map((it) => it.id)} isFirst={isFirst} onHide={() => setCards(false)} /> : null}
       <Tiles />
       {recent.length === 0 ? null : <div className={classes.two}><Recent />{may("config") ? <Publications /> : null}</div>}
     </Stack>

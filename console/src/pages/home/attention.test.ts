@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 
-import { listNeeds } from "./attention";
+import { ApiError } from "../../api/errors";
+import { findUnknown, listNeeds } from "./attention";
 
 const NONE = { count: 0, isMore: false };
 
@@ -14,4 +15,14 @@ test("what is broken comes before what asks, each with its page", () => {
   expect(needs[0]?.text).toContain("store: unavailable");
   expect(needs[2]?.text).toBe("100+ dead letters");
   expect(needs[3]?.detail).toBe("oldest 2 min ago");
+});
+
+test("what could not be asked for is not nothing; what the caller may not see is", () => {
+  const known = { isPending: false, fetchStatus: "idle", error: null };
+  const failed = { ...known, error: new ApiError(500, { error: "The store failed." }, null) };
+  const refused = { ...known, error: new ApiError(403, {}, null) };
+  const { unknown, isPending } = findUnknown({ tickets: failed, workers: refused, models: known, head: { isPending: true, fetchStatus: "idle", error: null } });
+  expect(isPending).toBe(false);
+  expect(listNeeds({ unknown }, 0)).toMatchObject([{ text: "Not known: what waits for an answer", detail: "The store failed.", path: "/approvals" }]);
+  expect(findUnknown({ tickets: { isPending: true, fetchStatus: "fetching", error: null } }).isPending).toBe(true);
 });

@@ -1,4 +1,5 @@
 /** What needs a person, most urgent first. Pure. */
+import { ApiError, describeError, isConfigOff } from "../../api/errors";
 import { home as texts } from "../../texts/home";
 import { formatAge } from "../../ui/format";
 import type { Counted, Head, Health, ModelState, Worker } from "./types";
@@ -12,12 +13,33 @@ export type Facts = {
   failed?: number;
   head?: Head;
   workers?: readonly Worker[];
+  /** What was asked for and is not known: the request failed. */
+  unknown?: readonly Unknown[];
 };
+export type Unknown = { name: FactName; why: string };
+export type FactName = keyof typeof PLACES;
+
+/** Where a person finds out what this page does not know. */
+const PLACES = { tickets: "/approvals", dead: "/queue", models: "/models", workers: "/workers", head: "/changes", day: "/runs" } as const;
+
+type Asked = { isPending: boolean; fetchStatus: string; error: unknown };
+
+/** The answers that are missing: what was not known is not nothing. A refusal for lack of rights is no answer that is missing: the page does not show that part. */
+export function findUnknown(asked: Readonly<Partial<Record<FactName, Asked>>>): { unknown: Unknown[]; isPending: boolean } {
+  const all = Object.entries(asked) as [FactName, Asked][];
+  const unknown = all.filter(([, it]) => it.error !== null && !isRefusal(it.error)).map(([name, it]) => ({ name, why: describeError(it.error) }));
+  // A request that is not allowed to be sent stays pending and idle.
+  return { unknown, isPending: all.some(([, it]) => it.isPending && it.fetchStatus !== "idle") };
+}
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof ApiError && (error.status === 403 || isConfigOff(error));
+}
 
 const show = ({ count, isMore }: Counted) => `${count}${isMore ? "+" : ""}`;
 
-export function listNeeds({ health, tickets, dead, models, failed, head, workers }: Facts, now: number): Need[] {
-  const needs: Need[] = [];
+export function listNeeds({ health, tickets, dead, models, failed, head, workers, unknown = [] }: Facts, now: number): Need[] {
+  const needs: Need[] = unknown.map((it) => ({ key: `unknown:${it.name}`, level: "bad", text: texts.needs.unknown(texts.facts[it.name]), detail: it.why, path: PLACES[it.name] }));
   if (health !== undefined && health.status !== "healthy") {
     const parts = Object.entries(health.components ?? {}).filter(([, state]) => state !== "ok").map(([name, state]) => texts.component(name, state)).join(", ");
     needs.push({ key: "health", level: "bad", text: texts.needs.unhealthy(parts === "" ? health.status : parts), path: "/workers" });

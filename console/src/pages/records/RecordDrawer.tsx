@@ -2,13 +2,14 @@
 import { Alert, Button, Drawer, Group, Loader, SegmentedControl, Stack, Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
+import { useEffect, useMemo, useRef, useState, type RefObject } from "react";
 
 import { schemaQuery, type Namespace } from "../../api/config";
 import { stripAdded } from "../../api/drafts";
 import { records as texts } from "../../texts/records";
 import { ui } from "../../texts/ui";
 import { CodeEditor } from "../../ui/code/CodeEditor";
+import { useConfirm } from "../../ui/confirm";
 import { GatedButton } from "../../ui/GatedButton";
 import { JsonText } from "../../ui/parts";
 import { Problems, Refusal } from "../../ui/Problems";
@@ -16,6 +17,7 @@ import { dropReadOnly, readObject } from "../../ui/recordText";
 import { SchemaForm } from "../../ui/SchemaForm";
 import type { JsonObject, JsonSchema } from "../../ui/schema/model";
 import { Loading } from "../../ui/states";
+import { useLeaveGuard } from "../../ui/useLeaveGuard";
 import { PublishDialog } from "./parts";
 import { useDelete, useRecords, type RecordRow } from "./useRecords";
 import { useRecordEditor, type RecordEditor } from "./useRecordEditor";
@@ -48,14 +50,23 @@ type Props = RecordForm & {
 export function RecordDrawer(props: Props) {
   const { id, name, onClose } = props;
   const title = id === NEW ? texts.newTitle(name) : texts.editTitle(id ?? "");
+  const confirm = useConfirm();
+  const unsaved = useRef(false);
+  // Escape and a click beside the drawer are easily meant for something else.
+  const leave = async () => {
+    if (unsaved.current && !(await confirm({ title: ui.leaveTitle, body: <Text size="sm">{texts.leaveBody}</Text>, confirm: ui.leave, isDangerous: true }))) return;
+    onClose();
+  };
   return (
-    <Drawer opened={id !== undefined} onClose={onClose} title={title} size="xl" closeButtonProps={{ "aria-label": ui.close }}>
-      {id === undefined ? null : <LoadedRecord key={id} {...props} id={id} />}
+    <Drawer opened={id !== undefined} onClose={() => void leave()} title={title} size="xl" closeButtonProps={{ "aria-label": ui.close }}>
+      {id === undefined ? null : <LoadedRecord key={id} {...props} id={id} unsaved={unsaved} />}
     </Drawer>
   );
 }
 
-function LoadedRecord(props: Props & { id: string }) {
+type InDrawer = { id: string; unsaved: RefObject<boolean> };
+
+function LoadedRecord(props: Props & InDrawer) {
   const { namespace, id, first } = props;
   const { data: given } = useQuery(schemaQuery(namespace));
   const { list, rows } = useRecords(namespace);
@@ -66,30 +77,39 @@ function LoadedRecord(props: Props & { id: string }) {
   return <Editor {...props} schema={schema} row={row} taken={list.data.map((it) => it.id)} />;
 }
 
-type EditorProps = Props & { schema: JsonSchema; row: RecordRow | undefined; taken: readonly string[] };
+type EditorProps = Props & InDrawer & { schema: JsonSchema; row: RecordRow | undefined; taken: readonly string[] };
 
-function Editor({ namespace, name, schema, row, taken, onClose, onPublished, template = {}, hide = [], multiline, suggestions }: EditorProps) {
+function Editor({ namespace, name, schema, row, taken, unsaved, onClose, onPublished, template = {}, hide = [], multiline, suggestions }: EditorProps) {
   const [initial] = useState(() => (row === undefined ? { id: "", ...template } : stripAdded(dropReadOnly(row.record, schema))));
   const editor = useRecordEditor({ namespace, live: row?.record, facts: row?.facts, taken }, initial);
   const [look, setLook] = useState("form");
   const [isBad, setBad] = useState(false);
+  /** Text that is no JSON yet is kept while the form is shown. */
+  const [typed, setTyped] = useState<string | null>(null);
   const [isPublishing, setPublishing] = useState(false);
   const navigate = useNavigate();
   const remove = useDelete(namespace);
   const { mine, edit, id } = editor;
+  useEffect(() => {
+    unsaved.current = mine !== initial || typed !== null;
+    return () => { unsaved.current = false; };
+  }, [unsaved, mine, initial, typed]);
+  useLeaveGuard(() => unsaved.current, () => Promise.resolve(false));
   const save = async () => {
     const draft = await editor.saveInDraft();
     if (draft === null) return;
+    unsaved.current = false;
     onClose();
     void navigate({ to: "/changes", search: { draft: draft.id } });
   };
   const publish = async (message: string) => {
     await editor.publish(message);
+    unsaved.current = false;
     onClose();
     onPublished?.(id);
   };
   const changeLook = (next: string) => {
-    setBad(false);
+    setBad(next === "json" && typed !== null);
     setLook(next);
   };
   const reason = editor.idProblem ?? (isBad ? texts.invalid : undefined);
@@ -102,7 +122,7 @@ function Editor({ namespace, name, schema, row, taken, onClose, onPublished, tem
       {row === undefined ? <TextInput label={texts.id} description={texts.idHelp} required withAsterisk autoFocus value={id} error={id === "" ? undefined : editor.idProblem} onChange={(event) => edit({ ...mine, id: event.currentTarget.value })} /> : null}
       {look === "form"
         ? <SchemaForm label={name} schema={schema} value={mine} onChange={edit} onBadText={setBad} problems={editor.onFields} hide={["id", ...hide]} multiline={multiline} suggestions={suggestions} />
-        : <RecordText id={id} mine={mine} onChange={edit} onBad={setBad} />}
+        : <RecordText id={id} mine={mine} typed={typed} onChange={edit} onTyped={(text) => { setTyped(text); setBad(text !== null); }} />}
       <State editor={editor} isBad={isBad} hasFields={look === "form"} />
       <Group justify="flex-end" gap="xs">
         {row === undefined ? null : <GatedButton scope="publish" color="red" variant="outline" mr="auto" onClick={() => void remove(id).then((is) => { if (is) onClose(); })}>{texts.delete}</GatedButton>}
@@ -115,14 +135,16 @@ function Editor({ namespace, name, schema, row, taken, onClose, onPublished, tem
   );
 }
 
+type TextProps = { id: string; mine: JsonObject; typed: string | null; onChange: (next: JsonObject) => void; onTyped: (unfinished: string | null) => void };
+
 /** The record as JSON, without its id; the text stays as typed, and the record follows whenever it is an object. */
-function RecordText({ id, mine, onChange, onBad }: { id: string; mine: JsonObject; onChange: (next: JsonObject) => void; onBad: (is: boolean) => void }) {
-  const [text, setText] = useState(() => JSON.stringify(Object.fromEntries(Object.entries(mine).filter(([name]) => name !== "id")), null, 2));
+function RecordText({ id, mine, typed, onChange, onTyped }: TextProps) {
+  const [text, setText] = useState(() => typed ?? JSON.stringify(Object.fromEntries(Object.entries(mine).filter(([name]) => name !== "id")), null, 2));
   const read = readObject(text);
   const change = (next: string) => {
     setText(next);
     const found = readObject(next);
-    onBad("problem" in found);
+    onTyped("problem" in found ? next : null);
     if ("body" in found) onChange({ ...(found.body as JsonObject), id });
   };
   return (

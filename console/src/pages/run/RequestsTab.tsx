@@ -4,6 +4,7 @@ import { IconCheck, IconInfoCircle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 
+import { loadPart } from "../../ui/loadPart";
 import { NeedsScope } from "../../ui/states";
 import type { Schemas } from "../../api/client";
 import { ApiError } from "../../api/errors";
@@ -70,7 +71,7 @@ function DiffView({ runId, step, parts }: { runId: string; step: number; parts: 
   const lines = useQuery({
     queryKey: ["run", "request-diff", runId, step],
     queryFn: async () => {
-      const { diffLines } = await import("diff");
+      const { diffLines } = await loadPart(() => import("diff"));
       return listDiffLines(diffLines(old ?? "", now, { maxEditLength: EDITS_MAX }) ?? [{ value: now, added: true }]);
     },
     enabled: old !== null,

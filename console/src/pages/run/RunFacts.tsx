@@ -6,7 +6,7 @@ import type { ReactNode } from "react";
 
 import { run as texts } from "../../texts/run";
 import { formatCost, formatCount, formatTokens } from "../../ui/format";
-import { Age, CopyIcon, ShortId, Took } from "../../ui/parts";
+import { Age, CopyIcon, ShortId, Time, Took } from "../../ui/parts";
 import { deliveryQuery, type Run } from "./queries";
 import classes from "./run.module.css";
 
@@ -39,7 +39,7 @@ export function RunFacts({ run }: { run: Run }) {
       {delivery == null ? null : (
         <>
           {delivery.claimed_by == null ? null : <Fact name={texts.facts.worker}><ShortId id={delivery.claimed_by} chars={24} /></Fact>}
-          {delivery.lease_until == null ? null : <Fact name={texts.facts.lease}>{new Date(delivery.lease_until).toLocaleTimeString()}</Fact>}
+          {delivery.lease_until == null ? null : <Fact name={texts.facts.lease}><Time at={delivery.lease_until} /></Fact>}
           <Fact name={texts.facts.attempts}>{texts.attemptsOf(delivery.attempt_count, delivery.max_attempts)}</Fact>
           {delivery.last_error == null ? null : <Text size="xs" c="dimmed" style={{ overflowWrap: "anywhere", alignSelf: "end" }}>{texts.lastError(delivery.last_error)}</Text>}
         </>

@@ -2,12 +2,13 @@
 import { Box, Button, Tabs, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { lazy, Suspense, useMemo } from "react";
+import { Suspense, useMemo } from "react";
 
 import { ApiError } from "../../api/errors";
 import { useKeys } from "../../keys";
 import { run as texts } from "../../texts/run";
 import { useChangeSearch } from "../../ui/address";
+import { lazyPart } from "../../ui/loadPart";
 import { Page } from "../../ui/Page";
 import { CopyableId, Status } from "../../ui/parts";
 import { Empty, Failure, Loading } from "../../ui/states";
@@ -20,12 +21,12 @@ import { readStep, readTab, TABS, type RunSearch, type TabName } from "./search"
 import { WaterfallTab } from "./WaterfallTab";
 import { describeRun, lookOf } from "./words";
 
-const TranscriptTab = lazy(() => import("./TranscriptTab").then((it) => ({ default: it.TranscriptTab })));
-const EventsTab = lazy(() => import("./EventsTab").then((it) => ({ default: it.EventsTab })));
-const RequestsTab = lazy(() => import("./RequestsTab").then((it) => ({ default: it.RequestsTab })));
-const StateTab = lazy(() => import("./StateTab").then((it) => ({ default: it.StateTab })));
-const CostTab = lazy(() => import("./CostTab").then((it) => ({ default: it.CostTab })));
-const LineageTab = lazy(() => import("./LineageTab").then((it) => ({ default: it.LineageTab })));
+const TranscriptTab = lazyPart(() => import("./TranscriptTab").then((it) => ({ default: it.TranscriptTab })));
+const EventsTab = lazyPart(() => import("./EventsTab").then((it) => ({ default: it.EventsTab })));
+const RequestsTab = lazyPart(() => import("./RequestsTab").then((it) => ({ default: it.RequestsTab })));
+const StateTab = lazyPart(() => import("./StateTab").then((it) => ({ default: it.StateTab })));
+const CostTab = lazyPart(() => import("./CostTab").then((it) => ({ default: it.CostTab })));
+const LineageTab = lazyPart(() => import("./LineageTab").then((it) => ({ default: it.LineageTab })));
 
 /** What every view of a run is given. */
 export type TabProps = { run: Run; search: RunSearch; onSearch: (change: RunSearch) => void; log: RunLog };

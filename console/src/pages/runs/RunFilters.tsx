@@ -4,6 +4,7 @@ import { useMemo } from "react";
 
 import { runs as texts } from "../../texts/runs";
 import { Filters } from "../../ui/Filters";
+import { useSettings } from "../../ui/settings";
 import { fromLocalField, isRange, toLocalField } from "./ranges";
 import type { RunsSearch } from "./search";
 
@@ -15,6 +16,7 @@ const RANGES = Object.entries(texts.ranges).map(([value, label]) => ({ value, la
 type Props = { search: RunsSearch; agents: readonly string[]; onSearch: (change: RunsSearch) => void };
 
 export function RunFilters({ search, agents, onSearch }: Props) {
+  const { timeZone } = useSettings();
   const choices = useMemo(
     () => [
       { name: "status", label: texts.status, options: STATUSES, width: 120 },
@@ -32,8 +34,8 @@ export function RunFilters({ search, agents, onSearch }: Props) {
       <Select aria-label={texts.range} placeholder={texts.range} data={RANGES} value={isBetween ? "custom" : (search.range ?? null)} onChange={chooseRange} clearable w={150} />
       {isBetween ? (
         <>
-          <TextInput type="datetime-local" aria-label={texts.since} value={toLocalField(search.since)} onChange={(event) => onSearch({ since: fromLocalField(event.currentTarget.value) })} w={185} />
-          <TextInput type="datetime-local" aria-label={texts.until} value={toLocalField(search.until)} onChange={(event) => onSearch({ until: fromLocalField(event.currentTarget.value) })} w={185} />
+          <TextInput type="datetime-local" aria-label={texts.since} value={toLocalField(search.since, timeZone)} onChange={(event) => onSearch({ since: fromLocalField(event.currentTarget.value, timeZone) })} w={185} />
+          <TextInput type="datetime-local" aria-label={texts.until} value={toLocalField(search.until, timeZone)} onChange={(event) => onSearch({ until: fromLocalField(event.currentTarget.value, timeZone) })} w={185} />
         </>
       ) : null}
     </Group>

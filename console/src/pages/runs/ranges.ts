@@ -22,15 +22,22 @@ export function readRange({ range, since, until }: Given, now: number): { since?
   return { since: readTime(since), until: readTime(until) };
 }
 
-/** A time as the field for a local date and time shows it. */
-export function toLocalField(text: string | undefined): string {
-  const ms = readTime(text);
-  if (ms === undefined) return "";
-  const date = new Date(ms);
-  return new Date(ms - date.getTimezoneOffset() * MINUTE).toISOString().slice(0, 16);
+/** By how much the clocks of a zone are before UTC at a time; undefined is the zone of the browser. */
+function zoneOffset(ms: number, timeZone: string | undefined): number {
+  const format = new Intl.DateTimeFormat("en", { timeZone, hourCycle: "h23", year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  const parts = Object.fromEntries(format.formatToParts(ms).map((it) => [it.type, Number(it.value)]));
+  return Date.UTC(parts.year ?? 0, (parts.month ?? 1) - 1, parts.day, parts.hour, parts.minute, parts.second) - Math.floor(ms / 1_000) * 1_000;
 }
 
-export function fromLocalField(value: string): string | undefined {
-  const ms = new Date(value).getTime();
-  return value === "" || Number.isNaN(ms) ? undefined : String(ms);
+/** A time as the field for a date and time shows it, in the zone that the person has chosen. */
+export function toLocalField(text: string | undefined, timeZone?: string): string {
+  const ms = readTime(text);
+  return ms === undefined ? "" : new Date(ms + zoneOffset(ms, timeZone)).toISOString().slice(0, 16);
+}
+
+export function fromLocalField(value: string, timeZone?: string): string | undefined {
+  const wall = value === "" ? NaN : Date.parse(`${value}Z`);
+  if (Number.isNaN(wall)) return undefined;
+  // The offset belongs to the time that is sought: near a change of the clocks the first guess has the other one.
+  return String(wall - zoneOffset(wall - zoneOffset(wall, timeZone), timeZone));
 }

@@ -1,7 +1,8 @@
 /** A text editor for prompts and JSON; CodeMirror is loaded when one is first shown. */
-import { lazy, Suspense } from "react";
+import { Suspense } from "react";
 
 import { Loading } from "../states";
+import { lazyPart } from "../loadPart";
 
 export type CodeEditorProps = {
   label: string;
@@ -12,7 +13,7 @@ export type CodeEditorProps = {
   maxHeight?: string;
 };
 
-const Editor = lazy(() => import("./Editor"));
+const Editor = lazyPart(() => import("./Editor"));
 
 export function CodeEditor(props: CodeEditorProps) {
   return <Suspense fallback={<Loading rows={4} />}><Editor {...props} /></Suspense>;

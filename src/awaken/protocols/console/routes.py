@@ -5,6 +5,7 @@ import secrets
 from functools import cache
 from html import escape
 from pathlib import Path, PurePosixPath
+from urllib.parse import quote
 
 from awaken.transport.asgi import Bytes, Header, Reply
 from awaken.transport.problems import HttpError
@@ -33,8 +34,8 @@ POLICY = (
 
 async def redirect_to_console(call: RouteCall) -> Reply:
     """Lead from the root of the server to the console."""
-    place = f"{call.scope.get('root_path', '')}/console/"
-    return Bytes(307, b"", ((b"location", place.encode("latin-1")), _NEVER))
+    place = f"{_quote_root(call)}/console/"
+    return Bytes(307, b"", ((b"location", place.encode()), _NEVER))
 
 
 async def show_console(call: RouteCall) -> Reply:
@@ -58,7 +59,7 @@ async def show_console(call: RouteCall) -> Reply:
 
 def _send_page(call: RouteCall, build: int) -> Reply:
     nonce = secrets.token_urlsafe(16)
-    root = escape(call.scope.get("root_path", ""), quote=True)
+    root = escape(_quote_root(call), quote=True)
     page = _content("index.html", build).decode()
     page = page.replace("__CSP_NONCE__", nonce).replace("__ROOT__", root)
     # The page is shown at every path, so that what it loads is named from the root.
@@ -70,6 +71,11 @@ def _send_page(call: RouteCall, build: int) -> Reply:
         _QUIET,
     )
     return Bytes(200, page.encode(), headers)
+
+
+def _quote_root(call: RouteCall) -> str:
+    """Write where the server is mounted as addresses have it; ASGI gives it decoded."""
+    return quote(call.scope.get("root_path", ""))
 
 
 def _find_build() -> int:
