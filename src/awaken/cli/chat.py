@@ -51,12 +51,17 @@ class Chat:
     """Talks with a person on a screen, and with agents in a loop of their own."""
 
     def __init__(
-        self, screen: ChatScreen, loop: LoopThread, runtime: AgentRuntime, agent_id: str
+        self,
+        screen: ChatScreen,
+        loop: LoopThread,
+        runtime: AgentRuntime,
+        agent_id: str,
+        context: dict[str, Any] | None = None,
     ) -> None:
         self._screen = screen
         self._loop = loop
         self._runtime = runtime
-        self._talk = ChatThread(loop, runtime, agent_id, None)
+        self._talk = ChatThread(loop, runtime, agent_id, None, context)
 
     def continue_thread(self, thread_id: str) -> None:
         """Go on with a thread, and ask what is still open on it."""
@@ -161,7 +166,7 @@ class Chat:
             case "/help":
                 self._screen.say(_HELP)
             case "/new":
-                self._talk = ChatThread(self._loop, self._runtime, self._talk.agent_id, None)
+                self._talk = self._talk.begin_again()
                 self._screen.say("A new conversation begins.")
             case "/agent":
                 self._choose_agent(rest.strip())

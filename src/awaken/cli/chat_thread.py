@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from typing import Any
 
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.contracts.events import AgentEvent, unwrap_event
@@ -25,14 +26,25 @@ class ChatThread:
     """Runs of one agent on one thread. Its methods are called from the main thread."""
 
     def __init__(
-        self, loop: LoopThread, runtime: AgentRuntime, agent_id: str, thread_id: str | None
+        self,
+        loop: LoopThread,
+        runtime: AgentRuntime,
+        agent_id: str,
+        thread_id: str | None,
+        context: dict[str, Any] | None = None,
     ) -> None:
         self.agent_id = agent_id
         self.thread_id = thread_id
+        self._context = context
         self._loop = loop
+        self._runtime = runtime
         self._view: TenantView = runtime.view(PRINCIPAL)
         self._run_id: str | None = None
         self._is_stopping = False
+
+    def begin_again(self) -> "ChatThread":
+        """A new thread with the same agent and context."""
+        return ChatThread(self._loop, self._runtime, self.agent_id, None, self._context)
 
     def continue_thread(self, thread_id: str) -> list[Ticket]:
         """Go on with a thread, and return its open questions; one that is not there begins."""
@@ -70,7 +82,10 @@ class ChatThread:
 
     async def _start(self, text: str) -> EventStream:
         request = RunRequest(
-            agent_id=self.agent_id, thread_id=self.thread_id, messages=(user(text),)
+            agent_id=self.agent_id,
+            thread_id=self.thread_id,
+            messages=(user(text),),
+            context=self._context,
         )
         started = await self._view.start(request)
         self.thread_id, self._run_id = started.thread_id, started.run_id

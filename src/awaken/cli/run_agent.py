@@ -3,8 +3,9 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from awaken.authoring.agents import Agent
@@ -42,9 +43,14 @@ OwnStore = Annotated[
     typer.Option("--store", help="Keep the conversation there; absent: it ends with the process."),
 ]
 
+ContextJson = Annotated[
+    str | None,
+    typer.Option("--context", metavar="JSON", help="The context of every run, a JSON object."),
+]
+
 
 @app.command()
-def run(
+def run(  # noqa: PLR0913 - one parameter per option
     words: Annotated[
         list[str] | None,
         typer.Argument(
@@ -57,6 +63,7 @@ def run(
     model: Model = None,
     thread_id: ThreadId = None,
     store_url: OwnStore = None,
+    context: ContextJson = None,
     *,
     is_json: IsJson = False,
 ) -> None:
@@ -66,7 +73,8 @@ def run(
     approved without an explicit yes. With --json every event is one line, and nothing is asked.
     Ctrl-C cancels the run; a second Ctrl-C exits at once.
     """
-    _talk(_Wanted(words or [], app_place, model, thread_id, store_url), is_json=is_json)
+    wanted = _Wanted(words or [], app_place, model, thread_id, store_url, context)
+    _talk(wanted, is_json=is_json)
 
 
 @app.command()
@@ -82,6 +90,7 @@ def chat(
     model: Model = None,
     thread_id: ThreadId = None,
     store_url: OwnStore = None,
+    context: ContextJson = None,
 ) -> None:
     """Talk to an agent in the terminal.
 
@@ -89,7 +98,7 @@ def chat(
     approved without an explicit yes. Ctrl-C cancels the run, Ctrl-D ends the conversation, and
     /help shows the commands.
     """
-    wanted = _Wanted(words or [], app_place, model, thread_id, store_url)
+    wanted = _Wanted(words or [], app_place, model, thread_id, store_url, context)
     _talk(wanted, is_json=False, is_chat=True)
 
 
@@ -102,11 +111,13 @@ class _Wanted:
     model: str | None
     thread_id: str | None
     store_url: str | None
+    context: str | None
 
 
 def _talk(wanted: _Wanted, *, is_json: bool, is_chat: bool = False) -> None:
     end: Termination | None = None
     try:
+        context = _read_context(wanted.context)
         place, words = _split_words(wanted.words, wanted.app_place)
         runtime = _runtime_of(wanted, place)
         agent_id, text = _choose_agent(runtime, words)
@@ -123,7 +134,7 @@ def _talk(wanted: _Wanted, *, is_json: bool, is_chat: bool = False) -> None:
                 # Before the greeting, which names the agent.
                 loop.call(runtime.registry.resolve(agent_id))
                 warn_missing_keys(runtime)
-                talk = Chat(screen, loop, runtime, agent_id)
+                talk = Chat(screen, loop, runtime, agent_id, context)
                 if wanted.thread_id is not None:
                     talk.continue_thread(wanted.thread_id)
                 if text is None:
@@ -149,6 +160,16 @@ def _exit_code(end: Termination | None, *, is_json: bool) -> int:
         case Suspended() if is_json:
             return REFUSED
     return 0
+
+
+def _read_context(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        problem = f'it is no JSON object, such as \'{{"id": "c-7"}}\': {error}'
+        raise InvalidInput(what="--context", problem=problem) from error
 
 
 def _split_words(words: Sequence[str], app_place: str | None) -> tuple[str | None, list[str]]:

@@ -42,6 +42,51 @@ def test_agents_come_from_a_file_and_answer_one_text(tmp_path: Path) -> None:
     assert "no model" in failed.stdout
 
 
+CONTEXT_APP = """
+from dataclasses import dataclass
+from awaken import Agent
+from awaken.testing import ScriptedModel
+
+@dataclass
+class Customer:
+    id: str
+
+def greet(request):
+    return request.system[0]
+
+helper = Agent(
+    "helper",
+    model=ScriptedModel([greet], cycle=True),
+    instructions="Greet {context.id}.",
+    context_type=Customer,
+)
+"""
+
+
+def test_every_run_has_the_context_of_the_command_line_also_on_a_new_thread(tmp_path: Path) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(CONTEXT_APP, encoding="utf-8")
+    done = awaken(str(app), "--context", '{"id": "c-7"}', typed="hi\n/new\nhi again\n")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Greet c-7.") == 2
+
+
+@pytest.mark.parametrize(
+    ("context", "words"),
+    [
+        ("c-7", "--context is invalid: it is no JSON object"),
+        ("[1]", "--context is invalid: it is no JSON object"),
+        ('{"id": 7}', "$.id"),
+    ],
+)
+def test_a_context_that_does_not_fit_is_named(context: str, words: str, tmp_path: Path) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(CONTEXT_APP, encoding="utf-8")
+    done = awaken(str(app), "hello there", "--context", context)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "content", "words"),
     [
