@@ -1,15 +1,16 @@
 /** Edits the arguments of a call, as JSON or as the form of the tool's schema, with the difference below. */
 import { Group, SegmentedControl, Stack, Text, Textarea } from "@mantine/core";
-import { lazy, Suspense, useRef } from "react";
+import { Suspense, useRef } from "react";
 
 import type { Ticket } from "../../api/decisions";
 import { approvals as texts } from "../../texts/approvals";
 import { isObject, type Json, type JsonSchema } from "../schema/model";
 import { SchemaForm } from "../SchemaForm";
+import { lazyPart } from "../loadPart";
 import { Loading } from "../states";
 import { changeText, isChanged, writeArguments, type Edit } from "./work";
 
-const TextDiff = lazy(() => import("../TextDiff"));
+const TextDiff = lazyPart(() => import("../TextDiff"));
 
 type Props = { ticket: Ticket; edit: Edit; schema: JsonSchema | null; onEdit: (edit: Edit) => void };
 

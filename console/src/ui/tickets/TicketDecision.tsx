@@ -7,6 +7,7 @@ import { decideTicket, type Decision, type Ticket } from "../../api/decisions";
 import { describeError } from "../../api/errors";
 import { approvals as texts } from "../../texts/approvals";
 import { DANGER_TEXT } from "../danger";
+import { loadPart } from "../loadPart";
 import { noteDone } from "../notices";
 import { fillDefaults, type FieldProblem, type JsonSchema } from "../schema/model";
 import { ValueForm } from "../SchemaForm";
@@ -71,7 +72,7 @@ export function TicketDecision({ ticket, onDecided }: Props) {
   const send = async () => {
     const isBlank = (schema === null || schema === undefined) && String(answer ?? "").trim() === "";
     // The validator is loaded with the form that it checks.
-    const { validateValue } = await import("../schema/validate");
+    const { validateValue } = await loadPart(() => import("../schema/validate"));
     const found = isBlank ? [{ path: "", message: texts.answerNeeded }] : validateValue(schema ?? ANY_ANSWER, answer);
     setProblems(found);
     if (found.length === 0) await decide({ action: "resume", reason: work.reason, payload: answer }, texts.answered);
