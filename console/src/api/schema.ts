@@ -3508,6 +3508,8 @@ export interface components {
             /** @default null */
             agent_id: string | null;
             /** @default null */
+            context: Record<string, unknown> | null;
+            /** @default null */
             id: string | null;
             /** @default null */
             messageId: string | null;
@@ -3726,10 +3728,14 @@ export interface components {
          */
         CreateChat: {
             /** @default null */
+            context: Record<string, unknown> | null;
+            /** @default null */
             max_completion_tokens: number | null;
             /** @default null */
             max_tokens: number | null;
             messages: components["schemas"]["Item"][];
+            /** @default null */
+            metadata: unknown;
             model: string;
             /** @default null */
             n: 1 | null;
@@ -3757,6 +3763,8 @@ export interface components {
         CreateResponse: {
             /** @default null */
             background: boolean | null;
+            /** @default null */
+            context: Record<string, unknown> | null;
             /** @default null */
             conversation: string | {
                 [key: string]: string;
@@ -4799,6 +4807,8 @@ export interface components {
         NewInput: {
             /** @default null */
             agent_id: string | null;
+            /** @default null */
+            context: Record<string, unknown> | null;
             /** @default [] */
             messages: components["schemas"]["NewMessage"][];
             /**
@@ -5099,6 +5109,8 @@ export interface components {
             agentId: string | null;
             /** @default null */
             agent_id: string | null;
+            /** @default null */
+            context: Record<string, unknown> | null;
             /** @default null */
             id: string | null;
             /** @default null */
@@ -5509,6 +5521,8 @@ export interface components {
             agentId: string | null;
             /** @default null */
             context: unknown;
+            /** @default null */
+            forwardedProps: unknown;
             /** @default [] */
             messages: components["schemas"]["ClientMessage"][];
             /** @default null */
@@ -5706,6 +5720,8 @@ export interface components {
             active_agent_id: string | null;
             adapter: components["schemas"]["Adapter"];
             agent_id: string;
+            /** @default null */
+            context: Record<string, unknown> | null;
             created_at: number;
             /** @default null */
             dispatch_id: string | null;
@@ -5805,6 +5821,8 @@ export interface components {
             /** @default null */
             message: components["schemas"]["WireMessage"] | null;
             /** @default null */
+            metadata: unknown;
+            /** @default null */
             tenant: string | null;
         };
         /**
@@ -5892,6 +5910,8 @@ export interface components {
             agent_id: string;
             /** @default null */
             budget: components["schemas"]["RunBudget"] | null;
+            /** @default null */
+            context: Record<string, unknown> | null;
             /** @default [] */
             messages: components["schemas"]["NewMessage"][];
             /** @default null */
@@ -6872,6 +6892,8 @@ export interface components {
             contextId: string | null;
             /** @default null */
             messageId: string | null;
+            /** @default null */
+            metadata: unknown;
             /** @default null */
             parts: components["schemas"]["Part"][] | null;
             /** @default null */
