@@ -169,8 +169,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "reasoning_effort": "`none`, `low`, `medium`, `high`, `max`, or a budget of tokens.",
         "plugin_ids": "The agent's plugins, in the order of their hooks.",
         "stop_conditions": "Checked between steps, in order.",
-        "endpoint": "The remote server that executes the agent. Settings of the local loop, such as "
-        "`system_prompt` and `delegates`, are refused beside it.",
+        "endpoint": "The remote server that executes the agent. Settings of the local loop, such "
+        "as `system_prompt` and `delegates`, are refused beside it.",
         "delegates": DELEGATES,
         "registry": "The remote registry that it was found in; the runtime fills it in.",
     },
@@ -248,7 +248,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "base_url": "The address of the remote server; `stdio:` for a program over ACP.",
         "backend": "`a2a`, `acp`, or a key of `AgentRuntime(backends=…)`.",
         "auth": "A2A: `{'type': 'bearer', 'token': …}`. ACP takes none.",
-        "target": "A2A: which agent at the address; the protocol calls it a tenant. ACP takes none.",
+        "target": "A2A: which agent at the address; the protocol calls it a tenant. "
+        "ACP takes none.",
         "timeout_ms": "How long a turn may take; over ACP the whole run.",
         "options": "Options of the backend, such as `command` and `cwd` for ACP. Unknown ones are "
         "refused.",
