@@ -151,7 +151,6 @@ PUBLIC_MODULES = (
 LONG_TEXT = 60
 """A longer default is not shown."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-UNUSED = "Kept for later; nothing reads it yet."
 DELEGATES = "Ids of agents that it may ask; each becomes a tool `agent_run_<id>`."
 UNLOGGED = (*LIVE_EVENTS, ErrorEvent, StateDelta, MessagesSnapshot)
 """Events that never get into the log today: by rule, or because nothing writes them."""
@@ -159,16 +158,19 @@ UNLOGGED = (*LIVE_EVENTS, ErrorEvent, StateDelta, MessagesSnapshot)
 MEANINGS: dict[str, dict[str, str]] = {
     "AgentSpec": {
         "id": "The agent's name. Runs, delegation and handoffs use it.",
-        "model_id": "`provider:model`, the id of a `ModelSpec` or a pool, or a provider alone.",
-        "system_prompt": "Instructions, sent before the conversation.",
-        "description": "What the agent is for. Agents that may delegate to it read it.",
+        "model_id": "`provider:model`, the id of a `ModelSpec` or a pool, or a provider alone. "
+        "Only an agent with an endpoint needs none.",
+        "system_prompt": "Instructions, sent before the conversation. `{context.name}` stands for "
+        "a field of the run's context.",
+        "description": "What the agent is for. Clients and agents that may delegate to it read it.",
         "max_rounds": "At most this many inferences in a run. 0 means no limit.",
         "max_continuation_retries": "How often an answer cut off at the output limit is continued.",
         "context_policy": "How much history a request may carry; see below.",
         "reasoning_effort": "`none`, `low`, `medium`, `high`, `max`, or a budget of tokens.",
         "plugin_ids": "The agent's plugins, in the order of their hooks.",
         "stop_conditions": "Checked between steps, in order.",
-        "endpoint": "Where a remote agent runs. Needs a backend of that name.",
+        "endpoint": "The remote server that executes the agent. Settings of the local loop, such "
+        "as `system_prompt` and `delegates`, are refused beside it.",
         "delegates": DELEGATES,
         "registry": "The remote registry that it was found in; the runtime fills it in.",
     },
@@ -243,12 +245,14 @@ MEANINGS: dict[str, dict[str, str]] = {
         "api_version": "The first part of the path, `v1` or `v1beta`.",
     },
     "RemoteEndpoint": {
-        "base_url": "The address of the remote server.",
-        "backend": "The backend that speaks to it: a key of `AgentRuntime(backends=…)`.",
-        "auth": "For the backend.",
-        "target": "For the backend.",
-        "timeout_ms": "For the backend.",
-        "options": "For the backend.",
+        "base_url": "The address of the remote server; `stdio:` for a program over ACP.",
+        "backend": "`a2a`, `acp`, or a key of `AgentRuntime(backends=…)`.",
+        "auth": "A2A: `{'type': 'bearer', 'token': …}`. ACP takes none.",
+        "target": "A2A: which agent at the address; the protocol calls it a tenant. "
+        "ACP takes none.",
+        "timeout_ms": "How long a turn may take; over ACP the whole run.",
+        "options": "Options of the backend, such as `command` and `cwd` for ACP. Unknown ones are "
+        "refused.",
     },
     "ToolDescriptor": {
         "id": "What the model calls the tool.",

@@ -15,6 +15,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "awaken"
 _LEAVING = re.compile(r"\[(?P<text>[^\]]+)\]\((?:\.\./)+(?P<target>[^)#]+)(?:#[^)]*)?\)")
+_FOR_TESTS = re.compile(r"^(?P<fence>```python) (?:no-run|theirs=\w+)$", re.MULTILINE)
 _ENTRY = re.compile(r"^- \[(?P<title>.+?)\]\((?P<page>[^)#]+\.md)\)")
 
 
@@ -73,7 +74,7 @@ def _key(version: str) -> tuple[int, ...]:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Name what a link leads to if it is a file of the repository that is no page of the site."""
+    """Name files of the repository that are no pages, and leave out what a fence says for tests."""
 
     def name_file(link: re.Match[str]) -> str:
         place = (ROOT / "docs" / page.file.src_uri).parent / link[0].partition("](")[2].rstrip(")")
@@ -82,7 +83,7 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
             return link[0]
         return f"{link['text']} (`{target.relative_to(ROOT)}` of the repository)"
 
-    return _LEAVING.sub(name_file, markdown)
+    return _FOR_TESTS.sub(r"\g<fence>", _LEAVING.sub(name_file, markdown))
 
 
 def _list_public() -> dict[str, Path]:

@@ -113,6 +113,12 @@ def test_no_page_loads_anything_from_another_server(site: Path) -> None:
         assert "@import" not in text
 
 
+def test_no_fence_is_shown_as_text(site: Path) -> None:
+    pages = [path.read_text(encoding="utf-8") for path in (site / "migrating").glob("*.html")]
+    assert len(pages) == 4
+    assert [page for page in pages if "theirs=" in page] == []
+
+
 def test_the_versions_are_listed_and_the_newest_is_shown_first(site: Path) -> None:
     listed = json.loads((site.parent / "versions.json").read_text(encoding="utf-8"))
     assert [it["version"] for it in listed] == [site.name]

@@ -50,7 +50,8 @@ class Limits(StrictRecord, frozen=True, kw_only=True):
     message_sink_ms: int = 30_000
     """How long the host's message sink may take."""
     output_retries: int = 2
-    """How often a model may repeat an answer that does not fit its output type."""
+    """How often a model may answer again after an answer that its output type or a validator
+    refused, unless the agent says."""
 
     def __post_init__(self) -> None:
         """Refuse values that are no limits.
