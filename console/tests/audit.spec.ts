@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 
 import { expect, expectAccessible, open, test } from "./fixtures";
-import { expectAccessibleInBoth, putAgent, unique } from "./govern";
+import { putAgent, unique } from "./govern";
 
 test("events are filtered in the address, opened with the fields that changed, and the chain is verified", async ({ page, server }) => {
   const agent = unique("audited");
@@ -12,7 +12,7 @@ test("events are filtered in the address, opened with the fields that changed, a
   await page.getByPlaceholder("Resource, such as agents/support").fill(`agents/${agent}`);
   await expect(page).toHaveURL(/resource=agents/);
   await expect(page.getByRole("row")).toHaveCount(3);
-  await expectAccessibleInBoth(page);
+  await expectAccessible(page);
   await page.locator("body").click({ position: { x: 900, y: 8 } });
   await page.keyboard.press("j");
   await page.keyboard.press("Enter");

@@ -1,5 +1,5 @@
 import { expect, expectAccessible, open, Server, test } from "./fixtures";
-import { beginDraft, expectAccessibleInBoth, livePublication, putAgent, unique } from "./govern";
+import { beginDraft, livePublication, putAgent, unique } from "./govern";
 
 // The head of a server is one: what these tests do to it comes one after the other.
 test.describe.configure({ mode: "default" });
@@ -24,7 +24,7 @@ test("a draft is compared, checked, judged, published with a message, and taken 
   const impact = page.getByRole("region", { name: "Impact" });
   await expect(impact.getByRole("alert")).toContainText("newly allowed");
   await expect(impact.getByText("delete_file").first()).toBeVisible();
-  await expectAccessibleInBoth(page);
+  await expectAccessible(page);
 
   await server.ask("DELETE", `/v1/config/drafts/${draft}/agents/permission`);
   await page.reload();

@@ -1,7 +1,7 @@
-/** What the tests of the pages that govern share: drafts and records over HTTP, and a look in both themes. */
+/** What the tests of the pages that govern share: drafts and records over HTTP. */
 import type { Page } from "@playwright/test";
 
-import { expect, expectAccessible, type Server } from "./fixtures";
+import { expect, type Server } from "./fixtures";
 
 type Draft = { id: string };
 
@@ -23,17 +23,6 @@ export async function beginDraft(server: Server, title: string, agents: Record<s
 
 export async function livePublication(server: Server): Promise<number> {
   return (await server.ask<{ publication: number }>("GET", "/v1/config/head")).publication;
-}
-
-/** Looks at the page in both themes; it must be accessible in each. */
-export async function expectAccessibleInBoth(page: Page): Promise<void> {
-  for (const colorScheme of ["light", "dark"] as const) {
-    // Colours that are still on their way from one theme to the other have no contrast to judge.
-    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-    await expect(page.locator("html")).toHaveAttribute("data-mantine-color-scheme", colorScheme);
-    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
-    await expectAccessible(page);
-  }
 }
 
 /** Writes a record as JSON in its editor. */

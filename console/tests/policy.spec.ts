@@ -1,5 +1,5 @@
 import { expect, expectAccessible, open, test } from "./fixtures";
-import { expectAccessibleInBoth, publishRecord, unique, writeJson } from "./govern";
+import { publishRecord, unique, writeJson } from "./govern";
 
 test("a ruleset is made and listed", async ({ page, server }) => {
   const id = unique("careful");
@@ -33,7 +33,7 @@ test("other rules are compared over stored calls, and what they would newly allo
   await writeJson(page, "Rules to compare with, as the section “permission” of an agent", { default_behavior: "allow", rules: [] });
   await page.getByRole("button", { name: "Compare", exact: true }).click();
   await expect(page.getByRole("alert")).toContainText("newly allowed");
-  await expectAccessibleInBoth(page);
+  await expectAccessible(page);
   await expect(page.getByRole("region", { name: "Examples: newly allowed" }).getByRole("link").first()).toHaveAttribute("href", /\/runs\//);
   expect(run_id).toBeTruthy();
 });

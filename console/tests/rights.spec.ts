@@ -10,6 +10,7 @@ import { expect, expectAccessible, Server, test as base } from "./fixtures";
 const TOKENS = {
   reader: { access: ["read"] },
   config: { access: ["read", "config"] },
+  caller: { access: ["invoke"] },
   acme: { access: ["read", "invoke"], tenant_id: "acme" },
   umbrella: { access: ["read", "invoke"], tenant_id: "umbrella" },
 } as const;
@@ -61,7 +62,43 @@ test("pages without their scope are absent from the rail, and say what they need
     await page.goto(`${guarded.url}/console${path}`);
     await expect(page.getByText(`This needs the scope “${scope}”.`)).toBeVisible();
   }
+  // What an agent is needs no right to change it.
+  await page.goto(`${guarded.url}/console/agents/travel`);
+  await expect(page.getByText("You see this agent and cannot change it here.")).toBeVisible();
   await expectAccessible(page);
+});
+
+test("a token without the right to read is told so, and another one is given on the spot", async ({ page, guarded }) => {
+  await page.goto(`${guarded.url}/console/settings`);
+  const dialog = page.getByRole("dialog", { name: "This server asks for a token" });
+  await dialog.getByLabel(/^Token/).fill(tokenOf("caller"));
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("region", { name: "Who am I" })).toContainText("caller");
+  await page.goto(`${guarded.url}/console/chat`);
+  await expect(page.getByText("This needs the scope “read”.")).toBeVisible();
+  await expectAccessible(page);
+  await page.getByRole("button", { name: "Give another token…" }).click();
+  await dialog.getByLabel(/^Token/).fill(tokenOf("acme"));
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("textbox", { name: "Message" })).toBeVisible();
+});
+
+test("a server without managed configuration says so, and how it gets one", async ({ page }) => {
+  const server = await Server.start(["--no-managed"]);
+  try {
+    for (const path of ["/tools", "/policy", "/changes", "/audit"]) {
+      await page.goto(`${server.url}/console${path}`);
+      await expect(page.getByRole("heading", { name: "This server has no managed configuration" })).toBeVisible();
+      await expect(page.getByText("managed=True")).toBeVisible();
+    }
+    await expectAccessible(page);
+    await page.goto(`${server.url}/console/agents`);
+    await expect(page.getByRole("button", { name: "New agent" })).toHaveAttribute("title", "This server has no managed configuration.");
+    await page.getByRole("link", { name: "travel", exact: true }).click();
+    await expect(page.getByText("You see this agent and cannot change it here.")).toBeVisible();
+  } finally {
+    await server.close();
+  }
 });
 
 test("actions without their scope are disabled, and say why", async ({ page, guarded }) => {
@@ -78,6 +115,7 @@ test("a tenant's token sees its own runs only, and settings show whose it is", a
   await run("umbrella");
   await openAs(page, guarded, "acme", "/runs");
   await expect(page.getByText("1 row", { exact: true })).toBeVisible();
+  for (const name of ["Models", "Workers"]) await expect(page.getByRole("navigation").getByRole("link", { name, exact: true })).toHaveCount(0);
   await page.goto(`${guarded.url}/console/settings`);
   await expect(page.getByRole("region", { name: "Who am I" })).toContainText("acme");
   await page.goto(`${guarded.url}/console/workers`);

@@ -14,7 +14,9 @@ for (const path of PAGES) {
   });
 }
 
-test("keys lead to pages, and the palette finds an agent", async ({ page, server }) => {
+test("keys lead to pages, and the palette finds an agent, a run and its thread", async ({ page, server }) => {
+  const threadId = `found-${Date.now()}`;
+  const { run_id: runId } = await server.run("default", "Hello", threadId);
   await open(page, server, "/");
   await page.keyboard.press("g");
   await page.keyboard.press("r");
@@ -23,6 +25,11 @@ test("keys lead to pages, and the palette finds an agent", async ({ page, server
   await page.getByPlaceholder("Search…").fill("travel");
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL(/agents\/travel/);
+  await page.getByRole("button", { name: "Search… Ctrl K" }).click();
+  await page.getByPlaceholder("Search…").fill(threadId.slice(0, -3));
+  await expect(page.getByRole("button", { name: threadId, exact: true })).toBeVisible();
+  await page.getByRole("button", { name: new RegExp(`^${runId}`) }).click();
+  await expect(page).toHaveURL(new RegExp(`runs/${runId}`));
 });
 
 test("no page is wider than a small screen", async ({ page, server }) => {
@@ -51,12 +58,15 @@ test("a tab that is older than the server's console offers the new version", asy
 test("a page that is first visited while the server is away comes when it is back, and the rail stays", async ({ page }) => {
   const server = await Server.start();
   try {
-    await open(page, server, "/");
+    await open(page, server, "/chat");
     await server.kill();
     const rail = page.getByRole("navigation");
-    await rail.getByRole("link", { name: "Audit" }).click();
     const banner = page.getByRole("alert").filter({ hasText: "The server cannot be reached." });
     await expect(banner).toBeVisible();
+    // The banner takes room; what a page has at its foot stays in view.
+    await expect(page.getByRole("textbox", { name: "Message" })).toBeInViewport({ ratio: 1 });
+    await expect.poll(() => page.evaluate(() => document.documentElement.scrollHeight - window.innerHeight)).toBeLessThanOrEqual(0);
+    await rail.getByRole("link", { name: "Audit" }).click();
     await expect(page).toHaveURL(/audit/);
     await expect(rail.getByRole("link", { name: "Runs" })).toBeVisible();
     await server.start();

@@ -3,7 +3,7 @@ import { PAGES } from "./pages";
 
 const LEAST_PX = 24;
 /** Links in running text are excepted; the field inside a box of pills is pressed by pressing the box. */
-const TARGETS = 'button, [role="button"], [role="tab"], [role="menuitem"], [role="combobox"], input:not([type="hidden"]):not([type="checkbox"]):not([type="radio"]), .mantine-SegmentedControl-label';
+const TARGETS = 'button, [role="button"], [role="tab"], [role="menuitem"], [role="combobox"]:not([class*="inputField"]), input:not([type="hidden"]):not([type="checkbox"]):not([type="radio"]):not([class*="inputField"]), .mantine-SegmentedControl-label';
 
 test("whatever is pressed is at least 24 pixels high and wide, on every page", async ({ page, server }) => {
   await server.run("default", "Hello");

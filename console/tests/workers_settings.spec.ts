@@ -1,5 +1,4 @@
 import { expect, expectAccessible, open, test } from "./fixtures";
-import { expectAccessibleInBoth } from "./govern";
 
 test("the process that serves is listed, with its store and its health", async ({ page, server }) => {
   await open(page, server, "/workers");
@@ -7,7 +6,7 @@ test("the process that serves is listed, with its store and its health", async (
   await expect(row).toContainText("0 / 64");
   await expect(page.getByText("sqlite", { exact: true }).first()).toBeVisible();
   await expect(page.getByRole("region", { name: "Health of this process" })).toContainText("healthy");
-  await expectAccessibleInBoth(page);
+  await expectAccessible(page);
   await page.locator("h1").click();
   await page.keyboard.press("j");
   await page.keyboard.press("Enter");
@@ -27,7 +26,6 @@ test("settings show who calls, and change the look of this browser", async ({ pa
   await expect(page.getByRole("combobox", { name: "Time zone" })).toHaveValue("Asia/Tokyo");
   await expect(page.getByRole("radio", { name: "Comfortable" })).toBeChecked();
   await expect(page.getByRole("link", { name: "OpenAPI document" })).toHaveAttribute("href", "/openapi.json");
-  await expectAccessible(page);
   await page.getByText("Like the system", { exact: true }).click();
-  await expectAccessibleInBoth(page);
+  await expectAccessible(page);
 });

@@ -9,11 +9,13 @@ import re
 import shutil
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
+from yarl import URL
 
 from awaken import Access, AgentRuntime, RedactedString
 from awaken.demo.agents import demo_agents
@@ -91,7 +93,7 @@ def test_no_file_asks_another_address() -> None:
         assert [it for it in found if not NAMED_ADDRESSES.match(it)] == [], name
 
 
-@pytest.mark.parametrize("place", ["", "/ai"])
+@pytest.mark.parametrize("place", ["", "/ai", "/x/y z"])
 def test_every_address_of_the_console_loads_what_it_needs(place: str) -> None:
     async def scenario() -> None:
         runtime = AgentRuntime(demo_agents({}))
@@ -101,9 +103,10 @@ def test_every_address_of_the_console_loads_what_it_needs(place: str) -> None:
                 async with session.get(f"{url}{place}{path}") as reply:
                     assert reply.status == 200
                     page = await reply.text()
-                assert f'name="awaken-root" content="{place}"' in page
+                assert f'name="awaken-root" content="{quote(place)}"' in page
                 for name in re.findall(r'(?:href|src)="([^"]+)"', page):
-                    async with session.get(f"{url}{name}") as loaded:
+                    assert " " not in name
+                    async with session.get(URL(f"{url}{name}", encoded=True)) as loaded:
                         assert loaded.status == 200, name
             async with session.get(f"{url}{place}/console/assets/none.js") as missing:
                 assert missing.status == 404
