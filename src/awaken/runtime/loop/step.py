@@ -1,5 +1,6 @@
 """One step: a model call, and the tool calls it asks for."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from awaken.authoring.output import OutputInvalid
@@ -16,6 +17,7 @@ from awaken.contracts.plugins.plugin import (
     StepStartContext,
 )
 from awaken.contracts.state.keys import StateCommand
+from awaken.contracts.tasks import BACKGROUND_TASKS
 from awaken.runtime.inference.inference_session import infer
 from awaken.runtime.journal.bookmark import Answered
 from awaken.runtime.journal.outcomes import CONTINUE, SUSPEND, Finish, StepOutcome
@@ -28,8 +30,10 @@ from awaken.runtime.stop_conditions import RunProgress
 from awaken.runtime.tools.batch import run_calls
 from awaken.runtime.tools.settle import interrupt
 
+from .pending_tasks import tasks_to_wait_for
+
 if TYPE_CHECKING:
-    from awaken.authoring.validators import BoundValidator
+    from awaken.authoring.output import OutputType
 
 # Bound once: Python 3.11 reads a member through its class slowly.
 _ASSISTANT, _MAX_TOKENS = Role.ASSISTANT, StopReason.MAX_TOKENS
@@ -101,7 +105,9 @@ def _recall_outcome(run: Run) -> StepOutcome:
         return SUSPEND if run.tickets else CONTINUE
     output = run.agent.output
     if output is not None and isinstance(run.step.ending, NaturalEnd):
-        run.output = output.decode(run.response)
+        # What was said while tasks still worked need not fit.
+        with suppress(OutputInvalid):
+            run.output = output.decode(run.response)
     return Finish(termination=run.step.ending)
 
 
@@ -119,8 +125,8 @@ async def _act_on_answer(run: Run, response: StreamResult) -> StepOutcome:
     if not calls:
         outcome = _finish_answer(run, response)
         output = run.agent.output
-        if output is not None and output.validators and type(outcome) is Finish:
-            outcome = await _validate_output(run, outcome, output.validators)
+        if output is not None and type(outcome) is Finish:
+            return await _judge_output(run, response.text, output)
         return outcome
     if run.recovery is not None:
         outcome = await _run_open_calls(run)
@@ -182,28 +188,31 @@ def _finish_answer(run: Run, response: StreamResult) -> StepOutcome:
     if response.dropped_calls and not is_cut:
         _write_hint(run, response)
         return CONTINUE
-    output = run.agent.output
-    if output is not None:
-        try:
-            run.output = output.decode(response.text)
-        except OutputInvalid as error:
-            return _ask_again(run, error)
     return Finish(termination=NaturalEnd())
 
 
-async def _validate_output(
-    run: Run, outcome: StepOutcome, validators: "tuple[BoundValidator, ...]"
-) -> StepOutcome:
+async def _judge_output(run: Run, text: str, output: "OutputType") -> StepOutcome:
+    """Decode and validate the answer; one that does not fit is sent back."""
+    if BACKGROUND_TASKS.name in run.state.values and await tasks_to_wait_for(run):
+        # Not the final answer: the run goes on with the results of its tasks.
+        run.output = None
+        return Finish(termination=NaturalEnd())
+    try:
+        run.output = output.decode(text)
+    except OutputInvalid as error:
+        return _ask_again(run, error)
+    if not output.validators:
+        return Finish(termination=NaturalEnd())
     # Loaded by the first agent that has validators.
     from .output_validation import validate_output  # noqa: PLC0415
 
-    match await validate_output(run, validators):
+    match await validate_output(run, output.validators):
         case Failed() as failed:
             return Finish(termination=failed)
         case OutputInvalid() as refusal:
             return _ask_again(run, refusal)
         case _:
-            return outcome
+            return Finish(termination=NaturalEnd())
 
 
 def _ask_again(run: Run, error: OutputInvalid) -> StepOutcome:
