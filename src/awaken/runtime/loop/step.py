@@ -1,5 +1,6 @@
 """One step: a model call, and the tool calls it asks for."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -17,10 +18,11 @@ from awaken.contracts.plugins.plugin import (
     StepStartContext,
 )
 from awaken.contracts.state.keys import StateCommand
-from awaken.contracts.tasks import BACKGROUND_TASKS
+from awaken.contracts.tasks import BACKGROUND_TASKS, OwnedTask, TaskEndDelivered, TaskFate
 from awaken.runtime.inference.inference_session import infer
 from awaken.runtime.journal.bookmark import Answered
 from awaken.runtime.journal.outcomes import CONTINUE, SUSPEND, Finish, StepOutcome
+from awaken.runtime.outbox import end_message_id
 from awaken.runtime.phases.commands import commit_command
 from awaken.runtime.phases.contexts import phase_context
 from awaken.runtime.phases.runner import run_phase
@@ -29,8 +31,6 @@ from awaken.runtime.run import Run
 from awaken.runtime.stop_conditions import RunProgress
 from awaken.runtime.tools.batch import run_calls
 from awaken.runtime.tools.settle import interrupt
-
-from .pending_tasks import tasks_to_wait_for
 
 if TYPE_CHECKING:
     from awaken.authoring.output import OutputType
@@ -213,6 +213,34 @@ async def _judge_output(run: Run, text: str, output: "OutputType") -> StepOutcom
             return _ask_again(run, refusal)
         case _:
             return Finish(termination=NaturalEnd())
+
+
+async def tasks_to_wait_for(run: Run) -> Mapping[str, OwnedTask]:
+    """Return the tasks whose end has not reached the thread; drop those that cannot report it.
+
+    A detached task does not hold up its owner.
+    """
+    known: Mapping[str, OwnedTask] = run.state.values.get(BACKGROUND_TASKS.name, {})
+    found = {}
+    for task_id, task in known.items():
+        if not await _will_be_delivered(run, task_id):
+            run.state.update(BACKGROUND_TASKS, TaskEndDelivered(task_id=task_id))
+        elif task.fate is not TaskFate.DETACH:
+            found[task_id] = task
+    return found
+
+
+async def _will_be_delivered(run: Run, task_id: str) -> bool:
+    """Whether the end message of a task can still arrive; False if it was deleted or given up."""
+    record = await run.store.load_run(task_id)
+    if record is None or not record.status.is_terminal:
+        return record is not None
+    message_id = end_message_id(task_id)
+    dispatch = await run.store.find_dispatch(message_id)
+    if dispatch is not None:
+        return not dispatch.status.is_terminal
+    given_up = await run.store.list_dead_outbox(record.thread_id)
+    return all(entry.entry_id != message_id for entry in given_up)
 
 
 def _ask_again(run: Run, error: OutputInvalid) -> StepOutcome:

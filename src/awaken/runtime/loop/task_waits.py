@@ -12,8 +12,8 @@ from awaken.runtime.journal.known_messages import wakes_model
 from awaken.runtime.journal.outcomes import CONTINUE, SUSPEND, Finish, StepOutcome
 from awaken.runtime.run import Run
 
-from .pending_tasks import tasks_to_wait_for
 from .queued_input import absorb_messages
+from .step import tasks_to_wait_for
 
 LOOK_S = 2.0
 """How often to check for queued input when no signal arrives."""
