@@ -1,6 +1,7 @@
 """An agent as a tool with a schema: its arguments, its prompt, and its answer as a value."""
 
 import asyncio
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -225,3 +226,15 @@ def test_a_typed_delegate_is_asked_once_whenever_the_process_dies() -> None:
     child = weather('{"rain": true, "degrees": 7}', output_type=Forecast)
     boss = planner(Delegate(child, arguments=City, prompt="{name}?"), {"name": "Paris"})
     assert simulate_agent([boss, child], "When?", schedules=20).violations == ()
+
+
+def test_a_copy_of_an_agent_has_the_delegates_that_it_names() -> None:
+    @tool
+    async def look() -> str:
+        """Look."""
+        return "seen"
+
+    guide = Agent("guide", model=ScriptedModel([]), tools=[look], delegates=[Delegate("weather")])
+    copy = dataclasses.replace(guide, model=ScriptedModel([]))
+    assert list(copy.own_tools) == ["look", "agent_run_weather"]
+    assert list(dataclasses.replace(guide, delegates=()).own_tools) == ["look"]

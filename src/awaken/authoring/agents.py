@@ -122,8 +122,11 @@ class Agent(Generic[ContextT, OutputT]):
     def __post_init__(self) -> None:
         object.__setattr__(self, "plugins", tuple(_read_list(self, "plugins")))
         object.__setattr__(self, "spec", _build_spec(self))
+        object.__setattr__(self, "tools", tuple(_read_list(self, "tools")))
         object.__setattr__(self, "own_tools", _build_tools(self))
-        object.__setattr__(self, "tools", tuple(self.own_tools.values()))
+        given = list(self.own_tools.values())[: len(self.tools)]
+        # Without the tools of delegates, so that `dataclasses.replace` makes them once.
+        object.__setattr__(self, "tools", tuple(given))
         object.__setattr__(self, "output", _build_output(self))
         object.__setattr__(self, "context", _build_context(self))
 
@@ -305,7 +308,7 @@ def _name_sections(agent: Agent) -> dict[str, Any]:
 def _build_tools(agent: Agent) -> dict[str, Tool]:
     tools: dict[str, Tool] = {}
     typed: list[Any] = [it for it in agent.delegates if _is_typed(it)]
-    for candidate in (*_read_list(agent, "tools"), *typed):
+    for candidate in (*agent.tools, *typed):
         try:
             tool = as_tool(candidate)
         except InvalidSpec as error:

@@ -199,10 +199,11 @@ class TerminalScreen:
                     is_good = outcome is ToolCallOutcome.SUCCEEDED
                     text = result.message if result.message and not is_good else result.data
                     self._print_call(call, text, duration, is_good=is_good)
-            case ToolCallResumed(target_id=id_, result=result, is_declined=is_declined):
+            case ToolCallResumed(target_id=id_, is_declined=is_declined, is_failed=is_failed):
                 call = self._waiting.pop(id_, RunningCall("the call", 0))
-                said = "declined" if is_declined else result
-                self._print_call(call, said, event.duration_ms, is_good=not is_declined)
+                said = "declined" if is_declined else _unwrap_resumed(event.result)
+                is_good = not is_declined and not is_failed
+                self._print_call(call, said, event.duration_ms, is_good=is_good)
 
     def _print_call(
         self, call: RunningCall, result: Any, duration_ms: int, *, is_good: bool
@@ -245,3 +246,13 @@ def _progress_text(content: Any) -> str:
     fraction, message = content.get("progress"), content.get("message")
     percent = f"{fraction:.0%}" if isinstance(fraction, int | float) else ""
     return f"{percent} {short(message) if message else ''}".strip()
+
+
+def _unwrap_resumed(result: Any) -> Any:
+    """The part of a resumed call's result that a person reads: its data, or its error."""
+    match result:
+        case {"data": data, "metadata": dict(), **rest} if not rest:
+            return data
+        case {"error": str() as error, **rest} if not rest:
+            return error
+    return result

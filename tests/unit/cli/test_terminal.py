@@ -172,6 +172,33 @@ fills = Agent("fills", model=ScriptedModel([ToolCalls([("fill", {})]), "Done."])
         assert not {"\x9b", "\u202e"} & set(terminal.shown)
 
 
+@pytest.mark.parametrize(
+    ("ending", "shown"),
+    [
+        (
+            'return ToolResult(tool_name="erase", data="all gone", metadata={"trace": 7})',
+            "all gone",
+        ),
+        ('raise ToolError("the disk is full")', "the disk is full"),
+    ],
+)
+def test_an_approved_call_shows_what_came_of_it(shop: Path, ending: str, shown: str) -> None:
+    app = shop / "app.py"
+    text = (
+        app.read_text().replace('return "gone"', ending).replace(') -> str:\n    "E', '):\n    "E')
+    )
+    app.write_text(f"from awaken import ToolError, ToolResult\n{text}")
+    with PseudoTerminal("run", "app.py", "asks", "go", folder=shop) as terminal:
+        terminal.wait_for("[y]es / [n]o")
+        terminal.type("y\n")
+        mark = "✗" if "raise" in ending else "✓"
+        terminal.wait_for(f'{mark} erase(name="one")')
+        terminal.wait_for(shown)
+        assert terminal.end() == 0
+        assert "trace" not in terminal.text
+        assert "{'error'" not in terminal.text
+
+
 def test_what_was_typed_before_the_question_is_no_answer(shop: Path) -> None:
     app = shop / "app.py"
     calls = 'ToolCalls([("look_up", {"place": "x"})]), ToolCalls([("erase", {"name": "one"})])'

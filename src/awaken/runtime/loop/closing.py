@@ -48,7 +48,8 @@ from awaken.runtime.run import Run
 from awaken.runtime.spending.ledgers import close_accounts, counts_time
 from awaken.runtime.tools.settle import CANCELLED, INTERRUPTED, close_tickets, interrupt
 
-from .task_waits import see_tasks_end, tasks_to_wait_for
+from .step import tasks_to_wait_for
+from .task_waits import see_tasks_end
 
 logger = logging.getLogger(__name__)
 

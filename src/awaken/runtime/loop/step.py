@@ -1,5 +1,7 @@
 """One step: a model call, and the tool calls it asks for."""
 
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from awaken.authoring.output import OutputInvalid
@@ -16,9 +18,11 @@ from awaken.contracts.plugins.plugin import (
     StepStartContext,
 )
 from awaken.contracts.state.keys import StateCommand
+from awaken.contracts.tasks import BACKGROUND_TASKS, OwnedTask, TaskEndDelivered, TaskFate
 from awaken.runtime.inference.inference_session import infer
 from awaken.runtime.journal.bookmark import Answered
 from awaken.runtime.journal.outcomes import CONTINUE, SUSPEND, Finish, StepOutcome
+from awaken.runtime.outbox import end_message_id
 from awaken.runtime.phases.commands import commit_command
 from awaken.runtime.phases.contexts import phase_context
 from awaken.runtime.phases.runner import run_phase
@@ -29,7 +33,7 @@ from awaken.runtime.tools.batch import run_calls
 from awaken.runtime.tools.settle import interrupt
 
 if TYPE_CHECKING:
-    from awaken.authoring.validators import BoundValidator
+    from awaken.authoring.output import OutputType
 
 # Bound once: Python 3.11 reads a member through its class slowly.
 _ASSISTANT, _MAX_TOKENS = Role.ASSISTANT, StopReason.MAX_TOKENS
@@ -101,7 +105,9 @@ def _recall_outcome(run: Run) -> StepOutcome:
         return SUSPEND if run.tickets else CONTINUE
     output = run.agent.output
     if output is not None and isinstance(run.step.ending, NaturalEnd):
-        run.output = output.decode(run.response)
+        # What was said while tasks still worked need not fit.
+        with suppress(OutputInvalid):
+            run.output = output.decode(run.response)
     return Finish(termination=run.step.ending)
 
 
@@ -119,8 +125,8 @@ async def _act_on_answer(run: Run, response: StreamResult) -> StepOutcome:
     if not calls:
         outcome = _finish_answer(run, response)
         output = run.agent.output
-        if output is not None and output.validators and type(outcome) is Finish:
-            outcome = await _validate_output(run, outcome, output.validators)
+        if output is not None and type(outcome) is Finish:
+            return await _judge_output(run, response.text, output)
         return outcome
     if run.recovery is not None:
         outcome = await _run_open_calls(run)
@@ -182,28 +188,59 @@ def _finish_answer(run: Run, response: StreamResult) -> StepOutcome:
     if response.dropped_calls and not is_cut:
         _write_hint(run, response)
         return CONTINUE
-    output = run.agent.output
-    if output is not None:
-        try:
-            run.output = output.decode(response.text)
-        except OutputInvalid as error:
-            return _ask_again(run, error)
     return Finish(termination=NaturalEnd())
 
 
-async def _validate_output(
-    run: Run, outcome: StepOutcome, validators: "tuple[BoundValidator, ...]"
-) -> StepOutcome:
+async def _judge_output(run: Run, text: str, output: "OutputType") -> StepOutcome:
+    """Decode and validate the answer; one that does not fit is sent back."""
+    if BACKGROUND_TASKS.name in run.state.values and await tasks_to_wait_for(run):
+        # Not the final answer: the run goes on with the results of its tasks.
+        run.output = None
+        return Finish(termination=NaturalEnd())
+    try:
+        run.output = output.decode(text)
+    except OutputInvalid as error:
+        return _ask_again(run, error)
+    if not output.validators:
+        return Finish(termination=NaturalEnd())
     # Loaded by the first agent that has validators.
     from .output_validation import validate_output  # noqa: PLC0415
 
-    match await validate_output(run, validators):
+    match await validate_output(run, output.validators):
         case Failed() as failed:
             return Finish(termination=failed)
         case OutputInvalid() as refusal:
             return _ask_again(run, refusal)
         case _:
-            return outcome
+            return Finish(termination=NaturalEnd())
+
+
+async def tasks_to_wait_for(run: Run) -> Mapping[str, OwnedTask]:
+    """Return the tasks whose end has not reached the thread; drop those that cannot report it.
+
+    A detached task does not hold up its owner.
+    """
+    known: Mapping[str, OwnedTask] = run.state.values.get(BACKGROUND_TASKS.name, {})
+    found = {}
+    for task_id, task in known.items():
+        if not await _will_be_delivered(run, task_id):
+            run.state.update(BACKGROUND_TASKS, TaskEndDelivered(task_id=task_id))
+        elif task.fate is not TaskFate.DETACH:
+            found[task_id] = task
+    return found
+
+
+async def _will_be_delivered(run: Run, task_id: str) -> bool:
+    """Whether the end message of a task can still arrive; False if it was deleted or given up."""
+    record = await run.store.load_run(task_id)
+    if record is None or not record.status.is_terminal:
+        return record is not None
+    message_id = end_message_id(task_id)
+    dispatch = await run.store.find_dispatch(message_id)
+    if dispatch is not None:
+        return not dispatch.status.is_terminal
+    given_up = await run.store.list_dead_outbox(record.thread_id)
+    return all(entry.entry_id != message_id for entry in given_up)
 
 
 def _ask_again(run: Run, error: OutputInvalid) -> StepOutcome:

@@ -4,18 +4,16 @@ The end of a task reaches its thread as a message. The runtime cannot observe ot
 resumes the run, in which a plugin marks the work as done, or the run is cancelled.
 """
 
-from collections.abc import Mapping
-
 from awaken.contracts.identity import RunOrigin
 from awaken.contracts.lifecycle import NaturalEnd, Suspended
 from awaken.contracts.plugins.loop_state import PENDING_WORK
-from awaken.contracts.tasks import BACKGROUND_TASKS, OwnedTask, TaskEndDelivered, TaskFate
+from awaken.contracts.tasks import BACKGROUND_TASKS, TaskFate
 from awaken.runtime.journal.known_messages import wakes_model
 from awaken.runtime.journal.outcomes import CONTINUE, SUSPEND, Finish, StepOutcome
-from awaken.runtime.outbox import end_message_id
 from awaken.runtime.run import Run
 
 from .queued_input import absorb_messages
+from .step import tasks_to_wait_for
 
 LOOK_S = 2.0
 """How often to check for queued input when no signal arrives."""
@@ -76,34 +74,6 @@ async def wait_for_updates(run: Run) -> bool:
 def has_pending_work(run: Run) -> bool:
     """Whether a plugin has marked work as pending, so that the run must not end yet."""
     return run.state.get(PENDING_WORK).has_pending
-
-
-async def tasks_to_wait_for(run: Run) -> Mapping[str, OwnedTask]:
-    """Return the tasks whose end has not reached the thread; drop those that cannot report it.
-
-    A detached task does not hold up its owner.
-    """
-    known: Mapping[str, OwnedTask] = run.state.values.get(BACKGROUND_TASKS.name, {})
-    found = {}
-    for task_id, task in known.items():
-        if not await _will_be_delivered(run, task_id):
-            run.state.update(BACKGROUND_TASKS, TaskEndDelivered(task_id=task_id))
-        elif task.fate is not TaskFate.DETACH:
-            found[task_id] = task
-    return found
-
-
-async def _will_be_delivered(run: Run, task_id: str) -> bool:
-    """Whether the end message of a task can still arrive; False if it was deleted or given up."""
-    record = await run.store.load_run(task_id)
-    if record is None or not record.status.is_terminal:
-        return record is not None
-    message_id = end_message_id(task_id)
-    dispatch = await run.store.find_dispatch(message_id)
-    if dispatch is not None:
-        return not dispatch.status.is_terminal
-    given_up = await run.store.list_dead_outbox(record.thread_id)
-    return all(entry.entry_id != message_id for entry in given_up)
 
 
 async def see_tasks_end(run: Run, patience_s: float) -> None:
