@@ -109,4 +109,5 @@ test("a hostile schema names what every object has, has no lists where lists bel
   expect(() => describeField(own, own)).not.toThrow();
   const endless: JsonSchema = { type: "object", properties: { next: { $ref: "#" } }, required: ["next"] };
   expect(() => makeValue(endless, endless)).not.toThrow();
+  expect(validateValue({ type: "string", pattern: "(" }, "x")).toEqual([]);
 });
