@@ -111,7 +111,7 @@ test("an agent of the code is edited as overrides, its rules are tried, and tool
 
   await page.getByRole("textbox", { name: "Message to the draft" }).fill("RUN_DELETE_TOOL");
   await page.keyboard.press("Enter");
-  await page.getByRole("button", { name: "Run it" }).click();
+  await page.getByRole("button", { name: "Approve" }).click();
   await expect(page.getByText("delete_file returned: deleted old-report.txt")).toBeVisible();
 
   await page.getByRole("tab", { name: "Tools" }).click();

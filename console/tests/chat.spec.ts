@@ -300,3 +300,78 @@ test("a hostile agent's output does nothing but show; a fast one loses nothing; 
     await server.close();
   }
 });
+
+test("what is typed stays with its conversation; a late refusal, an unknown thread and a slow server lose nothing and move no person", async ({ page, server }) => {
+  for (const thread of ["typed-a", "typed-b"]) await server.run("default", "hello", thread);
+  await open(page, server, "/chat/typed-a?agent=default");
+  await field(page).fill("for a");
+  await page.getByRole("button", { name: "Conversations" }).click();
+  await page.getByRole("menuitem").filter({ hasText: "typed-b" }).click();
+  await expect(page).toHaveURL(/typed-b/);
+  await expect(field(page)).toHaveValue("");
+  await page.getByRole("link", { name: "Runs", exact: true }).click();
+  await expect(page).toHaveURL(/\/runs/);
+  await page.goBack();
+  await page.goBack();
+  await expect(field(page)).toHaveValue("for a");
+
+  let refuse = () => {};
+  const asked = new Promise<void>((resolve) => { refuse = resolve; });
+  const isStart = (url: URL) => url.pathname === "/v1/runs";
+  await page.route(isStart, async (route) => {
+    if (route.request().method() !== "POST") return route.fallback();
+    await asked;
+    await route.fulfill({ status: 429, contentType: "application/json", body: '{"error": "too many", "code": "rate_limited"}' });
+  });
+  await say(page, "first");
+  await field(page).fill("second");
+  refuse();
+  await expect(field(page)).toHaveValue("first\nsecond");
+  await page.unroute(isStart);
+
+  await open(page, server, "/chat/typed-unknown?agent=default");
+  await expect(page.getByRole("alert")).toContainText("thread not found");
+  await say(page, "hello");
+  await ended(page);
+  await expect(page.getByRole("alert")).toHaveCount(0);
+
+  await page.route(isStart, (route) => (route.request().method() === "POST" ? route.abort() : route.fallback()));
+  await open(page, server, "/chat?agent=default");
+  await say(page, "RUN_WEATHER_TOOL");
+  await expect(turns(page, "user")).toContainText("sending…");
+  await page.getByRole("link", { name: "Runs", exact: true }).click();
+  const sent = page.waitForResponse((it) => it.request().method() === "POST" && isStart(new URL(it.url())));
+  await page.unroute(isStart);
+  await sent;
+  await expect(page.getByRole("row").filter({ hasText: "default" }).first()).toBeVisible();
+  expect(new URL(page.url()).pathname).toMatch(/\/runs$/);
+});
+
+test("a hidden window keeps no stream, and four visible ones leave connections for requests", async ({ page, server, context }) => {
+  const streams = new Set<unknown>();
+  page.on("request", (it) => { if (it.url().includes("/stream")) streams.add(it); });
+  for (const event of ["requestfinished", "requestfailed"] as const) page.on(event as "requestfinished", (it) => streams.delete(it));
+  await server.run("default", "hello", "window-0");
+  await open(page, server, "/chat/window-0");
+  await expect(page.locator("[data-link]")).toHaveAttribute("data-link", "live");
+  await expect.poll(() => streams.size).toBe(2);
+  const show = (isHidden: boolean) => page.evaluate((is) => {
+    Object.defineProperty(document, "hidden", { configurable: true, get: () => is });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, isHidden);
+  await show(true);
+  await expect.poll(() => streams.size).toBe(0);
+  const later = server.run("default", "meanwhile", "window-0");
+  await show(false);
+  await later;
+  await expect(turns(page, "user").last()).toContainText("meanwhile");
+  for (let at = 1; at < 4; at += 1) {
+    const other = await context.newPage();
+    await open(other, server, `/chat/window-0?agent=default`);
+    await expect(other.locator("[data-link]")).toHaveAttribute("data-link", "live");
+    if (at < 3) continue;
+    await say(other, "from the last window");
+    await expect(turns(other, "end")).toHaveCount(3);
+  }
+  await expect(turns(page, "user").last()).toContainText("from the last window");
+});

@@ -39,7 +39,6 @@ export const approvals = {
   why: "Why it asks",
   arguments: "Arguments",
   argumentsHelp: "Exactly what the tool gets. The decision counts for these arguments only.",
-  noArguments: "The call has no arguments.",
   edit: "Edit arguments",
   editAsForm: "Form",
   editAsJson: "JSON",

@@ -20,7 +20,7 @@ ODD_FORM = {
     "properties": {
         "city": {"type": "string"},
         "__proto__": {"type": "string", "title": "Odd"},
-        "constructor": {"anyOf": "nothing"},
+        "constructor": {"type": "string"},
     },
 }
 FORM = {

@@ -5,7 +5,7 @@ import { useEffect, useState, type ReactNode } from "react";
 import { ExactNumber, parseExact, writeExact } from "../../api/exactJson";
 import { forms } from "../../texts/forms";
 import { useForm, useProblem, useSuggestions } from "./context";
-import { showFallback, type Field, type Json, type Path } from "./model";
+import { findChoice, readChoice, showFallback, type Field, type Json, type Path } from "./model";
 
 export type SimpleProps = { field: Field; value: Json | undefined; path: Path; label: string; isRequired: boolean };
 
@@ -78,16 +78,15 @@ export function BooleanField(props: SimpleProps & { field: Extract<Field, { kind
 export function ChoiceField(props: SimpleProps & { field: Extract<Field, { kind: "choice" }> }) {
   const { field, value, isRequired } = props;
   const { shared, set, clear } = useCommon(props);
-  const shown = value === undefined || value === null ? null : String(value);
   return (
     <Select
       {...shared}
-      data={field.options.map((it) => ({ value: String(it.value), label: it.label }))}
-      value={shown}
+      data={field.options.map((it, index) => ({ value: String(index), label: it.label }))}
+      value={findChoice(field.options, value)}
       placeholder={shared.placeholder === undefined ? forms.unset : forms.standard(shared.placeholder)}
       clearable={!isRequired}
       allowDeselect={!isRequired}
-      onChange={(next) => (next === null ? clear() : set(field.options.find((it) => String(it.value) === next)?.value ?? null))}
+      onChange={(next) => (next === null ? clear() : set(readChoice(field.options, next)))}
     />
   );
 }

@@ -1,7 +1,7 @@
 /** What every field of a form knows: the schema, the value's change, what is wrong, and what to offer. */
 import { createContext, use } from "react";
 
-import { messagesAt, type FieldProblem, type Json, type JsonSchema, type Path } from "./model";
+import { getOwn, messagesAt, type FieldProblem, type Json, type JsonSchema, type Path } from "./model";
 
 export type FormContext = {
   root: JsonSchema;
@@ -31,5 +31,5 @@ export function useProblem(path: Path): string | undefined {
 export function useSuggestions(path: Path): readonly string[] | undefined {
   const { suggestions } = useForm();
   const pattern = path.map((it) => (typeof it === "number" ? "*" : it)).join("/");
-  return suggestions[pattern] ?? suggestions[String(path.filter((it) => typeof it === "string").at(-1) ?? "")];
+  return getOwn(suggestions, pattern) ?? getOwn(suggestions, String(path.filter((it) => typeof it === "string").at(-1) ?? ""));
 }

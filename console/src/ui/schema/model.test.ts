@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { describeField, fillDefaults, findVariant, getAt, labelName, makeValue, messagesAt, problemsBelow, setAt, type JsonSchema } from "./model";
+import { describeField, fillDefaults, findChoice, findVariant, getAt, labelName, makeValue, messagesAt, problemsBelow, readChoice, setAt, type JsonSchema } from "./model";
 import { validateValue } from "./validate";
 
 const root: JsonSchema = {
@@ -109,4 +109,12 @@ test("a hostile schema names what every object has, has no lists where lists bel
   expect(() => describeField(own, own)).not.toThrow();
   const endless: JsonSchema = { type: "object", properties: { next: { $ref: "#" } }, required: ["next"] };
   expect(() => makeValue(endless, endless)).not.toThrow();
+  expect(validateValue({ type: "string", pattern: "(" }, "x")).toEqual([]);
+});
+
+test("a choice of null is null, not its name", () => {
+  const field = describeField({ enum: ["a", null, "null", 1, "1"] }, {});
+  if (field.kind !== "choice") throw new Error("It is no choice.");
+  for (const value of ["a", null, "null", 1, "1"]) expect(readChoice(field.options, findChoice(field.options, value) ?? "")).toBe(value);
+  expect(findChoice(field.options, undefined)).toBeNull();
 });

@@ -133,6 +133,16 @@ function readArray(schema: JsonSchema, root: JsonSchema): Pick<Extract<Field, { 
   return items.type === "string" ? { kind: "texts" } : { kind: "list", items };
 }
 
+/** The key of a value among the options: their places, because `null` and "null" read the same. */
+export function findChoice(options: readonly Choice[], value: Json | undefined): string | null {
+  const at = options.findIndex((it) => it.value === value);
+  return at === -1 ? null : String(at);
+}
+
+export function readChoice(options: readonly Choice[], key: string): Json {
+  return options[Number(key)]?.value ?? null;
+}
+
 /** Which field edits values of a schema. */
 export function describeField(given: JsonSchema, root: JsonSchema): Field {
   const whole = resolveSchema(given, root);

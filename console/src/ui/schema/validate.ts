@@ -17,7 +17,14 @@ function readProblem({ keyword, instanceLocation, error }: OutputUnit): FieldPro
 }
 
 export function validateValue(schema: JsonSchema, value: unknown): FieldProblem[] {
-  const { valid, errors } = new Validator(schema as object, "2020-12", false).validate(roundNumbers(value));
+  let found: ReturnType<Validator["validate"]>;
+  try {
+    found = new Validator(schema as object, "2020-12", false).validate(roundNumbers(value));
+  } catch {
+    // A schema that cannot be used is the server's to judge: it checks every value again.
+    return [];
+  }
+  const { valid, errors } = found;
   if (valid) return [];
   const inner = errors.filter((it) => !OUTER.has(it.keyword));
   return (inner.length > 0 ? inner : errors.slice(0, 1)).map(readProblem);

@@ -9,7 +9,7 @@ import { approvals as texts } from "../../texts/approvals";
 import { DANGER_TEXT } from "../danger";
 import { loadPart } from "../loadPart";
 import { noteDone } from "../notices";
-import { fillDefaults, type FieldProblem, type JsonSchema } from "../schema/model";
+import { fillDefaults, getOwn, type FieldProblem, type JsonSchema } from "../schema/model";
 import { ValueForm } from "../SchemaForm";
 import { ShownText } from "../SafeText";
 import { useIsSettling } from "../settling";
@@ -47,7 +47,7 @@ function RememberChoice({ ticket, value, onChange }: { ticket: Ticket; value: st
   return (
     <Select
       label={texts.remember} value={value} onChange={(it) => onChange(it ?? "once")} allowDeselect={false} w={220}
-      data={rule.scopes.map((it) => ({ value: it, label: texts.scopes[it] ?? it }))}
+      data={rule.scopes.map((it) => ({ value: it, label: getOwn(texts.scopes, it) ?? it }))}
       description={value === "once" || rule.pattern === null ? undefined : texts.rememberHelp(rule.pattern)}
       inputWrapperOrder={["label", "input", "description"]}
     />
