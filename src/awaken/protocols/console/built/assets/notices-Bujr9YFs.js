@@ -1,1 +1,0 @@
-import{B as e,H as t,Tt as n,l as r}from"./index-BBhdelXH.js";import{t as i}from"./ui-BoRnXf2w.js";var a={"aria-label":i.close};function o(e){n.show({message:e,color:`teal`,closeButtonProps:a})}function s(i){let o=i instanceof e?i.requestId:null;n.show({title:t(i),message:o===null?void 0:r.requestId(o),color:`red`,autoClose:1e4,closeButtonProps:a})}export{s as n,o as t};
