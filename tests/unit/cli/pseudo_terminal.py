@@ -17,6 +17,7 @@ from types import TracebackType
 from awaken.contracts.clock import SystemClock
 
 WAIT_S = 60.0
+SAMPLES_ASLEEP = 5
 CTRL_C, CTRL_D = "\x03", "\x04"
 # Its own session with the terminal as the controlling one: Ctrl-C becomes a signal.
 _LAUNCH = (
@@ -88,6 +89,19 @@ class PseudoTerminal:
             if self.process.poll() is not None:
                 self._read(0)
                 assert self.text.count(words) >= times, f"{words!r} is not in:\n{self.text}"
+
+    def wait_until_it_reads(self) -> None:
+        """Wait until the program sleeps at its prompt.
+
+        Python's readline keeps a Ctrl-C that comes between the prompt and the wait for a key until
+        the next key. No person is that fast; a test is.
+        """
+        place = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/stat")
+        asleep = 0
+        while asleep < SAMPLES_ASLEEP and self.process.poll() is None:
+            self._read(0.02)
+            state = place.read_text().rpartition(")")[2].split()[0]
+            asleep = asleep + 1 if state == "S" else 0
 
     def end(self) -> int:
         """Wait for the end of the program; returns its exit code."""
