@@ -47,7 +47,8 @@ export class Server {
   async start(): Promise<void> {
     const store = `sqlite:///${join(this.folder, "awaken.db")}`;
     const child = spawn(AWAKEN, ["serve", ...this.options, "--port", String(this.port), "--store", store], {
-      env: { ...process.env, ...this.environment },
+      // Playwright asks all that it starts for colours.
+      env: { ...process.env, FORCE_COLOR: undefined, NO_COLOR: "1", ...this.environment },
       stdio: ["ignore", "pipe", "pipe"],
     });
     this.process = child;
