@@ -77,7 +77,9 @@ class PseudoTerminal:
         return without_control(self.shown)
 
     def type(self, keys: str) -> None:
-        """Press keys."""
+        """Press keys; control keys once the program waits, as a person does."""
+        if keys in (CTRL_C, CTRL_D):
+            self._wait_until_asleep()
         os.write(self._master, keys.encode())
 
     def wait_for(self, words: str, *, times: int = 1) -> None:
@@ -90,11 +92,12 @@ class PseudoTerminal:
                 self._read(0)
                 assert self.text.count(words) >= times, f"{words!r} is not in:\n{self.text}"
 
-    def wait_until_it_reads(self) -> None:
-        """Wait until the program sleeps at its prompt.
+    def _wait_until_asleep(self) -> None:
+        """Wait until the program sleeps, at its prompt or for a tool.
 
         Python's readline keeps a Ctrl-C that comes between the prompt and the wait for a key until
-        the next key. No person is that fast; a test is.
+        the next key, and a Ctrl-D of that moment is lost with the mode of the terminal. No person
+        is that fast; a test is.
         """
         place = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/stat")
         asleep = 0
