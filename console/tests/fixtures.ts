@@ -148,7 +148,11 @@ export async function expectAccessible(page: Page): Promise<void> {
     // Colours that are still on their way from one theme to the other have no contrast to judge.
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
     await expect(page.locator("html")).toHaveAttribute("data-mantine-color-scheme", colorScheme);
-    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+    await page.evaluate(async () => {
+      await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+      const ending = document.getAnimations().filter((it) => it.effect?.getComputedTiming().endTime !== Infinity);
+      await Promise.allSettled(ending.map((it) => it.finished));
+    });
     // Without frames of other origins axe needs no second page to gather what it found.
     const axe = new AxeBuilder({ page }).setLegacyMode(true).options({ resultTypes: ["violations"] });
     const { violations } = await (colorScheme === "dark" ? axe.withRules(COLOUR_RULES) : axe.withTags(TAGS)).analyze();
