@@ -65,15 +65,12 @@ test("another model of the provider answers in a conversation; failures of earli
 test("a full conversation is accessible, with two panes and details", async ({ page, server }) => {
   for (const [agent, text] of [["thinking", "Why?"], ["a2ui", "RUN_A2UI_TOOL"], ["json-render", "RUN_JSON_UI_TOOL"], ["openui", "RUN_UI_TOOL"], ["permission", "RUN_DELETE_TOOL"]] as const) await server.run(agent, text, "full");
   await page.setViewportSize({ width: 1_900, height: 1_800 });
-  for (const colorScheme of ["light", "dark"] as const) {
-    await page.emulateMedia({ colorScheme });
-    await open(page, server, "/chat/full?side=first&beside=new");
-    await expect(page.getByRole("group", { name: "Interface by the agent" }).filter({ hasText: "Hello from A2UI" })).toBeVisible();
-    await expect(page.getByRole("group", { name: "Interface by the agent" }).filter({ hasText: /^Demo$/ })).toBeVisible();
-    await expect(page.getByText("OpenUI Lang. This format is shown as data.")).toBeVisible();
-    await expect(page.getByRole("button", { name: "Approve" })).toBeVisible();
-    await expectAccessible(page);
-  }
+  await open(page, server, "/chat/full?side=first&beside=new");
+  await expect(page.getByRole("group", { name: "Interface by the agent" }).filter({ hasText: "Hello from A2UI" })).toBeVisible();
+  await expect(page.getByRole("group", { name: "Interface by the agent" }).filter({ hasText: /^Demo$/ })).toBeVisible();
+  await expect(page.getByText("OpenUI Lang. This format is shown as data.")).toBeVisible();
+  await expect(page.getByRole("button", { name: "Approve" })).toBeVisible();
+  await expectAccessible(page);
 });
 
 test("consent: approve after a reload, then deny, then decided elsewhere", async ({ page, server }) => {
