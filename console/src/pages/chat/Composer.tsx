@@ -1,7 +1,7 @@
 /** Where a person writes: text, files, and what the message does to a run that executes. */
 import { ActionIcon, Badge, Button, CloseButton, FileButton, Group, SegmentedControl, Text, Textarea, Tooltip } from "@mantine/core";
 import { IconPaperclip, IconPlayerStop, IconSend2 } from "@tabler/icons-react";
-import { useState, type RefObject } from "react";
+import { memo, useState, type RefObject } from "react";
 
 import { useMay } from "../../api/caller";
 import { chat as texts } from "../../texts/chat";
@@ -27,7 +27,8 @@ type Props = {
 type Attached = { name: string; part: Part };
 const NO_FILES: readonly Attached[] = [];
 
-export function Composer({ agent, place, isBusy, isWaiting, field, onSend, onStop }: Props) {
+/** Drawn anew when something in it changes, not with every piece of an answer: its field measures itself. */
+export const Composer = memo(function Composer({ agent, place, isBusy, isWaiting, field, onSend, onStop }: Props) {
   const may = useMay();
   const [mode, setMode] = useState<Mode>("queue");
   const [draft, onDraft] = useTyped(place, "");
@@ -101,4 +102,4 @@ export function Composer({ agent, place, isBusy, isWaiting, field, onSend, onSto
       </div>
     </form>
   );
-}
+});

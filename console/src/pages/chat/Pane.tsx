@@ -2,7 +2,7 @@
 import { ActionIcon, Badge, Box, Button, Group, Modal, Select, Text, Textarea, Tooltip } from "@mantine/core";
 import { IconLayoutSidebarRight } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import { useMay } from "../../api/caller";
 import { api, need } from "../../api/client";
@@ -74,6 +74,27 @@ function EditDialog({ turn, onClose, onResend }: { turn: UserTurn | null; onClos
   );
 }
 
+type BarProps = Pick<Props, "address" | "side" | "onAddress" | "onSide"> & { agent: string; publication: number | undefined; link: keyof typeof LINK_COLOR };
+
+/** Drawn anew when something in it changes, not with every piece of an answer. */
+const PaneBar = memo(function PaneBar({ address, agent, publication, link, side, onAddress, onSide }: BarProps) {
+  const { threadId, model } = address;
+  return (
+    <div className={classes.paneBar}>
+      <AgentChoice address={address} agent={agent} onAddress={onAddress} />
+      <ModelChoice agent={agent} publication={publication} model={model} onModel={(it) => onAddress({ model: it })} />
+      <ThreadPicker onPick={(it) => onAddress({ threadId: it, agent: undefined, publication: undefined, model: undefined })} />
+      {threadId === undefined ? null : <CopyableId id={threadId} chars={16} />}
+      <Group gap="xs" ml="auto">
+        {link === "none" ? null : <Tooltip label={texts.linkHelp[link]}><Badge variant="outline" color={LINK_COLOR[link]} c="var(--mantine-color-text)" role="status" data-link={link}>{texts.link[link]}</Badge></Tooltip>}
+        <Tooltip label={side === undefined ? texts.details : texts.hideDetails}>
+          <ActionIcon size={28} aria-label={texts.details} aria-expanded={side !== undefined} onClick={() => onSide(side === undefined ? "events" : undefined)}><IconLayoutSidebarRight size={16} /></ActionIcon>
+        </Tooltip>
+      </Group>
+    </div>
+  );
+});
+
 export function Pane({ address, label, isFirst, side, onAddress, onSide }: Props) {
   const { threadId, model } = address;
   const { session, state } = useSession(threadId);
@@ -134,18 +155,7 @@ export function Pane({ address, label, isFirst, side, onAddress, onSide }: Props
   return (
     <section className={classes.pane} data-side={side !== undefined} aria-label={label}>
       <div className={classes.column}>
-        <div className={classes.paneBar}>
-          <AgentChoice address={address} agent={agent} onAddress={onAddress} />
-          <ModelChoice agent={agent} publication={publication} model={model} onModel={(it) => onAddress({ model: it })} />
-          <ThreadPicker onPick={(it) => onAddress({ threadId: it, agent: undefined, publication: undefined, model: undefined })} />
-          {threadId === undefined ? null : <CopyableId id={threadId} chars={16} />}
-          <Group gap="xs" ml="auto">
-            {link === "none" ? null : <Tooltip label={texts.linkHelp[link]}><Badge variant="outline" color={LINK_COLOR[link]} c="var(--mantine-color-text)" role="status" data-link={link}>{texts.link[link]}</Badge></Tooltip>}
-            <Tooltip label={side === undefined ? texts.details : texts.hideDetails}>
-              <ActionIcon size={28} aria-label={texts.details} aria-expanded={side !== undefined} onClick={() => onSide(side === undefined ? "events" : undefined)}><IconLayoutSidebarRight size={16} /></ActionIcon>
-            </Tooltip>
-          </Group>
-        </div>
+        <PaneBar address={address} agent={agent} publication={publication} link={link} side={side} onAddress={onAddress} onSide={onSide} />
         {state.failure === null ? null : <Box p="md"><Failure error={state.failure} onRetry={() => void session.open()} /></Box>}
         {state.isLoading && conversation.turns.length === 0 ? <Box p="md"><Loading rows={4} /></Box> : (
           <Conversation
