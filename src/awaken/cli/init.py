@@ -14,7 +14,7 @@ import typer
 from awaken import __version__
 from awaken.bootstrap.known_providers import KNOWN_PROVIDERS
 from awaken.contracts.errors import InvalidInput, RefusedInput
-from awaken.contracts.errors.model_names import suggest_model
+from awaken.runtime.resolution.model_names import suggest_model
 
 from .command_line import new_app
 from .output import BOLD, DIM, as_json, plain, print_stdout, style

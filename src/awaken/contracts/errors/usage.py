@@ -207,24 +207,16 @@ class UnknownProvider(UnknownReference):
     """A model names a provider that is not registered."""
 
     template = (
-        "{agent}: no provider '{name}' is registered (model '{model_id}'); known: {known}{models}; "
-        "for another one pass providers={{'{name}': ProviderSpec(…)}} or a client of your own."
+        "{agent}: no provider '{name}' is registered (model '{model_id}'); {hint}: {known}{models}"
+        "; for another one pass providers={{'{name}': ProviderSpec(…)}} or a client of your own."
     )
     agent: str
     """What uses the model, for the message."""
     model_id: str
     models: str
     """The models that are registered, for the message; empty if there are none."""
-
-    def describe(self) -> str:
-        """Make the message, with the name that was probably meant, if one is near."""
-        # Only a mistake needs it.
-        from .model_names import suggest_model  # noqa: PLC0415
-
-        models = self.models.removeprefix(", known models: ").split(", ")
-        near = suggest_model(self.model_id, self.known.split(", "), filter(None, models))
-        message, hint = super().describe(), f"; did you mean '{near}'? Known: "
-        return message.replace("; known: ", hint, 1) if near else message
+    hint: str = "known"
+    """How the message goes on to the registered names: with the name that was probably meant."""
 
 
 class InvalidPluginConfig(UsageError):

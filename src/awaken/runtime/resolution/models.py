@@ -129,6 +129,10 @@ def _route(registries: RegistrySet, spec: ModelSpec, owner: str) -> ModelRoute:
 def _unknown_provider(owner: str, model: ModelSpec, registries: RegistrySet) -> UnknownProvider:
     name, known = model.provider_id, names(registries.providers)
     models = f", known models: {names(registries.models)}" if registries.models else ""
+    # Only a mistake needs it.
+    from .model_names import suggest_model  # noqa: PLC0415
+
+    near = suggest_model(model.id, registries.providers, registries.models)
     return UnknownProvider(
         owner=f"Model '{model.id}'",
         kind="provider",
@@ -137,6 +141,7 @@ def _unknown_provider(owner: str, model: ModelSpec, registries: RegistrySet) -> 
         agent=owner,
         model_id=model.id,
         models=models,
+        hint=f"did you mean '{near}'? Known" if near else "known",
     )
 
 

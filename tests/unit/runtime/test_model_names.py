@@ -4,8 +4,8 @@ import pytest
 
 from awaken import Agent, AgentRuntime
 from awaken.bootstrap.known_providers import KNOWN_PROVIDERS
-from awaken.contracts.errors.model_names import suggest_model
 from awaken.errors import InvalidSpec
+from awaken.runtime.resolution.model_names import suggest_model
 
 
 @pytest.mark.parametrize(
