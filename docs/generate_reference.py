@@ -83,6 +83,7 @@ from awaken.extensions.mcp import (
     Root,
     Stdio,
 )
+from awaken.extensions.memory import EmbeddingSpec, MemoryConfig, MemoryLimits
 from awaken.extensions.observability import ObservabilityConfig
 from awaken.extensions.observability.statistics import RuntimeStatistics
 from awaken.extensions.permission import PermissionConfig, RuleConfig
@@ -345,6 +346,8 @@ MEANINGS: dict[str, dict[str, str]] = {
         "registry": "Everything that can be named: agents, tools, models, providers, plugins.",
         "store": "Where threads, runs, messages, tickets and events are kept.",
         "remembered": "Decisions that also hold for later calls; see `RememberedAnswers`.",
+        "memory": "Facts about users and projects, in the store of this runtime.",
+        "knowledge": "Documents that agents search, in the store of this runtime.",
     },
     "ToolContext": {
         "run": "The ids of the run: `run_id`, `thread_id`, `agent_id` and more.",
@@ -490,6 +493,7 @@ KEY_MEANINGS: dict[str, str] = {
     "PENDING_ACTIONS": "Scheduled actions that wait for their phase.",
     "FAILED_ACTIONS": "Scheduled actions that failed.",
     "CONTEXT_THROTTLE": "When a context message was last injected.",
+    "PRIVATE_CONTEXT": "Context messages that no store keeps and no client sees.",
     "CONTEXT_MESSAGES": "Context messages for the coming request, and those that stay.",
     "TOOL_FILTER": "Hides tools from the coming request: `excluded`, or all but `include_only`.",
     "STEP_OVERRIDE": "Inference parameters for this step.",
@@ -549,6 +553,8 @@ REFUSALS: dict[str, str] = {
     "console_is_built": "The console is being built anew; ask again in a moment.",
     "unknown_namespace": "There is no such namespace of the configuration.",
     "server_timeout": "The server that is to be tested did not answer in time.",
+    "login_failed": "A server refused the login, or a server could not be reached.",
+    "no_console": "A login begins in this server's own console, over https or on this machine.",
     "body_too_large": "The body is longer than `body_bytes`, or has over `body_values` values.",
     "memory_used_up": "Active requests hold `held_bytes` together; retry later.",
     "authentication_failed": "`authenticate` raised, or returned something else; see the log.",
@@ -589,6 +595,7 @@ REFUSALS: dict[str, str] = {
     "nothing_to_cancel": "Nothing executes, waits or is queued there.",
     "nothing_to_interrupt": "The same, for an interrupt.",
     "other_branch": "The cursor belongs to a branch that is not the chat's newest.",
+    "run_refused": "The webhook was verified, but its trigger may start no run.",
     "overloaded": "The server is at its limit; `Retry-After` says when to retry.",
     "previous_response_in_progress": "OpenAI's routes: a response is continued once it has ended.",
     "response_not_found": "OpenAI's routes: there is no such response.",
@@ -670,6 +677,7 @@ AUDIT_MEANINGS: dict[str, str] = {
     "update": "A record, or the overrides of one, was changed.",
     "delete": "A record was deleted.",
     "restart": "An MCP server was started again.",
+    "login": "A person logged in to an MCP server.",
     "publish": "Of Awaken for Rust; here a publish has one event for each record.",
     "restore": "A record was written as it was; `restored_from` says which version.",
     "seed_apply": "A record was written or deleted by files that were applied.",
@@ -681,6 +689,8 @@ AUDIT_MEANINGS: dict[str, str] = {
     "secret_set": "A stored secret was set.",
     "secret_unset": "A stored secret was removed.",
     "repin": "A run was given another publication.",
+    "reset": "A run of a workflow takes steps again.",
+    "fire": "A schedule was fired by hand.",
     "replay_dead": "A dead letter was queued again.",
     "breaker": "The breaker of a model was set by hand.",
     "purge": "Kept for later; nothing writes it yet.",
@@ -1417,6 +1427,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "routes-openai": lambda: route_table("openai"),
     "routes-operations": lambda: route_table("operations", "server", "console"),
     "routes-operators": lambda: route_table("operators"),
+    "routes-schedules": lambda: route_table("schedules", "triggers"),
+    "routes-memory": lambda: route_table("memory", "knowledge"),
     "body-start-run": lambda: struct_table(StartRun),
     "body-new-message": lambda: struct_table(NewMessage),
     "body-new-input": lambda: struct_table(NewInput),
@@ -1424,6 +1436,8 @@ PARTS: dict[str, Callable[[], str]] = {
     "body-mailbox-item": lambda: struct_table(MailboxItem),
     "body-decision": lambda: struct_table(TicketDecision),
     "section-permission": lambda: section_tables(PermissionConfig, RuleConfig),
+    "section-memory": lambda: section_tables(MemoryConfig),
+    "memory-limits": lambda: section_tables(MemoryLimits, EmbeddingSpec),
     "section-reminder": lambda: section_tables(
         ReminderConfig, ReminderRule, OutputMatch, FieldMatch, ReminderMessage
     ),

@@ -58,6 +58,10 @@ def on_post_build(config: MkDocsConfig) -> None:
         {"version": name, "title": name, "aliases": ["latest"] if name == found[0] else []}
         for name in found
     ]
+    missing = here / "404.html"
+    # It is shown for addresses of any depth, so its links are absolute: below the version.
+    text = re.sub(r'((?:href|src)=")/(?!/)', rf"\1/{here.name}/", missing.read_text("utf-8"))
+    missing.write_text(text, encoding="utf-8")
     (here.parent / "versions.json").write_text(json.dumps(listed), encoding="utf-8")
     lead = f'<!doctype html><meta http-equiv="refresh" content="0; url={found[0]}/index.html">'
     (here.parent / "index.html").write_text(lead, encoding="utf-8")

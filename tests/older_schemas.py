@@ -2,7 +2,9 @@
 
 LATER_TABLES = (
     "config_state", "config_heads", "config_objects", "config_publications", "config_drafts",
-    "config_secrets", "config_requests", "config_audit", "usage_days",
+    "config_secrets", "config_requests", "config_audit", "usage_days", "schedules",
+    "schedule_firings", "triggers", "trigger_deliveries",
+    "memory_partitions", "memory_items", "memory_vectors", "memory_marks",
 )  # fmt: skip
 """Tables that came after schema 5."""
 LATER_INDEXES = (
@@ -25,6 +27,8 @@ def list_removals(schema: str | None = None) -> list[str]:
     removals += [f"ALTER TABLE {prefix}runs DROP COLUMN {column}" for column in LATER_COLUMNS]
     removals.append(f"ALTER TABLE {prefix}commits DROP COLUMN state")
     if schema is not None:
+        # In a file this table is made when the first fact is kept.
+        removals.append(f"DROP TABLE {prefix}memory_terms")
         removals += [
             f"CREATE INDEX {name} ON {prefix}runs ({columns})"
             for name, columns in POSTGRES_INDEXES.items()

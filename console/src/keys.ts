@@ -4,7 +4,7 @@ import { useEffect } from "react";
 export type KeyGroup = "everywhere" | "go" | "lists" | "approvals" | "chat" | "run";
 export type KeyName =
   | "palette" | "filter" | "help" | "close" | "stop" | "previousStep" | "nextStep" | "down" | "up" | "open" | "select" | "approve" | "deny" | "edit"
-  | "goHome" | "goChat" | "goApprovals" | "goRuns" | "goThreads" | "goQueue" | "goAgents" | "goModels" | "goChanges" | "goSettings";
+  | "goHome" | "goChat" | "goApprovals" | "goRuns" | "goThreads" | "goQueue" | "goAgents" | "goModels" | "goSchedules" | "goWorkflows" | "goMemory" | "goChanges" | "goSettings";
 
 type Binding = { group: KeyGroup; keys: string; does: string };
 
@@ -17,10 +17,13 @@ export const KEYS: Record<KeyName, Binding> = {
   goHome: { group: "go", keys: "g h", does: "Home" },
   goChat: { group: "go", keys: "g c", does: "Chat" },
   goApprovals: { group: "go", keys: "g a", does: "Approvals" },
+  goSchedules: { group: "go", keys: "g d", does: "Schedules and triggers" },
   goRuns: { group: "go", keys: "g r", does: "Runs" },
+  goWorkflows: { group: "go", keys: "g w", does: "Workflows" },
   goThreads: { group: "go", keys: "g t", does: "Threads" },
   goQueue: { group: "go", keys: "g q", does: "Queue" },
   goAgents: { group: "go", keys: "g e", does: "Agents" },
+  goMemory: { group: "go", keys: "g y", does: "Memory and knowledge" },
   goModels: { group: "go", keys: "g m", does: "Models" },
   goChanges: { group: "go", keys: "g p", does: "Changes" },
   goSettings: { group: "go", keys: "g s", does: "Settings" },

@@ -1,7 +1,7 @@
 /** The pages of the rail: where they are, what they need, which key leads there. */
 import {
-  IconActivity, IconArrowsShuffle, IconBook2, IconBrain, IconCheckbox, IconCoin, IconGavel, IconGitPullRequest, IconHistory, IconHome,
-  IconMessage, IconMessages, IconPlug, IconRobot, IconServer2, IconSettings, IconStack2, IconTool, type TablerIcon,
+  IconActivity, IconArrowsShuffle, IconBook2, IconBrain, IconCalendarClock, IconCheckbox, IconCoin, IconGavel, IconGitPullRequest, IconHistory, IconHome, IconNotebook,
+  IconMessage, IconMessages, IconPlug, IconRobot, IconServer2, IconSettings, IconStack2, IconTool, IconTopologyStar3, type TablerIcon,
 } from "@tabler/icons-react";
 
 import type { Scope } from "./api/caller";
@@ -19,12 +19,14 @@ export const NAVIGATION = [
       { name: "home", path: "/", icon: IconHome, scopes: ["read"], key: "goHome" },
       { name: "chat", path: "/chat", icon: IconMessage, scopes: ["read", "invoke"], key: "goChat" },
       { name: "approvals", path: "/approvals", icon: IconCheckbox, scopes: ["read"], key: "goApprovals" },
+      { name: "schedules", path: "/schedules", icon: IconCalendarClock, scopes: ["read"], key: "goSchedules" },
     ],
   },
   {
     name: "observe",
     pages: [
       { name: "runs", path: "/runs", icon: IconActivity, scopes: ["read"], key: "goRuns" },
+      { name: "workflows", path: "/workflows", icon: IconTopologyStar3, scopes: ["read"], key: "goWorkflows" },
       { name: "threads", path: "/threads", icon: IconMessages, scopes: ["read"], key: "goThreads" },
       { name: "queue", path: "/queue", icon: IconStack2, scopes: ["read"], key: "goQueue" },
     ],
@@ -37,6 +39,7 @@ export const NAVIGATION = [
       { name: "mcp", path: "/mcp", icon: IconPlug, scopes: ["config"] },
       { name: "skills", path: "/skills", icon: IconBook2, scopes: ["config"] },
       { name: "a2a", path: "/a2a", icon: IconArrowsShuffle, scopes: ["config"] },
+      { name: "memory", path: "/memory", icon: IconNotebook, scopes: ["read"], key: "goMemory" },
       { name: "models", path: "/models", icon: IconBrain, scopes: ["read"], isOfServer: true, key: "goModels" },
     ],
   },

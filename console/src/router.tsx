@@ -5,7 +5,9 @@ import { root } from "./api/address";
 import { readSearch as home } from "./pages/home/search";
 import { readSearch as chat } from "./pages/chat/search";
 import { readSearch as approvals } from "./pages/approvals/search";
+import { readSearch as schedules } from "./pages/schedules/search";
 import { readSearch as runs } from "./pages/runs/search";
+import { readSearch as workflows } from "./pages/workflows/search";
 import { readSearch as run } from "./pages/run/search";
 import { readSearch as threads } from "./pages/threads/search";
 import { readSearch as thread } from "./pages/thread/search";
@@ -14,8 +16,10 @@ import { readSearch as agents } from "./pages/agents/search";
 import { readSearch as agent } from "./pages/agent/search";
 import { readSearch as tools } from "./pages/tools/search";
 import { readSearch as mcp } from "./pages/mcp/search";
+import { readSearch as mcpLogin } from "./pages/mcp_login/search";
 import { readSearch as skills } from "./pages/skills/search";
 import { readSearch as a2a } from "./pages/a2a/search";
+import { readSearch as memory } from "./pages/memory/search";
 import { readSearch as models } from "./pages/models/search";
 import { readSearch as policy } from "./pages/policy/search";
 import { readSearch as cost } from "./pages/cost/search";
@@ -49,11 +53,23 @@ const approvalsRoute = createRoute({
   validateSearch: approvals,
   component: lazyRouteComponent(() => loadPart(() => import("./pages/approvals/ApprovalsPage")), "ApprovalsPage"),
 });
+const schedulesRoute = createRoute({
+  getParentRoute,
+  path: "/schedules",
+  validateSearch: schedules,
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/schedules/SchedulesPage")), "SchedulesPage"),
+});
 const runsRoute = createRoute({
   getParentRoute,
   path: "/runs",
   validateSearch: runs,
   component: lazyRouteComponent(() => loadPart(() => import("./pages/runs/RunsPage")), "RunsPage"),
+});
+const workflowsRoute = createRoute({
+  getParentRoute,
+  path: "/workflows",
+  validateSearch: workflows,
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/workflows/WorkflowsPage")), "WorkflowsPage"),
 });
 const runRoute = createRoute({
   getParentRoute,
@@ -103,6 +119,12 @@ const mcpRoute = createRoute({
   validateSearch: mcp,
   component: lazyRouteComponent(() => loadPart(() => import("./pages/mcp/McpPage")), "McpPage"),
 });
+const mcpLoginRoute = createRoute({
+  getParentRoute,
+  path: "/mcp-login",
+  validateSearch: mcpLogin,
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/mcp_login/McpLoginPage")), "McpLoginPage"),
+});
 const skillsRoute = createRoute({
   getParentRoute,
   path: "/skills",
@@ -114,6 +136,12 @@ const a2aRoute = createRoute({
   path: "/a2a",
   validateSearch: a2a,
   component: lazyRouteComponent(() => loadPart(() => import("./pages/a2a/A2aPage")), "A2aPage"),
+});
+const memoryRoute = createRoute({
+  getParentRoute,
+  path: "/memory",
+  validateSearch: memory,
+  component: lazyRouteComponent(() => loadPart(() => import("./pages/memory/MemoryPage")), "MemoryPage"),
 });
 const modelsRoute = createRoute({
   getParentRoute,
@@ -159,7 +187,7 @@ const settingsRoute = createRoute({
 });
 
 const routeTree = frame.addChildren([
-  homeRoute, chatRoute, approvalsRoute, runsRoute, runRoute, threadsRoute, threadRoute, queueRoute, agentsRoute, agentRoute, toolsRoute, mcpRoute, skillsRoute, a2aRoute, modelsRoute, policyRoute, costRoute, changesRoute, auditRoute, workersRoute, settingsRoute,
+  homeRoute, chatRoute, approvalsRoute, schedulesRoute, runsRoute, workflowsRoute, runRoute, threadsRoute, threadRoute, queueRoute, agentsRoute, agentRoute, toolsRoute, mcpRoute, mcpLoginRoute, skillsRoute, a2aRoute, memoryRoute, modelsRoute, policyRoute, costRoute, changesRoute, auditRoute, workersRoute, settingsRoute,
 ]);
 
 export const router = createRouter({

@@ -1,12 +1,13 @@
-/** What every test of the console has: a server of its own on a fresh store, and a page that may talk to nothing else. */
+/** What every test of the console has: a real server, which the tests of a worker share, and a page that may talk to nothing else. */
 import { spawn, type ChildProcess } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
+import { createRequire } from "node:module";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import AxeBuilder from "@axe-core/playwright";
-import { expect, test as base, type Page } from "@playwright/test";
+import { expect, test as base, type Browser, type BrowserContext, type Page } from "@playwright/test";
 
 const AWAKEN = process.env.AWAKEN ?? join(import.meta.dirname, "../../.venv/bin/awaken");
 const READY = /Ready: (http\S+?),/;
@@ -97,6 +98,53 @@ export class Server {
   }
 }
 
+const VIEWPORT = { width: 1360, height: 850 };
+
+/**
+ * The browser's window of a worker. Its tab goes from test to test: to begin the console in a new one costs twice as much as to load it again, and that
+ * was most of the time of all tests. Between two tests it leaves the page and forgets what is stored, routed, heard and set; a test that fails ends the worker.
+ */
+class Window {
+  private tab: Page | null = null;
+
+  private constructor(readonly context: BrowserContext) {}
+
+  static async open(browser: Browser): Promise<Window> {
+    // Colours are judged when they are still, not on their way.
+    return new Window(await browser.newContext({ viewport: VIEWPORT, reducedMotion: "reduce", colorScheme: "light" }));
+  }
+
+  async take(): Promise<Page> {
+    const tab = this.tab ?? (await this.context.newPage());
+    this.tab = null;
+    return tab;
+  }
+
+  async giveBack(tab: Page, isMarked: boolean): Promise<void> {
+    for (const other of this.context.pages()) if (other !== tab) await other.close();
+    // A script that begins with every page cannot be taken back.
+    tab.removeAllListeners();
+    await tab.unrouteAll({ behavior: "ignoreErrors" });
+    if (isMarked || tab.isClosed() || !(await leave(tab))) return tab.close();
+    await tab.setViewportSize(VIEWPORT);
+    await tab.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
+    this.tab = tab;
+  }
+}
+
+/** Leaves the console for a page without a script, and forgets what it stored in this browser. `false`: its server is gone. */
+async function leave(tab: Page): Promise<boolean> {
+  const { origin } = new URL(tab.url());
+  if (origin === "null") return false;
+  try {
+    await tab.goto(`${origin}/health`);
+    await tab.evaluate(() => { localStorage.clear(); sessionStorage.clear(); });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 type Fixtures = {
   /** A server that the tests of one worker share; tests use threads and records of their own. */
   server: Server;
@@ -104,7 +152,7 @@ type Fixtures = {
   page: Page;
 };
 
-export const test = base.extend<{ page: Page }, { server: Server }>({
+export const test = base.extend<{ page: Page; context: BrowserContext }, { server: Server; window: Window }>({
   server: [
     async ({}, use) => {
       const server = await Server.start();
@@ -113,8 +161,21 @@ export const test = base.extend<{ page: Page }, { server: Server }>({
     },
     { scope: "worker" },
   ],
-  page: async ({ page }, use) => {
+  window: [
+    async ({ browser }, use) => {
+      const window = await Window.open(browser);
+      await use(window);
+      await window.context.close();
+    },
+    { scope: "worker" },
+  ],
+  context: async ({ window }, use) => use(window.context),
+  page: async ({ window }, use) => {
+    const page = await window.take();
     const problems: string[] = [];
+    let isMarked = false;
+    const addScript = page.addInitScript.bind(page);
+    page.addInitScript = ((...given: Parameters<typeof addScript>) => { isMarked = true; return addScript(...given); }) as typeof page.addInitScript;
     page.on("pageerror", (error) => problems.push(error.message));
     page.on("console", (message) => {
       // The browser reports refused and failed requests by itself; tests of those look at the page.
@@ -126,6 +187,8 @@ export const test = base.extend<{ page: Page }, { server: Server }>({
     });
     await use(page);
     expect(problems).toEqual([]);
+    page.addInitScript = addScript;
+    await window.giveBack(page, isMarked);
   },
 }) satisfies unknown as ReturnType<typeof base.extend<Fixtures>>;
 
@@ -138,24 +201,55 @@ export async function open(page: Page, server: Server, path: string): Promise<vo
   await expect(page.locator('[aria-busy="true"]')).toHaveCount(0);
 }
 
+/** Goes to a page that another component draws, without loading the console again, as a link of the rail does. */
+export async function visit(page: Page, path: string): Promise<void> {
+  const to = new URL(page.url()).pathname.replace(/\/console.*/, `/console${path}`);
+  await page.evaluate((address) => {
+    for (const heading of document.querySelectorAll("h1")) heading.dataset.left = "";
+    history.pushState(null, "", address);
+    dispatchEvent(new PopStateEvent("popstate"));
+  }, to);
+  await expect(page.locator("h1:not([data-left])")).toBeVisible();
+  await expect(page.locator('[aria-busy="true"]')).toHaveCount(0);
+}
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 /** The rules whose verdict depends on colours; the others say the same in both themes. */
 const COLOUR_RULES = ["color-contrast", "link-in-text-block"];
+type Axe = { run: (place: Document, options: object) => Promise<{ violations: { id: string; nodes: { target: unknown[] }[] }[] }> };
 
-/** Fails if the page, in either theme, breaks a rule of WCAG 2.2 AA that axe can check. */
+/** Runs rules of axe on the page as it is; axe is loaded once for each document. */
+async function runAxe(page: Page, runOnly: object): Promise<string[]> {
+  if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(AXE);
+  return page.evaluate(async (only) => {
+    const { violations } = await (window as unknown as { axe: Axe }).axe.run(document, { runOnly: only, resultTypes: ["violations"] });
+    return violations.map((it) => `${it.id}: ${it.nodes.map((node) => node.target.join(" ")).join(", ")}`);
+  }, runOnly);
+}
+
+/** Waits until every colour is where it goes: on the way it has no contrast to judge. */
+async function settleColours(page: Page): Promise<void> {
+  await page.evaluate(async () => {
+    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    const ending = document.getAnimations().filter((it) => it.effect?.getComputedTiming().endTime !== Infinity);
+    await Promise.allSettled(ending.map((it) => it.finished));
+  });
+}
+
+/** Fails if the page, in either theme, breaks a rule of WCAG 2.2 AA that axe can check: all rules in the theme it is in, those of colours in the other. */
 export async function expectAccessible(page: Page): Promise<void> {
-  for (const colorScheme of ["dark", "light"] as const) {
-    // Colours that are still on their way from one theme to the other have no contrast to judge.
-    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
-    await expect(page.locator("html")).toHaveAttribute("data-mantine-color-scheme", colorScheme);
-    await page.evaluate(async () => {
-      await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
-      const ending = document.getAnimations().filter((it) => it.effect?.getComputedTiming().endTime !== Infinity);
-      await Promise.allSettled(ending.map((it) => it.finished));
-    });
-    // Without frames of other origins axe needs no second page to gather what it found.
-    const axe = new AxeBuilder({ page }).setLegacyMode(true).options({ resultTypes: ["violations"] });
-    const { violations } = await (colorScheme === "dark" ? axe.withRules(COLOUR_RULES) : axe.withTags(TAGS)).analyze();
-    expect(violations.map((it) => `${colorScheme}: ${it.id}: ${it.nodes.map((node) => node.target.join(" ")).join(", ")}`)).toEqual([]);
-  }
+  const html = page.locator("html");
+  const now = await html.getAttribute("data-mantine-color-scheme");
+  const other = now === "dark" ? "light" : "dark";
+  await settleColours(page);
+  const found = (await runAxe(page, { type: "tag", values: TAGS })).map((it) => `${now}: ${it}`);
+  await page.emulateMedia({ colorScheme: other, reducedMotion: "reduce" });
+  await expect(html).toHaveAttribute("data-mantine-color-scheme", other);
+  expect(found).toEqual([]);
+  // What the page draws again after the change of themes may be judged in between: it is judged until it stands.
+  await expect(async () => {
+    await settleColours(page);
+    expect((await runAxe(page, { type: "rule", values: COLOUR_RULES })).map((it) => `${other}: ${it}`)).toEqual([]);
+  }).toPass({ timeout: 10_000 });
 }

@@ -50,7 +50,7 @@ test("a change goes into a draft, and nothing is live", async ({ page, server })
 test("a breaker is opened and reset by keyboard alone", async ({ page, server }) => {
   await server.run("default", "Hello");
   await open(page, server, "/models");
-  const row = page.getByRole("row", { name: /scripted/ });
+  const row = page.getByRole("row", { name: /^scripted/ });
   await expect(row).toContainText("closed");
   await expectAccessible(page);
   for (const [item, state] of [["Open: ask it no more", "open"], ["Reset: judge it anew", "closed"]] as const) {

@@ -62,6 +62,11 @@ test("pages without their scope are absent from the rail, and say what they need
     await page.goto(`${guarded.url}/console${path}`);
     await expect(page.getByText(`This needs the scope “${scope}”.`)).toBeVisible();
   }
+  // Whoever may read sees what there is; the actions say what they need.
+  for (const [path, name, scope] of [["/schedules", "New schedule", "invoke"], ["/memory?view=documents", "Add a document", "decide"]] as const) {
+    await page.goto(`${guarded.url}/console${path}`);
+    await expect(page.getByRole("button", { name })).toHaveAttribute("title", `This needs the scope “${scope}”.`);
+  }
   // What an agent is needs no right to change it.
   await page.goto(`${guarded.url}/console/agents/travel`);
   await expect(page.getByText("You see this agent and cannot change it here.")).toBeVisible();

@@ -21,7 +21,6 @@ class Customer(msgspec.Struct, frozen=True):
     """Who wrote: the context of a run, which your backend passes with the mail."""
 
     id: str
-    plan: Literal["basic", "plus"] = "basic"
 
 
 class Ticket(msgspec.Struct, frozen=True):
@@ -43,9 +42,10 @@ async def list_orders(ctx: Desk) -> list[Order]:
     return await ctx.deps.list_of(ctx.context.id)
 
 
-def is_above_limit(cents: int, ctx: Desk) -> bool:
-    """Whether a person approves the refund."""
-    return cents > FREE_CENTS[ctx.context.plan]
+async def is_above_limit(order_id: str, cents: int, ctx: Desk) -> bool:
+    """Whether a person approves the refund: by the plan that the shop knows, and the whole sum."""
+    paid = await ctx.deps.refunded(order_id)
+    return paid + cents > FREE_CENTS[await ctx.deps.plan_of(ctx.context.id)]
 
 
 @tool(effect="idempotent", approval=is_above_limit)
@@ -68,12 +68,13 @@ async def refund(order_id: str, cents: Annotated[int, msgspec.Meta(gt=0)], ctx: 
     return f"paid back {cents} cents of {order_id}"
 
 
-def instruct(ctx: RunContext[Orders, Customer]) -> str:
+async def instruct(ctx: RunContext[Orders, Customer]) -> str:
     """The instructions for one mail."""
-    limit = FREE_CENTS[ctx.context.plan]
+    plan = await ctx.deps.plan_of(ctx.context.id)
+    limit = FREE_CENTS[plan]
     return (
         "You answer the mail of a shop's customers. Look orders up before you write about them. "
-        f"This customer has the plan {ctx.context.plan!r}: a colleague approves refunds above "
+        f"This customer has the plan {plan!r}: a colleague approves refunds above "
         f"{limit} cents, so ask for the right sum at once. Close with a ticket."
     )
 

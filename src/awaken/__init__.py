@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from awaken.authoring.typed_delegates import (
         Delegate,
     )
+    from awaken.authoring.workflows import (
+        workflow,
+    )
     from awaken.bootstrap.agent_runtime import AgentRuntime
     from awaken.bootstrap.requests import (
         RunOptions,
@@ -150,6 +153,9 @@ if TYPE_CHECKING:
     from awaken.contracts.tracing import (
         TraceContext,
     )
+    from awaken.contracts.workflows.context import (
+        WorkflowContext,
+    )
     from awaken.mailbox.config import (
         MailboxConfig,
     )
@@ -252,8 +258,10 @@ __all__ = [
     "UnknownRun",
     "UnknownThread",
     "UsageError",
+    "WorkflowContext",
     "tool",
     "user",
+    "workflow",
 ]
 __version__ = "0.1.0"
 
@@ -343,8 +351,10 @@ _HOMES = {
     "UnknownRun": "awaken.contracts.errors",
     "UnknownThread": "awaken.contracts.errors",
     "UsageError": "awaken.contracts.errors",
+    "WorkflowContext": "awaken.contracts.workflows.context",
     "tool": "awaken.authoring.functions",
     "user": "awaken.contracts.messages.message",
+    "workflow": "awaken.authoring.workflows",
 }
 """The module that each name is imported from."""
 

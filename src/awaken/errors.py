@@ -29,34 +29,6 @@ if TYPE_CHECKING:
         RemoteUnreachable,
         RemoteUnsupported,
     )
-    from awaken.contracts.config.errors import (
-        AgentUnusable,
-        ConfigError,
-        ConfigNotEnabled,
-        DraftConflict,
-        DraftHasConflicts,
-        DraftNotFound,
-        DraftTooLarge,
-        HeadMoved,
-        InvalidConfig,
-        MissingSecrets,
-        NoCanary,
-        OwnedByCode,
-        PublishRefused,
-        RecordConflict,
-        RecordExists,
-        RecordInUse,
-        RefusedByWorkers,
-        SecretInUse,
-        SecretsUnavailable,
-        UnknownConfigRecord,
-        UnknownNamespace,
-        UnknownPublication,
-        UnknownSecret,
-        UnknownSwitch,
-        VersionNotFound,
-        VersionUnusable,
-    )
     from awaken.contracts.errors import (
         AgentPaused,
         AlreadyDecided,
@@ -110,6 +82,7 @@ if TYPE_CHECKING:
         StoreUnavailable,
         ThreadBusy,
         ThreadClaimed,
+        ThreadHasWorkflow,
         UnknownAgent,
         UnknownAnswer,
         UnknownDefaultAgent,
@@ -126,27 +99,6 @@ if TYPE_CHECKING:
         VersionConflict,
     )
     from awaken.contracts.models.budgets import BudgetExceeded
-    from awaken.contracts.models.errors import (
-        AllModelsUnavailable,
-        AnswerTooLarge,
-        ContentFiltered,
-        ContextOverflow,
-        InvalidRequest,
-        MalformedAnswer,
-        ModelDisabled,
-        ModelError,
-        ModelNotFound,
-        ModelTimeout,
-        Overloaded,
-        ProviderBroken,
-        ProviderFailed,
-        ProviderUnusable,
-        QuotaExceeded,
-        RateLimited,
-        StreamInterrupted,
-        TransportFailed,
-        Unauthorized,
-    )
     from awaken.contracts.resolver_errors import AgentResolverFailed
     from awaken.contracts.runs.records import AmbiguousId
     from awaken.contracts.secrets import SecretUnresolved
@@ -159,10 +111,7 @@ if TYPE_CHECKING:
         UnsupportedInterface,
     )
     from awaken.contracts.specs.skills import SkillUnavailable
-    from awaken.contracts.storage.store import (
-        CancelWanted,
-        DecidedMeanwhile,
-    )
+    from awaken.contracts.storage.store import CancelWanted, DecidedMeanwhile
     from awaken.contracts.suspension.errors import (
         AmbiguousTicket,
         ArgumentsChanged,
@@ -170,19 +119,6 @@ if TYPE_CHECKING:
         FrontendToolConflict,
         InvalidDecision,
         InvalidEdit,
-    )
-    from awaken.contracts.tasks import (
-        DuplicateTaskName,
-        ParentRunCancelled,
-        ReservedTaskName,
-        TaskError,
-        TaskHasNoInbox,
-        TaskIdTaken,
-        TaskLimitReached,
-        TaskNotFound,
-        TaskNotOwned,
-        TaskTerminated,
-        TooManyHops,
     )
     from awaken.contracts.tools.sub_runs import MessageNotSent
     from awaken.contracts.tools.tool import (
@@ -195,24 +131,54 @@ if TYPE_CHECKING:
         ToolNotFound,
         ToolTimeout,
     )
-    from awaken.outbound.credentials import (
-        AuthorizationFailed,
-        LoginRequired,
-    )
+    from awaken.outbound.credentials import AuthorizationFailed, LoginRequired
     from awaken.outbound.private_files import UnusableFile
     from awaken.patterns.errors import PatternError
     from awaken.protocols.acp.permissions import PromptFailed
     from awaken.runtime.admission.continuation import CannotGoOn
     from awaken.runtime.journal.known_messages import AlreadySaid
-    from awaken.runtime.journal.leases import (
-        RunHandedOver,
-        RuntimeClosing,
-    )
+    from awaken.runtime.journal.leases import RunHandedOver, RuntimeClosing
     from awaken.runtime.journal.streams import ReaderDropped
     from awaken.runtime.loop.session_tools import SessionEnded
     from awaken.server.addresses import UnsafeExposure
     from awaken.services.previews import ThreadNotOfPreview
     from awaken.services.repins import RepinRefused
+
+    # isort: off
+    # fmt: off
+    from awaken.contracts.config.errors import (
+        AgentUnusable, ConfigError, ConfigNotEnabled, DraftConflict, DraftHasConflicts,
+        DraftNotFound, DraftTooLarge, HeadMoved, InvalidConfig, MissingSecrets, NoCanary,
+        OwnedByCode, PublishRefused, RecordConflict, RecordExists, RecordInUse, RefusedByWorkers,
+        SecretInUse, SecretsUnavailable, UnknownConfigRecord, UnknownNamespace,
+        UnknownPublication, UnknownSecret, UnknownSwitch, VersionNotFound, VersionUnusable,
+    )
+    from awaken.contracts.workflows.errors import (
+        EventInvalid, EventRefused, ForeignTask, InvalidWorkflowInput, NotAWorkflow,
+        OutcomeUnknown, ResetRefused, ResultTooLarge, RunHasEnded, StepBlocked, StepDeclined,
+        StepFailed, StepTimedOut, TooManyEvents, TooManySteps, WorkflowError, WorkflowMisuse,
+    )
+    from awaken.contracts.memory.errors import (
+        EmbeddingFailed, FactExists, MemoryFull, MemoryUnavailable, NoMemoryOwner,
+        UnknownDocument, UnknownFact, UnreadableDocument,
+    )
+    from awaken.contracts.models.errors import (
+        AllModelsUnavailable, AnswerTooLarge, ContentFiltered, ContextOverflow,
+        InvalidRequest, MalformedAnswer, ModelDisabled, ModelError, ModelNotFound,
+        ModelTimeout, Overloaded, ProviderBroken, ProviderFailed, ProviderUnusable,
+        QuotaExceeded, RateLimited, StreamInterrupted, TransportFailed, Unauthorized,
+    )
+    from awaken.contracts.storage.schedules import (
+        HookRefused, HookUnreadable, NotTheCreator, RightsUnverifiable, ScheduleChanged,
+        SecretNotAllowed, TriggerPaused, UnknownSchedule, UnknownTrigger,
+    )
+    from awaken.contracts.tasks import (
+        DuplicateTaskName, ParentRunCancelled, ReservedTaskName, TaskError, TaskHasNoInbox,
+        TaskIdTaken, TaskLimitReached, TaskNotFound, TaskNotOwned, TaskTerminated,
+        TooManyHops,
+    )
+    # fmt: on
+    # isort: on
 
 __all__ = [
     "AgentNotDiscovered",
@@ -256,11 +222,18 @@ __all__ = [
     "DuplicateRegistration",
     "DuplicateTaskName",
     "EditDenied",
+    "EmbeddingFailed",
+    "EventInvalid",
+    "EventRefused",
     "ExecutionBackendError",
     "ExecutionFailed",
+    "FactExists",
+    "ForeignTask",
     "FrontendToolConflict",
     "HandlerAlreadyRegistered",
     "HeadMoved",
+    "HookRefused",
+    "HookUnreadable",
     "IdempotencyConflict",
     "IllegalTransition",
     "InstructionsFailed",
@@ -279,12 +252,15 @@ __all__ = [
     "InvalidSpec",
     "InvalidTranscript",
     "InvalidValue",
+    "InvalidWorkflowInput",
     "KeyAlreadyRegistered",
     "KeyCodecError",
     "LeaseLost",
     "LimitExceeded",
     "LoginRequired",
     "MalformedAnswer",
+    "MemoryFull",
+    "MemoryUnavailable",
     "MergeConflict",
     "MessageNotSent",
     "MissingSecrets",
@@ -294,8 +270,12 @@ __all__ = [
     "ModelNotFound",
     "ModelTimeout",
     "NoCanary",
+    "NoMemoryOwner",
+    "NotAWorkflow",
     "NotServedHere",
+    "NotTheCreator",
     "NothingToResume",
+    "OutcomeUnknown",
     "OutputInvalid",
     "OutputRejected",
     "Overloaded",
@@ -336,18 +316,28 @@ __all__ = [
     "RemoteUnsupported",
     "RepinRefused",
     "ReservedTaskName",
+    "ResetRefused",
+    "ResultTooLarge",
     "Retry",
     "RevisionConflict",
+    "RightsUnverifiable",
     "RunError",
     "RunFailed",
     "RunHandedOver",
+    "RunHasEnded",
     "RuntimeClosing",
+    "ScheduleChanged",
     "SecretInUse",
+    "SecretNotAllowed",
     "SecretUnresolved",
     "SecretsUnavailable",
     "SessionEnded",
     "SkillUnavailable",
     "StateError",
+    "StepBlocked",
+    "StepDeclined",
+    "StepFailed",
+    "StepTimedOut",
     "StorageError",
     "StoreCorrupt",
     "StoreFull",
@@ -363,19 +353,25 @@ __all__ = [
     "TaskTerminated",
     "ThreadBusy",
     "ThreadClaimed",
+    "ThreadHasWorkflow",
     "ThreadNotOfPreview",
+    "TooManyEvents",
     "TooManyHops",
+    "TooManySteps",
     "ToolDenied",
     "ToolError",
     "ToolInternalError",
     "ToolNotFound",
     "ToolTimeout",
     "TransportFailed",
+    "TriggerPaused",
     "Unauthorized",
     "UnknownAgent",
     "UnknownAnswer",
     "UnknownConfigRecord",
     "UnknownDefaultAgent",
+    "UnknownDocument",
+    "UnknownFact",
     "UnknownHandler",
     "UnknownKey",
     "UnknownNamespace",
@@ -384,10 +380,13 @@ __all__ = [
     "UnknownPublication",
     "UnknownReference",
     "UnknownRun",
+    "UnknownSchedule",
     "UnknownSecret",
     "UnknownSwitch",
     "UnknownThread",
     "UnknownTicket",
+    "UnknownTrigger",
+    "UnreadableDocument",
     "UnsafeExposure",
     "UnsupportedFeature",
     "UnsupportedInterface",
@@ -397,6 +396,8 @@ __all__ = [
     "VersionConflict",
     "VersionNotFound",
     "VersionUnusable",
+    "WorkflowError",
+    "WorkflowMisuse",
 ]
 
 _NAMES_OF = {
@@ -429,10 +430,14 @@ _NAMES_OF = {
         "PhaseNotConverging PluginAlreadyInstalled PluginFailed PluginGivenTwice "
         "PluginNotInstalled ProfileCodecError QueueFull RecordNotFound RefusedInput "
         "RevisionConflict RunError RunFailed StateError StorageError StoreCorrupt "
-        "StoreFull StoreTooNew StoreUnavailable ThreadBusy ThreadClaimed UnknownAgent "
-        "UnknownAnswer UnknownDefaultAgent UnknownHandler UnknownKey UnknownProfileKey "
-        "UnknownProvider UnknownReference UnknownRun UnknownThread UnknownTicket "
+        "StoreFull StoreTooNew StoreUnavailable ThreadBusy ThreadClaimed ThreadHasWorkflow "
+        "UnknownAgent UnknownAnswer UnknownDefaultAgent UnknownHandler UnknownKey "
+        "UnknownProfileKey UnknownProvider UnknownReference UnknownRun UnknownThread UnknownTicket "
         "UnsupportedFeature UsageError VersionConflict"
+    ),
+    "awaken.contracts.memory.errors": (
+        "EmbeddingFailed FactExists MemoryFull MemoryUnavailable NoMemoryOwner UnknownDocument "
+        "UnknownFact UnreadableDocument"
     ),
     "awaken.contracts.models.budgets": "BudgetExceeded",
     "awaken.contracts.models.errors": (
@@ -449,6 +454,10 @@ _NAMES_OF = {
         "UnsupportedInterface"
     ),
     "awaken.contracts.specs.skills": "SkillUnavailable",
+    "awaken.contracts.storage.schedules": (
+        "HookRefused HookUnreadable NotTheCreator RightsUnverifiable ScheduleChanged "
+        "SecretNotAllowed TriggerPaused UnknownSchedule UnknownTrigger"
+    ),
     "awaken.contracts.storage.store": "CancelWanted DecidedMeanwhile",
     "awaken.contracts.suspension.errors": (
         "AmbiguousTicket ArgumentsChanged EditDenied FrontendToolConflict InvalidDecision "
@@ -476,6 +485,12 @@ _NAMES_OF = {
     "awaken.server.addresses": "UnsafeExposure",
     "awaken.services.previews": "ThreadNotOfPreview",
     "awaken.services.repins": "RepinRefused",
+    "awaken.contracts.workflows.errors": """
+        EventInvalid EventRefused ForeignTask InvalidWorkflowInput
+        NotAWorkflow OutcomeUnknown ResetRefused ResultTooLarge
+        RunHasEnded StepBlocked StepDeclined StepFailed
+        StepTimedOut TooManyEvents TooManySteps WorkflowError WorkflowMisuse
+    """,
 }
 """The names that are imported from each module."""
 

@@ -69,9 +69,14 @@ from awaken.contracts.tools.tool import (
     ToolKind,
     ToolOutput,
 )
+from awaken.contracts.workflows.steps import (
+    ApprovalAnswer,
+    StepRetry,
+)
 
 __all__ = [
     "AgentTool",
+    "ApprovalAnswer",
     "Asks",
     "DecisionAction",
     "Delegation",
@@ -86,6 +91,7 @@ __all__ = [
     "Remember",
     "ResumeMode",
     "SchemaTool",
+    "StepRetry",
     "SubRuns",
     "SuspendTicket",
     "Suspension",

@@ -45,6 +45,11 @@ NEVER = (
     "awaken.transport",
 )  # fmt: skip
 ONLY_TO_RUN = (
+    # asyncio is a third of what a program would load that only declares an agent.
+    "asyncio",
+    "hashlib",
+    "logging",
+    "urllib.parse",
     "awaken.runtime.engine",
     "awaken.stores",
     "awaken.services",

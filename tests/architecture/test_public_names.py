@@ -39,14 +39,17 @@ RUNTIME_METHODS = [
     "cancel_and_wait",
     "decide",
     "decide_all",
+    "decide_sync",
     "drain",
     "fork",
     "get_run",
     "list_runs",
     "messages",
     "remotes",
+    "reset_run",
     "run",
     "run_sync",
+    "send_event",
     "start",
     "steer",
     "stream",
@@ -57,6 +60,7 @@ RUNTIME_METHODS = [
     "undo_compaction",
     "view",
     "wait",
+    "with_options",
 ]
 STORE_METHODS = {
     CommitStore: [
@@ -77,6 +81,7 @@ STORE_METHODS = {
     RunStore: [
         "count_open_runs",
         "decide",
+        "find_next_deadline",
         "find_ticket",
         "list_pinned_publications",
         "list_run_tickets",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -59,7 +60,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         env={**os.environ, **closed, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=400,
     )
     assert done.returncode == 0, done.stderr
     return folder
@@ -133,3 +134,27 @@ def test_the_search_needs_no_other_server(site: Path) -> None:
 def test_every_public_name_has_its_place_in_the_api(site: Path, module: str) -> None:
     anchors = Page(site / "api" / f"{module}.html").anchors
     assert [name for name in NAMES[module] if f"{module}.{name}" not in anchors] == []
+
+
+METHODS = (
+    "Agent.run", "Agent.run_sync", "AgentRuntime.run", "AgentRuntime.run_sync",
+    "AgentRuntime.stream_text",
+    "AgentRuntime.decide_all", "AgentRuntime.list_runs", "RunResult.is_waiting", "RunHandle.cancel",
+    "ToolContext.suspend", "ToolContext.emit_output",
+)  # fmt: skip
+
+
+def test_the_methods_of_public_classes_are_in_the_api_those_they_inherit_too(site: Path) -> None:
+    anchors = Page(site / "api" / "awaken.html").anchors
+    assert [name for name in METHODS if f"awaken.{name}" not in anchors] == []
+
+
+def test_nothing_is_published_that_is_no_page(site: Path) -> None:
+    assert [it for it in site.rglob("*") if it.suffix in {".py", ".pyc"}] == []
+
+
+def test_the_page_for_missing_addresses_leads_into_its_version(site: Path) -> None:
+    text = (site / "404.html").read_text(encoding="utf-8")
+    links = re.findall(r'(?:href|src)="(/[^"]*)"', text)
+    assert links
+    assert [it for it in links if not it.startswith(f"/{site.name}/")] == []

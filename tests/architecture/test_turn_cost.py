@@ -6,11 +6,14 @@ with an allowance.
 """
 
 import asyncio
+import dis
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -311,3 +314,32 @@ def test_a_version_of_python_without_figures_is_held_to_the_nearest_one() -> Non
 def test_every_raised_figure_names_an_adr_that_exists() -> None:
     missing = [key for key, adr in BUDGET.raised.items() if not list(ADRS.glob(f"{adr:04}-*.md"))]
     assert missing == []
+
+
+def test_no_call_of_a_turn_has_more_keywords_than_python_passes_without_a_dict() -> None:
+    """Of more than 15 keywords Python makes a dict, entry by entry, which costs more than the call.
+
+    No count of calls shows that; `bench/instructions.py` does.
+    """
+    found: set[str] = set()
+
+    def see(frame: FrameType, event: str, _arg: Any) -> Any:
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        code = frame.f_code
+        if event == "opcode" and dis.opname[code.co_code[frame.f_lasti]] == "MAP_ADD":
+            found.add(f"{code.co_filename}:{code.co_qualname}")
+        return see
+
+    async def play() -> None:
+        async with AgentRuntime(build_agents()) as runtime:
+            await runtime.run("pays", "hello")
+            sys.settrace(see)
+            # In a task of its own, whose frames begin under the trace function.
+            await asyncio.create_task(runtime.run("pays", "hello"))
+
+    before = sys.gettrace()
+    try:
+        asyncio.run(play())
+    finally:
+        sys.settrace(before)
+    assert found == set()

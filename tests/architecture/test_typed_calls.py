@@ -115,7 +115,7 @@ def write_typed_results(source: Source) -> None:
     """Run agents with and without types, and use what they return."""
     source.write(
         "import dataclasses",
-        "from typing import Any, assert_type",
+        "from typing import Any, Literal, assert_type",
         "from awaken import Agent, AgentRuntime, RunContext, RunResult, ToolContext",
         "@dataclasses.dataclass",
         "class Customer:",
@@ -136,6 +136,12 @@ def write_typed_results(source: Source) -> None:
         "Agent('a', context_type=Customer, instructions=lambda ctx: ctx.context.name)",
         "many = Agent('a', output_type=list[Invoice])",
         "either = Agent('a', output_type=Invoice | Customer)",
+        "assert_type(either.run_sync('x').output, Any)",
+        "assert_type(Agent('a', output_type=Literal['x', 'y']).run_sync('x').output, Any)",
+        "said = Agent[Any, Invoice | Customer]('a', output_type=Invoice | Customer)",
+        "assert_type(said.run_sync('x').output, Invoice | Customer)",
+        "assert_type(Agent('a').run_sync('x').output, str)",
+        "assert_type(Agent('a', context_type=Customer), Agent[Customer, str])",
         "plain: Agent = Agent('a', instructions='x')",
         "agents: list[Agent] = [typed, many, plain]",
         "runtime = AgentRuntime([typed, many, plain], deps=Database())",
@@ -149,6 +155,8 @@ def write_typed_results(source: Source) -> None:
         "    assert_type((await runtime.run('a', 'x')).output, Any)",
         "    async for text in runtime.stream_text(typed, 'x'):",
         "        assert_type(text, str)",
+        "    texts = runtime.stream_text(typed, 'x')",
+        "    assert_type(texts.result, RunResult[Invoice] | None)",
         "async def use_context(ctx: ToolContext[Database, Customer], one: ToolContext) -> None:",
         "    assert_type(ctx.deps, Database)",
         "    assert_type(ctx.context, Customer)",
@@ -161,6 +169,8 @@ def write_typed_results(source: Source) -> None:
     source.write_wrong("Agent('a', context_type=Invoice, instructions=instruct)")
     source.write_wrong("Agent('a', instructions=lambda ctx: 7)")
     source.write_wrong("typed.run_sync('x', context=7)")
+    source.write_wrong("Agent('a', system_prompt='x')")
+    source.write_wrong("Agent('a', model='m').run_sync('x').output.total")
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,14 @@ from awaken.stores.memory import MemoryProfileStore, MemoryStore
 from awaken.testing import FakeClock
 from awaken.testing.store_conformance import (
     CONFIG_CHECKS,
+    MEMORY_CHECKS,
     PROFILE_CHECKS,
+    SCHEDULE_CHECKS,
     STORE_CHECKS,
     ConfigCheck,
+    MemoryCheck,
     ProfileCheck,
+    ScheduleCheck,
     StoreCheck,
 )
 
@@ -47,8 +51,20 @@ def test_the_memory_store_keeps_every_promise_of_a_config_store(check: ConfigChe
     asyncio.run(check(MemoryStore(clock=FakeClock())))
 
 
+@pytest.mark.parametrize("check", SCHEDULE_CHECKS, ids=name_of)
+def test_the_memory_store_keeps_every_promise_of_a_schedule_store(check: ScheduleCheck) -> None:
+    asyncio.run(check(MemoryStore(clock=FakeClock())))
+
+
+@pytest.mark.parametrize("check", MEMORY_CHECKS, ids=name_of)
+def test_the_memory_store_keeps_every_promise_of_a_memory_engine(check: MemoryCheck) -> None:
+    # The real clock: some items of the checks have expired long ago.
+    asyncio.run(check(MemoryStore().open_memory()))
+
+
 def test_every_check_has_its_own_name() -> None:
-    names = [name_of(check) for check in (*STORE_CHECKS, *PROFILE_CHECKS, *CONFIG_CHECKS)]
+    suites = (STORE_CHECKS, PROFILE_CHECKS, CONFIG_CHECKS, SCHEDULE_CHECKS, MEMORY_CHECKS)
+    names = [name_of(check) for checks in suites for check in checks]
     assert len(names) == len(set(names)) >= 240
 
 

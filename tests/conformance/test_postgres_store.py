@@ -7,10 +7,14 @@ from tests.postgres.stores import opened
 
 from awaken.testing.store_conformance import (
     CONFIG_CHECKS,
+    MEMORY_CHECKS,
     PROFILE_CHECKS,
+    SCHEDULE_CHECKS,
     STORE_CHECKS,
     ConfigCheck,
+    MemoryCheck,
     ProfileCheck,
+    ScheduleCheck,
     StoreCheck,
 )
 
@@ -19,13 +23,25 @@ def name_of(check: object) -> str:
     return getattr(check, "__name__", "check")
 
 
-@pytest.mark.parametrize("check", [*STORE_CHECKS, *PROFILE_CHECKS, *CONFIG_CHECKS], ids=name_of)
+EVERY_CHECK = [*STORE_CHECKS, *PROFILE_CHECKS, *CONFIG_CHECKS, *SCHEDULE_CHECKS]
+
+
+@pytest.mark.parametrize("check", EVERY_CHECK, ids=name_of)
 def test_the_postgres_store_keeps_every_promise(
-    check: StoreCheck | ProfileCheck | ConfigCheck,
+    check: StoreCheck | ProfileCheck | ConfigCheck | ScheduleCheck,
 ) -> None:
     async def run() -> None:
         # A slow disk is no broken promise.
         async with opened(connect_timeout_ms=30_000) as store:
             await check(store)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("check", MEMORY_CHECKS, ids=name_of)
+def test_the_postgres_store_keeps_every_promise_of_a_memory_engine(check: MemoryCheck) -> None:
+    async def run() -> None:
+        async with opened(connect_timeout_ms=30_000) as store:
+            await check(store.open_memory())
 
     asyncio.run(run())

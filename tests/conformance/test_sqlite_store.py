@@ -9,10 +9,14 @@ import pytest
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.store_conformance import (
     CONFIG_CHECKS,
+    MEMORY_CHECKS,
     PROFILE_CHECKS,
+    SCHEDULE_CHECKS,
     STORE_CHECKS,
     ConfigCheck,
+    MemoryCheck,
     ProfileCheck,
+    ScheduleCheck,
     StoreCheck,
 )
 
@@ -50,3 +54,17 @@ def test_the_sqlite_store_keeps_every_promise_of_a_config_store(
     check: ConfigCheck, tmp_path: Path
 ) -> None:
     on_a_file(tmp_path, check)
+
+
+@pytest.mark.parametrize("check", SCHEDULE_CHECKS, ids=name_of)
+def test_the_sqlite_store_keeps_every_promise_of_a_schedule_store(
+    check: ScheduleCheck, tmp_path: Path
+) -> None:
+    on_a_file(tmp_path, check)
+
+
+@pytest.mark.parametrize("check", MEMORY_CHECKS, ids=name_of)
+def test_the_sqlite_store_keeps_every_promise_of_a_memory_engine(
+    check: MemoryCheck, tmp_path: Path
+) -> None:
+    on_a_file(tmp_path, lambda store: check(store.open_memory()))

@@ -295,7 +295,7 @@ class TicketMachine(RuleBasedStateMachine):
         late = [
             (it.expires_at, name)
             for name, it in self.tickets.items()
-            if it.status is OPEN and it.expires_at is not None and it.expires_at <= now
+            if it.status is OPEN and it.expires_at is not None and it.expires_at < now
         ]
         listed = self.do(self.store.list_expired_tickets())
         assert sorted((it.expires_at, it.ticket_id) for it in listed) == sorted(late)

@@ -33,7 +33,14 @@ def run_python(*arguments: str) -> str:
 
 
 def test_there_are_apps() -> None:
-    assert [it.name for it in APPS] == ["coding_agent", "research_team", "support_desk"]
+    assert [it.name for it in APPS] == [
+        "assistant_with_memory",
+        "coding_agent",
+        "daily_report",
+        "refund_workflow",
+        "research_team",
+        "support_desk",
+    ]
 
 
 @pytest.mark.parametrize("app", APPS, ids=lambda app: app.name)

@@ -443,9 +443,9 @@ def test_handoffs_with_and_without_input_stand_side_by_side() -> None:
     simulated(scenario)
 
 
-@pytest.mark.parametrize("to", [[], {}, ["billing"], [("billing", "money")]])
+@pytest.mark.parametrize("to", [[], {}, "billing", [7], [("billing", "money")]])
 def test_a_handoff_names_its_agents(to: Any) -> None:
-    with pytest.raises(InvalidSpec, match="HandoffPlugin"):
+    with pytest.raises(InvalidSpec, match="Handoff"):
         HandoffPlugin(to)
 
 
@@ -462,3 +462,50 @@ def test_a_handoff_with_input_survives_a_crash_anywhere() -> None:
     )
     billing = Agent("billing", model=ScriptedModel(["Hello."]))
     assert simulate_agent([front, billing], "Hi", schedules=20).violations == ()
+
+
+def test_agents_and_ids_may_be_listed_as_they_are() -> None:
+    for is_named in (True, False):
+        billing = Agent("billing", model=ScriptedModel(["Paid."]))
+        given: Any = "billing" if is_named else billing
+        script = [ToolCalls([("transfer_to_agent", {"agent_id": "billing"})]), "Never."]
+        plugin = HandoffPlugin([given])
+        desk = Agent("desk", model=ScriptedModel(script), plugins=[plugin])
+
+        async def scenario(desk: Agent = desk, billing: Agent = billing) -> str:
+            async with AgentRuntime([desk, billing]) as runtime:
+                return (await runtime.run("desk", "Pay.")).text
+
+        assert asyncio.run(scenario()) == "Paid."
+
+
+class Reason(msgspec.Struct):
+    text: str
+
+
+def context_first(ctx: ToolContext, reason: Reason) -> None:
+    assert (type(ctx).__name__, reason.text) == ("ToolContext", "late")
+
+
+def context_last(reason: Reason, ctx: ToolContext) -> None:
+    context_first(ctx, reason)
+
+
+@pytest.mark.parametrize("callback", [context_first, context_last])
+def test_a_callback_gets_its_context_where_it_is_annotated(callback: Any) -> None:
+    billing = Agent("billing", model=ScriptedModel(["Paid."]))
+    script = [ToolCalls([("transfer_to_billing", {"text": "late"})]), "Failed."]
+    plugin = HandoffPlugin([Handoff(billing, input=Reason, on_handoff=callback)])
+    desk = Agent("desk", model=ScriptedModel(script), plugins=[plugin])
+
+    async def scenario() -> str:
+        async with AgentRuntime([desk, billing]) as runtime:
+            return (await runtime.run("desk", "Pay.")).text
+
+    assert asyncio.run(scenario()) == "Paid."
+
+
+@pytest.mark.parametrize(("callback", "type_"), [(lambda: 1, None), (lambda it: it, Reason)])
+def test_a_callback_that_does_not_take_its_arguments_is_refused(callback: Any, type_: Any) -> None:
+    with pytest.raises(InvalidSpec, match="on_handoff is called with"):
+        Handoff("billing", input=type_, on_handoff=callback)

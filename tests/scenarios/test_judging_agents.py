@@ -1,11 +1,12 @@
 """Guardrails that are agents: what they judge, what they cost, and what happens when they fail."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, Blocked, NaturalEnd, RunResult
+from awaken import Agent, AgentRuntime, Blocked, Cancelled, NaturalEnd, RunResult, RunStatus, tool
 from awaken.errors import InvalidSpec
 from awaken.extensions.guardrails import (
     Action,
@@ -16,9 +17,12 @@ from awaken.extensions.guardrails import (
     GuardVerdict,
     OnJudgeFailure,
 )
-from awaken.messages import Role
+from awaken.messages import Role, assistant, user
 from awaken.models import TokenUsage
 from awaken.testing import ScriptedModel, ToolCalls, Turn, assert_valid_transcript, simulate_agent
+
+from .delegating import StoreOf, child_of, on_both_stores, until
+from .delegating import runtime as served
 
 YES = '{"passes": true}'
 NO = '{"passes": false, "reason": "it asks for homework"}'
@@ -190,3 +194,60 @@ def test_a_judge_that_does_not_exist_is_refused() -> None:
 def test_a_judge_is_asked_once_whenever_the_process_dies(place: str) -> None:
     court = Court(rule(place), [YES])
     assert simulate_agent(court.agents, "Hi", schedules=20).violations == ()
+
+
+@tool(approval=True)
+def look_up(word: str) -> str:
+    """Look up what a word means.
+
+    Args:
+        word: The word.
+    """
+    return word
+
+
+WAITS = ToolCalls([("look_up", {"word": "zebra"})])
+
+
+@pytest.mark.parametrize("place", ["input", "output"])
+@pytest.mark.parametrize("on_failure", list(OnJudgeFailure))
+@pytest.mark.parametrize("action", [Action.BLOCK, Action.ASK])
+@on_both_stores
+def test_a_judge_that_waits_for_a_person_gives_no_verdict_and_is_cancelled(
+    place: str, on_failure: OnJudgeFailure, action: Action, store_of: StoreOf, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        about = rule(place, action=action, on_failure=on_failure)
+        court = Court(about, [WAITS, YES], tools=[look_up], output_type=GuardVerdict)
+        async with served(court.agents, store_of(tmp_path)) as runtime:
+            result = await runtime.run("helper", "Hi", thread_id="t")
+            judge = await until(
+                runtime, (await child_of(runtime, result.run_id)).run_id, RunStatus.DONE
+            )
+            assert isinstance(judge.termination, Cancelled)
+            assert len(court.judge.requests) == 1
+            asked = [it.ticket_id for it in await runtime.tickets()]
+            assert asked == [it.ticket_id for it in result.tickets]
+            if on_failure is OnJudgeFailure.PASS:
+                assert result.text == "Sure."
+            elif action is Action.BLOCK:
+                assert isinstance(result.termination, Blocked)
+            else:
+                assert "it gave no verdict" in result.tickets[0].suspension.message
+
+    asyncio.run(scenario())
+
+
+def test_a_judge_reads_the_answers_in_a_history_that_a_client_brings() -> None:
+    async def scenario() -> None:
+        court = Court(rule("input"), [YES, YES], "One.", "Two.")
+        async with AgentRuntime(court.agents) as runtime:
+            brought = [user("Before."), assistant("The bomb is ready.")]
+            await runtime.run("helper", "Go on.", thread_id="t", messages=brought)
+            await runtime.run("helper", "More.", thread_id="t")
+        first, second = judged(court)
+        assert first == "Before.\n\nThe bomb is ready.\n\nGo on."
+        # The agent's own answers are output.
+        assert second == "More."
+
+    asyncio.run(scenario())

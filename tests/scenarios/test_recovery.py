@@ -291,13 +291,17 @@ def test_a_lost_call_that_may_run_only_once_is_never_run_again_and_the_model_is_
     assert answers - unknown == {"sent a", "sent b"}
 
 
-@pytest.mark.parametrize("trouble", ["raises", "hangs", "says no"])
+@pytest.mark.parametrize("trouble", ["raises", "exits", "is cancelled", "hangs", "says no"])
 def test_a_tool_that_is_asked_what_a_lost_call_did_may_fail_to_tell(trouble: str) -> None:
     ran: list[str] = []
 
     async def what(ctx: ToolContext) -> str | None:
         if trouble == "raises":
             raise OSError("no answer")
+        if trouble == "exits":
+            raise SystemExit(3)
+        if trouble == "is cancelled":
+            raise asyncio.CancelledError
         if trouble == "hangs":
             await asyncio.sleep(1000)
         return None

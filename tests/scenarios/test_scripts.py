@@ -1,13 +1,14 @@
 """Short programs: an agent by itself, a run without a loop, text alone."""
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from awaken import Agent, AgentRuntime, RunFailed, ToolContext, tool
-from awaken.errors import Misuse, UnknownAgent
+from awaken import Agent, AgentRuntime, Delegate, RunContext, RunFailed, ToolContext, tool
+from awaken.errors import InvalidSpec, Misuse, UnknownAgent
 from awaken.testing import Chunks, ScriptedModel, ToolCalls
 
 
@@ -119,3 +120,39 @@ def test_leaving_a_text_stream_cancels_its_run() -> None:
             assert record.ended == "cancelled"
 
     asyncio.run(scenario())
+
+
+def test_a_script_may_ask_an_agent_whose_delegates_are_at_hand() -> None:
+    third = Agent("third", model=ScriptedModel(["deep"]))
+    ask_third = ToolCalls([("agent_run_third", {"prompt": "go"})])
+    second = Agent("second", model=ScriptedModel([ask_third, "low"]), delegates=[third])
+    ask_second = ToolCalls([("agent_run_second", {"prompt": "go"})])
+    first = Agent("first", model=ScriptedModel([ask_second, "Done."]), delegates=[Delegate(second)])
+    assert first.run_sync("Hi").text == "Done."
+
+
+def test_a_validator_gets_its_context_where_it_is_annotated() -> None:
+    seen = []
+
+    def validate(output: str, ctx: RunContext) -> None:
+        seen.append((output, ctx.agent.id))
+
+    Agent("a", model=ScriptedModel(["x"]), output_validators=[validate]).run_sync("Hi")
+    assert seen == [("x", "a")]
+
+
+@dataclass
+class Customer:
+    name: str
+    address: dict[str, str]
+
+
+def test_a_placeholder_that_names_no_field_is_refused_when_the_agent_is_declared() -> None:
+    def declare(text: str, type_: Any = Customer) -> None:
+        Agent("a", model=ScriptedModel([]), instructions=text, context_type=type_)
+
+    for fine in ("{context.name} {context.address.city} {{context.nam}} {context}", "Hello {x}"):
+        declare(fine)
+    declare("{context.nam}", dict[str, str])
+    with pytest.raises(InvalidSpec, match=r"'\{context.nam\}' is no field.*name, address"):
+        declare("Hi {context.nam}.")

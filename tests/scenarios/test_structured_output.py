@@ -56,7 +56,7 @@ ROME = City("Rome", 3)
         (Point, ['{"x": 1}'], Point(1), 1),
         (list[int], ["[1, 2]"], [1, 2], 1),
         (str, ["plain text"], "plain text", 1),
-        (None, ["plain text"], None, 1),
+        (None, ["plain text"], "plain text", 1),
     ],
     ids=[
         *(

@@ -198,6 +198,9 @@ class Stuck(TruthStore):
         ]
         self.looked_at: list[str] = []
 
+    async def find_next_deadline(self) -> int | None:
+        return -1
+
     async def list_expired_tickets(self, limit: int = 100) -> tuple[Ticket, ...]:
         return tuple(self.tickets[:limit])
 

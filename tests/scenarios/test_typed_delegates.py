@@ -238,3 +238,50 @@ def test_a_copy_of_an_agent_has_the_delegates_that_it_names() -> None:
     copy = dataclasses.replace(guide, model=ScriptedModel([]))
     assert list(copy.own_tools) == ["look", "agent_run_weather"]
     assert list(dataclasses.replace(guide, delegates=()).own_tools) == ["look"]
+
+
+@pytest.mark.parametrize("type_", [City, Place, Town])
+@on_both_stores
+def test_a_typed_delegate_may_be_a_background_task(
+    type_: Any, store_of: StoreOf, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        child = weather('{"rain": true, "degrees": 7}', output_type=Forecast)
+        asked = Delegate(child, arguments=type_, prompt="For {name}.", background=True)
+        script = [
+            ToolCalls([("agent_run_weather", {"name": "Paris"})]),
+            "It is on its way.",
+            lambda request: f"Read: {request.messages[-1].text}",
+        ]
+        boss = Agent("planner", model=ScriptedModel(script), delegates=[asked])
+        async with runtime([boss, child], store_of(tmp_path)) as served:
+            ended = await served.run("planner", "When?", thread_id="t")
+            (result,) = await results(served)
+            (task,) = await served.tasks("t")
+            assert (result.data["task_id"], task.status) == (task.task_id, "completed")
+            assert task.result == '{"rain": true, "degrees": 7}'
+            assert ended.text.startswith('Read: <background-task-event kind="completed"')
+            (prompt, *_) = await served.messages(task.task_id)
+            assert prompt.message.text == "For Paris."
+
+    asyncio.run(scenario())
+
+
+def test_a_background_delegate_is_started_once_whenever_the_process_dies() -> None:
+    child = weather("Rain.")
+    asked = Delegate(child, arguments=City, background=True)
+    script = [ToolCalls([("agent_run_weather", {"name": "Paris"})]), "Started.", "Done."]
+    boss = Agent("planner", model=ScriptedModel(script), delegates=[asked])
+    assert simulate_agent([boss, child], "Hi", schedules=20).violations == ()
+
+
+def test_a_background_delegate_that_cannot_start_is_an_error_of_the_call() -> None:
+    async def scenario() -> None:
+        asked = Delegate("planner", arguments=City, background=True, id="ask_self")
+        boss = planner(asked, {"name": "Paris"}, tool_id="ask_self")
+        async with AgentRuntime([boss]) as served:
+            assert (await served.run("planner", "When?", thread_id="t")).text == "Go."
+            (result,) = await results(served)
+            assert result.status is ToolStatus.ERROR
+
+    asyncio.run(scenario())

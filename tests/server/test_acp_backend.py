@@ -341,3 +341,28 @@ def test_our_own_server_is_such_an_agent(tmp_path: Path, action: DecisionAction)
         assert shown["status"] == ("completed" if is_allowed else "failed")
 
     run(scenario)
+
+
+CONTEXT_APP = """
+from awaken import Agent
+from awaken.testing import ScriptedModel
+
+model = ScriptedModel([lambda request: request.system[0]])
+agent = Agent("a", model=model, instructions="For {context.customer}.")
+"""
+
+
+def test_the_context_of_a_run_reaches_the_program(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        (tmp_path / "app.py").write_text(CONTEXT_APP)
+        options: dict[str, Any] = {
+            "command": [sys.executable, "-m", "awaken", "acp", "app.py"],
+            "cwd": str(tmp_path),
+            "env": {"PYTHONPATH": str(SRC)},
+        }
+        endpoint = RemoteEndpoint(backend="acp", base_url="stdio:", options=options)
+        backend = AcpBackendFactory().build(endpoint)
+        result = await backend.execute_root(root("go", context={"customer": "c-7"}))
+        assert (result.status, result.text) == (BackendRunStatus.COMPLETED, "For c-7.")
+
+    run(scenario)

@@ -122,6 +122,8 @@ OPEN_ROUTES = {
     "GET /.well-known/agent-card.json",
     "GET /v1/a2a/.well-known/agent-card.json",
     "GET /v1/a2a/{tenant}/.well-known/agent-card.json",
+    # Its signature says who asks.
+    "POST /v1/triggers/{trigger_id}",
 }
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import zlib
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -30,6 +31,7 @@ FILES = {it["name"]: it for it in MANIFEST["files"]}
 FIRST_PAGE_GZIP = 300_000
 ALL_PAGES_GZIP = 1_000_000
 ALL_FILES = 3_500_000
+IN_THE_WHEEL = 1_200_000
 NAMED_ADDRESSES = re.compile(
     r"https?://(?:www\.w3\.org/|react\.dev/|github\.com/|mantine\.dev/|tanstack\.com/|json-schema\.org/"
     r"|127\.0\.0\.1|localhost|fb\.me/|reactjs\.org/|mths\.be/|feross\.org|redux\.js\.org/|redux-toolkit\.js\.org/|bit\.ly/|rjsf-team\.github\.io)"
@@ -84,6 +86,11 @@ def test_the_console_is_light() -> None:
     assert weight <= FIRST_PAGE_GZIP
     assert sum(it["gzip"] for it in FILES.values()) <= ALL_PAGES_GZIP
     assert sum(it["bytes"] for it in FILES.values()) <= ALL_FILES
+
+
+def test_the_console_is_a_small_part_of_the_wheel() -> None:
+    packed = [zlib.compress(it.read_bytes()) for it in BUILT.rglob("*") if it.is_file()]
+    assert sum(map(len, packed)) <= IN_THE_WHEEL
 
 
 def test_no_file_asks_another_address() -> None:

@@ -1,6 +1,7 @@
 """The context of a run on every wire: a tool sees it, and one that does not fit is a 422."""
 
 import asyncio
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +11,11 @@ import pytest
 from acp.helpers import text_block
 
 from awaken import Agent, AgentRuntime, RemoteEndpoint, RunContext, ToolContext, tool
+from awaken.server import ServerConfig
 from awaken.testing import ScriptedModel, ToolCalls
 
 from .acp_world import Editor, editing
+from .in_process import ask
 from .mcp_world import both_eras, talking
 from .serving import serving
 
@@ -179,6 +182,31 @@ def test_instructions_that_fail_are_typed_and_say_nothing_of_the_cause() -> None
     asyncio.run(scenario())
 
 
+def exit_process(_: RunContext) -> str:
+    sys.exit(3)
+
+
+async def cancel_itself(_: RunContext) -> str:
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize("instructions", [exit_process, cancel_itself])
+def test_instructions_that_exit_or_are_cancelled_do_not_end_the_server(instructions: Any) -> None:
+    async def scenario() -> None:
+        bad = Agent("a", model=ScriptedModel(["never"]), instructions=instructions)
+        runtime = AgentRuntime([bad, Agent("well", model=ScriptedModel(["fine"]))])
+        async with serving(runtime) as url, aiohttp.ClientSession(url) as session:
+            path, body = native(None)
+            async with session.post(path, json=body) as reply:
+                assert reply.status == 500
+                assert (await reply.json())["code"] == "instructions_failed"
+            assert await runtime.list_runs() == ()
+            async with session.post(path, json={**body, "agent_id": "well"}) as reply:
+                assert reply.status == 200
+
+    asyncio.run(scenario())
+
+
 @both_eras
 def test_a_tool_call_of_mcp_has_a_context(era: str) -> None:
     seen: list[Any] = []
@@ -226,3 +254,39 @@ def test_a_remote_agent_gets_the_context_in_the_metadata_of_its_message() -> Non
 
     asyncio.run(scenario())
     assert seen == [Customer("c7")]
+
+
+def test_clients_are_told_which_context_an_agent_wants() -> None:
+    async def scenario() -> None:
+        typed = Agent("typed", model=ScriptedModel([]), context_type=Wanted)
+        async with AgentRuntime([typed, Agent("free", model=ScriptedModel([]))]) as runtime:
+            listed = await ask(runtime.asgi(ServerConfig()), "GET", "/v1/agents")
+            free, wanting = sorted(listed.json["items"], key=lambda it: it["id"])
+            assert "context_schema" not in free or free["context_schema"] is None
+            assert wanting["context_schema"]["required"] == ["id"]
+            assert wanting["context_schema"]["properties"]["id"]["type"] == "string"
+
+    asyncio.run(scenario())
+
+
+@dataclass
+class Wanted:
+    id: str
+
+
+@pytest.mark.parametrize("context", ["x", 7, ["a"]])
+def test_a_context_that_is_no_object_is_refused_alike_wherever_clients_put_it(context: Any) -> None:
+    agent = Agent("a", model=ScriptedModel([]))
+    message = {"role": "user", "content": "Hi"}
+    agui = {
+        "threadId": "t", "runId": "r", "messages": [{**message, "id": "m"}], "tools": [],
+        "context": [], "state": {}, "forwardedProps": {"context": context},
+    }  # fmt: skip
+
+    async def scenario() -> None:
+        async with AgentRuntime([agent]) as runtime:
+            app = runtime.asgi(ServerConfig())
+            refused = await ask(app, "POST", "/v1/ag-ui/agents/a/runs", body=agui)
+            assert (refused.status, refused.json["code"]) == (422, "invalid_context")
+
+    asyncio.run(scenario())

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -200,6 +201,27 @@ class Refusal(Exception):
         self.status_code = status_code
 
 
+def exits(_: AuthRequest) -> Principal:
+    sys.exit(3)
+
+
+async def exits_later(_: AuthRequest) -> Principal:
+    sys.exit(3)
+
+
+def finds_nothing(_: AuthRequest) -> Principal:
+    found: list[Principal] = []
+    return next(iter(found))
+
+
+async def is_cancelled(_: AuthRequest) -> Principal:
+    raise asyncio.CancelledError
+
+
+def interrupts(_: AuthRequest) -> Principal:
+    raise KeyboardInterrupt
+
+
 async def refuses(_: AuthRequest) -> Principal:
     raise Refusal(401)
 
@@ -218,6 +240,11 @@ def principal(**changes: Any) -> Any:
         (raises, 503, "authentication_failed"),
         (lambda _: 1 / 0, 503, "authentication_failed"),
         (swallows, 503, "authentication_timeout"),
+        (exits, 503, "authentication_failed"),
+        (exits_later, 503, "authentication_failed"),
+        (finds_nothing, 503, "authentication_failed"),
+        (is_cancelled, 503, "authentication_failed"),
+        (interrupts, 503, "authentication_failed"),
         (refuses, 401, "unauthorized"),
         (forbids, 403, "forbidden"),
         (lambda _: None, 401, "unauthorized"),

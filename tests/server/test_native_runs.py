@@ -646,7 +646,14 @@ def test_agents_are_listed_without_what_they_are_told() -> None:
         assert [agent["id"] for agent in page["items"]] == ["a", "default"]
         agent = await client.get("/v1/agents/a")
         assert agent == page["items"][0]
-        assert set(agent) == {"id", "description", "model", "tools"}
+        assert set(agent) == {
+            "id",
+            "description",
+            "model",
+            "tools",
+            "context_schema",
+            "is_workflow",
+        }
         assert (agent["description"], agent["tools"]) == ("talks", ["ask"])
         assert "a secret" not in str(page)
         assert (await client.refused("GET /v1/agents/nobody"))[0] == 404

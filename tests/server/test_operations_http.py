@@ -321,6 +321,7 @@ def test_rules_are_previewed_and_compared_over_past_calls() -> None:
             "args_conditional_rules": [
                 {"tool": "add", "behavior": "deny", "pattern": 'add(a = "9")'}
             ],
+            "approvals": [],
         }
         without = await it.get("/v1/agents/talker/permission-preview")
         assert (without["permission_plugin_enabled"], without["default_behavior"]) == (False, None)

@@ -41,6 +41,10 @@ runtime = AgentRuntime([one])
 other = AgentRuntime([two])
 ann = TokenSpec(id="ann", access=frozenset({"read"}), token=RedactedString("secret"))
 config = ServerConfig(tokens=(ann,))
+
+
+def stored():
+    return AgentRuntime(store="sqlite:///own.db")
 """
 
 
@@ -149,7 +153,7 @@ def refused(*arguments: str, **environment: str) -> tuple[int, str]:
         (["empty.py"], {}, "defines no agent"),
         (["own.py:nobody"], {}, "is no agent"),
         (["own.py"], {}, "several runtimes: runtime, other"),
-        (["own.py:runtime", "--store", "sqlite:///x.db"], {}, "has its own"),
+        (["own.py:stored", "--store", "sqlite:///x.db"], {}, "has its own"),
         (["--host", "no such host"], {}, "Refusing to listen"),
         (["--host", "0.0.0.0"], {}, "Refusing to listen on '0.0.0.0' without authentication"),
         (["--host", "no such host", "--token", "t"], {}, "there is no such host"),

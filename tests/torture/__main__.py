@@ -29,6 +29,7 @@ STAGES: tuple[tuple[str, str | None, str], ...] = (
     ("control_kills", "--kills 12", "--kills 2000"),
     ("control_chaos", "--faults 10", "--faults 500"),
     ("schedule_sweep", "--schedules 4000", "--schedules 1000000"),
+    ("due_times", "--schedules 100 --kills 8", "--schedules 1000 --kills 200"),
     ("starvation", "", ""),
     ("leaks", "--runs 2500", "--runs 100000"),
     ("many_tasks", "--tasks 400", "--full"),

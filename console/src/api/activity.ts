@@ -18,7 +18,7 @@ type News = readonly ResourceKind[] | null;
 /** Which resources a hint of a kind makes stale. */
 const STALE: Record<string, readonly ResourceKind[]> = {
   // A ticket that is decided shows as a run that goes on.
-  run: ["run", "thread", "ticket"],
+  run: ["run", "thread", "ticket", "schedule"],
   ticket: ["ticket", "run"],
   dispatch: ["dispatch", "run", "ticket"],
   config: ["config", "agent", "model", "audit"],

@@ -1774,6 +1774,76 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/knowledge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the collections that have documents. */
+        get: operations["get_v1_knowledge"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/knowledge/{collection}/documents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the documents of a collection. */
+        get: operations["get_v1_knowledge_collection_documents"];
+        put?: never;
+        /** Ingest a document; one of the same id is replaced whole. */
+        post: operations["post_v1_knowledge_collection_documents"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/knowledge/{collection}/documents/{document_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show a document. */
+        get: operations["get_v1_knowledge_collection_documents_document_id"];
+        put?: never;
+        post?: never;
+        /** Delete a document whole; answers with what it was. */
+        delete: operations["delete_v1_knowledge_collection_documents_document_id"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/knowledge/{collection}/search": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Find passages of a collection, the best first. */
+        get: operations["get_v1_knowledge_collection_search"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/mcp": {
         parameters: {
             query?: never;
@@ -1810,6 +1880,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/mcp-servers/{server_id}/login": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Begin a login to an MCP server; its reply comes to the console that asked for it. */
+        post: operations["post_v1_mcp_servers_server_id_login"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/mcp-servers/{server_id}/login/reply": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Complete the login to an MCP server that the caller began, and connect with it. */
+        post: operations["post_v1_mcp_servers_server_id_login_reply"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/mcp-servers/{server_id}/restart": {
         parameters: {
             query?: never;
@@ -1836,6 +1940,95 @@ export interface paths {
         };
         /** Get the state of the connection to an MCP server. */
         get: operations["get_v1_mcp_servers_server_id_status"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/memory/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Export every fact as one JSON document per line. */
+        get: operations["get_v1_memory_export"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/memory/facts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the facts about the caller, a project or another user, or search them. */
+        get: operations["get_v1_memory_facts"];
+        put?: never;
+        /** Remember a fact; an equal one is returned as it is. */
+        post: operations["post_v1_memory_facts"];
+        /** Forget everything about the caller, a project or another user. */
+        delete: operations["delete_v1_memory_facts"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/memory/facts/{fact_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show a fact and where it comes from. */
+        get: operations["get_v1_memory_facts_fact_id"];
+        /** Replace the text of a fact. */
+        put: operations["put_v1_memory_facts_fact_id"];
+        post?: never;
+        /** Forget a fact; answers with the transcripts that still hold its text. */
+        delete: operations["delete_v1_memory_facts_fact_id"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/memory/owners": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the users, projects or collections that have something. */
+        get: operations["get_v1_memory_owners"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/memory/status": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tell whether facts and documents are also found by their meaning. */
+        get: operations["get_v1_memory_status"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1938,7 +2131,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Show what the rules of an agent would do to calls. */
+        /** Show what the rules of an agent, and its tools' approvals, would do to calls. */
         post: operations["post_v1_policy_preview"];
         delete?: never;
         options?: never;
@@ -2187,6 +2380,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runs/{run_id}/events/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Send an event to a run of a workflow; under the same `event_id` it is sent once. */
+        post: operations["post_v1_runs_run_id_events_name"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/runs/{run_id}/fork": {
         parameters: {
             query?: never;
@@ -2232,6 +2442,23 @@ export interface paths {
         put?: never;
         /** Let a run that waits, or is queued, go on with another publication. */
         post: operations["post_v1_runs_run_id_repin"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{run_id}/reset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Let a workflow that waits take a step and all later ones again; lists their effects. */
+        post: operations["post_v1_runs_run_id_reset"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2298,6 +2525,162 @@ export interface paths {
         };
         /** Get the steps, calls and waits of a run with their times, without their contents. */
         get: operations["get_v1_runs_run_id_timeline"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{run_id}/workflow": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get the journal of a workflow's run: its steps, its status, and what it waits for. */
+        get: operations["get_v1_runs_run_id_workflow"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List schedules by creation time, with their next due times and last outcomes. */
+        get: operations["get_v1_schedules"];
+        put?: never;
+        /** Create a schedule, which starts runs in the name of the caller. */
+        post: operations["post_v1_schedules"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Show the next due times that a timing would have; nothing is stored. */
+        post: operations["post_v1_schedules_preview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{schedule_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a schedule. */
+        get: operations["get_v1_schedules_schedule_id"];
+        /** Replace what a schedule says; its next due time follows from the new timing. */
+        put: operations["put_v1_schedules_schedule_id"];
+        post?: never;
+        /** Delete a schedule with its history; runs that it started go on. */
+        delete: operations["delete_v1_schedules_schedule_id"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{schedule_id}/fire": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Start a run of a schedule now; its due times stay as they are. */
+        post: operations["post_v1_schedules_schedule_id_fire"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{schedule_id}/firings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List what became of the due times of a schedule, the newest first. */
+        get: operations["get_v1_schedules_schedule_id_firings"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{schedule_id}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Pause a schedule: it has no due times until it is resumed. */
+        post: operations["post_v1_schedules_schedule_id_pause"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{schedule_id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Resume a paused schedule, from its next due time on. */
+        post: operations["post_v1_schedules_schedule_id_resume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{schedule_id}/upcoming": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the next due times of a schedule, without their jitter. */
+        get: operations["get_v1_schedules_schedule_id_upcoming"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2824,6 +3207,95 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/triggers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List webhook triggers by creation time, with their last deliveries. */
+        get: operations["get_v1_triggers"];
+        put?: never;
+        /** Create a webhook trigger, which starts runs in the name of the caller. */
+        post: operations["post_v1_triggers"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/triggers/{trigger_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get a webhook trigger. */
+        get: operations["get_v1_triggers_trigger_id"];
+        /** Replace what a webhook trigger says. */
+        put: operations["put_v1_triggers_trigger_id"];
+        /** Accept a signed webhook, which starts a run; a repeat gets the same answer. */
+        post: operations["post_v1_triggers_trigger_id"];
+        /** Delete a webhook trigger with its deliveries; runs that it started go on. */
+        delete: operations["delete_v1_triggers_trigger_id"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/triggers/{trigger_id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List what senders delivered to a webhook trigger, the newest first. */
+        get: operations["get_v1_triggers_trigger_id_deliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/triggers/{trigger_id}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Pause a webhook trigger: it refuses deliveries until it is resumed. */
+        post: operations["post_v1_triggers_trigger_id_pause"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/triggers/{trigger_id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Resume a paused webhook trigger. */
+        post: operations["post_v1_triggers_trigger_id_resume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/usage": {
         parameters: {
             query?: never;
@@ -2919,6 +3391,24 @@ export interface components {
          */
         Adapter: "a2a" | "acp" | "ag_ui" | "ai_sdk" | "internal" | "mcp" | "openai";
         /**
+         * AddDocument
+         * @description A document: its text, or the bytes of its file in base64.
+         */
+        AddDocument: {
+            /** @default null */
+            data: string | null;
+            /** @default text */
+            format: components["schemas"]["DocumentFormat"];
+            /** @default null */
+            id: string | null;
+            /** @default  */
+            source: string;
+            /** @default null */
+            text: string | null;
+            /** @default  */
+            title: string;
+        };
+        /**
          * AgentFigures
          * @description The figures of one agent; `delegations` are runs of it that another agent began.
          */
@@ -2998,8 +3488,12 @@ export interface components {
          * @description An agent that can be run.
          */
         AgentView: {
+            /** @default null */
+            context_schema: Record<string, unknown> | null;
             description: string;
             id: string;
+            /** @default false */
+            is_workflow: boolean;
             model: string;
             tools: string[];
         };
@@ -3091,6 +3585,18 @@ export interface components {
             require_all: boolean;
         };
         /**
+         * ApprovalNeed
+         * @description What a tool that is declared with `approval` says about a call, outside any run.
+         * @enum {unknown}
+         */
+        ApprovalNeed: "depends_on_run" | "invalid_arguments" | "needed" | "not_needed";
+        /**
+         * ApprovalTime
+         * @description Which calls of a tool need an approval.
+         * @enum {unknown}
+         */
+        ApprovalTime: "always" | "depends_on_arguments";
+        /**
          * ArgumentRule
          * @description A rule whose effect depends on the arguments of a call.
          */
@@ -3104,7 +3610,7 @@ export interface components {
          * @description The kind of a ticket's question, which determines how a decision's payload is read.
          * @enum {unknown}
          */
-        Asks: "answer" | "either" | "permission";
+        Asks: "answer" | "either" | "event" | "permission";
         /**
          * Audio
          * @description A sound recording.
@@ -3128,7 +3634,7 @@ export interface components {
          * @description What an actor did.
          * @enum {unknown}
          */
-        AuditAction: "apply_failed" | "batch" | "breaker" | "canary" | "cancel" | "create" | "delete" | "pin" | "promote" | "publish" | "purge" | "repin" | "replay_dead" | "restart" | "restore" | "retry_outbox" | "rollback" | "secret_set" | "secret_unset" | "seed_apply" | "switch" | "update";
+        AuditAction: "apply_failed" | "batch" | "breaker" | "canary" | "cancel" | "create" | "delete" | "fire" | "login" | "pin" | "promote" | "publish" | "purge" | "repin" | "replay_dead" | "reset" | "restart" | "restore" | "retry_outbox" | "rollback" | "secret_set" | "secret_unset" | "seed_apply" | "switch" | "update";
         /**
          * AuditItem
          * @description One act, with the record before and after it as far as they are kept.
@@ -3382,9 +3888,10 @@ export interface components {
         };
         /**
          * CallPreview
-         * @description What would happen to a call, and the rule that decides, or `default`.
+         * @description What would happen to a call, and what decides: a rule, `default`, or `approval`.
          */
         CallPreview: {
+            approval: components["schemas"]["ApprovalNeed"] | null;
             behavior: components["schemas"]["ToolBehavior"];
             rule: string;
             tool: string;
@@ -3605,6 +4112,8 @@ export interface components {
         /**
          * ComparePolicies
          * @description Two sections `permission`. Without `old`: the rules that the agent has now.
+         *
+         *         If an agent is named, the rules of its plugin are added to both.
          */
         ComparePolicies: {
             /** @default null */
@@ -3798,6 +4307,17 @@ export interface components {
             top_p: number | null;
         };
         /**
+         * CronTiming
+         * @description Local times in an IANA zone, as a cron expression of five fields.
+         */
+        CronTiming: {
+            expression: string;
+            /** @enum {unknown} */
+            type: "cron";
+            /** @default UTC */
+            zone: string;
+        };
+        /**
          * DecisionAction
          * @description Continue the call, or give it up.
          * @enum {unknown}
@@ -3875,6 +4395,12 @@ export interface components {
             updated_at: number;
         };
         /**
+         * DeliveryOutcome
+         * @description What became of a delivered event.
+         * @enum {unknown}
+         */
+        DeliveryOutcome: "fired" | "ignored" | "refused";
+        /**
          * DeliveryView
          * @description One delivery of input; times in milliseconds.
          */
@@ -3949,6 +4475,15 @@ export interface components {
             updated_at: number;
         };
         /**
+         * Divergence
+         * @description Where the code of a workflow differs from the journal of a run.
+         */
+        Divergence: {
+            found: string;
+            recorded: string;
+            step: string;
+        };
+        /**
          * Document
          * @description A file such as a PDF.
          */
@@ -3960,6 +4495,12 @@ export interface components {
             type: "document";
         };
         /**
+         * DocumentFormat
+         * @description How the text of a document is read.
+         * @enum {unknown}
+         */
+        DocumentFormat: "markdown" | "pdf" | "text";
+        /**
          * DocumentPart
          * @description A file such as a PDF.
          */
@@ -3969,6 +4510,20 @@ export interface components {
             title: string | null;
             /** @enum {unknown} */
             type: "document";
+        };
+        /**
+         * DocumentView
+         * @description A document of a collection; the time in milliseconds.
+         */
+        DocumentView: {
+            added_by: string | null;
+            chars: number;
+            chunks: number;
+            created_at: number;
+            format: components["schemas"]["DocumentFormat"];
+            id: string;
+            source: string;
+            title: string;
         };
         /**
          * DraftDifference
@@ -4069,6 +4624,27 @@ export interface components {
             message: string;
         };
         /**
+         * EventFilter
+         * @description Which events start a run; others are acknowledged and ignored.
+         */
+        EventFilter: {
+            /** @default [] */
+            events: string[];
+            /** @default {} */
+            where: Record<string, unknown>;
+        };
+        /**
+         * EventReceipt
+         * @description The receipt of an event; the same event again gives the same receipt.
+         */
+        EventReceipt: {
+            event_id: string;
+            /** @default false */
+            is_duplicate: boolean;
+            name: string;
+            run_id: string;
+        };
+        /**
          * ExportedFiles
          * @description The records of a publication as files would have them.
          */
@@ -4084,6 +4660,28 @@ export interface components {
                     [key: string]: Record<string, unknown>;
                 };
             };
+        };
+        /**
+         * FactOrigin
+         * @description How a fact came to be remembered.
+         * @enum {unknown}
+         */
+        FactOrigin: "extraction" | "person" | "tool";
+        /**
+         * FactView
+         * @description A fact and where it comes from; times in milliseconds.
+         */
+        FactView: {
+            agent_id: string | null;
+            by: string | null;
+            created_at: number;
+            expires_at: number | null;
+            id: string;
+            origin: components["schemas"]["FactOrigin"];
+            run_id: string | null;
+            text: string;
+            thread_id: string | null;
+            updated_at: number;
         };
         /**
          * FactsPage
@@ -4158,6 +4756,30 @@ export interface components {
             options: components["schemas"]["ApplyOptions"];
         };
         /**
+         * FiringOutcome
+         * @description What became of a due time.
+         * @enum {unknown}
+         */
+        FiringOutcome: "fired" | "refused" | "skipped";
+        /**
+         * FiringView
+         * @description What became of a due time, or of `count` of them up to `last_due_at`.
+         */
+        FiringView: {
+            count: number;
+            detail: string | null;
+            due_at: number;
+            fired_at: number;
+            id: string;
+            is_manual: boolean;
+            last_due_at: number | null;
+            outcome: components["schemas"]["FiringOutcome"];
+            reason: string | null;
+            run_id: string | null;
+            schedule_id: string;
+            thread_id: string | null;
+        };
+        /**
          * FollowerView
          * @description What one process of the store has applied.
          */
@@ -4165,6 +4787,16 @@ export interface components {
             id: string;
             problem: string | null;
             publication: number | null;
+        };
+        /**
+         * ForgottenFacts
+         * @description What was forgotten, and which transcripts still hold it.
+         */
+        ForgottenFacts: {
+            facts: components["schemas"]["FactView"][];
+            is_erased: boolean;
+            is_search_complete: boolean;
+            transcripts: components["schemas"]["HoldingThreadView"][];
         };
         /**
          * ForkPoint
@@ -4279,6 +4911,39 @@ export interface components {
             next_cursor?: number | null;
         };
         /**
+         * HoldingThreadView
+         * @description A transcript that still has the text of a forgotten fact.
+         */
+        HoldingThreadView: {
+            message_ids: string[];
+            run_id: string | null;
+            thread_id: string;
+        };
+        /**
+         * HookAccepted
+         * @description The answer to a sender; a repeated delivery gets the same.
+         */
+        HookAccepted: {
+            /** @default null */
+            run_id: string | null;
+            status: components["schemas"]["DeliveryOutcome"];
+        };
+        /**
+         * HookDeliveryView
+         * @description An event that a sender delivered.
+         */
+        HookDeliveryView: {
+            delivery_id: string;
+            detail: string | null;
+            event: string | null;
+            outcome: components["schemas"]["DeliveryOutcome"];
+            reason: string | null;
+            received_at: number;
+            run_id: string | null;
+            thread_id: string | null;
+            trigger_id: string;
+        };
+        /**
          * Image
          * @description A picture.
          */
@@ -4324,6 +4989,17 @@ export interface components {
          * @enum {unknown}
          */
         InputMode: "interrupt" | "queue" | "resume" | "steer";
+        /**
+         * IntervalTiming
+         * @description Every so many milliseconds, counted from `start_at`, else from the schedule's creation.
+         */
+        IntervalTiming: {
+            every_ms: number;
+            /** @default null */
+            start_at: number | null;
+            /** @enum {unknown} */
+            type: "interval";
+        };
         /**
          * Item
          * @description One item of a Responses input, or one message of a chat.
@@ -4516,6 +5192,28 @@ export interface components {
             seq: number;
         };
         /**
+         * LoginPage
+         * @description Where a person logs in to an MCP server.
+         */
+        LoginPage: {
+            address: string;
+        };
+        /**
+         * LoginReply
+         * @description The query with which an authorization server sent the browser back.
+         */
+        LoginReply: {
+            /** @default null */
+            code: string | null;
+            /** @default null */
+            error: string | null;
+            /** @default null */
+            error_description: string | null;
+            /** @default null */
+            iss: string | null;
+            state: string;
+        };
+        /**
          * MailboxItem
          * @description Any JSON; its `text`, or else all of it as JSON, becomes one message.
          */
@@ -4615,6 +5313,26 @@ export interface components {
             format: string;
             /** @default null */
             url: string | null;
+        };
+        /**
+         * MemoryOwner
+         * @description A user, a project or a collection that has something, and how much.
+         */
+        MemoryOwner: {
+            items: number;
+            kind: components["schemas"]["PartitionKind"];
+            name: string;
+            tenant_id: string | null;
+        };
+        /**
+         * MemoryStatus
+         * @description How this server searches.
+         */
+        MemoryStatus: {
+            fact_chars: number;
+            facts_per_owner: number;
+            has_vectors: boolean;
+            vectors_problem: string;
         };
         /**
          * MergeState
@@ -4830,11 +5548,61 @@ export interface components {
             role: string;
         };
         /**
+         * NewSchedule
+         * @description A schedule to create; without an id it gets one.
+         */
+        NewSchedule: {
+            /** @default 1 */
+            catch_up: number;
+            /** @default  */
+            description: string;
+            /** @default null */
+            end_at: number | null;
+            /** @default null */
+            id: string | null;
+            /** @default 0 */
+            jitter_ms: number;
+            /** @default null */
+            max_count: number | null;
+            /** @default skip */
+            overlap: components["schemas"]["OverlapPolicy"];
+            target: components["schemas"]["RunTarget"];
+            timing: components["schemas"]["CronTiming"] | components["schemas"]["IntervalTiming"] | components["schemas"]["OneShotTiming"];
+        };
+        /**
+         * NewTrigger
+         * @description A trigger to create; without an id it gets one.
+         */
+        NewTrigger: {
+            /** @default  */
+            description: string;
+            /** @default {} */
+            filter: components["schemas"]["EventFilter"];
+            /** @default null */
+            id: string | null;
+            /** @default false */
+            is_paused: boolean;
+            scheme: components["schemas"]["SignatureScheme"];
+            secrets: string[];
+            target: components["schemas"]["RunTarget"];
+            /** @default null */
+            thread: string | null;
+        };
+        /**
          * OnBusy
          * @description What happens to a request whose thread has an executing run.
          * @enum {unknown}
          */
         OnBusy: "interrupt" | "queue" | "reject";
+        /**
+         * OneShotTiming
+         * @description One time, in milliseconds since the epoch.
+         */
+        OneShotTiming: {
+            at: number;
+            /** @enum {unknown} */
+            type: "once";
+        };
         /**
          * OpenAiPart
          * @description A part of a message's content, in either API.
@@ -4912,11 +5680,47 @@ export interface components {
             next_cursor: string | null;
         };
         /**
+         * OperatorList[DocumentView]
+         * @description A page of a list; `next_cursor` is where the next one begins.
+         */
+        OperatorList_DocumentView_: {
+            items: components["schemas"]["DocumentView"][];
+            /** @default null */
+            next_cursor: string | null;
+        };
+        /**
+         * OperatorList[FactView]
+         * @description A page of a list; `next_cursor` is where the next one begins.
+         */
+        OperatorList_FactView_: {
+            items: components["schemas"]["FactView"][];
+            /** @default null */
+            next_cursor: string | null;
+        };
+        /**
+         * OperatorList[MemoryOwner]
+         * @description A page of a list; `next_cursor` is where the next one begins.
+         */
+        OperatorList_MemoryOwner_: {
+            items: components["schemas"]["MemoryOwner"][];
+            /** @default null */
+            next_cursor: string | null;
+        };
+        /**
          * OperatorList[ModelStatus]
          * @description A page of a list; `next_cursor` is where the next one begins.
          */
         OperatorList_ModelStatus_: {
             items: components["schemas"]["ModelStatus"][];
+            /** @default null */
+            next_cursor: string | null;
+        };
+        /**
+         * OperatorList[PassageView]
+         * @description A page of a list; `next_cursor` is where the next one begins.
+         */
+        OperatorList_PassageView_: {
+            items: components["schemas"]["PassageView"][];
             /** @default null */
             next_cursor: string | null;
         };
@@ -4935,6 +5739,12 @@ export interface components {
          * @enum {unknown}
          */
         Order: "asc" | "desc";
+        /**
+         * OverlapPolicy
+         * @description What happens at a due time while the run of the previous one has not ended.
+         * @enum {unknown}
+         */
+        OverlapPolicy: "interrupt" | "queue" | "skip";
         /**
          * Part
          * @description A piece of a message or an artifact: exactly one of text, raw (base64), url and data.
@@ -4966,10 +5776,32 @@ export interface components {
             value: string;
         };
         /**
+         * PartitionKind
+         * @description What a partition is about.
+         * @enum {unknown}
+         */
+        PartitionKind: "collection" | "project" | "user";
+        /**
+         * PassageView
+         * @description A passage that a search found, and where it stands.
+         */
+        PassageView: {
+            document_id: string;
+            heading: string;
+            page: number | null;
+            position: number;
+            source: string;
+            start: number;
+            text: string;
+            title: string;
+        };
+        /**
          * PastCall
          * @description A call that a model made in an earlier run.
          */
         PastCall: {
+            /** @default null */
+            approval: components["schemas"]["ApprovalNeed"] | null;
             /** @default null */
             arguments: unknown;
             call_id: string;
@@ -5005,6 +5837,7 @@ export interface components {
          */
         PermissionPreview: {
             agent_id: string;
+            approvals: components["schemas"]["ToolApproval"][];
             args_conditional_rules: components["schemas"]["ArgumentRule"][];
             candidate_tools: string[];
             default_behavior: components["schemas"]["ToolBehavior"] | null;
@@ -5078,6 +5911,7 @@ export interface components {
          */
         PolicyPreview: {
             agent: string;
+            approvals: components["schemas"]["ToolApproval"][];
             calls: components["schemas"]["CallPreview"][];
             hidden: string[];
             offered: string[];
@@ -5133,6 +5967,17 @@ export interface components {
             trigger: string | null;
             /** @default false */
             wholeHistory: boolean;
+        };
+        /**
+         * PreviewSchedule
+         * @description A timing whose next due times are asked for.
+         */
+        PreviewSchedule: {
+            /** @default 10 */
+            count: number;
+            /** @default null */
+            end_at: number | null;
+            timing: components["schemas"]["CronTiming"] | components["schemas"]["IntervalTiming"] | components["schemas"]["OneShotTiming"];
         };
         /**
          * PreviewedDraft
@@ -5459,6 +6304,26 @@ export interface components {
             thread_id: string;
         };
         /**
+         * ResetReceipt
+         * @description What a reset takes back: the steps, and those whose effects stay in the world.
+         */
+        ResetReceipt: {
+            effects: string[];
+            run_id: string;
+            step: string | null;
+            steps: string[];
+        };
+        /**
+         * ResetRun
+         * @description The step that a run is reset to.
+         */
+        ResetRun: {
+            /** @default false */
+            is_dry: boolean;
+            /** @default null */
+            step: string | null;
+        };
+        /**
          * RestoreBody
          * @description The version to restore: an audit event, an object, or a publication.
          */
@@ -5565,6 +6430,16 @@ export interface components {
             cost_usd: number | null;
             /** @default null */
             tokens: number | null;
+        };
+        /**
+         * RunEventBody
+         * @description An event for a workflow.
+         */
+        RunEventBody: {
+            /** @default null */
+            event_id: string | null;
+            /** @default null */
+            payload: unknown;
         };
         /**
          * RunFinish
@@ -5712,6 +6587,19 @@ export interface components {
             waiting?: number;
         };
         /**
+         * RunTarget
+         * @description The run that is started.
+         */
+        RunTarget: {
+            agent_id: string;
+            /** @default null */
+            context: Record<string, unknown> | null;
+            /** @default  */
+            input: unknown;
+            /** @default null */
+            thread_id: string | null;
+        };
+        /**
          * RunView
          * @description A run; times in milliseconds.
          */
@@ -5732,6 +6620,8 @@ export interface components {
             /** @default null */
             finished_at: number | null;
             input_tokens?: number;
+            /** @default false */
+            is_workflow: boolean;
             kind: components["schemas"]["RunKind"];
             origin: components["schemas"]["RunOrigin"];
             output_tokens?: number;
@@ -5762,6 +6652,95 @@ export interface components {
             usage: components["schemas"]["TokenUsage"];
             /** @default null */
             waiting: components["schemas"]["Waiting"] | null;
+        };
+        /**
+         * ScheduleList[FiringView]
+         * @description A page of a list; `next_cursor` is where the next one begins.
+         */
+        ScheduleList_FiringView_: {
+            items: components["schemas"]["FiringView"][];
+            /** @default null */
+            next_cursor: string | null;
+        };
+        /**
+         * ScheduleList[HookDeliveryView]
+         * @description A page of a list; `next_cursor` is where the next one begins.
+         */
+        ScheduleList_HookDeliveryView_: {
+            items: components["schemas"]["HookDeliveryView"][];
+            /** @default null */
+            next_cursor: string | null;
+        };
+        /**
+         * ScheduleList[ScheduleView]
+         * @description A page of a list; `next_cursor` is where the next one begins.
+         */
+        ScheduleList_ScheduleView_: {
+            items: components["schemas"]["ScheduleView"][];
+            /** @default null */
+            next_cursor: string | null;
+        };
+        /**
+         * ScheduleList[TriggerView]
+         * @description A page of a list; `next_cursor` is where the next one begins.
+         */
+        ScheduleList_TriggerView_: {
+            items: components["schemas"]["TriggerView"][];
+            /** @default null */
+            next_cursor: string | null;
+        };
+        /**
+         * ScheduleSpec
+         * @description What a person says of a schedule.
+         */
+        ScheduleSpec: {
+            /** @default 1 */
+            catch_up: number;
+            /** @default  */
+            description: string;
+            /** @default null */
+            end_at: number | null;
+            /** @default 0 */
+            jitter_ms: number;
+            /** @default null */
+            max_count: number | null;
+            /** @default skip */
+            overlap: components["schemas"]["OverlapPolicy"];
+            target: components["schemas"]["RunTarget"];
+            timing: components["schemas"]["CronTiming"] | components["schemas"]["IntervalTiming"] | components["schemas"]["OneShotTiming"];
+        };
+        /**
+         * ScheduleStatus
+         * @description Whether a schedule has due times.
+         * @enum {unknown}
+         */
+        ScheduleStatus: "active" | "ended" | "paused";
+        /**
+         * ScheduleView
+         * @description A schedule, when it is due next, and what became of the last due time.
+         */
+        ScheduleView: {
+            catch_up: number;
+            created_at: number;
+            created_by: string | null;
+            description: string;
+            end_at: number | null;
+            fired_count: number;
+            fires_at: number | null;
+            id: string;
+            jitter_ms: number;
+            last: components["schemas"]["FiringView"] | null;
+            last_run_id: string | null;
+            max_count: number | null;
+            next_due: number | null;
+            overlap: components["schemas"]["OverlapPolicy"];
+            skipped_count: number;
+            status: components["schemas"]["ScheduleStatus"];
+            target: components["schemas"]["RunTarget"];
+            tenant_id: string | null;
+            timing: components["schemas"]["CronTiming"] | components["schemas"]["IntervalTiming"] | components["schemas"]["OneShotTiming"];
+            updated_at: number;
+            user_id: string | null;
         };
         /**
          * SchemaFormat
@@ -5834,6 +6813,8 @@ export interface components {
         Sender: {
             /** @default null */
             agent_id: string | null;
+            /** @default null */
+            event: string | null;
             /** @default 0 */
             hops: number;
             /** @default false */
@@ -5855,7 +6836,7 @@ export interface components {
          * @description Senders into a thread other than a person or a model.
          * @enum {unknown}
          */
-        SenderKind: "agent" | "task";
+        SenderKind: "agent" | "event" | "task";
         /**
          * ServerTool
          * @description A tool that an MCP server offers.
@@ -5884,6 +6865,12 @@ export interface components {
             seq: number;
             summary: string;
         };
+        /**
+         * SignatureScheme
+         * @description How the sender of a webhook signs its requests.
+         * @enum {unknown}
+         */
+        SignatureScheme: "github" | "standard_webhooks" | "stripe";
         /**
          * SkillCapability
          * @description A skill of this process.
@@ -6017,6 +7004,36 @@ export interface components {
             /** @enum {unknown} */
             event_type: "step_start";
             message_id?: string;
+        };
+        /**
+         * StepView
+         * @description One step of a workflow's journal.
+         */
+        StepView: {
+            /** @default 1 */
+            attempt: number;
+            /** @default null */
+            child_run_id: string | null;
+            /** @default none */
+            effect: string;
+            /** @default null */
+            error: string | null;
+            /** @default null */
+            event: string | null;
+            /** @default null */
+            event_schema: Record<string, unknown> | null;
+            kind: string;
+            name: string;
+            path: string;
+            /** @default null */
+            result: unknown;
+            status: string;
+            /** @default null */
+            ticket_id: string | null;
+            /** @default null */
+            until: number | null;
+            /** @default null */
+            winner: number | null;
         };
         /**
          * Stopped
@@ -6404,6 +7421,14 @@ export interface components {
             total_tokens: number | null;
         };
         /**
+         * ToolApproval
+         * @description A tool that is declared with `approval`.
+         */
+        ToolApproval: {
+            tool: string;
+            when: components["schemas"]["ApprovalTime"];
+        };
+        /**
          * ToolBehavior
          * @description What happens to a call.
          * @enum {unknown}
@@ -6660,6 +7685,49 @@ export interface components {
             tool: string;
         };
         /**
+         * TriggerSpec
+         * @description What a person says of a webhook trigger.
+         *
+         *         In `target.input`, the values of `target.context` and `thread` a placeholder such as
+         *         `{/issue/title}` stands for the value at a JSON pointer into the body.
+         */
+        TriggerSpec: {
+            /** @default  */
+            description: string;
+            /** @default {} */
+            filter: components["schemas"]["EventFilter"];
+            /** @default false */
+            is_paused: boolean;
+            scheme: components["schemas"]["SignatureScheme"];
+            secrets: string[];
+            target: components["schemas"]["RunTarget"];
+            /** @default null */
+            thread: string | null;
+        };
+        /**
+         * TriggerView
+         * @description A webhook trigger; its secrets are references and are never shown.
+         */
+        TriggerView: {
+            created_at: number;
+            created_by: string | null;
+            description: string;
+            filter: components["schemas"]["EventFilter"];
+            fired_count: number;
+            id: string;
+            is_paused: boolean;
+            last: components["schemas"]["HookDeliveryView"] | null;
+            missing_secrets: string[];
+            path: string;
+            scheme: components["schemas"]["SignatureScheme"];
+            secrets: string[];
+            target: components["schemas"]["RunTarget"];
+            tenant_id: string | null;
+            thread: string | null;
+            updated_at: number;
+            user_id: string | null;
+        };
+        /**
          * UiMessage
          * @description A message as the client keeps it.
          */
@@ -6711,6 +7779,13 @@ export interface components {
             name: string;
             /** @default null */
             parameters: Record<string, unknown> | null;
+        };
+        /**
+         * UpcomingTimes
+         * @description Due times in order, without their jitter.
+         */
+        UpcomingTimes: {
+            due: number[];
         };
         /**
          * UrlData
@@ -6813,6 +7888,8 @@ export interface components {
             /** @default null */
             before: components["schemas"]["WaitingReason"] | null;
             /** @default null */
+            diverged: components["schemas"]["Divergence"] | null;
+            /** @default null */
             message: string | null;
             /** @default null */
             problem: string | null;
@@ -6829,7 +7906,7 @@ export interface components {
          * @description What a waiting run waits for.
          * @enum {unknown}
          */
-        WaitingReason: "background_tasks" | "external_event" | "manual_pause" | "pinned_config_unusable" | "rate_limit" | "tool_permission" | "user_input";
+        WaitingReason: "background_tasks" | "external_event" | "manual_pause" | "pinned_config_unusable" | "rate_limit" | "tool_permission" | "user_input" | "workflow_diverged";
         /**
          * WholePublication
          * @description A publication with everything that it names.
@@ -6946,6 +8023,38 @@ export interface components {
                 [key: string]: string;
             };
             version: string;
+        };
+        /**
+         * WorkflowView
+         * @description The journal of a workflow's run, and what the run waits for.
+         */
+        WorkflowView: {
+            /** @default null */
+            diverged: components["schemas"]["Divergence"] | null;
+            /** @default true */
+            is_workflow: boolean;
+            /** @default 0 */
+            resets: number;
+            run_id: string;
+            /** @default null */
+            sleeping_until: number | null;
+            status: string;
+            steps: components["schemas"]["StepView"][];
+            thread_id: string;
+            /** @default null */
+            value: unknown;
+            /** @default [] */
+            waiting_events: string[];
+            workflow: string;
+        };
+        /**
+         * WriteFact
+         * @description The text of a fact, and for how long it holds.
+         */
+        WriteFact: {
+            text: string;
+            /** @default null */
+            ttl_ms: number | null;
         };
     };
     responses: {
@@ -10280,6 +11389,172 @@ export interface operations {
             "5XX": components["responses"]["Refusal"];
         };
     };
+    get_v1_knowledge: {
+        parameters: {
+            query?: {
+                tenant_id?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OperatorList_MemoryOwner_"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_knowledge_collection_documents: {
+        parameters: {
+            query?: {
+                tenant_id?: string | null;
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                collection: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OperatorList_DocumentView_"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_knowledge_collection_documents: {
+        parameters: {
+            query?: {
+                tenant_id?: string | null;
+            };
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                collection: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AddDocument"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DocumentView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_knowledge_collection_documents_document_id: {
+        parameters: {
+            query?: {
+                tenant_id?: string | null;
+            };
+            header?: never;
+            path: {
+                collection: string;
+                document_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DocumentView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    delete_v1_knowledge_collection_documents_document_id: {
+        parameters: {
+            query?: {
+                tenant_id?: string | null;
+            };
+            header?: never;
+            path: {
+                collection: string;
+                document_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DocumentView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_knowledge_collection_search: {
+        parameters: {
+            query: {
+                tenant_id?: string | null;
+                query: string;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                collection: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OperatorList_PassageView_"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
     get_v1_mcp: {
         parameters: {
             query?: never;
@@ -10381,6 +11656,58 @@ export interface operations {
             "5XX": components["responses"]["Refusal"];
         };
     };
+    post_v1_mcp_servers_server_id_login: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                server_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoginPage"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_mcp_servers_server_id_login_reply: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                server_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LoginReply"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
     post_v1_mcp_servers_server_id_restart: {
         parameters: {
             query?: never;
@@ -10423,6 +11750,256 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["McpServerView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_memory_export: {
+        parameters: {
+            query?: {
+                project?: string | null;
+                user_id?: string | null;
+                tenant_id?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-ndjson": string;
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_memory_facts: {
+        parameters: {
+            query?: {
+                project?: string | null;
+                user_id?: string | null;
+                tenant_id?: string | null;
+                query?: string | null;
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OperatorList_FactView_"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_memory_facts: {
+        parameters: {
+            query?: {
+                project?: string | null;
+                user_id?: string | null;
+                tenant_id?: string | null;
+            };
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WriteFact"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FactView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    delete_v1_memory_facts: {
+        parameters: {
+            query?: {
+                project?: string | null;
+                user_id?: string | null;
+                tenant_id?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ForgottenFacts"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_memory_facts_fact_id: {
+        parameters: {
+            query?: {
+                project?: string | null;
+                user_id?: string | null;
+                tenant_id?: string | null;
+            };
+            header?: never;
+            path: {
+                fact_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FactView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    put_v1_memory_facts_fact_id: {
+        parameters: {
+            query?: {
+                project?: string | null;
+                user_id?: string | null;
+                tenant_id?: string | null;
+            };
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                fact_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WriteFact"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FactView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    delete_v1_memory_facts_fact_id: {
+        parameters: {
+            query?: {
+                project?: string | null;
+                user_id?: string | null;
+                tenant_id?: string | null;
+            };
+            header?: never;
+            path: {
+                fact_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ForgottenFacts"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_memory_owners: {
+        parameters: {
+            query?: {
+                kind?: components["schemas"]["PartitionKind"];
+                tenant_id?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OperatorList_MemoryOwner_"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_memory_status: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MemoryStatus"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -10811,6 +12388,7 @@ export interface operations {
                 publication?: number | null;
                 q?: string | null;
                 thread_id?: string | null;
+                is_workflow?: boolean;
             };
             header?: never;
             path?: never;
@@ -11023,6 +12601,35 @@ export interface operations {
             "5XX": components["responses"]["Refusal"];
         };
     };
+    post_v1_runs_run_id_events_name: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunEventBody"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventReceipt"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
     post_v1_runs_run_id_fork: {
         parameters: {
             query?: never;
@@ -11101,6 +12708,36 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RepinnedRun"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_runs_run_id_reset: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResetRun"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ResetReceipt"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -11210,6 +12847,323 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Timeline"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_runs_run_id_workflow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkflowView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_schedules: {
+        parameters: {
+            query?: {
+                status?: components["schemas"]["ScheduleStatus"] | null;
+                agent_id?: string | null;
+                order?: components["schemas"]["Order"];
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleList_ScheduleView_"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_schedules: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewSchedule"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_schedules_preview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PreviewSchedule"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UpcomingTimes"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_schedules_schedule_id: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    put_v1_schedules_schedule_id: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ScheduleSpec"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    delete_v1_schedules_schedule_id: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_schedules_schedule_id_fire: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FiringView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_schedules_schedule_id_firings: {
+        parameters: {
+            query?: {
+                outcome?: components["schemas"]["FiringOutcome"] | null;
+                order?: components["schemas"]["Order"];
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleList_FiringView_"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_schedules_schedule_id_pause: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_schedules_schedule_id_resume: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_schedules_schedule_id_upcoming: {
+        parameters: {
+            query?: {
+                count?: number;
+            };
+            header?: never;
+            path: {
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UpcomingTimes"];
                 };
             };
             "4XX": components["responses"]["Refusal"];
@@ -12209,6 +14163,256 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_triggers: {
+        parameters: {
+            query?: {
+                agent_id?: string | null;
+                order?: components["schemas"]["Order"];
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleList_TriggerView_"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_triggers: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewTrigger"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TriggerView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_triggers_trigger_id: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                trigger_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TriggerView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    put_v1_triggers_trigger_id: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                trigger_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TriggerSpec"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TriggerView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_triggers_trigger_id: {
+        parameters: {
+            query?: never;
+            header?: {
+                "Webhook-Id"?: string;
+                "Webhook-Timestamp"?: string;
+                "Webhook-Signature"?: string;
+                "X-Hub-Signature-256"?: string;
+                "X-GitHub-Delivery"?: string;
+                "X-GitHub-Event"?: string;
+                "Stripe-Signature"?: string;
+            };
+            path: {
+                trigger_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "*/*": unknown;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HookAccepted"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    delete_v1_triggers_trigger_id: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                trigger_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    get_v1_triggers_trigger_id_deliveries: {
+        parameters: {
+            query?: {
+                outcome?: components["schemas"]["DeliveryOutcome"] | null;
+                order?: components["schemas"]["Order"];
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                trigger_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleList_HookDeliveryView_"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_triggers_trigger_id_pause: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                trigger_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TriggerView"];
+                };
+            };
+            "4XX": components["responses"]["Refusal"];
+            "5XX": components["responses"]["Refusal"];
+        };
+    };
+    post_v1_triggers_trigger_id_resume: {
+        parameters: {
+            query?: never;
+            header?: {
+                "X-Awaken-Actor"?: string;
+            };
+            path: {
+                trigger_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TriggerView"];
+                };
             };
             "4XX": components["responses"]["Refusal"];
             "5XX": components["responses"]["Refusal"];

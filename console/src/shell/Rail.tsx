@@ -5,8 +5,8 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 
 import { root } from "../api/address";
-import { api, need } from "../api/client";
 import { useMay } from "../api/caller";
+import { openTicketCountQuery } from "../api/openTickets";
 import { systemInfoQuery } from "../api/queries";
 import { NAVIGATION, type NavigationPage } from "../navigation";
 import { shell } from "../texts/shell";
@@ -26,13 +26,10 @@ export function Mark() {
   );
 }
 
-function useOpenTickets(isAllowed: boolean): number {
-  const { data } = useQuery({
-    queryKey: ["ticket", "count"],
-    queryFn: ({ signal }) => need(api.GET("/v1/tickets", { signal, params: { query: { limit: 1, total: true } } })),
-    enabled: isAllowed,
-  });
-  return data?.total ?? 0;
+/** How many calls wait for a person, in words; null: none. */
+function useOpenTickets(isAllowed: boolean): string | null {
+  const { data } = useQuery({ ...openTicketCountQuery, enabled: isAllowed });
+  return data === undefined || data.count === 0 ? null : `${data.count}${data.isMore ? "+" : ""}`;
 }
 
 export function Rail() {
@@ -59,7 +56,7 @@ export function Rail() {
                 <Link key={name} to={path} className={classes.link} activeOptions={{ exact: path === "/" }}>
                   <Icon size={16} stroke={1.7} aria-hidden />
                   {shell.pages[name]}
-                  {name === "approvals" && tickets > 0 ? <Badge className={classes.count} size="xs" color="yellow" variant="filled">{tickets}</Badge> : null}
+                  {name === "approvals" && tickets !== null ? <Badge className={classes.count} size="xs" color="yellow" variant="filled">{tickets}</Badge> : null}
                 </Link>
               ))}
             </div>

@@ -26,6 +26,7 @@ export const approvals = {
   asks: {
     permission: (agent: string) => `${agent} wants to make this call`,
     answer: (agent: string) => `${agent} asks a question`,
+    event: (agent: string) => `${agent} waits for an event`,
     either: (agent: string) => `${agent} asks before it goes on`,
   },
   facts: { agent: "Agent", run: "Run", thread: "Thread", askedBy: "Asked by", rule: "Rule", waiting: "Asked", deadline: "Deadline", deciders: "May decide", call: "Call", ticket: "Ticket" },

@@ -1,7 +1,7 @@
 /** Texts of the page of one run. */
 export const run = {
   title: "Run",
-  tabs: { waterfall: "Waterfall", transcript: "Transcript", events: "Events", requests: "Requests", state: "State", cost: "Cost", lineage: "Lineage" },
+  tabs: { workflow: "Workflow", waterfall: "Waterfall", transcript: "Transcript", events: "Events", requests: "Requests", state: "State", cost: "Cost", lineage: "Lineage" },
   tabsLabel: "Views of the run",
   facts: {
     agent: "Agent", thread: "Thread", publication: "Publication", kind: "Kind", started: "Started", took: "Took", steps: "Steps", tokens: "Tokens", cost: "Cost", worker: "Worker", lease: "Lease until", attempts: "Attempts", origin: "Came by", parent: "Parent run",
@@ -32,6 +32,7 @@ export const run = {
   needs: (scope: string) => `Needs the scope “${scope}”.`,
   waitsFor: (count: number) => (count === 1 ? "One decision is open" : `${count} decisions are open`),
   send: "Send",
+  asked: "What the question is about",
   allApprovals: "All approvals",
   notFound: "There is no such run",
   notFoundHelp: "It was purged, deleted with its thread, or belongs to another tenant.",

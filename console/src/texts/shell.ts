@@ -35,7 +35,7 @@ export const shell = {
   loading: "Loading…",
   groups: { work: "Work", observe: "Observe", build: "Build", govern: "Govern", system: "System" },
   pages: {
-    home: "Home", chat: "Chat", approvals: "Approvals", runs: "Runs", threads: "Threads", queue: "Queue", agents: "Agents", tools: "Tools",
-    mcp: "MCP servers", skills: "Skills", a2a: "A2A", models: "Models", policy: "Policy", cost: "Cost", changes: "Changes", audit: "Audit", workers: "Workers", settings: "Settings",
+    home: "Home", chat: "Chat", approvals: "Approvals", schedules: "Schedules", runs: "Runs", workflows: "Workflows", threads: "Threads", queue: "Queue", agents: "Agents", tools: "Tools",
+    mcp: "MCP servers", skills: "Skills", a2a: "A2A", memory: "Memory", models: "Models", policy: "Policy", cost: "Cost", changes: "Changes", audit: "Audit", workers: "Workers", settings: "Settings",
   },
 } as const;

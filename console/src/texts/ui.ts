@@ -20,6 +20,7 @@ export const ui = {
   leaveBody: "What you typed here could not be saved. It is lost when you leave.",
   leave: "Leave",
   none: "–",
+  fixJson: "A field holds a text that is no JSON yet.",
   hiddenCharacter: "A character that cannot be seen, or that changes how the text reads",
   foreignLetter: "A letter of another alphabet, or a sign, that looks like an ordinary one",
   hiddenCharacters: (count: number) => `${count} hidden ${count === 1 ? "character is shown as an escape" : "characters are shown as escapes"}`,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { formatAge, formatBytes, formatCost, formatDuration, formatTokens } from "./format";
+import { formatAge, formatBytes, formatCost, formatDuration, formatTokens, formatUntil } from "./format";
 
 describe("durations", () => {
   it.each([
@@ -12,6 +12,10 @@ describe("durations", () => {
 describe("ages", () => {
   it("are never negative, whatever the clocks say", () => expect(formatAge(5_000, 1_000)).toBe("now"));
   it("have one unit", () => expect(formatAge(0, 7_300_000)).toBe("2 h ago"));
+});
+
+describe("times to come", () => {
+  it.each([[-5, "now"], [90_000, "in 90 s"], [5_400_000, "in 90 min"], [172_800_000, "in 2 d"]])("%d ms is %s", (ms, text) => expect(formatUntil(1_000 + ms, 1_000)).toBe(text));
 });
 
 describe("money and sizes", () => {

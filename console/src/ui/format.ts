@@ -25,6 +25,16 @@ export function formatAge(at: number, now: number): string {
   return `${Math.floor(ms / DAY)} d ago`;
 }
 
+/** How long until a time, in one unit. */
+export function formatUntil(at: number, now: number): string {
+  const ms = at - now;
+  if (ms < SECOND) return "now";
+  if (ms < 2 * MINUTE) return `in ${Math.round(ms / SECOND)} s`;
+  if (ms < 2 * HOUR) return `in ${Math.round(ms / MINUTE)} min`;
+  if (ms < 2 * DAY) return `in ${Math.round(ms / HOUR)} h`;
+  return `in ${Math.round(ms / DAY)} d`;
+}
+
 export function formatTime(at: number, timeZone?: string): string {
   return new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium", timeZone }).format(at);
 }

@@ -6,7 +6,7 @@ import { useState, type ReactNode } from "react";
 
 import { writeExact } from "../api/exactJson";
 import { ui } from "../texts/ui";
-import { formatAge, formatDuration, formatTime } from "./format";
+import { formatAge, formatDuration, formatTime, formatUntil } from "./format";
 import { useSettings } from "./settings";
 
 /** An id in a monospaced face, shortened in the middle; its title is the whole of it. */
@@ -53,6 +53,14 @@ export function Age({ at }: { at: number | null | undefined }) {
   return <Text span size="sm" title={formatTime(at, timeZone)}>{formatAge(at, now)}</Text>;
 }
 
+/** How long it is until a time to come. */
+export function Until({ at }: { at: number | null | undefined }) {
+  const now = useNow(5_000);
+  const { timeZone } = useSettings();
+  if (at === null || at === undefined) return <Text span c="dimmed">{ui.none}</Text>;
+  return <Text span size="sm" title={formatTime(at, timeZone)}>{formatUntil(at, now)}</Text>;
+}
+
 /** A time of day and its date, in the zone that the person has chosen. */
 export function Time({ at }: { at: number }) {
   const { timeZone } = useSettings();
@@ -71,6 +79,7 @@ const LOOKS: Record<string, StatusLook> = {
   created: { color: "gray", icon: IconCircleDashed }, queued: { color: "gray", icon: IconCircleDashed }, running: { color: "blue", icon: IconPlayerPlay },
   claimed: { color: "blue", icon: IconPlayerPlay }, waiting: { color: "yellow", icon: IconHourglass }, suspended: { color: "yellow", icon: IconHourglass }, paused: { color: "yellow", icon: IconClockPause },
   done: { color: "teal", icon: IconCheck }, succeeded: { color: "teal", icon: IconCheck }, completed: { color: "teal", icon: IconCheck }, acked: { color: "teal", icon: IconCheck }, ok: { color: "teal", icon: IconCheck }, healthy: { color: "teal", icon: IconCheck }, closed: { color: "teal", icon: IconCheck },
+  active: { color: "teal", icon: IconPlayerPlay }, fired: { color: "teal", icon: IconCheck }, skipped: { color: "yellow", icon: IconClockPause }, ignored: { color: "gray", icon: IconCircleDashed }, ended: { color: "gray", icon: IconPlayerStop }, refused: { color: "red", icon: IconX },
   failed: { color: "red", icon: IconX }, error: { color: "red", icon: IconX }, dead_letter: { color: "red", icon: IconAlertTriangle }, dead: { color: "red", icon: IconAlertTriangle }, open: { color: "red", icon: IconAlertTriangle }, down: { color: "red", icon: IconX },
   cancelled: { color: "gray", icon: IconPlayerStop }, stopped: { color: "gray", icon: IconPlayerStop },
 };

@@ -1,15 +1,17 @@
 """An agent as declared in code; `spec` is its part that is plain data."""
 
+import functools
 import importlib
+import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import GenericAlias, UnionType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Unpack, overload
 
 import msgspec
 
-from awaken.contracts.errors import DuplicateRegistration, InvalidSpec
+from awaken.contracts.errors import DuplicateRegistration, InvalidSpec, Misuse
 from awaken.contracts.models.budgets import Budget
 from awaken.contracts.models.inference import ContextWindowPolicy, ModelClient, ReasoningEffort
 from awaken.contracts.models.model_specs import ModelPool, ModelSpec
@@ -24,9 +26,12 @@ from .plugin_names import plugin_problem
 from .pydantic_models import encode_model
 
 if TYPE_CHECKING:
-    from awaken.contracts.messages.message import Input
+    from collections.abc import AsyncGenerator
+
+    from awaken.contracts.messages.message import Input, Message
     from awaken.contracts.runs.records import RunResult
 
+    from .agent_options import AgentOptions, Instructions
     from .run_contexts import ContextType, RunContext
 
     # Few agents have one.
@@ -71,7 +76,8 @@ class Agent(Generic[ContextT, OutputT]):
         frontend_tools_may_replace: Whether a client's tool replaces an own tool of the same id.
         allowed_tools: Ids or glob patterns of the tools that it may use. None allows all.
         excluded_tools: Ids or glob patterns of tools that it may not use. Exclusion wins.
-        delegates: Agents that it may ask, or their ids. Each becomes a tool `agent_run_<id>` with
+        delegates: Agents that it may ask, or their ids; an agent given here is registered with
+            this one. Each becomes a tool `agent_run_<id>` with
             a prompt; a `Delegate` has arguments of its own.
         config: Configuration of plugins: a list of sections, such as `PermissionConfig(…)`, or a
             mapping of their names to structs or JSON data.
@@ -92,7 +98,7 @@ class Agent(Generic[ContextT, OutputT]):
     )
     tools: Sequence[Tool | Callable[..., Any]] = field(kw_only=True, default=())
     plugins: Sequence[Plugin] = field(kw_only=True, default=())
-    output_type: type[OutputT] | UnionType | None = field(kw_only=True, default=None)
+    output_type: Any = field(kw_only=True, default=None)
     output_validators: Sequence[Callable[..., Any]] = field(kw_only=True, default=())
     output_retries: int | None = field(kw_only=True, default=None)
     context_type: type[ContextT] | None = field(kw_only=True, default=None)
@@ -115,9 +121,56 @@ class Agent(Generic[ContextT, OutputT]):
     output: OutputType | None = field(init=False)
     context: "ContextType | None" = field(init=False)
 
-    if not TYPE_CHECKING:
+    if TYPE_CHECKING:
+
+        @overload
+        def __init__(
+            self: "Agent[ContextT, str]",
+            id: str,
+            *,
+            output_type: None = None,
+            context_type: type[ContextT] | None = None,
+            instructions: "Instructions[ContextT]" = "",
+            **options: "Unpack[AgentOptions]",
+        ) -> None: ...
+
+        @overload
+        def __init__(
+            self,
+            id: str,
+            *,
+            output_type: type[OutputT],
+            context_type: type[ContextT] | None = None,
+            instructions: "Instructions[ContextT]" = "",
+            **options: "Unpack[AgentOptions]",
+        ) -> None: ...
+
+        # Of a union, a Literal and the like, a type checker knows no more than that they are
+        # values: `Agent[Context, A | B](…)` says more.
+        @overload
+        def __init__(
+            self,
+            id: str,
+            *,
+            output_type: Any,
+            context_type: type[ContextT] | None = None,
+            instructions: "Instructions[ContextT]" = "",
+            **options: "Unpack[AgentOptions]",
+        ) -> None: ...
+
+        def __init__(self, id: str, **options: Any) -> None:
+            """See the class."""
+
+    else:
         # Accepts `Agent[Context]` as well: the second variable has a default.
         __class_getitem__ = classmethod(GenericAlias)
+
+        def __getattr__(self, name: str) -> NoReturn:
+            # Reached only for what an agent does not have.
+            from .other_frameworks import explain_attribute  # noqa: PLC0415
+
+            message = f"an Agent has no '{name}'{explain_attribute(name)}"
+            raise AttributeError(message, name=name, obj=self)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "plugins", tuple(_read_list(self, "plugins")))
@@ -133,26 +186,40 @@ class Agent(Generic[ContextT, OutputT]):
     def __repr__(self) -> str:
         return f"Agent({self.id!r})"
 
+    @property
+    def named_agents(self) -> "tuple[Agent[Any, Any], ...]":
+        """The agents that it was given as objects: a runtime registers them with it."""
+        found: list[Any] = []
+        for it in (*self.delegates, *self.tools, *self.plugins):
+            found += (it,) if isinstance(it, Agent) else getattr(it, "named_agents", ())
+        return tuple(it for it in found if isinstance(it, Agent))
+
     async def run(
         self,
         input: "Input",
         *,
         context: "ContextT | Mapping[str, Any] | None" = None,
         deps: Any = None,
+        messages: "Sequence[Message]" = (),
     ) -> "RunResult[OutputT]":
         """Run the agent once, by itself, in a runtime in memory; for scripts and notebooks.
+
+        The conversation ends with the run: an `AgentRuntime` keeps it, under a `thread_id`.
 
         Args:
             input: A text, content blocks, or messages.
             context: The context of the run.
             deps: What tools find as `ctx.deps`; see `AgentRuntime`.
+            messages: The conversation so far, with the assistant's turns.
 
         Raises:
             RunFailed: The run ended with an error; `error.result` has its partial result.
             UsageError: The agent or the request cannot be served.
         """
         async with _make_runtime(self, deps) as runtime:
-            result: RunResult[OutputT] = await runtime.run(self, input, context=context)
+            result: RunResult[OutputT] = await runtime.run(
+                self, input, context=context, messages=messages
+            )
             return result
 
     def run_sync(
@@ -161,6 +228,7 @@ class Agent(Generic[ContextT, OutputT]):
         *,
         context: "ContextT | Mapping[str, Any] | None" = None,
         deps: Any = None,
+        messages: "Sequence[Message]" = (),
     ) -> "RunResult[OutputT]":
         """Run the agent once, as `run` does, from code without an event loop.
 
@@ -168,15 +236,52 @@ class Agent(Generic[ContextT, OutputT]):
             input: A text, content blocks, or messages.
             context: The context of the run.
             deps: What tools find as `ctx.deps`; see `AgentRuntime`.
+            messages: The conversation so far, with the assistant's turns.
 
         Raises:
             Misuse: An event loop runs here: `await agent.run(…)`.
             RunFailed: The run ended with an error; `error.result` has its partial result.
             UsageError: The agent or the request cannot be served.
         """
-        runtime = _make_runtime(self, deps)
-        result: RunResult[OutputT] = runtime.run_sync(self, input, context=context)
+        import asyncio  # noqa: PLC0415 - a process that only declares agents does not need it
+
+        if asyncio._get_running_loop() is not None:  # noqa: SLF001 - does not raise
+            raise Misuse("An event loop runs here: use `await agent.run(…)`.")
+        result: RunResult[OutputT] = _make_runtime(self, deps).run_sync(
+            self, input, context=context, messages=messages
+        )
         return result
+
+    async def stream_text(
+        self,
+        input: "Input",
+        *,
+        context: "ContextT | Mapping[str, Any] | None" = None,
+        deps: Any = None,
+        messages: "Sequence[Message]" = (),
+    ) -> "AsyncGenerator[str, None]":
+        """Run the agent once, as `run` does, and yield the text of its answers while they come.
+
+        An answer that can be refused, by an output type or a validator, is yielded when it is
+        accepted. `AgentRuntime.stream_text` has the result of the run as well.
+
+        Args:
+            input: A text, content blocks, or messages.
+            context: The context of the run.
+            deps: What tools find as `ctx.deps`; see `AgentRuntime`.
+            messages: The conversation so far, with the assistant's turns.
+
+        Raises:
+            RunFailed: The run ended with an error; `error.result` has its partial result.
+            UsageError: The agent or the request cannot be served.
+        """
+        async with _make_runtime(self, deps) as runtime:
+            texts = runtime.stream_text(self, input, context=context, messages=messages)
+            try:
+                async for text in texts:
+                    yield text
+            finally:
+                await texts.aclose()
 
 
 def _make_runtime(agent: Agent, deps: Any) -> Any:
@@ -184,6 +289,26 @@ def _make_runtime(agent: Agent, deps: Any) -> Any:
     # that runs in a runtime of its program, never reaches up to it.
     composed = importlib.import_module("awaken.bootstrap.agent_runtime")
     return composed.AgentRuntime([agent], deps=deps)
+
+
+_declare = Agent.__init__
+
+
+@functools.wraps(_declare)
+def _explain_fields(self: Any, *given: Any, **fields: Any) -> None:
+    """Make an agent; a field that it does not have is refused with the name of the right one."""
+    try:
+        _declare(self, *given, **fields)
+    except TypeError as error:
+        from .other_frameworks import explain_fields  # noqa: PLC0415 - for such an error only
+
+        if (problem := explain_fields(fields, inspect.signature(_declare))) is None:
+            raise
+        name = given[0] if given else fields.get("id", fields.get("name", ""))
+        raise InvalidSpec(what=f"agent {name!r}", problem=problem) from error
+
+
+Agent.__init__ = _explain_fields  # type: ignore[method-assign]
 
 
 def _build_spec(agent: Agent) -> AgentSpec:
@@ -244,7 +369,10 @@ def _model_id(agent: Agent) -> str:
         return model.id
     if isinstance(model, str):
         is_named = bool(model.strip()) or (not model and agent.endpoint is not None)
-        return model if is_named else _refuse(agent, "model", "it is blank")
+        if is_named:
+            return model
+        hint = f"; write Agent('name', model={agent.id!r})" if ":" in str(agent.id) else ""
+        _refuse(agent, "model", f"it is blank; give it model='provider:model'{hint}")
     if isinstance(model, ModelClient) and not isinstance(model, type):
         return f"{agent.id}:model"
     _refuse(agent, "model", "it is not a model id, a ModelSpec, a ModelPool or a ModelClient")
@@ -268,14 +396,9 @@ def _delegate_ids(agent: Agent) -> Any:
     typed = (
         getattr(it, "delegates_to", None) for it in (*agent.delegates, *_read_list(agent, "tools"))
     )
-    plain = (it for it in agent.delegates if not _is_typed(it))
+    plain = (it for it in agent.delegates if not hasattr(it, "delegates_to"))
     named = (it.id if isinstance(it, Agent) else it for it in plain)
     return (*named, *dict.fromkeys(it for it in typed if it is not None))
-
-
-def _is_typed(delegate: object) -> bool:
-    """Whether it is a `Delegate`, whose module only programs that have one load."""
-    return hasattr(delegate, "delegates_to")
 
 
 def _encode_sections(agent: Agent) -> dict[str, Any]:
@@ -307,7 +430,7 @@ def _name_sections(agent: Agent) -> dict[str, Any]:
 
 def _build_tools(agent: Agent) -> dict[str, Tool]:
     tools: dict[str, Tool] = {}
-    typed: list[Any] = [it for it in agent.delegates if _is_typed(it)]
+    typed: list[Any] = [it for it in agent.delegates if hasattr(it, "delegates_to")]
     for candidate in (*agent.tools, *typed):
         try:
             tool = as_tool(candidate)
@@ -343,12 +466,24 @@ def _build_output(agent: Agent) -> OutputType | None:
 
 
 def _build_context(agent: Agent) -> "ContextType | None":
-    if agent.context_type is None:
+    given: Any = agent.context_type
+    tools = [it for it in agent.own_tools.values() if getattr(it, "context_type", None) is not None]
+    if tools:
+        from .run_contexts import find_context_problem  # noqa: PLC0415 - see `_read_text`
+
+        if problem := find_context_problem(given, tools):
+            _refuse(agent, "context_type", problem)
+    if given is None:
         return None
     from .run_contexts import ContextType  # noqa: PLC0415 - see `_read_text`
 
+    if isinstance(agent.instructions, str) and "{context." in agent.instructions:
+        from .instructions import find_placeholder_problem  # noqa: PLC0415 - see `_read_text`
+
+        if problem := find_placeholder_problem(agent.instructions, given):
+            _refuse(agent, "instructions", problem)
     try:
-        return ContextType(agent.context_type)
+        return ContextType(given)
     except InvalidSpec as error:
         _refuse(agent, "context_type", error.problem, error)
 

@@ -4,13 +4,23 @@ A tool here only calls its function with decoded arguments; the runtime adds tim
 policy.
 """
 
-import asyncio
+import contextvars
 import functools
 import inspect
 import math
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 import msgspec
 
@@ -23,6 +33,8 @@ from awaken.contracts.tools.tool import (
     Tool,
     ToolDescriptor,
     ToolEffect,
+    ToolError,
+    ToolInternalError,
     ToolKind,
     ToolOutput,
 )
@@ -39,11 +51,16 @@ from .signatures import (
     source_of,
 )
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _NAMES = ("__module__", "__name__", "__qualname__")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+FUNCTION_THREADS = 8
+"""How many calls of one plain function, such as a validator, run at once."""
 _ALTERNATIVES = frozenset({"anyOf", "oneOf", "allOf"})
 
 
@@ -98,8 +115,9 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
         approval: True: a person approves every call before it runs. A function, async or not: takes
             arguments by name, and a context, and returns False for the calls that need no approval.
             A call needs one if the function raises or returns anything else.
-        check: Takes arguments by name and raises `Retry` or ValueError with the reason to refuse
-            them before the call runs. The model reads the reason.
+        check: A plain function. Takes arguments by name and raises `Retry` or ValueError with the
+            reason to refuse them before the call runs. The model reads the reason. It runs on the
+            event loop: a check that has to wait for something belongs in the tool.
         retries: How often the model may try again after refused arguments, in a row. The next
             refusal ends the run with `tool_retries_exceeded`. No limit unless given.
         reconcile: For `once` tools: takes arguments by name, and a context, and returns what a
@@ -172,6 +190,8 @@ class FunctionTool(Generic[P, R]):
         self._check = _build_checker(options, parameters)
         self.approval = _build_approval(source, options, parameters)
         self._parameters = parameters
+        self.context_type = parameters.context_type
+        """The type of the run's context that the function is annotated with."""
         self._decode = arguments_decoder(parameters.arguments_type)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -240,7 +260,7 @@ def _build_approval(
         source.refuse("approval must be True, False or a function of the arguments")
     companion = source_of(wanted)
     names, context_name = match_companion(companion, parameters)
-    predicate = BoundCall(companion, context_name)
+    predicate = BoundCall(companion, context_name, has_own_threads=True)
 
     async def needs_approval(arguments: dict[str, Any], context: ToolContext) -> bool:
         wanted = {name: arguments[name] for name in names}
@@ -264,7 +284,26 @@ def _build_checker(
     names, context_name = match_companion(source_of(check), parameters)
     if context_name is not None:
         source_of(check).refuse("a check runs before there is a context")
-    return lambda arguments: check(**{name: arguments[name] for name in names})
+    if inspect.iscoroutinefunction(source_of(check).function):
+        source_of(check).refuse("a check is not async; await in the tool, and raise Retry there")
+
+    def check_arguments(arguments: dict[str, Any]) -> None:
+        try:
+            answer = check(**{name: arguments[name] for name in names})
+        except (Retry, ValueError, ToolError):
+            raise
+        except BaseException as error:
+            if is_interruption(error):
+                raise
+            # A mistake in the check: the model can do nothing about it.
+            message = f"the check of the arguments failed: {type(error).__name__}"
+            raise ToolInternalError(message) from error
+        if inspect.iscoroutine(answer):
+            # Accepted, it would never have been asked.
+            answer.close()
+            raise ToolInternalError("the check is async, so it did not run")
+
+    return check_arguments
 
 
 def _build_descriptor(
@@ -330,15 +369,20 @@ class BoundCall:
         InvalidSpec: The function is a generator.
     """
 
-    __slots__ = ("_context_name", "_function", "_is_async")
+    __slots__ = ("_context_name", "_function", "_is_async", "_threads")
 
-    def __init__(self, source: Source, context_name: str | None) -> None:
+    def __init__(
+        self, source: Source, context_name: str | None, *, has_own_threads: bool = False
+    ) -> None:
         function = source.function
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             source.refuse("it is a generator; return the result and stream with emit_output()")
         self._function = source.callable
         self._context_name = context_name
         self._is_async = inspect.iscoroutinefunction(function)
+        self._threads: Executor | None = None
+        if has_own_threads and not self._is_async:
+            self._threads = make_threads()
 
     def __call__(self, arguments: dict[str, Any], context: ToolContext) -> Awaitable[Any]:
         """Call the function; a worker thread has the context variables of the caller."""
@@ -346,18 +390,80 @@ class BoundCall:
             arguments = {**arguments, self._context_name: context}
         if self._is_async:
             return self._function(**arguments)  # type: ignore[no-any-return]
-        return _run_in_thread(self._function, arguments)
+        return _run_in_thread(self._function, arguments, self._threads)
 
 
-async def _run_in_thread(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-    value = await asyncio.to_thread(_call_in_thread, function, arguments)
+async def _run_in_thread(
+    function: Callable[..., Any], arguments: dict[str, Any], threads: "Executor | None"
+) -> Any:
+    # Not by a process that only declares tools: asyncio is a third of what it would load.
+    import asyncio  # noqa: PLC0415
+
+    if threads is None:
+        value = await asyncio.to_thread(call_in_thread, function, **arguments)
+    else:
+        copied = contextvars.copy_context()
+        work = functools.partial(copied.run, call_in_thread, function, **arguments)
+        value = await asyncio.get_running_loop().run_in_executor(threads, work)
     return await value if isinstance(value, Awaitable) else value
 
 
-def _call_in_thread(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+def make_threads() -> "Executor":
+    """Make the threads of one function that is no tool: if it hangs, only its own calls wait."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - see `_run_in_thread`
+
+    return ThreadPoolExecutor(FUNCTION_THREADS, "awaken-function")
+
+
+def call_in_thread(function: Callable[..., Any], /, *values: Any, **named: Any) -> Any:
+    """Call a function in a worker thread, so that a future can hold whatever it raises."""
     try:
-        return function(**arguments)
+        return function(*values, **named)
     except StopIteration as error:
         # A future cannot hold a StopIteration: in Python 3.11 the awaiting task would hang.
         message = "the function raised StopIteration"
         raise RuntimeError(message) from error
+
+
+def is_interruption(error: BaseException) -> bool:
+    """Whether what foreign code raised interrupts the caller: the caller lets it pass.
+
+    It does if the caller's own task is cancelled, or a person stops the program. Everything else is
+    a failure of that code, a SystemExit and the CancelledError of a task it awaited included: one
+    function of an application must not end the process with all its runs.
+    """
+    if isinstance(error, Exception):
+        return False
+    import asyncio  # noqa: PLC0415 - see `_run_in_thread`
+
+    if isinstance(error, asyncio.CancelledError):
+        return _is_task_cancelled()
+    if isinstance(error, KeyboardInterrupt):
+        return _was_pressed(error)
+    return isinstance(error, GeneratorExit)
+
+
+def _is_task_cancelled() -> bool:
+    # Not in the frame that raises: its traceback would refer to the task, and the task to it.
+    import asyncio  # noqa: PLC0415 - see `_run_in_thread`
+
+    if asyncio._get_running_loop() is None:  # noqa: SLF001 - the public form raises instead
+        return False
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _was_pressed(error: KeyboardInterrupt) -> bool:
+    """Whether it may come from the keyboard: only signal handlers of the main thread raise it."""
+    import signal  # noqa: PLC0415 - see `_run_in_thread`
+    import threading  # noqa: PLC0415
+
+    if threading.current_thread() is not threading.main_thread():
+        return False
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        return True
+    # The handler of `asyncio.run` cancels the main task first, and raises when pressed again.
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return place is not None and place.tb_frame.f_code.co_name == "_on_sigint"

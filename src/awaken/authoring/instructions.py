@@ -4,7 +4,6 @@ A placeholder is exactly `{context.name}` or `{context.name.name}`: it reads key
 context and nothing else. Other braces, doubled ones included, stay as they are.
 """
 
-import asyncio
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,8 +14,10 @@ import msgspec
 from awaken.contracts.errors import InstructionsFailed, InvalidContext
 from awaken.contracts.specs.agents import AgentSpec
 
+from .foreign_calls import call_within
+from .functions import make_threads
 from .pydantic_models import encode_model
-from .run_contexts import RunContext
+from .run_contexts import FIELD_LISTS, RunContext
 
 InstructionsFunction = Callable[[RunContext[Any, Any]], str | Awaitable[str]]
 _PATH = r"context((?:\.[A-Za-z_][A-Za-z0-9_]*)+)"
@@ -28,13 +29,14 @@ _MISSING: Any = object()
 class InstructionsMaker(Protocol):
     """Makes the instructions of a run."""
 
-    async def make(self, context: RunContext[Any, Any]) -> str:
+    async def make(self, context: RunContext[Any, Any], seconds: float) -> str:
         """Return the instructions.
 
         Raises:
             InvalidContext: The context of the run lacks something that they need.
             InstructionsFailed: They are no text.
-            Exception: What the agent's function raises.
+            CallTookTooLong: The agent's function did not return in time.
+            BaseException: What the agent's function raises; see `is_interruption`.
         """
         ...
 
@@ -42,18 +44,15 @@ class InstructionsMaker(Protocol):
 class MadeInstructions:
     """Instructions that a function of the agent makes, async or not."""
 
-    __slots__ = ("_function",)
+    __slots__ = ("_function", "_threads")
 
     def __init__(self, function: InstructionsFunction) -> None:
         self._function = function
+        self._threads = make_threads()
 
-    async def make(self, context: RunContext[Any, Any]) -> str:
+    async def make(self, context: RunContext[Any, Any], seconds: float) -> str:
         """Call the function: a coroutine function on the loop, a plain one in a worker thread."""
-        if inspect.iscoroutinefunction(self._function):
-            made: Any = await self._function(context)
-        else:
-            made = await asyncio.to_thread(self._function, context)
-            made = await made if isinstance(made, Awaitable) else made
+        made = await call_within(seconds, self._function, context, threads=self._threads)
         if not isinstance(made, str):
             problem = f"the function returned {type(made).__name__}; return text"
             raise InstructionsFailed(agent_id=context.agent.id, problem=problem)
@@ -68,7 +67,7 @@ class TemplateInstructions:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    async def make(self, context: RunContext[Any, Any]) -> str:
+    async def make(self, context: RunContext[Any, Any], seconds: float) -> str:
         """Fill in the placeholders, once: a value that looks like one stays as it is."""
 
         def fill(found: re.Match[str]) -> str:
@@ -101,6 +100,17 @@ def find_function_problem(function: Callable[..., Any]) -> str | None:
     return None
 
 
+def find_placeholder_problem(text: str, context_type: type) -> str | None:
+    """Return which placeholder names a field that a context of this type never has, or None."""
+    lists = [getattr(context_type, it) for it in FIELD_LISTS if hasattr(context_type, it)]
+    known = list(dict.fromkeys(name for names in lists for name in names))
+    for found in _PLACEHOLDER.finditer(text) if lists else ():
+        if found[2] is not None and found[2].split(".")[1] not in known:
+            fields = f"{context_type.__name__}; it has: {', '.join(known) or 'none'}"
+            return f"'{{context{found[2]}}}' is no field of {fields}"
+    return None
+
+
 def _read_path(agent_id: str, context: Any, path: str) -> str:
     value = context
     for key in path.split(".")[1:]:
@@ -118,7 +128,7 @@ def _read_field(value: Any, key: str) -> Any:
     if isinstance(value, Mapping):
         return value.get(key, _MISSING)
     kind = type(value)
-    for names in ("__struct_fields__", "__dataclass_fields__", "model_fields"):
+    for names in FIELD_LISTS:
         if key in getattr(kind, names, ()):
             return getattr(value, key)
     return _MISSING

@@ -7,8 +7,9 @@ import msgspec
 
 from awaken.contracts.errors import RunError
 
+from .functions import is_interruption
 from .json_schemas import JsonSchema
-from .pydantic_models import decode_model
+from .pydantic_models import JsonDecoder, build_decoder, list_members
 from .refusals import describe_refusal
 from .schema import Schema, schema_of
 
@@ -27,14 +28,16 @@ class OutputInvalid(RunError):
 class OutputType:
     """An output type, compiled once. `str` takes the answer as it is and has no schema.
 
+    A union with `str` takes an answer that is not JSON as it is.
+
     Raises:
         InvalidSpec: The type has no JSON form.
     """
 
-    __slots__ = ("_decoder", "name", "retries", "schema", "validators")
+    __slots__ = ("_decoder", "_takes_text", "name", "retries", "schema", "validators")
 
     schema: Schema | None
-    _decoder: msgspec.json.Decoder[Any] | None
+    _decoder: JsonDecoder | None
 
     def __init__(
         self, type_: Any, validators: tuple[Any, ...] = (), retries: int | None = None
@@ -48,7 +51,8 @@ class OutputType:
             self.schema = self._decoder = None
             return
         self.schema = schema_of(type_, what=f"output type '{self.name}'")
-        self._decoder = msgspec.json.Decoder(type_, dec_hook=decode_model)
+        self._takes_text = str in list_members(type_)
+        self._decoder = build_decoder(type_)
 
     def decode(self, text: str) -> Any:
         """Return the answer as a value; JSON may be bare or in a Markdown fence.
@@ -67,6 +71,14 @@ class OutputType:
                 break
             except (msgspec.DecodeError, ValueError, RecursionError) as error:
                 failures.append(error)
+            except BaseException as error:
+                if is_interruption(error):
+                    raise
+                # Code of the type itself, such as `__post_init__`; its text may have the value.
+                problem = f"the type raised {type(error).__name__}"
+                raise OutputInvalid(type_name=self.name, problem=problem) from error
+        if self._takes_text and not isinstance(failures[0], msgspec.ValidationError):
+            return text
         raise OutputInvalid(
             type_name=self.name, problem=describe_refusal(failures[0])
         ) from failures[0]
@@ -85,7 +97,7 @@ class SchemaOutput(OutputType):
         self.name = "the schema that was asked for"
         self.validators, self.retries = (), None
         self.schema = schema
-        self._decoder = msgspec.json.Decoder()
+        self._decoder, self._takes_text = msgspec.json.Decoder(), False
         self._checked = JsonSchema(schema, what="the output schema")
 
     def decode(self, text: str) -> Any:

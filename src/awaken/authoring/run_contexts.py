@@ -1,5 +1,6 @@
 """The context of a run: its declared type, and what functions of an agent get of the run."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic
@@ -11,9 +12,13 @@ from awaken.contracts.identity import RunIdentity
 from awaken.contracts.record import ContextT, DepsT
 from awaken.contracts.specs.agents import AgentSpec
 
-from .pydantic_models import decode_model
+from .functions import is_interruption
+from .pydantic_models import build_decoder
 from .refusals import describe_refusal
 from .schema import Schema, schema_of
+
+FIELD_LISTS = ("__struct_fields__", "__dataclass_fields__", "model_fields")
+"""Where the types of contexts keep the names of their fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +55,7 @@ class ContextType:
         if self.schema.get("type") != "object":
             problem = "a context is a JSON object: use a dataclass, a Struct or a pydantic model"
             raise InvalidSpec(what=what, problem=problem)
-        self._decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
-            type_, dec_hook=decode_model
-        )
+        self._decoder = build_decoder(type_)
 
     def decode(self, agent_id: str, context: dict[str, Any] | None) -> Any:
         """Return the typed value of a context; an absent context is an empty one.
@@ -65,6 +68,12 @@ class ContextType:
             return self._decoder.decode(msgspec.json.encode(context or {}))
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise InvalidContext(agent_id=agent_id, problem=describe_refusal(error)) from error
+        except BaseException as error:
+            if is_interruption(error):
+                raise
+            # Code of the type itself, such as `__post_init__`; its text may have the value.
+            problem = f"'{self.name}' raised {type(error).__name__}"
+            raise InvalidContext(agent_id=agent_id, problem=problem) from error
 
 
 def decode_context(kind: ContextType | None, agent_id: str, context: dict[str, Any] | None) -> Any:
@@ -76,3 +85,20 @@ def decode_context(kind: ContextType | None, agent_id: str, context: dict[str, A
     if kind is not None:
         return kind.decode(agent_id, context)
     return {} if context is None else msgspec.json.decode(msgspec.json.encode(context))
+
+
+def find_context_problem(given: Any, tools: Iterable[Any]) -> str | None:
+    """Return which tool of an agent reads a context that its context type does not give, or None.
+
+    Args:
+        given: The agent's context type.
+        tools: Tools with a `context_type`: what the context of their function is annotated with.
+    """
+    for tool in tools:
+        wanted = tool.context_type
+        is_class = isinstance(wanted, type) and any(hasattr(wanted, it) for it in FIELD_LISTS)
+        if is_class and not (isinstance(given, type) and issubclass(given, wanted)):
+            name = wanted.__name__
+            reader = f"tool '{tool.descriptor.id}' reads a context of type {name}"
+            return f"{reader}; give the agent context_type={name}"
+    return None

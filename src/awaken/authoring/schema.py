@@ -9,7 +9,7 @@ import msgspec
 
 from awaken.contracts.errors import InvalidSpec
 
-from .pydantic_models import model_schema
+from .pydantic_models import describe_type, list_refused_members, model_schema
 
 Schema = dict[str, Any]
 
@@ -37,6 +37,11 @@ def schema_of(type_: Any, *, what: str) -> Schema:
         InvalidSpec: The type has no JSON form; `what` names its owner.
     """
     try:
+        own = describe_type(type_)
+        if own is not None:
+            return sanitize_schema(own)
+        if len(members := list_refused_members(type_)) > 1:
+            return {"anyOf": [schema_of(it, what=what) for it in members]}
         schema = msgspec.json.schema(type_, schema_hook=_inline_model)
     except (TypeError, ValueError, NameError, AttributeError) as error:
         raise InvalidSpec(what=what, problem=str(error)) from error

@@ -16,7 +16,7 @@ from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.tools.context import ToolContext
 
 from .docstrings import Documentation, read_docstring
-from .pydantic_models import encode_model
+from .pydantic_models import encode_model, is_made_by_pydantic
 from .schema import Schema, schema_of
 
 _CONTEXT_NAMES = ("ctx", "context", "tool_context")
@@ -37,6 +37,8 @@ class Parameters(NamedTuple):
     """The descriptions from `Annotated`, by parameter."""
     defaults: dict[str, Any]
     context_name: str | None
+    context_type: Any = None
+    """The type of the run's context, as the annotation of the context parameter says it."""
 
 
 class Source(NamedTuple):
@@ -74,28 +76,35 @@ def source_of(callable_: Callable[..., Any]) -> Source:
     return Source(callable_, function, str(getattr(function, "__name__", "")))
 
 
-def read_parameters(source: Source) -> Parameters:
-    """Read a function's parameters.
+def read_parameters(source: Source, *, has_context_first: bool = False) -> Parameters:
+    """Read a function's parameters; with `has_context_first` the first one is its context.
 
     Raises:
         InvalidSpec: A parameter has no annotation, no JSON form, or cannot be passed by name.
     """
-    hints = _read_hints(source)
+    hints = read_hints(source)
     context_name: str | None = None
+    context_type: Any = None
     fields: list[Any] = []
     descriptions: dict[str, str] = {}
     defaults: dict[str, Any] = {}
-    for parameter in _read_signature(source).parameters.values():
+    for place, parameter in enumerate(_read_signature(source).parameters.values()):
+        if has_context_first and place == 0:
+            context_name = parameter.name
+            continue
         hint = _check_hint(source, parameter, hints)
         if _is_context(hint):
             context_name = parameter.name
+            # `ToolContext[Deps, Context]`
+            context_type = (*get_args(hint), None, None)[1]
             continue
         fields.append(_build_field(source, parameter, hint))
         if text := _read_annotated_text(hint):
             descriptions[parameter.name] = text
         if parameter.default is not parameter.empty:
             defaults[parameter.name] = parameter.default
-    return Parameters(_build_arguments_type(source, fields), descriptions, defaults, context_name)
+    arguments_type = _build_arguments_type(source, fields)
+    return Parameters(arguments_type, descriptions, defaults, context_name, context_type)
 
 
 def parameters_schema(parameters: Parameters, source: Source) -> Schema:
@@ -122,11 +131,15 @@ def match_companion(companion: Source, parameters: Parameters) -> tuple[list[str
         InvalidSpec: The companion has a parameter that the tool does not have.
     """
     known = parameters.arguments_type.__struct_fields__
-    hints = _read_hints(companion)
+    hints = read_hints(companion)
     names: list[str] = []
     context_name: str | None = None
     for parameter in _read_signature(companion).parameters.values():
-        if _is_context(hints.get(parameter.name)):
+        is_unknown = parameter.name not in known and parameter.name not in hints
+        if _is_context(hints.get(parameter.name)) or (
+            # A lambda cannot annotate its parameters.
+            is_unknown and parameter.name in (parameters.context_name, *_CONTEXT_NAMES)
+        ):
             context_name = parameter.name
         elif parameter.kind in _REFUSED_KINDS or parameter.name not in known:
             companion.refuse(f"parameter '{parameter.name}' is not a parameter of the tool")
@@ -142,7 +155,12 @@ def _read_signature(source: Source) -> inspect.Signature:
         source.refuse(f"its signature cannot be read: {error}")
 
 
-def _read_hints(source: Source) -> dict[str, Any]:
+def read_hints(source: Source) -> dict[str, Any]:
+    """Read the annotations of a function.
+
+    Raises:
+        InvalidSpec: They cannot be read.
+    """
     function = inspect.unwrap(source.function)
     known = getattr(function, "__globals__", {})
     # Linters recommend importing the context class only under TYPE_CHECKING.
@@ -150,7 +168,10 @@ def _read_hints(source: Source) -> dict[str, Any]:
     try:
         return get_type_hints(source.function, localns=local, include_extras=True)
     except (NameError, TypeError, SyntaxError, AttributeError) as error:
-        source.refuse(f"its annotations cannot be read: {error}")
+        problem = f"its annotations cannot be read: {error}"
+        if isinstance(error, NameError):
+            problem += "; define it in the module, not in a function or under TYPE_CHECKING"
+        source.refuse(problem)
 
 
 def _check_hint(source: Source, parameter: inspect.Parameter, hints: dict[str, Any]) -> Any:
@@ -164,6 +185,13 @@ def _check_hint(source: Source, parameter: inspect.Parameter, hints: dict[str, A
         source.refuse(
             f"parameter '{parameter.name}' uses pydantic's Field, which only works inside a "
             "model; use Annotated[..., msgspec.Meta(...)] or a docstring"
+        )
+    if getattr(get_origin(hint) or hint, "__name__", "").startswith("RunContext"):
+        source.refuse(f"parameter '{parameter.name}' is no ToolContext; tools get a ToolContext")
+    if is_made_by_pydantic(hint):
+        source.refuse(
+            f"parameter '{parameter.name}' has constraints that only pydantic checks; use a "
+            "pydantic model, or Annotated[..., msgspec.Meta(...)]"
         )
     return hint
 

@@ -6,8 +6,10 @@ from typing import Annotated, Any, Protocol
 
 import msgspec
 
-from awaken.contracts.errors import InvalidSpec
+from awaken.contracts.backends.errors import ExecutionBackendError
+from awaken.contracts.errors import InvalidSpec, UsageError
 from awaken.contracts.specs.agents import AgentSpec
+from awaken.contracts.tasks import SUB_AGENT, TaskInfo
 from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.sub_runs import Delegation
@@ -19,9 +21,10 @@ from awaken.contracts.tools.tool import (
 )
 
 from .delegates import TIMEOUT_SECONDS, ask_delegate, delegate_tool_id, description_of
+from .foreign_calls import call_function
 from .functions import approve_always
 from .results import to_json_form
-from .typed_tools import TypedTool, call_function, object_schema
+from .typed_tools import TypedTool, object_schema
 
 
 class NamedAgent(Protocol):
@@ -31,6 +34,9 @@ class NamedAgent(Protocol):
     def spec(self) -> AgentSpec:
         """The part of it that is data."""
         ...
+
+
+_IN_BACKGROUND = "It works in the background; you get its answer as a message."
 
 
 class Delegate(TypedTool):
@@ -47,12 +53,14 @@ class Delegate(TypedTool):
         id: What the model calls the tool. `agent_run_<agent>` unless given.
         description: What the model reads about it. The agent's own description unless given.
         approval: Whether a person approves every call before it runs.
+        background: Whether the delegate runs as a background task: the call returns the task at
+            once, and the answer comes as a message.
 
     Raises:
         InvalidSpec: The arguments are not an object in JSON, or the prompt names no field of them.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but the agent are options by name
         self,
         agent: str | NamedAgent,
         *,
@@ -61,9 +69,11 @@ class Delegate(TypedTool):
         id: str | None = None,
         description: str = "",
         approval: bool = False,
+        background: bool = False,
     ) -> None:
         spec = None if isinstance(agent, str) else agent.spec
         self.delegates_to = agent if isinstance(agent, str) else agent.spec.id
+        self.named_agents = () if isinstance(agent, str) else (agent,)
         what = f"Delegate({self.delegates_to!r})"
         schema = object_schema(_Prompt if arguments is None else arguments, what)
         self._prompt = "{prompt}" if arguments is None and prompt is None else prompt
@@ -74,22 +84,33 @@ class Delegate(TypedTool):
         about = description.strip() or description_of(spec)
         if approval:
             self.approval = approve_always
+        about = about or f"Ask the agent '{self.delegates_to}'."
         descriptor = ToolDescriptor(
             id=tool_id,
             name=tool_id,
-            description=about or f"Ask the agent '{self.delegates_to}'.",
+            description=f"{about}\n\n{_IN_BACKGROUND}" if background else about,
             parameters=schema,
             kind=ToolKind.EXECUTE,
             effect=ToolEffect.IDEMPOTENT,
             timeout_ms=TIMEOUT_SECONDS * 1000,
         )
-        super().__init__(descriptor, _Prompt if arguments is None else arguments, self._ask_agent)
+        handler = self._start_task if background else self._ask_agent
+        super().__init__(descriptor, _Prompt if arguments is None else arguments, handler)
 
     async def _ask_agent(self, arguments: Any, ctx: ToolContext) -> ToolResult:
         fields = to_json_form(arguments)
         prompt = await self._write_prompt(arguments, fields)
         asked = Delegation(agent_id=self.delegates_to, prompt=prompt)
         return await ask_delegate(asked, ctx, fields)
+
+    async def _start_task(self, arguments: Any, ctx: ToolContext) -> Any:
+        prompt = await self._write_prompt(arguments, to_json_form(arguments))
+        task = TaskInfo(description=ctx.tool_name, task_type=SUB_AGENT)
+        try:
+            record = await ctx.sub_runs.spawn_agent(self.delegates_to, prompt, task)
+        except (ExecutionBackendError, UsageError) as error:
+            return ToolResult.error(ctx.tool_name, str(error), code=error.code)
+        return {"task_id": record.task_id, "status": record.status}
 
     async def _write_prompt(self, arguments: Any, fields: dict[str, Any]) -> str:
         if self._prompt is None:

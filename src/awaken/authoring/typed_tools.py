@@ -1,7 +1,5 @@
 """Tools whose arguments are one value of a type, such as the input of a handoff."""
 
-import asyncio
-import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,7 +9,7 @@ from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.tool import Approval, InvalidArguments, ToolDescriptor, ToolOutput
 
-from .pydantic_models import decode_model
+from .pydantic_models import build_decoder
 from .refusals import describe_refusal
 from .results import as_output
 from .schema import Schema, schema_of
@@ -39,7 +37,7 @@ class TypedTool:
 
     def __init__(self, descriptor: ToolDescriptor, type_: Any, handler: Handler) -> None:
         self.descriptor = descriptor
-        self._type = type_
+        self._decoder = build_decoder(type_)
         self._handler = handler
 
     def validate(self, arguments: Any) -> Any:
@@ -51,7 +49,7 @@ class TypedTool:
         try:
             # A copy: what the handler changes in it must not change the transcript.
             data = msgspec.json.encode({} if arguments is None else arguments)
-            return msgspec.json.decode(data, type=self._type, dec_hook=decode_model)
+            return self._decoder.decode(data)
         except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
             raise InvalidArguments(describe_refusal(error)) from error
 
@@ -62,11 +60,3 @@ class TypedTool:
             ToolInternalError: The handler returned something that has no JSON form.
         """
         return as_output(self.descriptor.id, await self._handler(arguments, context), context)
-
-
-async def call_function(function: Callable[..., Any], *values: Any) -> Any:
-    """Call a function of the application: an async one here, another one in a worker thread."""
-    if inspect.iscoroutinefunction(function):
-        return await function(*values)
-    answer = await asyncio.to_thread(function, *values)
-    return await answer if inspect.isawaitable(answer) else answer

@@ -1,13 +1,14 @@
 """Validators of an agent's final answer: functions of the agent that can send the model back."""
 
-import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from awaken.contracts.errors import InvalidSpec, RunError
 from awaken.contracts.tools.tool import Retry
 
+from .foreign_calls import call_within
+from .functions import make_threads
 from .output import OutputInvalid
 from .refusals import truncate_text
 from .run_contexts import RunContext
@@ -40,32 +41,30 @@ class BoundValidator:
         InvalidSpec: It takes neither the output, nor a context and the output.
     """
 
-    __slots__ = ("_function", "_takes_context", "name")
+    __slots__ = ("_function", "_order", "_threads", "name")
 
     def __init__(self, function: OutputValidator) -> None:
         self.name = str(getattr(function, "__name__", type(function).__name__))
         self._function = function
+        self._threads = make_threads()
         try:
-            self._takes_context = _count_parameters(function) == 2
+            self._order = _read_order(function)
         except (TypeError, ValueError) as error:
             problem = "pass functions of the output, or of a RunContext and the output"
             raise InvalidSpec(what=f"output validator '{self.name}'", problem=problem) from error
 
-    async def check(self, context: RunContext[Any, Any], output: Any) -> None:
+    async def check(self, context: RunContext[Any, Any], output: Any, seconds: float) -> None:
         """Call it: a coroutine function on the loop, a plain one in a worker thread.
 
         Raises:
             OutputRejected: It refuses the output.
-            Exception: It failed.
+            CallTookTooLong: It did not return in time.
+            BaseException: It failed; see `is_interruption`.
         """
-        given = (context, output) if self._takes_context else (output,)
+        both = {"context": context, "output": output}
+        given = tuple(both[it] for it in self._order)
         try:
-            if inspect.iscoroutinefunction(self._function):
-                await self._function(*given)
-                return
-            answer = await asyncio.to_thread(self._function, *given)
-            if isinstance(answer, Awaitable):
-                await answer
+            await call_within(seconds, self._function, *given, threads=self._threads)
         except Retry as error:
             raise _make_rejection(error.message) from error
         except ValueError as error:
@@ -81,14 +80,17 @@ def bind_validators(functions: Iterable[OutputValidator]) -> tuple[BoundValidato
     return tuple(map(BoundValidator, functions))
 
 
-def _count_parameters(function: OutputValidator) -> int:
+def _read_order(function: OutputValidator) -> tuple[str, ...]:
+    """What it takes; the context comes first, unless the annotations say that it is the other."""
     signature = inspect.signature(function)
-    for count in (1, 2):
+    for order in (("output",), ("context", "output")):
         try:
-            signature.bind(*(None,) * count)
+            bound = signature.bind(*order)
         except TypeError:
             continue
-        return count
+        shown = [str(signature.parameters[it].annotation) for it in bound.arguments]
+        is_context = ["RunContext" in it for it in shown]
+        return ("output", "context") if is_context == [False, True] else order
     message = "it takes neither one nor two arguments"
     raise TypeError(message)
 

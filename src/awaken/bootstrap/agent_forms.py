@@ -45,7 +45,7 @@ def describe_agent(agent: ResolvedAgent, inspector: PolicyInspector) -> AgentFor
         tools=tuple(it.id for it in shown),
         prefix=hash_object(encode_canonical(prefix)),
         models=models,
-        rules=None if policy is None else inspector.section_of(agent.spec.sections),
+        rules=None if policy is None else inspector.rules_of(agent.env.prepared),
     )
 
 

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from awaken.contracts.errors import RunFailed, ThreadBusy, VersionConflict
+from awaken.contracts.errors import InvalidInput, Misuse, RunFailed, ThreadBusy, VersionConflict
 from awaken.contracts.lifecycle import Failed
 from awaken.contracts.messages.message import Input
 from awaken.contracts.storage.dispatch import InputMode
@@ -23,7 +23,7 @@ from .requests import (
     start_request,
     submission,
 )
-from .run_queries import RunQueries
+from .run_queries import LastingParts, RunQueries
 from .runtime_options import RuntimeOptions
 
 if TYPE_CHECKING:
@@ -41,12 +41,13 @@ if TYPE_CHECKING:
     from awaken.contracts.tools.tool import Tool
     from awaken.mailbox.receipts import SubmitReceipt
     from awaken.runtime.admission.handles import RunHandle
+    from awaken.scheduling.rights import FindProblem
     from awaken.server.app import ServerApp
     from awaken.server.config import ServerConfig
     from awaken.services.view import AppServices, TenantView
 
 
-class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries):
+class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries, LastingParts):
     """Runs agents in this process.
 
     Use it as an async context manager. Without `store` everything is kept in memory, and leaving
@@ -82,6 +83,9 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries):
             only. Unless given, a durable store has a full history, and one in memory a lean one.
         deps: What tools find as `ctx.deps`. A function or a class is called, and an async context
             manager is entered, when the runtime opens; it is exited last when the runtime closes.
+        embeddings: The model that makes vectors of facts and documents, as an `EmbeddingSpec` or
+            an `Embedder`. Unless given, they are found by their words.
+        memory_limits: Bounds of facts and documents, as `MemoryLimits`.
 
     Raises:
         InvalidInput: An argument is of the wrong type, or there is no such option.
@@ -101,8 +105,19 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries):
         **options: Unpack[RuntimeOptions],
     ) -> None:
         check_names("runtime option", options, RuntimeOptions.__annotations__)
+        agents, tools, plugins = map(_keep_list, (agents, tools, plugins))
+        self.given: Mapping[str, Any] = {
+            "agents": agents,
+            "tools": tools,
+            "plugins": plugins,
+            "providers": providers,
+            "backends": backends,
+            **({} if store is None else {"store": store}),
+            **options,
+        }
+        """What it was made of; see `with_options`."""
         # The engine, the mailbox and the store are loaded here, not when this module is imported.
-        from .composition import Declared, compose_runtime  # noqa: PLC0415
+        from .composition import Declared, RuntimeCalls, compose_runtime  # noqa: PLC0415
 
         parts = compose_runtime(
             Declared(
@@ -114,9 +129,12 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries):
             ),
             store,
             options,
-            self._start_worker,
-            self._has_claiming_worker,
-            self._list_audit_days,
+            RuntimeCalls(
+                start_worker=self._start_worker,
+                has_claiming_worker=self._has_claiming_worker,
+                list_audit_days=self._list_audit_days,
+                sweep_schedules=self._sweep_schedules,
+            ),
         )
         self._parts = parts
         self.store = parts.node.store
@@ -139,8 +157,24 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries):
         # In memory a worker starts as soon as something is queued, unless `has_worker` is False.
         self._may_work = options.get("has_worker", True)
         self._servers: list[ServerApp] = []
+        self._judges: list[FindProblem] = []
         self._is_open = False
         self._unwatch: Callable[[], None] = lambda: None
+
+    def with_options(self, **options: Any) -> AgentRuntime:
+        """Make a runtime of the same agents, plugins and options, some of them replaced.
+
+        Both share plugins, dependencies and model clients: open only one of them.
+
+        Args:
+            **options: Arguments of `AgentRuntime` that replace those of this one, such as `store`.
+
+        Raises:
+            Misuse: This runtime is open.
+        """
+        if self._is_open:
+            raise Misuse("The runtime is open; make another one before you open it.")
+        return AgentRuntime(**{**self.given, **options})
 
     @cached_property
     def _services(self) -> AppServices:
@@ -162,6 +196,7 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries):
             config=None if self.managed is None else self.managed.reading,
             demo=build_demo_data(self.store, self._clock, self._parts.ids, self._node.leases),
             policy=PermissionInspector(),
+            find_memory=self._parts.memory.find,
         )
 
     async def __aenter__(self) -> AgentRuntime:
@@ -186,7 +221,10 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries):
             self._parts.report.open()
         if self._has_worker:
             self._node.start_worker(self._engine)
+        if "_scheduling" in self.__dict__ and self._may_work:
+            self._scheduling.firer.start()
         self._unwatch = self.switches.watch(self._continue_released)
+        self._engine.services.deadlines.watchers.append(self._meet_deadlines)
         return self
 
     async def __aexit__(
@@ -197,6 +235,7 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries):
     ) -> None:
         self._is_open = False
         self._unwatch()
+        self._engine.services.deadlines.watchers.clear()
         try:
             for server in self._servers:
                 await server.close()
@@ -205,6 +244,8 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries):
 
     async def _close(self) -> None:
         try:
+            if "_scheduling" in self.__dict__:
+                await self._scheduling.firer.stop()
             if self.managed is not None:
                 await self.managed.close()
             if self._parts.report is not None:
@@ -234,6 +275,10 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries):
             # The worker's sweeper queues the runs that were paused.
             self._start_worker()
 
+    def _meet_deadlines(self, _due_ms: int) -> None:
+        # In memory no worker may have started: its sweeper wakes runs that sleep.
+        self._start_worker()
+
     async def _stop_runs(self) -> None:
         try:
             await self._engine.close()
@@ -251,7 +296,10 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries):
         """
         # Imported on demand: a program that serves nothing needs no web server.
         serving = importlib.import_module("awaken.bootstrap.server_app")
-        app: ServerApp = serving.server_app(self._services, self._ensure_open, config, self.managed)
+        scheduling = serving.SchedulingAccess(find=lambda: self._scheduling, judges=self._judges)
+        app: ServerApp = serving.server_app(
+            self._services, self._ensure_open, config, scheduling, self.managed
+        )
         self._servers.append(app)
         return app
 
@@ -327,6 +375,8 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries):
             ThreadBusy: The thread is busy with the caller's own run, or `on_busy` is `reject`.
             UsageError: The request cannot be served; nothing was written.
         """
+        if type(agent_id) is not str and agent_id is not None:
+            self._check_registered(agent_id)
         request = run_request(agent_id, input, thread_id, options)
         refusal: ThreadBusy | None = None
         try:
@@ -358,6 +408,7 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries):
             thread_id: The conversation. None starts a new one.
             **options: Further fields of the request; see `RunOptions`.
         """
+        self._check_registered(agent_id)
         request = run_request(agent_id, input, thread_id, options)
         return self._engine.stream(request, partial(self._busy.stream, request))
 
@@ -381,6 +432,7 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries):
             ThreadBusy: The thread is busy with the caller's own run, or `on_busy` is `reject`.
             UsageError: The request cannot be served; nothing was written.
         """
+        self._check_registered(agent_id)
         request = start_request(agent_id, input, thread_id, options)
         try:
             return await self._engine.start(request)
@@ -414,10 +466,28 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries):
             DedupeConflict: The dedupe key was used for another request.
             InvalidResume: With `resume`, no run of the thread waits.
         """
+        self._check_registered(agent_id)
         request, delivery = submission(agent_id, input, thread_id, options)
         wanted = convert_argument("mode", mode, InputMode)
         return await self._control.submit(request, wanted, delivery)
 
+    def _check_registered(self, agent: object) -> None:
+        """Refuse an agent whose id another one has here: that one would run in its place."""
+        agent_id = getattr(agent, "id", None)
+        if agent_id is None or type(agent) is str:
+            return
+        found = self.registry.last_seen(agent_id).registries.agents.get(agent_id)
+        written = None if found is None else found.written
+        if type(written) is type(agent) and written is not agent:
+            problem = "another agent with this id is registered; pass that one, or the id"
+            raise InvalidInput(what=f"Agent '{agent_id}'", problem=problem)
+
     def remotes(self) -> tuple[RemoteStatus, ...]:
         """Return the status of each remote registry: its agents, and the latest failure."""
         return self._parts.discovery.status()
+
+
+def _keep_list(values: Any) -> Any:
+    """Return the members of a list for good; what is none is refused where it is read."""
+    is_list = isinstance(values, Iterable) and not isinstance(values, str | Mapping)
+    return tuple(values) if is_list else values

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.backends.backend import ExecutionBackend, ExecutionBackendFactory
 from awaken.contracts.clock import Clock
 from awaken.contracts.errors import InvalidInput
@@ -42,7 +43,9 @@ class Backends:
             if isinstance(backend, ExecutionBackendFactory):
                 try:
                     await backend.close()
-                except Exception:
+                except BaseException as error:
+                    if is_interruption(error):
+                        raise
                     # The others must be closed too.
                     logger.exception("Backend %s could not be closed.", type(backend).__name__)
 

@@ -1,16 +1,16 @@
 """The methods of a runtime besides those that start runs: control, threads, and short programs."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, aclosing
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
 from awaken.contracts.clock import Clock
-from awaken.contracts.errors import InvalidInput, Misuse, RunFailed
-from awaken.contracts.events import AgentEvent, RunFinish
-from awaken.contracts.lifecycle import Failed
+from awaken.contracts.errors import AwakenError, InvalidInput, Misuse, RunFailed
+from awaken.contracts.events import AgentEvent, RunFinish, RunStart
+from awaken.contracts.lifecycle import Failed, NaturalEnd
 from awaken.contracts.messages.deltas import TextDelta
 from awaken.contracts.messages.message import Input
+from awaken.contracts.record import OutputT
 from awaken.contracts.runs.records import DecisionReceipt, RunResult, SteerReceipt
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.suspension.tickets import DecisionAction, ToolCallResume
@@ -21,8 +21,9 @@ from .requests import RunOptions, messages_of
 
 if TYPE_CHECKING:
     from awaken.authoring.agents import Agent
-    from awaken.contracts.record import OutputT
+    from awaken.mailbox.workflow_runs import EventReceipt, ResetReceipt
     from awaken.runtime.engine import RunEngine
+    from awaken.runtime.resolution.registry import RegistryHandle
     from awaken.services.control import RunControl
 
 
@@ -64,6 +65,59 @@ class ControlCalls:
         """
         check_text("run or thread id", id_, "run_id")
         return await self._control.cancel_and_wait(id_, timeout_ms)
+
+    async def send_event(
+        self, run_id: str, name: str, payload: Any = None, *, event_id: str | None = None
+    ) -> "EventReceipt":
+        """Send an event to a run of a workflow; it is durable when this returns.
+
+        Args:
+            run_id: The run.
+            name: The name of the event, as `ctx.wait_for` has it.
+            payload: What it carries: anything with a JSON form.
+            event_id: The same event under the same id is sent once. A new one unless given.
+
+        Raises:
+            UnknownRun: There is no such run.
+            NotAWorkflow: It is not a run of a workflow.
+            RunHasEnded: It takes no more events.
+            EventRefused: The payload does not fit.
+        """
+        check_text("run_id", run_id)
+        # Loaded by the first event: most programs have no workflow.
+        from awaken.services.workflows import send_event  # noqa: PLC0415
+
+        record = await self._control.record(run_id)
+        event = (name, payload, event_id)
+        return await send_event(self._control.engine, self._control, record, event)
+
+    async def reset_run(
+        self, run_id: str, step: str | None = None, *, is_dry: bool = False
+    ) -> "ResetReceipt":
+        """Let a workflow that waits take a step, and all later ones, again.
+
+        Args:
+            run_id: The run.
+            step: The path of the step. None: the function is only entered again.
+            is_dry: Whether only to return what would be taken back.
+
+        Raises:
+            UnknownRun: There is no such run.
+            NotAWorkflow: It is not a run of a workflow.
+            RunHasEnded: It has ended.
+            ResetRefused: It executes, or has no such step.
+        """
+        check_text("run_id", run_id)
+        # Loaded by the first reset: most programs have no workflow.
+        from awaken.mailbox.workflow_runs import plan_reset, reset_run  # noqa: PLC0415
+
+        record = await self._control.record(run_id)
+        services = self._control.mailbox.services
+        plan = await plan_reset(services, record, step)
+        if not is_dry:
+            await reset_run(services, record, plan)
+            self._control.start_queued()
+        return plan
 
     async def decide(
         self,
@@ -115,7 +169,9 @@ class ControlCalls:
 class ScriptCalls:
     """The methods of a runtime for short programs."""
 
+    registry: "RegistryHandle"
     _control: "RunControl"
+    _engine: "RunEngine"
     _is_open: bool
 
     if TYPE_CHECKING:
@@ -140,6 +196,15 @@ class ScriptCalls:
             **options: Unpack[RunOptions],
         ) -> AsyncGenerator[AgentEvent, None]:
             """See `AgentRuntime.stream`."""
+            ...
+
+        async def decide(
+            self,
+            ticket_id: str,
+            action: DecisionAction | str = DecisionAction.RESUME,
+            **decision: Unpack[DecisionOptions],
+        ) -> DecisionReceipt:
+            """See `ControlCalls.decide`."""
             ...
 
         async def _ensure_open(self, stack: AsyncExitStack) -> None: ...
@@ -187,29 +252,93 @@ class ScriptCalls:
             RunFailed: The run ended with an error; `error.result` has its partial result.
             UsageError: The request cannot be served; nothing was written.
         """
-        if self._is_open or asyncio._get_running_loop() is not None:  # noqa: SLF001 - does not raise
-            message = "An event loop runs here, or the runtime is open: use `await runtime.run(…)`."
-            raise Misuse(message)
 
         async def run_once() -> RunResult:
             async with AsyncExitStack() as stack:
                 await self._ensure_open(stack)
                 return await self.run(agent_id, input, thread_id=thread_id, **options)
 
-        return asyncio.run(run_once())
+        return self._run_blocking("run", run_once)
 
-    async def stream_text(
+    def decide_sync(
+        self,
+        ticket_id: str,
+        action: DecisionAction | str = DecisionAction.RESUME,
+        **decision: Unpack[DecisionOptions],
+    ) -> RunResult:
+        """Decide on a ticket from code without an event loop, and wait for its run.
+
+        Returns the result of the run when it has ended, or waits for the next decision.
+
+        Args:
+            ticket_id: The ticket, from `result.tickets` of `run_sync`.
+            action: `resume` or `cancel`.
+            **decision: The answer and its conditions; see `ToolCallResume`.
+
+        Raises:
+            Misuse: An event loop runs here, or the runtime is open: `await runtime.decide(…)`.
+            UnknownTicket: There is no such ticket.
+            AlreadyDecided: The ticket was decided differently, was closed, or has expired.
+        """
+
+        async def decide_once() -> RunResult:
+            async with AsyncExitStack() as stack:
+                await self._ensure_open(stack)
+                receipt = await self.decide(ticket_id, action, **decision)
+                return await self._control.wait(receipt.run_id, None)
+
+        return self._run_blocking("decide", decide_once)
+
+    def _run_blocking(
+        self, name: str, work: Callable[[], Coroutine[Any, Any, RunResult]]
+    ) -> RunResult:
+        # Not by a process that only declares agents: asyncio is a third of what it would load.
+        import asyncio  # noqa: PLC0415
+
+        if asyncio._get_running_loop() is not None:  # noqa: SLF001 - does not raise
+            message = f"An event loop runs here: use `await runtime.{name}(…)`."
+            raise Misuse(message)
+        if self._is_open:
+            message = f"The runtime is open: use `await runtime.{name}(…)` in its event loop."
+            raise Misuse(message)
+        return asyncio.run(work())
+
+    @overload
+    def stream_text(
+        self,
+        agent_id: "Agent[Any, OutputT]",
+        input: Input,
+        *,
+        thread_id: str | None = None,
+        **options: Unpack[RunOptions],
+    ) -> "AnswerStream[OutputT]": ...
+
+    @overload
+    def stream_text(
+        self,
+        agent_id: str | None,
+        input: Input,
+        *,
+        thread_id: str | None = None,
+        **options: Unpack[RunOptions],
+    ) -> "AnswerStream[Any]": ...
+
+    def stream_text(
         self,
         agent_id: "str | Agent | None",
         input: Input,
         *,
         thread_id: str | None = None,
         **options: Unpack[RunOptions],
-    ) -> AsyncGenerator[str, None]:
+    ) -> "AnswerStream[Any]":
         """Run an agent and yield the text of its answers; closing the iterator cancels the run.
 
-        When a model's stream breaks off and the answer begins anew, its text is yielded again:
-        `stream` has the `StreamReset` that says so.
+        An answer that can be refused, by an output type or a validator, is yielded when it is
+        accepted, in one piece. When a model's stream breaks off and another answer begins anew, its
+        text is yielded again: `stream` has the `StreamReset` that says so.
+
+        The iterator's `result` is the result of the run when the text is over: whether it waits for
+        a decision, was blocked, or what its output is.
 
         Args:
             agent_id: The agent or its id, as in `run`.
@@ -221,17 +350,84 @@ class ScriptCalls:
             RunFailed: The run ended with an error; `error.result` has its partial result.
             UsageError: The request cannot be served; nothing was written.
         """
+        return AnswerStream(
+            self.stream(agent_id, input, thread_id=thread_id, **options),
+            self._may_refuse_answers,
+            self._control,
+            is_held="output_schema" in options,
+        )
+
+    def _may_refuse_answers(self, start: RunStart) -> bool:
+        """Whether the agent that answers now has an output type or validators."""
+        active = self._engine.active.of_thread(start.thread_id)
+        if active is not None and active.run is not None:
+            return active.run.agent.output is not None
+        if start.identity is None:
+            return False
+        try:
+            agent_id = start.identity.agent_id
+            return self.registry.last_seen(agent_id).resolve(agent_id).output is not None
+        except AwakenError:
+            return False
+
+
+class AnswerStream(AsyncIterator[str], Generic[OutputT]):
+    """The text of a run's answers while they come."""
+
+    def __init__(
+        self,
+        events: AsyncGenerator[AgentEvent, None],
+        may_refuse: Callable[[RunStart], bool],
+        control: "RunControl",
+        *,
+        is_held: bool,
+    ) -> None:
+        self._may_refuse = may_refuse
+        self._control = control
+        self._is_held = is_held
+        self._pieces = self._read(events)
+        self.result: RunResult[OutputT] | None = None
+        """The result of the run; None until the text is over."""
+
+    def __aiter__(self) -> "AnswerStream[OutputT]":
+        return self
+
+    async def __anext__(self) -> str:
+        """Return the next piece of text.
+
+        Raises:
+            RunFailed: The run ended with an error.
+        """
+        return await anext(self._pieces)
+
+    async def aclose(self) -> None:
+        """Cancel the run, unless it is over."""
+        await self._pieces.aclose()
+
+    async def _read(self, events: AsyncGenerator[AgentEvent, None]) -> AsyncGenerator[str, None]:
+        start: RunStart | None = None
         last: RunFinish | None = None
-        async with aclosing(self.stream(agent_id, input, thread_id=thread_id, **options)) as events:
+        async with aclosing(events):
             async for event in events:
                 if isinstance(event, TextDelta):
-                    yield event.delta
+                    if start is not None and not self._is_held:
+                        self._is_held = self._may_refuse(start)
+                    if not self._is_held:
+                        yield event.delta
+                elif isinstance(event, RunStart):
+                    start = event
+                    self._is_held = self._is_held or self._may_refuse(start)
                 elif isinstance(event, RunFinish):
                     last = event
-        match last:
-            case RunFinish(run_id=run_id, termination=Failed(message=cause, code=code)):
-                result = await self._control.wait(run_id, None)
-                raise RunFailed(run_id=run_id, cause=cause, cause_code=code, result=result)
+        if last is None:
+            return
+        result: RunResult[Any] = await self._control.wait(last.run_id, None)
+        self.result = result
+        match last.termination:
+            case Failed(message=cause, code=code):
+                raise RunFailed(run_id=last.run_id, cause=cause, cause_code=code, result=result)
+            case NaturalEnd() if self._is_held and result.text:
+                yield result.text
 
 
 class ThreadCalls:

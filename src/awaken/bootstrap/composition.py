@@ -5,7 +5,7 @@ mailbox and the store: a module that only declares agents and tools does not loa
 """
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -48,7 +48,12 @@ from .stores import profiles_of, resolve_store
 if TYPE_CHECKING:
     from awaken.managed.configuration import ManagedConfig
     from awaken.managed.retention import ConfigPurger
+    from awaken.memory.service import MemoryService
     from awaken.services.workers import WorkerReport
+
+
+EXPIRY_MS = 600_000
+"""How often facts that have expired are deleted; nobody finds them meanwhile."""
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +64,16 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     plugins: Iterable[Plugin]
     providers: Mapping[str, ModelClient | ProviderSpec]
     backends: Mapping[str, ExecutionBackend | ExecutionBackendFactory]
+
+
+class RuntimeCalls(msgspec.Struct, frozen=True, kw_only=True):
+    """What the parts of a runtime ask of it."""
+
+    start_worker: Callable[[], None]
+    has_claiming_worker: Callable[[], bool]
+    list_audit_days: Callable[[], Iterable[int]] = tuple
+    sweep_schedules: Callable[[], Awaitable[None]] | None = None
+    """Called with every sweep of a store of several processes."""
 
 
 class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,15 +97,71 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     """Shows this process to the others of a shared store."""
     managed: "ManagedConfig | None"
     """Configuration that changes while the runtime runs; None if it is off."""
+    memory: "MemoryParts"
+    """Makes memory when it is first asked for."""
+
+
+class MemoryParts:
+    """Makes the memory of a runtime when it is first asked for: few programs have one."""
+
+    __slots__ = (
+        "_clock",
+        "_connections",
+        "_due_at",
+        "_ids",
+        "_made",
+        "_options",
+        "_registry",
+        "_store",
+    )
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        ids: IdSource,
+        options: RuntimeOptions,
+        registry: RegistryHandle,
+        connections: Connections,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._options = options
+        self._registry = registry
+        self._connections = connections
+        self._made: MemoryService | None = None
+        self._due_at = 0
+
+    def find(self) -> "MemoryService":
+        """Return the memory of the runtime.
+
+        Raises:
+            MemoryUnavailable: The store keeps no memory.
+            InvalidInput: There is no such embedding model.
+        """
+        if self._made is None:
+            from .memory import build_memory  # noqa: PLC0415
+
+            providers = self._registry.snapshot().registries.providers
+            self._made = build_memory(
+                self._store, self._clock, self._ids, self._options, providers, self._connections
+            )
+        return self._made
+
+    async def expire(self) -> None:
+        """Delete the facts that have expired, now and then, if this process uses memory."""
+        now = self._clock.monotonic_ms()
+        if self._made is not None and now >= self._due_at:
+            self._due_at = now + EXPIRY_MS
+            await self._made.delete_expired()
 
 
 def compose_runtime(
     declared: Declared,
     store: Store | str | None,
     options: RuntimeOptions,
-    start_worker: Callable[[], None],
-    has_claiming_worker: Callable[[], bool],
-    list_audit_days: Callable[[], Iterable[int]] = tuple,
+    calls: RuntimeCalls,
 ) -> RuntimeParts:
     """Build the parts of a runtime; nothing is opened or started.
 
@@ -102,14 +173,12 @@ def compose_runtime(
     clock, ids = options.get("clock") or SystemClock(), options.get("ids") or Uuid7Source()
     connections, backends = Connections(), Backends(declared.backends, clock)
     remotes = check_remotes(options.get("remotes", ()))
-    registries = _collect_declared(declared, options, connections, backends)
-    registries = with_remotes(registries, remotes, options.get("local_name", LOCAL_NAME))
+    own = _collect_declared(declared, options, connections, backends)
+    registries = with_remotes(own, remotes, options.get("local_name", LOCAL_NAME))
     limits = convert_argument("limits", options.get("limits") or Limits(), Limits)
     registry = registry_handle(registries, options.get("resolver"), limits.resolver_ms)
     config = convert_argument("mailbox", options.get("mailbox") or MailboxConfig(), MailboxConfig)
-    opened = resolve_store(store, config)
-    if (history := options.get("history")) is not None:
-        opened.keeps_state_history = _check_history(history) == "full"
+    opened = _resolve_store(store, config, options.get("history"))
     node = Node(opened, clock, ids, config, options.get("bus"))
     profile = options.get("profile") or profiles_of(opened)
     engine = RunEngine(
@@ -119,15 +188,17 @@ def compose_runtime(
         node.leases,
         EngineMailbox(lambda: outbox),
     )
-    control = RunControl(engine, node.mailbox, start_worker, has_claiming_worker)
+    control = RunControl(engine, node.mailbox, calls.start_worker, calls.has_claiming_worker)
     streams = StreamHub(engine, control, node.bus, config.poll_ms)
-    outbox = OutboxWiring(engine, control, node.mailbox, start_worker)
-    plugins, discovery = PluginLifecycle(registry), Discovery(registry, remotes, backends, clock)
+    outbox = OutboxWiring(engine, control, node.mailbox, calls.start_worker)
+    memory = MemoryParts(opened, clock, ids, options, registry, connections)
+    plugins = PluginLifecycle(registry, memory.find)
+    discovery = Discovery(registry, remotes, backends, clock)
     report = _reports().build_report(node, engine, profile) if opened.is_shared else None
     node.refuse_run = None if report is None else report.refuse_run
     managed, purger = _compose_managed(
         options,
-        list_audit_days,
+        calls.list_audit_days,
         store=opened,
         code=registries,
         remotes=remotes,
@@ -139,7 +210,9 @@ def compose_runtime(
         node=node,
         report=report,
     )
-    node.make_chores = lambda: _reports().build_chores(opened, profile, purger)
+    node.make_chores = lambda: _reports().build_chores(
+        opened, profile, purger, calls.sweep_schedules, memory.expire
+    )
     return RuntimeParts(
         clock=clock,
         ids=ids,
@@ -157,13 +230,17 @@ def compose_runtime(
         outbox=outbox,
         report=report,
         managed=managed,
+        memory=memory,
     )
 
 
-def _check_history(history: str) -> str:
-    if history not in ("full", "lean"):
+def _resolve_store(store: Store | str | None, config: MailboxConfig, history: str | None) -> Store:
+    opened = resolve_store(store, config)
+    if history not in (None, "full", "lean"):
         raise InvalidInput(what=f"history={history!r:.80}", problem="choose 'full' or 'lean'")
-    return history
+    if history is not None:
+        opened.keeps_state_history = history == "full"
+    return opened
 
 
 def _collect_declared(

@@ -1,8 +1,9 @@
 """Tests providers, and shows and restarts what this process is connected to."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import Any, NoReturn
 
 from awaken.contracts.clock import Clock
 from awaken.contracts.config.connections import (
@@ -14,7 +15,7 @@ from awaken.contracts.config.connections import (
     ToolDrift,
 )
 from awaken.contracts.config.errors import UnknownConfigRecord
-from awaken.contracts.errors import AwakenError
+from awaken.contracts.errors import AwakenError, Misuse
 from awaken.contracts.messages.message import user
 from awaken.contracts.models.errors import ModelError
 from awaken.contracts.models.inference import InferenceOverride, InferenceRequest, ModelClient
@@ -24,6 +25,7 @@ from awaken.redaction import remove_secrets
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.services.discovery import Discovery
 
+from .mcp_logins import McpLogins
 from .providers import (
     ProviderClient,
     apply_base_url,
@@ -45,6 +47,7 @@ class RuntimeConnections:
         self._registry = registry
         self._discovery = discovery
         self._clock = clock
+        self._logins = McpLogins()
 
     async def test_provider(self, provider_id: str, *, is_called: bool) -> ProviderTest:
         """Check the settings of a provider; with `is_called` make one tiny call to it as well."""
@@ -119,6 +122,21 @@ class RuntimeConnections:
         self._find_status(server_id)
         await self._find_plugin(server_id).restart(server_id)
 
+    async def begin_login(self, server_id: str, caller: str, redirect: str) -> str:
+        """Begin a caller's login to an MCP server; returns the address for their browser."""
+        self._find_status(server_id)
+        return await self._logins.begin(self._find_plugin(server_id), server_id, caller, redirect)
+
+    async def complete_login(self, server_id: str, caller: str, reply: Mapping[str, str]) -> None:
+        """Complete the login that a caller began, with the query of the redirect."""
+        self._find_status(server_id)
+        await self._logins.complete(server_id, caller, reply)
+        await self._find_plugin(server_id).restart(server_id)
+
+    async def close_logins(self) -> None:
+        """Give up the logins that wait."""
+        await self._logins.close()
+
     def show_remote(self, registry_id: str) -> RemoteView:
         """Return the state of a remote registry."""
         for remote in self._discovery.remotes():
@@ -152,6 +170,16 @@ class RuntimeConnections:
 
 class _NoHost:
     """The host of a plugin that no agent has: nothing depends on its tools."""
+
+    @property
+    def memory(self) -> NoReturn:
+        """Refuse: such a plugin has no runtime.
+
+        Raises:
+            Misuse: Always.
+        """
+        message = "A plugin without a runtime has no memory."
+        raise Misuse(message)
 
     async def renew(self) -> None:
         """Do nothing."""

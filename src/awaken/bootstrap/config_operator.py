@@ -9,7 +9,7 @@ from awaken.contracts.storage.store import Store
 from awaken.managed.configuration import ManagedConfig
 from awaken.runtime.resolution.registries import RegistrySet
 
-from .composition import Declared, compose_runtime
+from .composition import Declared, RuntimeCalls, compose_runtime
 from .runtime_options import ManagedOptions, RuntimeOptions
 
 NO_CODE = Declared(agents=(), tools=(), plugins=(), providers={}, backends={})
@@ -51,7 +51,8 @@ class ConfigOperator:
         given = code or OperatorCode()
         options = RuntimeOptions(managed=ManagedOptions(is_installing=False), has_worker=False)
         options.update(given.options)  # type: ignore[typeddict-item]
-        self._parts = compose_runtime(given.declared, store, options, lambda: None, lambda: False)
+        calls = RuntimeCalls(start_worker=lambda: None, has_claiming_worker=lambda: False)
+        self._parts = compose_runtime(given.declared, store, options, calls)
         assert self._parts.managed is not None
         self.managed: ManagedConfig = self._parts.managed
         self.store: Store = self._parts.node.store

@@ -3,7 +3,6 @@
 Fails closed: a decision resumes its call unless it says otherwise, so no argument may be ignored.
 """
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any, TypedDict
 
@@ -66,6 +65,9 @@ def build_decision(
     Raises:
         InvalidInput: The action or an option is unknown, or the decision has no JSON form.
     """
+    # Not by a process that only declares agents: it loads OpenSSL.
+    import hashlib  # noqa: PLC0415
+
     check_text("ticket_id", ticket_id)
     check_names("decision option", decision, _OPTIONS)
     for name in _TEXTS:

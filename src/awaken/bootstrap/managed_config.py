@@ -131,7 +131,9 @@ def build_managed(wiring: ManagedWiring, given: ManagedOptions | Literal[True]) 
         return await sample_runs(store, publication, since)
 
     inspection = ConfigInspection(
-        impact=ImpactReporter(store, PermissionInspector(), services.prices, services.clock),
+        impact=ImpactReporter(
+            store, PermissionInspector(), wiring.registry, services.prices, services.clock
+        ),
         connections=RuntimeConnections(wiring.registry, wiring.discovery, services.clock),
         capabilities=RuntimeCapabilities(wiring.registry),
     )

@@ -89,7 +89,11 @@ class Node:
 
             chores = None if self.make_chores is None else self.make_chores()
             self._sweeper = self._sweeper or Sweeper(
-                self.mailbox, is_gone, engine.services.switches, chores
+                self.mailbox,
+                is_gone,
+                engine.services.switches,
+                chores,
+                engine.services.deadlines,
             )
             self._worker = Worker(
                 engine,

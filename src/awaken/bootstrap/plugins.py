@@ -4,14 +4,20 @@ import asyncio
 import importlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
+from awaken.authoring.functions import is_interruption
 from awaken.authoring.plugin_names import plugin_problem
-from awaken.contracts.errors import InvalidSpec, PluginFailed
+from awaken.contracts.errors import InvalidSpec, Misuse, PluginFailed
 from awaken.contracts.plugins.plugin import Plugin
 from awaken.runtime.resolution.registries import AgentSource
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.resolution.snapshots import RegistrySnapshot
 
+if TYPE_CHECKING:
+    from awaken.contracts.memory.access import MemoryAccess
+
+FindMemory = Callable[[], "MemoryAccess"]
 logger = logging.getLogger(__name__)
 
 GROUP = "awaken.extensions"
@@ -43,7 +49,9 @@ def _make_plugin(name: str, load: Callable[[], Callable[[], Plugin]]) -> Plugin:
     what = f"The installed plugin '{name}'"
     try:
         plugin = load()()
-    except Exception as error:
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         problem = f"it could not be made: {type(error).__name__}: {error}"
         raise InvalidSpec(what=what, problem=problem) from error
     if (wrong := plugin_problem(plugin)) is not None:
@@ -61,9 +69,20 @@ def has_lifecycle(plugin: Plugin) -> bool:
 class _PluginHost:
     """The host of one plugin. Implements `PluginHost`."""
 
-    def __init__(self, registry: RegistryHandle, plugin: Plugin) -> None:
+    def __init__(
+        self, registry: RegistryHandle, plugin: Plugin, find_memory: FindMemory | None
+    ) -> None:
         self._registry = registry
         self._plugin = plugin
+        self._find_memory = find_memory
+
+    @property
+    def memory(self) -> "MemoryAccess":
+        """Facts and documents of the runtime's store."""
+        if self._find_memory is None:
+            message = "There is no memory here: no runtime is open."
+            raise Misuse(message)
+        return self._find_memory()
 
     async def renew(self) -> None:
         """Resolve the plugin's agents again, because what the plugin registers has changed."""
@@ -73,8 +92,9 @@ class _PluginHost:
 class PluginLifecycle:
     """Opens plugins with their runtime, or when configuration names them, and closes them."""
 
-    def __init__(self, registry: RegistryHandle) -> None:
+    def __init__(self, registry: RegistryHandle, find_memory: FindMemory | None = None) -> None:
         self._registry = registry
+        self._find_memory = find_memory
         self._opened: list[Plugin] = []
         self._changing = asyncio.Lock()
 
@@ -116,8 +136,10 @@ class PluginLifecycle:
         self._opened.append(plugin)
         try:
             async with asyncio.timeout(OPEN_S):
-                await plugin.open(_PluginHost(self._registry, plugin))
-        except Exception as error:
+                await plugin.open(_PluginHost(self._registry, plugin, self._find_memory))
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             self._opened = [it for it in self._opened if it is not plugin]
             await _close_plugin(plugin)
             problem = f"raised {type(error).__name__}: {error}"
@@ -128,7 +150,9 @@ async def _close_plugin(plugin: Plugin) -> None:
     try:
         async with asyncio.timeout(CLOSE_S):
             await plugin.close()
-    except Exception:
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         logger.exception("Plugin '%s' could not be closed.", plugin.name)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from awaken.authoring.agents import Agent
 from awaken.authoring.functions import as_tool
@@ -22,6 +22,9 @@ from awaken.runtime.resolution.registries import AgentSource, RegistrySet
 
 from .arguments import check_list, check_members
 from .plugins import load_installed_plugins
+
+if TYPE_CHECKING:
+    from awaken.authoring.workflows import Workflow
 
 T = TypeVar("T")
 S = TypeVar("S", bound=AgentSpec | ModelSpec | ModelPool | ProviderSpec)
@@ -82,12 +85,20 @@ def source_of(agent: Agent | AgentSpec) -> AgentSource:
         spec=agent.spec,
         tools=agent.own_tools,
         plugins=tuple(agent.plugins),
+        workflow=_find_workflow(agent),
         model=_own_model(agent),
         output=agent.output,
         context=agent.context,
         instructions=None if isinstance(agent.instructions, str) else agent.instructions,
         written=agent,
     )
+
+
+def _find_workflow(agent: Agent) -> "Workflow[Any] | None":
+    # Read by a name: only a program with a workflow loads the module of its class.
+    if type(agent) is Agent or not hasattr(agent, "event_schemas"):
+        return None
+    return cast("Workflow[Any]", agent)
 
 
 def _own_model(agent: Agent) -> ModelClient | ModelSpec | ModelPool | None:
@@ -106,6 +117,13 @@ def _agents(agents: object) -> list[Agent | AgentSpec]:
         if not isinstance(agent, Agent | AgentSpec):
             problem = f"{agent!r} is no Agent and no AgentSpec"
             raise InvalidInput(what="agents", problem=problem)
+    known = {agent.id: agent for agent in found}
+    for agent in found:  # It grows: an agent that is found here may name others.
+        for other in agent.named_agents if isinstance(agent, Agent) else ():
+            if known.setdefault(other.id, other) is not other:
+                raise DuplicateRegistration(kind="Agent", name=other.id)
+            if not any(it is other for it in found):
+                found.append(other)
     return found
 
 

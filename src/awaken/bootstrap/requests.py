@@ -1,11 +1,12 @@
 """Builds a run's request from a caller's arguments, and refuses malformed ones."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import msgspec
 
-from awaken.authoring.pydantic_models import encode_model
+from awaken.authoring.pydantic_models import encode_claim, encode_model, is_made_by_pydantic
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.identity import Adapter, RunMode, RunOrigin
 from awaken.contracts.messages.content import ContentBlock, Text
@@ -84,7 +85,7 @@ _IDS = (
     "user_id",
 )
 _DESCRIPTORS = "pass ToolDescriptor(id=…, parameters=…); the agent's own tools go into Agent(tools)"
-_MESSAGES = "make one with awaken.user(text)"
+_MESSAGES = "make them with awaken.messages: user(text), assistant(text), tool_answer(id, text)"
 _USER = Role.USER
 
 
@@ -206,6 +207,8 @@ def messages_of(input: Input) -> tuple[Message, ...]:
         return (input,)
     if isinstance(input, str | ContentBlock):
         return (user(input),)
+    if isinstance(input, Mapping):
+        return (user(_encode_arguments(input)),)
     if not isinstance(input, Sequence):
         raise InvalidInput(what="The input", problem="pass text, content blocks or messages")
     messages: list[Message] = []
@@ -215,12 +218,21 @@ def messages_of(input: Input) -> tuple[Message, ...]:
             blocks.extend(user(part).content)
             continue
         if not isinstance(part, Message):
-            raise InvalidInput(what="The input", problem="pass text, content blocks or messages")
+            problem = f"pass text, content blocks or messages; {_MESSAGES}"
+            raise InvalidInput(what="The input", problem=problem)
         if blocks:
             messages.append(user(blocks))
             blocks = []
         messages.append(part)
     return (*messages, user(blocks)) if blocks else tuple(messages)
+
+
+def _encode_arguments(given: Mapping[str, Any]) -> str:
+    """Return the arguments of a workflow as the JSON text that carries them on every wire."""
+    try:
+        return msgspec.json.encode(given, enc_hook=encode_model).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(what="The input", problem=str(error)) from error
 
 
 def _check_id(name: str, value: object) -> None:
@@ -233,13 +245,31 @@ def _check_id(name: str, value: object) -> None:
 def _context(context: object) -> dict[str, Any]:
     """Convert a context to the JSON object that is stored with the run."""
     try:
-        data = msgspec.json.decode(msgspec.json.encode(context, enc_hook=encode_model))
+        # msgspec would take a dataclass of pydantic for a plain one, and ignore its aliases.
+        is_foreign = is_made_by_pydantic(type(context))
+        claim = encode_claim(context) if is_foreign else context
+        data = msgspec.to_builtins(claim, enc_hook=encode_claim, str_keys=True)
+        _check_finite(data)
+        data = msgspec.json.decode(msgspec.json.encode(data))
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(what="context", problem=str(error)) from error
     if not isinstance(data, dict):
         problem = "pass a mapping, or a value of the agent's context type"
         raise InvalidInput(what="context", problem=problem)
     return data
+
+
+def _check_finite(value: Any, place: str = "$") -> None:
+    """Refuse numbers that JSON does not have: they would become null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        message = f"a number is not finite - at `{place}`"
+        raise ValueError(message)
+    if isinstance(value, dict):
+        for name, it in value.items():
+            _check_finite(it, f"{place}.{name}")
+    elif isinstance(value, list | tuple):
+        for at, it in enumerate(value):
+            _check_finite(it, f"{place}[{at}]")
 
 
 def _overrides(overrides: object) -> InferenceOverride:

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.errors import AwakenError, KeyCodecError
 from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.plugins.loop_state import ACTIVE_AGENT, PENDING_ACTIONS, REQUEST_OPTIONS
+from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.state.keys import StateKey, StoredValue, list_living_keys
 from awaken.contracts.storage.store import Checkout, ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension.permissions import APPROVAL
@@ -68,6 +70,22 @@ class Resumability:
 
         return self._with_agent(agent_id, list_problems)
 
+    async def journal_problems(
+        self, record: RunRecord, checkout: Checkout, records: Any
+    ) -> list[str]:
+        """List what prevents the function of a workflow from being entered again."""
+        # Loaded by the first workflow.
+        from awaken.runtime.workflows.journal_check import find_journal_problem  # noqa: PLC0415
+
+        try:
+            workflow = self.pinned.resolve(record.agent_id).workflow
+        except AwakenError as error:
+            return [str(error)]
+        if workflow is None:
+            return [f"agent '{record.agent_id}' is no workflow any more"]
+        found = await find_journal_problem(workflow, record, checkout, records)
+        return [] if found is None else [found]
+
     def _with_agent(
         self, agent_id: str, look: Callable[[ResolvedAgent], Iterator[str]]
     ) -> list[str]:
@@ -120,7 +138,9 @@ def _codec_problem(key: StateKey[Any, Any], value: StoredValue) -> Iterator[str]
         key.decode(value)
     except KeyCodecError as error:
         yield str(error)
-    except Exception as error:  # noqa: BLE001 - a migration is code of the user's
+    except BaseException as error:  # a migration is code of the user's
+        if is_interruption(error):
+            raise
         yield f"State '{key.name}' cannot be migrated: {type(error).__name__}: {error}."
 
 
@@ -192,5 +212,7 @@ def _call(tools: Mapping[str, Tool], call: ToolCall) -> Iterator[str]:
         return
     try:
         tool.validate(call.arguments)
-    except Exception as error:  # noqa: BLE001 - a check is code of the user's
+    except BaseException as error:  # a check is code of the user's
+        if is_interruption(error):
+            raise
         yield f"Tool '{call.name}' does not take the arguments of call '{call.id}': {error}"

@@ -1,7 +1,8 @@
-"""What a runtime reads of its store."""
+"""What a runtime reads of its store, and what outlives its conversations there."""
 
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from awaken.contracts.lifecycle import RunStatus
@@ -15,8 +16,17 @@ from awaken.contracts.tasks import TaskRecord
 from .arguments import check_optional_text, check_text, convert_argument
 
 if TYPE_CHECKING:
+    from awaken.contracts.memory.access import FactAccess, KnowledgeAccess
+    from awaken.managed.configuration import ManagedConfig
     from awaken.runtime.engine import RunEngine
+    from awaken.scheduling.rights import FindProblem
+    from awaken.scheduling.schedules import Schedules
+    from awaken.scheduling.scheduling import Scheduling
+    from awaken.scheduling.triggers import Triggers
     from awaken.services.control import RunControl
+    from awaken.services.view import AppServices
+
+    from .composition import RuntimeParts
 
 T = TypeVar("T")
 
@@ -97,3 +107,59 @@ async def _all_pages(fetch: Callable[[Q], Awaitable[Page[T]]], query: Q) -> tupl
         if page.next_cursor is None:
             return tuple(found)
         query = at_cursor(query, page.next_cursor)
+
+
+class LastingParts:
+    """The part of a runtime that outlives conversations: memory, schedules and triggers."""
+
+    store: Store
+    managed: "ManagedConfig | None"
+    _parts: "RuntimeParts"
+    _judges: "list[FindProblem]"
+    _is_open: bool
+    _may_work: bool
+    _start_worker: Callable[[], None]
+
+    @property
+    @abstractmethod
+    def _services(self) -> "AppServices": ...
+
+    @property
+    def memory(self) -> "FactAccess":
+        """Facts about users and projects, in the store of this runtime."""
+        return self._parts.memory.find().facts
+
+    @property
+    def knowledge(self) -> "KnowledgeAccess":
+        """Documents that agents can search, in the store of this runtime."""
+        return self._parts.memory.find().knowledge
+
+    @property
+    def schedules(self) -> "Schedules":
+        """Starts runs at due times: cron expressions, intervals and single times."""
+        return self._scheduling.schedules
+
+    @property
+    def triggers(self) -> "Triggers":
+        """Starts runs by signed webhooks."""
+        return self._scheduling.triggers
+
+    @cached_property
+    def _scheduling(self) -> "Scheduling":
+        """The schedules and triggers; few programs have some, so they are loaded here."""
+        from .scheduling import build_scheduling  # noqa: PLC0415
+
+        made = build_scheduling(
+            self._services, self._parts.ids, self.managed, self._judges, self._start_worker
+        )
+        if self._is_open and self._may_work:
+            made.firer.start()
+        return made
+
+    async def _sweep_schedules(self) -> None:
+        """Fire what is due in a store of several processes; loads nothing if it has no schedule."""
+        if "_scheduling" not in self.__dict__:
+            find = getattr(self.store, "find_next_wake", None)
+            if find is None or (await find())[1] is None:
+                return
+        await self._scheduling.sweep()

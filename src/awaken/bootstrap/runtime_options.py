@@ -53,3 +53,5 @@ class RuntimeOptions(TypedDict, total=False):
     managed: bool | ManagedOptions
     history: Literal["full", "lean"]
     deps: Any
+    embeddings: Any
+    memory_limits: Any

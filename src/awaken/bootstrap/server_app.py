@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
 
+import msgspec
+
 from awaken import __version__
 from awaken.contracts.config.heads import ConfigHead
 from awaken.contracts.plugins.statistics import StatisticsKeeper
@@ -22,29 +24,43 @@ from awaken.protocols.native.routes import ROUTES as NATIVE
 from awaken.protocols.openai.routes import ROUTES as OPENAI
 from awaken.protocols.operations.context import OperatorContext
 from awaken.protocols.operations.routes import operations_protocol
+from awaken.protocols.schedules.routes import FindScheduling, schedules_protocol
+from awaken.scheduling.rights import FindProblem
 from awaken.server.app import ServerApp
 from awaken.server.auth import build_authenticator
 from awaken.server.config import AdminConfig, ServerConfig
 from awaken.server.endpoint import ServerContext
 from awaken.server.environment import with_environment
+from awaken.server.rights import build_judge
 from awaken.services.activity import ActivityFeed, ActivityKind
 from awaken.services.view import AppServices
 from awaken.services.workers import WorkerReport
 from awaken.transport.routes import WireProtocol
 
 
+class SchedulingAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server needs of schedules and triggers."""
+
+    find: FindScheduling
+    judges: list[FindProblem]
+    """Takes the function by which this server says what its callers may do now."""
+
+
 def server_app(
     services: AppServices,
     open_runtime: Callable[[AsyncExitStack], Awaitable[None]],
     config: ServerConfig | None,
+    scheduling: SchedulingAccess,
     managed: ManagedConfig | None = None,
 ) -> ServerApp:
     """Build the whole server over a runtime, as an ASGI app."""
     settings = with_environment(config or ServerConfig(), os.environ)
     context = build_server_context(services, settings)
+    scheduling.judges.append(build_judge(settings))
     outbound = Outbound(settings.private_hosts, settings.outbound_ports)
     protocols = (
         WireProtocol(name="native", routes=NATIVE),
+        schedules_protocol(services, scheduling.find, settings.hook_secrets),
         operations_protocol(_operator_context(services, context.statistics, managed)),
         *_config_protocols(managed, settings.admin),
         WireProtocol(name="ag-ui", routes=AG_UI),

@@ -5,8 +5,10 @@ They are not in the registry. They can ask neither users nor models.
 
 import logging
 from collections.abc import Sequence
+from typing import NoReturn
 
 from awaken.contracts.clock import IdSource
+from awaken.contracts.errors import Misuse
 from awaken.contracts.tools.session_tools import SessionServer
 from awaken.contracts.tools.tool import Tool, ToolDescriptor
 from awaken.extensions.mcp.config import Http, McpServer, Stdio
@@ -22,6 +24,16 @@ logger = logging.getLogger(__name__)
 
 class NoHost:
     """The host of a plugin that no agent is resolved with."""
+
+    @property
+    def memory(self) -> NoReturn:
+        """Refuse: such a plugin has no runtime.
+
+        Raises:
+            Misuse: Always.
+        """
+        message = "A plugin without a runtime has no memory."
+        raise Misuse(message)
 
     async def renew(self) -> None:
         """Do nothing: each run reads the servers' tools when it begins."""

@@ -37,6 +37,11 @@ def build_simulated_store(clock: Clock) -> Store:
     return MemoryStore("simulated", clock=clock, is_shared=True)
 
 
+def build_virtual_store(clock: Clock) -> Store:
+    """Make a store of one process, in memory, by a clock of the test."""
+    return MemoryStore("virtual", clock=clock)
+
+
 def build_simulated_bus() -> Bus:
     """Make the bus between the processes of a simulation."""
     return MemoryBus()
@@ -73,7 +78,7 @@ class SimulatedNode:
             worker_id=worker_id,
             randomness=lambda: 0.5,
         )
-        self._sweeper = Sweeper(mailbox)
+        self._sweeper = Sweeper(mailbox, deadlines=services.deadlines)
         # What is queued wakes the worker through the bus.
         control = RunControl(self._engine, mailbox, lambda: None)
         self._outbox = OutboxWiring(self._engine, control, mailbox)

@@ -160,8 +160,11 @@ class _Checker:
             # A pending handoff follows when the calls of the previous agent are over.
             agent_id = normalize_id(record.active_agent_id) or agent_id
             await resumability.load_agents(agent_id, resumability.active_agent(checkout))
-            problems = resumability.problems(agent_id, checkout, records)
-            problems += resumability.handoff_problems(agent_id, checkout)
+            if record.is_workflow:
+                problems = await resumability.journal_problems(record, checkout, records)
+            else:
+                problems = resumability.problems(agent_id, checkout, records)
+                problems += resumability.handoff_problems(agent_id, checkout)
         except (CorruptRecord, UnknownPublication) as error:
             problems = [str(error)]
         if record.task is not None and record.task.task_type != SUB_AGENT:

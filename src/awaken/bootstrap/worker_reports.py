@@ -47,11 +47,16 @@ def build_report(node: Node, engine: RunEngine, profile: ProfileStore) -> Worker
 
 
 def build_chores(
-    store: Store, profile: ProfileStore, purger: "ConfigPurger | None" = None
+    store: Store,
+    profile: ProfileStore,
+    purger: "ConfigPurger | None" = None,
+    sweep_schedules: Callable[[], Awaitable[None]] | None = None,
+    delete_expired: Callable[[], Awaitable[object]] | None = None,
 ) -> SweeperChores:
     """Make what the sweeper does besides: it forgets ended processes, and leaves pinned runs.
 
-    With managed configuration it also removes the part of its past that is not kept.
+    With managed configuration it also removes the part of its past that is not kept, and in a
+    process that uses memory the facts that have expired.
     """
 
     async def remove_silent() -> None:
@@ -62,6 +67,10 @@ def build_chores(
     ]
     if purger is not None:
         stages.append((purger.purge_if_due, "Removing old configuration"))
+    if sweep_schedules is not None and store.is_shared:
+        stages.append((sweep_schedules, "Looking for due schedules"))
+    if delete_expired is not None:
+        stages.append((delete_expired, "Removing expired facts"))
     return SweeperChores(
         stages=stages,
         find_kept=partial(list_pinned, profile),

@@ -68,7 +68,10 @@ def load_app(place: str) -> App:
 def is_place(text: str) -> bool:
     """Whether a word on the command line is an app rather than the name of an agent."""
     source, name = split_place(text)
-    return source.endswith(".py") or (name is not None and _is_dotted(source))
+    if source.endswith(".py"):
+        # "What is in app.py" is a text.
+        return not any(map(str.isspace, source)) or Path(source).is_file()
+    return name is not None and _is_dotted(source)
 
 
 def file_of(place: str) -> Path:
@@ -149,7 +152,7 @@ def _import_module(name: str) -> ModuleType:
         is_there = importlib.util.find_spec(name) is not None
     except ModuleNotFoundError as error:
         is_there = not name.startswith(f"{error.name}")
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         # Finding a module imports its parent packages.
         raise _load_error(name, error) from error
     if not is_there:
@@ -171,12 +174,16 @@ def _load(source: str, load: Callable[[], T]) -> T:
     """Call `load`; an error of the user's code becomes `AppFailed` with its traceback."""
     try:
         return load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _load_error(source, error) from error
 
 
 def _load_error(source: str, error: BaseException) -> AppFailed:
-    problem = f"'{source}' cannot be imported: {type(error).__name__}: {error}"
+    reason = f"{type(error).__name__}: {error}"
+    if isinstance(error, SystemExit):
+        # A script that is run, not imported; its exit code means nothing here.
+        reason = f"it calls sys.exit({error.code!r}); do so only under `if __name__ == '__main__':`"
+    problem = f"'{source}' cannot be imported: {reason}"
     return AppFailed(what="app", problem=problem, trace=_trace(error))
 
 

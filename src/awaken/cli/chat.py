@@ -3,22 +3,24 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from awaken.authoring.run_contexts import ContextType
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import RunFinish
 from awaken.contracts.lifecycle import Cancelled, Failed, Suspended, Termination
 from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 
+from .approvals import Approval, decide_without_asking, describe_waiting
 from .chat_screen import PROMPT, ChatScreen, JsonScreen, PlainScreen
 from .chat_thread import ChatThread, Events
 from .loop_thread import LoopThread
 from .model_hints import NOT_FOUND, suggest_known_model
-from .output import is_terminal, plain
+from .output import can_draw, plain, print_stderr
 from .ticket_prompts import ask_ticket
 
 INTERRUPTED = 130
@@ -38,7 +40,7 @@ def choose_screen(*, is_json: bool = False) -> ChatScreen:
     """The screen for this process: of a terminal, plain for pipes, or JSON for programs."""
     if is_json:
         return JsonScreen()
-    if not is_terminal(sys.stdout):
+    if not can_draw(sys.stdout):
         return PlainScreen()
     # Only a terminal needs it, and it takes as long to load as all the rest.
     from .chat_terminal import TerminalScreen  # noqa: PLC0415
@@ -57,45 +59,75 @@ class Chat:
         runtime: AgentRuntime,
         agent_id: str,
         context: dict[str, Any] | None = None,
+        approval: Approval | None = None,
     ) -> None:
         self._screen = screen
         self._loop = loop
         self._runtime = runtime
+        self._context = context
+        self._approval = approval
         self._talk = ChatThread(loop, runtime, agent_id, None, context)
+        self.is_waiting = False
+        """Whether a run waits for a decision that nobody can be asked for here."""
 
-    def continue_thread(self, thread_id: str) -> None:
-        """Go on with a thread, and ask what is still open on it."""
-        if self._talk.continue_thread(thread_id):
+    def check_agent(self, agent_id: str, *, is_continued: bool = False) -> None:
+        """Check that an agent can be talked to.
+
+        Raises:
+            AwakenError: It is not registered, or its configuration is wrong.
+            InvalidContext: It does not take the context of this conversation.
+        """
+        agent = self._loop.call(self._runtime.registry.resolve(agent_id))
+        # An open run of a thread that is continued has its own context.
+        if agent.context is not None and not (is_continued and self._context is None):
+            agent.context.decode(agent_id, self._context)
+
+    def find_context_type(self, agent_id: str) -> ContextType | None:
+        """The context type of an agent that is registered."""
+        return self._loop.call(self._runtime.registry.resolve(agent_id)).context
+
+    def begin(self, text: str | None, thread_id: str | None) -> Termination | None:
+        """Go on with a thread if there is one; then answer a text, or talk until the end."""
+        if thread_id is not None and self._talk.continue_thread(thread_id):
             self._follow(Suspended)
+            if self.is_waiting:
+                return None
+        if text is not None:
+            return self.answer(text)
+        return self.converse()
 
-    def converse(self) -> None:
-        """Answer lines until there are no more."""
+    def converse(self) -> Termination | None:
+        """Answer lines until there are no more; returns an end that a script must know."""
         self._screen.greet(self._talk.agent_id, self._name_model())
-        is_leaving = False
-        while True:
+        is_leaving, failed = False, None
+        while not self.is_waiting:
             try:
                 with raise_interrupts():
                     line = self._screen.read_line(PROMPT)
             except KeyboardInterrupt:
                 if is_leaving:
-                    return
+                    return None
                 is_leaving = True
                 self._screen.say("\nCtrl-C again, or Ctrl-D, ends the conversation.")
                 continue
             is_leaving = False
             if line is None or (self._screen.ends_on_empty and not line.strip()):
-                return
+                break
             if not line.strip():
                 continue
             if line.startswith("/"):
                 if self._obey(line.strip()):
-                    return
+                    break
                 continue
             try:
-                self.answer(line.strip())
+                end = self.answer(line.strip())
             except AwakenError as error:
                 self._screen.rest()
                 self._screen.say(f"awaken: {plain(error)}")
+                end = Failed(code=error.code, message=str(error))
+            failed = end if isinstance(end, Failed) else failed
+        # A person has seen it.
+        return None if self._screen.is_asking else failed
 
     def answer(self, text: str) -> Termination | None:
         """Run the agent once, show it, ask its questions, and return how it ended."""
@@ -106,15 +138,16 @@ class Chat:
         with Interrupts(self._screen.leave, self._talk.cancel):
             try:
                 end = begin()
-                while isinstance(end, Suspended) and self._screen.is_asking:
+                while isinstance(end, Suspended):
                     tickets = self._talk.list_questions()
                     if not tickets:
                         break
-                    with raise_interrupts():
-                        decisions = self._ask(tickets)
+                    decisions = self._decide(tickets)
                     if decisions is None:
                         self._talk.cancel()
                         return Cancelled()
+                    if not decisions:
+                        break
                     end = self._show(self._talk.decide(decisions, tickets))
             finally:
                 self._screen.rest()
@@ -130,6 +163,23 @@ class Chat:
             if isinstance(event, RunFinish):
                 end = event.termination
         return end
+
+    def _decide(self, tickets: list[Ticket]) -> Mapping[str, ToolCallResume] | None:
+        """Decide on tickets; nothing where nobody can be asked, None if a person gives up."""
+        if (decided := decide_without_asking(self._approval, tickets)) is not None:
+            for ticket in tickets:
+                self._screen.show_ticket(ticket)
+                self._screen.say(f"Decided by --approve {self._approval}.")
+            return decided
+        if self._screen.is_asking:
+            with raise_interrupts():
+                return self._ask(tickets)
+        self.is_waiting = not self._screen.is_for_programs
+        if self.is_waiting:
+            self._screen.rest()
+            is_kept = self._runtime.store.is_shared
+            print_stderr(describe_waiting(tickets, self._talk.thread_id, is_kept=is_kept))
+        return {}
 
     def _ask(self, tickets: list[Ticket]) -> dict[str, ToolCallResume] | None:
         """Ask about each ticket; None if the person pressed Ctrl-C instead."""
@@ -182,7 +232,7 @@ class Chat:
             self._screen.say(", ".join(map(plain, known)))
             return
         try:
-            self._loop.call(self._runtime.registry.resolve(agent_id))
+            self.check_agent(agent_id)
         except AwakenError as error:
             self._screen.say(plain(error))
             return

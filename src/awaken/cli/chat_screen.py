@@ -9,13 +9,16 @@ from awaken.contracts.events import (
     RunFinish,
     ToolCallDone,
     ToolCallReady,
+    ToolCallResumed,
     encode_event,
 )
 from awaken.contracts.lifecycle import Cancelled, Failed, Stopped, Termination, reason_text
 from awaken.contracts.messages.deltas import TextDelta
 from awaken.contracts.suspension.tickets import Ticket, ToolCallOutcome
 
-from .output import plain, print_stdout, safe_text
+from .output import plain, print_stderr, print_stdout, safe_text
+from .standard_input import read_input_line
+from .terminal_modes import drop_typed
 
 PROMPT = "you> "
 
@@ -23,10 +26,14 @@ PROMPT = "you> "
 class ChatScreen(Protocol):
     """Shows a conversation, and reads what the person types."""
 
-    is_asking: bool
-    """Whether questions of tools can be asked here."""
+    is_for_programs: bool
+    """Whether a program reads it, which decides itself on what waits."""
     ends_on_empty: bool
     """Whether an empty line ends the conversation."""
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether questions of tools can be asked here: a person sees them and types."""
 
     def greet(self, agent_id: str, model: str) -> None:
         """Say whom the person talks to."""
@@ -71,11 +78,24 @@ def end_text(termination: Termination) -> str:
     return ""
 
 
+def has_person() -> bool:
+    """Whether a person sees a question and answers it.
+
+    A line of a pipe is no answer: it was written before the question.
+    """
+    return sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
+
+
 class PlainScreen:
     """Plain lines, without colours and without moving the cursor."""
 
-    is_asking = True
+    is_for_programs = False
     ends_on_empty = True
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether there is a terminal; questions go to stderr if stdout is none."""
+        return has_person()
 
     def greet(self, agent_id: str, model: str) -> None:
         """Say whom the person talks to."""
@@ -92,6 +112,8 @@ class PlainScreen:
                 print_stdout(f"[{plain(name)} {plain(arguments)}]")
             case ToolCallDone(outcome=ToolCallOutcome.FAILED, result=result):
                 print_stdout(f"[failed: {plain(result.message)}]")
+            case ToolCallResumed(is_declined=True):
+                print_stdout("[declined]")
             case ErrorEvent(message=message):
                 print_stdout(f"\n[error: {plain(message)}]")
             case RunFinish(awaits_tasks=True):
@@ -108,16 +130,23 @@ class PlainScreen:
         """Print the call and the question on one line."""
         # The decision is about the arguments, which the message need not contain.
         asked = f"[{plain(ticket.tool_name)} {plain(ticket.arguments)}]"
-        print_stdout(f"\n{asked} {plain(ticket.suspension.message)}".rstrip())
+        self._print_question(f"\n{asked} {plain(ticket.suspension.message)}".rstrip())
 
     def read_line(self, prompt: str) -> str | None:
         """Read a line from stdin."""
         print_stdout(prompt, has_end=False)
-        return sys.stdin.readline() or None
+        return read_input_line()
 
     def read_answer(self, prompt: str) -> str | None:
-        """Read a line from stdin; a pipe has its answers ready."""
-        return self.read_line(prompt)
+        """Read a line from the terminal; what was typed before the question is thrown away."""
+        drop_typed(sys.stdin)
+        self._print_question(prompt, has_end=False)
+        return read_input_line()
+
+    def _print_question(self, text: str, *, has_end: bool = True) -> None:
+        # Where a person sees it.
+        show = print_stdout if sys.stdout.isatty() or not sys.stderr.isatty() else print_stderr
+        show(text, has_end=has_end)
 
     def rest(self) -> None:
         """Do nothing: nothing moves."""
@@ -129,7 +158,12 @@ class PlainScreen:
 class JsonScreen(PlainScreen):
     """Every event as one line of JSON; questions are not asked."""
 
-    is_asking = False
+    is_for_programs = True
+
+    @property
+    def is_asking(self) -> bool:
+        """Never: a program reads."""
+        return False
 
     def greet(self, agent_id: str, model: str) -> None:
         """Say nothing: a program reads."""
@@ -140,3 +174,7 @@ class JsonScreen(PlainScreen):
 
     def show_ticket(self, ticket: Ticket) -> None:
         """Print nothing: the event of the call has the id of its ticket."""
+
+    def say(self, text: str) -> None:
+        """Print a text of the program beside the events."""
+        print_stderr(safe_text(text))

@@ -30,7 +30,7 @@ from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta, ToolCall
 from awaken.contracts.suspension.tickets import Ticket, ToolCallOutcome
 from awaken.contracts.tools.context import PROGRESS_ACTIVITY
 
-from .chat_screen import end_text
+from .chat_screen import end_text, has_person
 from .line_editor import LineEditor
 from .markdown_blocks import render_markdown, split_blocks
 from .output import plain, safe_text, short
@@ -55,7 +55,7 @@ class RunningCall:
 class TerminalScreen:
     """Shows a conversation on a terminal that can move its cursor."""
 
-    is_asking = True
+    is_for_programs = False
     ends_on_empty = False
 
     def __init__(self, editor: LineEditor, clock: Clock | None = None) -> None:
@@ -69,8 +69,16 @@ class TerminalScreen:
         self._waiting: dict[str, RunningCall] = {}
         """Calls that wait for a decision."""
         self._is_thinking = False
+        self._run_id = ""
         self._began_ms = 0
+        self._worked_ms = 0
+        """How long the run worked before it asked; the time of the person does not count."""
         self._tokens = 0
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether stdin is a terminal too."""
+        return has_person()
 
     def greet(self, agent_id: str, model: str) -> None:
         """Say whom the person talks to, and how to leave."""
@@ -83,8 +91,8 @@ class TerminalScreen:
     def show(self, event: AgentEvent) -> None:
         """Show an event: finished things are printed, unfinished ones move at the end."""
         match event:
-            case RunStart():
-                self._begin()
+            case RunStart(run_id=run_id):
+                self._begin(run_id)
             case TextDelta(delta=delta):
                 self._add_text(safe_text(delta))
             case ReasoningDelta():
@@ -136,8 +144,10 @@ class TerminalScreen:
         self._typing.close()
         os.write(sys.stdout.fileno(), b"\x1b[?25h\x1b[0m\n")
 
-    def _begin(self) -> None:
-        self._text, self._tokens, self._is_thinking = "", 0, False
+    def _begin(self, run_id: str) -> None:
+        self._text, self._is_thinking = "", False
+        if run_id != self._run_id:
+            self._run_id, self._tokens, self._worked_ms = run_id, 0, 0
         self._calls.clear()
         self._began_ms = self._clock.monotonic_ms()
         if self._live is None:
@@ -152,6 +162,7 @@ class TerminalScreen:
 
     def _finish(self, event: RunFinish) -> None:
         self.rest()
+        self._worked_ms += self._clock.monotonic_ms() - self._began_ms
         if isinstance(event.termination, Suspended):
             return
         if event.awaits_tasks:
@@ -159,7 +170,7 @@ class TerminalScreen:
         elif end := end_text(event.termination):
             look = "red" if end.startswith("failed") else "yellow"
             self._print(Text(f"✗ {end}", look))
-        seconds = (self._clock.monotonic_ms() - self._began_ms) / 1000
+        seconds = self._worked_ms / 1000
         tokens = f" · {self._tokens:,} tokens" if self._tokens else ""
         self._print(Text(f"{seconds:.1f} s{tokens}\n", "dim"))
 

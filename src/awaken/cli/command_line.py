@@ -2,12 +2,15 @@
 
 import importlib
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import typer
 import typer.core
 import typer.main
+
+from .streams import find_output_error, flush_stdout, give_up_stdout, prepare_streams
 
 COMPLETE_VARIABLE = "_AWAKEN_COMPLETE"
 """The variable with which the script of a shell asks for completions."""
@@ -31,8 +34,12 @@ MODULES = {
     "tickets": "tickets",
     "dispatches": "dispatches",
     "dead-letters": "dead_letters",
+    "schedules": "schedules",
+    "triggers": "triggers",
     "models": "models",
     "policy": "policy",
+    "memory": "memory",
+    "knowledge": "knowledge",
     "config": "config",
     "audit": "audit",
     "db": "db",
@@ -62,8 +69,12 @@ SUMMARIES = {
     "tickets": "Tool calls that wait for a decision.",
     "dispatches": "Deliveries of input to threads.",
     "dead-letters": "Deliveries whose attempts are used up.",
+    "schedules": "Runs that start by time.",
+    "triggers": "Runs that start by signed webhooks.",
     "models": "Providers, and whether their models answer.",
     "policy": "Permission rules and their effect.",
+    "memory": "Facts about users and projects.",
+    "knowledge": "Documents that agents search.",
     "config": "Configuration that changes while servers run.",
     "audit": "Who changed what.",
     "db": "The store itself.",
@@ -112,10 +123,21 @@ class CommandLine(typer.core.TyperGroup):
 
     def main(self, *arguments: Any, **options: Any) -> Any:
         """Run the command, or answer the shell that asks for completions."""
+        prepare_streams()
         if COMPLETE_VARIABLE in os.environ:
             importlib.import_module("typer.completion").completion_init()
-        # Whatever the program is called: `python -m awaken` is the same.
-        return super().main(*arguments, **{"complete_var": COMPLETE_VARIABLE, **options})
+        try:
+            try:
+                # Whatever the program is called: `python -m awaken` is the same.
+                return super().main(*arguments, **{"complete_var": COMPLETE_VARIABLE, **options})
+            finally:
+                flush_stdout()
+        except (OSError, BaseExceptionGroup) as error:
+            failed = find_output_error(error)
+            if failed is None:
+                raise
+            give_up_stdout(failed)
+            sys.exit(1)
 
 
 class _Commands(Mapping[str, Any]):

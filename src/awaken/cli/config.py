@@ -33,6 +33,7 @@ from .config_secrets import app as secrets_app
 from .config_switches import app as switches_app
 from .output import plain, print_stderr, print_stdout
 from .reports import REFUSED
+from .standard_input import confirm
 
 app = new_app("Configuration that changes while servers run.")
 app.add_typer(secrets_app, name="secrets")
@@ -167,7 +168,7 @@ async def apply(  # noqa: PLR0913 - each is an option of the command
         return
     if not is_confirmed and not context.is_json:
         print_stdout(_text(made, ()))
-        typer.confirm("Apply?", abort=True)
+        confirm("Apply?")
     await _apply(context, found, options, is_draft=is_draft)
 
 

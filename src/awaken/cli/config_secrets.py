@@ -12,6 +12,7 @@ from awaken.managed.secrets import SECRET_BYTES_MAX
 from .command_line import new_app
 from .config_context import ConfigContext, config_command
 from .output import moment, plain, table
+from .standard_input import read_input
 
 app = new_app("Stored secrets; no command prints a value.")
 
@@ -41,7 +42,9 @@ async def set_secret(context: ConfigContext, ref: Ref) -> None:
     if sys.stdin.isatty():
         text = typer.prompt("Value", hide_input=True)
     else:
-        text = sys.stdin.read(SECRET_BYTES_MAX + 2).removesuffix("\n").removesuffix("\r")
+        text = read_input(SECRET_BYTES_MAX + 2).removesuffix("\n").removesuffix("\r")
+    if "\ufffd" in text:
+        raise InvalidInput(what="stdin", problem="it is no text in the encoding of this terminal")
     if not text:
         raise InvalidInput(what="stdin", problem="it is empty; write the secret to it")
     name = ref.removeprefix(STORE)

@@ -1,9 +1,13 @@
 """`awaken doctor`: checks what agents need on this machine, and says how to mend it."""
 
 import asyncio
+import sys
+from contextlib import redirect_stdout
 from typing import Annotated
 
 import typer
+
+from awaken.contracts.errors import AwakenError
 
 from .apps import FORMS, App, load_app
 from .command_context import StoreUrl
@@ -21,7 +25,7 @@ from .doctor_checks import (
     check_versions,
 )
 from .doctor_store import check_store
-from .output import DIM, ERROR, GOOD, WARNING, as_json, plain, print_stdout, style
+from .output import DIM, ERROR, GOOD, WARNING, as_json, plain, print_stderr, print_stdout, style
 from .reports import REFUSED, IsJson, report_errors
 from .spinner import show_spinner
 
@@ -50,23 +54,44 @@ def doctor(
 ) -> None:
     """Check this machine: versions, keys, the store, the port, the clock and the sandbox.
 
-    Exits with 1 if a check failed; no value of a key is printed. To see that the store can be
+    Whatever is ill, all checks are made; exits with 1 if one failed. No value of a key is printed.
+    To see that the store can be
     written, one entry is written to it and removed. A store that does not exist is not created.
     """
     with report_errors(is_json=is_json):
-        app = None if app_place is None else load_app(app_place)
+        app, loaded = (None, None) if app_place is None else _check_app(app_place)
         with show_spinner("Checks…"):
-            checks = asyncio.run(_check_all(app, store_url, host, port))
+            checks = asyncio.run(_check_all(app, loaded, store_url, host, port))
     is_good = all(it.status is not CheckStatus.FAILED for it in checks)
     print_stdout(as_json({"is_good": is_good, "checks": checks}) if is_json else _text(checks))
     if not is_good:
         raise typer.Exit(REFUSED)
 
 
+def _check_app(place: str) -> tuple[App | None, MachineCheck]:
+    """Load an app, and report whether that works; its own traceback goes to stderr."""
+    try:
+        # What its code prints is no part of the report.
+        with redirect_stdout(sys.stderr):
+            app = load_app(place)
+    except AwakenError as error:
+        if trace := getattr(error, "trace", ""):
+            print_stderr(trace)
+        return None, MachineCheck(name="app", status=CheckStatus.FAILED, detail=str(error))
+    kind = "a runtime" if app.runtime is not None else f"{len(app.agents)} agents"
+    return app, MachineCheck(name="app", detail=f"{place}: {kind}")
+
+
 async def _check_all(
-    app: App | None, store_url: str | None, host: str | None, port: int | None
+    app: App | None,
+    loaded: MachineCheck | None,
+    store_url: str | None,
+    host: str | None,
+    port: int | None,
 ) -> list[MachineCheck]:
     found = [*check_versions(), *check_extras(), check_environment_file(), *check_keys()]
+    if loaded is not None:
+        found.append(loaded)
     if app is not None:
         found += check_agents(app)
     found += await check_store(app, store_url)

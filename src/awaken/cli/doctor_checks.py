@@ -27,7 +27,7 @@ from awaken.server.config import ServerConfig
 from awaken.server.environment import with_environment
 
 from .apps import App
-from .environment_file import environment_file, list_loaded
+from .environment_file import VARIABLE, environment_file, list_loaded, read_environment_file
 from .listen_address import ListenAddress, open_listener, resolve_address
 
 PYTHON_MIN = (3, 11)
@@ -91,9 +91,16 @@ def check_extras() -> Iterator[MachineCheck]:
 
 def check_environment_file() -> MachineCheck:
     """Report the file of variables; names only."""
-    path = environment_file()
-    if path is None:
-        return MachineCheck(name=".env", status=CheckStatus.ABSENT, detail="no file is read")
+    try:
+        path = environment_file()
+        if path is None:
+            return MachineCheck(name=".env", status=CheckStatus.ABSENT, detail="no file is read")
+        read_environment_file(path)
+    except InvalidInput as error:
+        remedy = f"mend it, or set {VARIABLE} to another file, or to nothing to read none"
+        return MachineCheck(
+            name=".env", status=CheckStatus.FAILED, detail=str(error), remedy=remedy
+        )
     names = ", ".join(sorted(list_loaded())) or "none that the environment does not have already"
     return MachineCheck(name=".env", detail=f"{path} sets {names}")
 
@@ -125,8 +132,9 @@ def check_agents(app: App) -> Iterator[MachineCheck]:
         runtime = app.runtime or AgentRuntime(app.agents)
         snapshot = runtime.registry.snapshot()
         problems = list_missing_keys(snapshot)
-    except AwakenError as error:
-        yield MachineCheck(name="agents", status=CheckStatus.FAILED, detail=str(error))
+    except Exception as error:  # noqa: BLE001 - plugins and providers are the user's code
+        kind = "" if isinstance(error, AwakenError) else f"{type(error).__name__}: "
+        yield MachineCheck(name="agents", status=CheckStatus.FAILED, detail=f"{kind}{error}")
         return
     yield MachineCheck(name="agents", detail=", ".join(snapshot.registries.agents))
     for problem in problems:

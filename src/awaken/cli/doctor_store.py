@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from awaken.bootstrap.memory import engine_of
 from awaken.bootstrap.stores import profiles_of, resolve_store
 from awaken.contracts.clock import SystemClock
 from awaken.contracts.errors import AwakenError
@@ -69,7 +70,8 @@ async def _check_reachable(store: Store) -> list[MachineCheck]:
     reached = MachineCheck(name="store", detail=f"{store.name}, schema {found or 'unknown'}")
     await store.open()
     try:
-        return [reached, await _check_writable(store), await _check_skew(store)]
+        checks = [reached, await _check_writable(store), await _check_skew(store)]
+        return [*checks, await _check_vectors(store)]
     finally:
         await store.close()
 
@@ -100,6 +102,17 @@ async def _check_writable(store: Store) -> MachineCheck:
     except AwakenError as error:
         return MachineCheck(name="store writable", status=CheckStatus.FAILED, detail=str(error))
     return MachineCheck(name="store writable", detail="an entry was written and removed")
+
+
+async def _check_vectors(store: Store) -> MachineCheck:
+    """Tell whether facts and documents can be found by their meaning as well."""
+    try:
+        support = await engine_of(store).read_vector_support()
+    except AwakenError as error:
+        return MachineCheck(name="memory", status=CheckStatus.ABSENT, detail=str(error))
+    if support.is_there:
+        return MachineCheck(name="memory", detail="search by words and by vectors")
+    return MachineCheck(name="memory", status=CheckStatus.ABSENT, detail=support.reason)
 
 
 async def _check_skew(store: Store) -> MachineCheck:

@@ -1,6 +1,7 @@
 """The `awaken` command."""
 
 import os
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -8,6 +9,9 @@ import typer
 from awaken import __version__
 
 from .command_line import CommandLine
+
+_WITHOUT_FILE = frozenset({"init", "completion"})
+"""Commands that use no variable of `.env`; they work beside a file that another tool wrote."""
 
 app = typer.Typer(
     cls=CommandLine,
@@ -39,12 +43,16 @@ def main(
 ) -> None:
     """Run AI agents."""
     # Help and the version need neither the file nor the errors.
-    if context.resilient_parsing or not _may_have_environment_file():
+    command = context.invoked_subcommand
+    if context.resilient_parsing or command in _WITHOUT_FILE or not _may_have_environment_file():
         return
+    from awaken.contracts.errors import InvalidInput  # noqa: PLC0415
+
     from .environment_file import load_environment_file  # noqa: PLC0415
     from .reports import report_errors  # noqa: PLC0415
 
-    with report_errors(is_json=False):
+    # `doctor` says itself what is wrong with the file.
+    with suppress(InvalidInput) if command == "doctor" else report_errors(is_json=False):
         load_environment_file()
 
 

@@ -14,6 +14,7 @@ from awaken.extensions.mcp import McpPlugin
 
 from .command_line import new_app
 from .listen_address import ListenAddress, open_listener
+from .managed_start import ManagedStart
 from .output import plain, print_stdout
 from .reports import report_errors
 from .serve_targets import load_app_target
@@ -40,7 +41,7 @@ def mcp_login(
     Prints an address to open in a browser on this machine. A running runtime finds the login.
     """
     with report_errors(is_json=False):
-        served = load_app_target(app_place, None, is_store_chosen=False)
+        served = load_app_target(app_place, None, ManagedStart(is_managed=False))
         asyncio.run(_login(_plugin_of(served.runtime, server), server, wait_s))
     print_stdout(f"Logged in to MCP server '{plain(server)}'.")
 

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -25,7 +26,7 @@ _JOINERS = "\u200c\u200d"
 """Marks inside of words and of pictures, which would be unreadable without them."""
 
 
-def has_colors(stream: TextIO) -> bool:
+def has_colors(stream: TextIO | None) -> bool:
     """Whether a stream is a terminal that shows colours, and the person wants them.
 
     `NO_COLOR` switches them off, `FORCE_COLOR` on, whatever the stream is.
@@ -37,9 +38,15 @@ def has_colors(stream: TextIO) -> bool:
     return is_terminal(stream)
 
 
-def is_terminal(stream: TextIO) -> bool:
-    """Whether a stream is a terminal that can move its cursor."""
-    return stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a stream is a terminal that can move its cursor; one that is closed is none."""
+    return stream is not None and stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+
+
+def can_draw(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that also shows the marks of spinners, boxes and Markdown."""
+    encoding = (getattr(stream, "encoding", None) or "").lower().replace("-", "").replace("_", "")
+    return is_terminal(stream) and encoding.startswith("utf")
 
 
 def style(text: str, code: str, *, is_error: bool = False) -> str:
@@ -63,9 +70,11 @@ def print_stdout(text: str, *, has_end: bool = True) -> None:
     typer.echo(_encodable(text, sys.stdout), nl=has_end, color=has_colors(sys.stdout))
 
 
-def print_stderr(text: str) -> None:
-    """Print to stderr."""
-    typer.echo(_encodable(text, sys.stderr), err=True, color=has_colors(sys.stderr))
+def print_stderr(text: str, *, has_end: bool = True) -> None:
+    """Print to stderr; a message that cannot be written changes nothing."""
+    shown = _encodable(text, sys.stderr)
+    with suppress(OSError):
+        typer.echo(shown, err=True, nl=has_end, color=has_colors(sys.stderr))
 
 
 def as_json(value: Any, *, indent: int | None = 2) -> str:

@@ -1,7 +1,8 @@
 """`awaken policy`: shows the effect of permission rules, and the remembered decisions."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,10 +13,22 @@ from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.plugins import PluginLifecycle
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.suspension.permissions import ToolBehavior
-from awaken.contracts.suspension.policy import PolicyChange, PolicyDiff
+from awaken.contracts.suspension.policy import (
+    ApprovalNeed,
+    ApprovalTime,
+    PolicyChange,
+    PolicyDiff,
+)
 from awaken.extensions.permission.config import SECTION
 from awaken.extensions.permission.inspector import PermissionInspector, compile_section
+from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.resolution.resolver import ResolvedAgent
+from awaken.services.approvals import (
+    list_approvals,
+    mark_approvals,
+    preview_call,
+    resolve_agents,
+)
 from awaken.services.policy import check_has_run, compare_policies, load_calls
 
 from .apps import FORMS, App, load_app
@@ -41,7 +54,7 @@ PolicyFile = Annotated[
 
 @app.command("diff")
 @store_command()
-async def diff(
+async def diff(  # noqa: PLR0913 - each is an option of the command
     context: CommandContext,
     old: PolicyFile,
     new: PolicyFile,
@@ -55,17 +68,27 @@ async def diff(
     may_be_looser: Annotated[
         bool, typer.Option("--allow-looser", help="Exit with 0 even if calls are newly allowed.")
     ] = False,
+    app_place: Annotated[
+        str | None,
+        typer.Option("--app", help=f"The code whose tools may want calls to be approved: {FORMS}."),
+    ] = None,
 ) -> None:
     """Show which past calls a changed rule set would newly allow, ask about or deny.
 
-    Exits with 1 if it would newly allow any. Remembered decisions are not considered.
+    Exits with 1 if it would newly allow any. Remembered decisions are not considered. With `--app`
+    a call that its tool wants to be approved (`@tool(approval=…)`) is asked about unless a rule
+    allows the tool by its name.
     """
     before, after = _section_of_file(old, agent), _section_of_file(new, agent)
     calls = await load_calls(context.store, agent, None)
     if agent is not None and not calls:
         await check_has_run(context.store, agent)
+    if app_place is not None:
+        agents = await _resolve_agents(load_app(app_place))
+        calls = await mark_approvals(context.store, calls, agents)
     found = await compare_policies(_INSPECTOR, before, after, calls)
-    context.show(_document(found, examples), _text(found, examples))
+    knows_tools = app_place is not None
+    context.show(_document(found, examples), _text(found, examples, knows_tools=knows_tools))
     if found.changes_to(ToolBehavior.ALLOW) and not may_be_looser:
         raise typer.Exit(REFUSED)
 
@@ -83,37 +106,79 @@ def preview(
 ) -> None:
     """Show which tools an agent's rules hide, and what would happen to a call.
 
+    Tools that ask a person themselves (`@tool(approval=…)`) are named, and asked about each call.
     Opens the app's plugins, so that tools of MCP servers are included.
     """
     with report_errors(is_json=is_json):
-        agent = asyncio.run(_resolve_agent(load_app(app_place), agent_id))
-        policy = _INSPECTOR.inspect(agent.env.prepared, agent.tools)
-        if policy is None:
-            problem = "it has no PermissionPlugin; every call passes"
-            raise InvalidInput(what=f"agent '{agent.spec.id}'", problem=problem)
-        tried = [_try_call(agent, written) for written in calls or ()]
-    hidden = policy.hidden
-    shown = sorted(set(agent.tools) - set(hidden))
+        found = asyncio.run(_preview_agent(load_app(app_place), agent_id, calls or ()))
     if is_json:
-        print_stdout(as_json({"hidden": hidden, "offered": shown, "calls": tried}))
+        print_stdout(as_json(found))
         return
-    about = facts((("hidden", ", ".join(hidden) or "none"), ("offered", ", ".join(shown))))
-    lines = [f"{plain(it['call'])}: {it['behavior']} ({plain(it['rule'])})" for it in tried]
+    asking = [f"{it.tool} ({_WHEN[it.when]})" for it in found["approvals"]]
+    about = facts(
+        (
+            ("hidden", ", ".join(found["hidden"]) or "none"),
+            ("offered", ", ".join(found["offered"])),
+            *((("approval", ", ".join(asking)),) if asking else ()),
+        )
+    )
+    lines = [
+        f"{plain(it['call'])}: {it['behavior']} ({plain(it['rule'])})"
+        f"{_NEEDS.get(it['approval'], '')}"
+        for it in found["calls"]
+    ]
     print_stdout(about + section("Calls", "\n".join(lines)))
 
 
-async def _resolve_agent(app: App, agent_id: str) -> ResolvedAgent:
-    """Resolve an agent after its plugins have registered their tools; executes no queued work."""
+_WHEN = {
+    ApprovalTime.ALWAYS: "always",
+    ApprovalTime.DEPENDS_ON_ARGUMENTS: "depends on the arguments",
+}
+_NEEDS = {
+    ApprovalNeed.DEPENDS_ON_RUN: "; whether the tool asks depends on the run",
+    ApprovalNeed.INVALID_ARGUMENTS: "; the arguments do not fit the tool",
+}
+
+
+async def _preview_agent(app: App, agent_id: str, written: Sequence[str]) -> dict[str, Any]:
+    """Describe the effect of an agent's rules and approvals.
+
+    Raises:
+        InvalidInput: Neither has any effect, or a call cannot be read.
+    """
+    async with _open_registry(app) as registry:
+        agent = await registry.resolve(agent_id)
+        policy = _INSPECTOR.inspect(agent.env.prepared, agent.tools)
+        if policy is None and not agent.approvals:
+            problem = "it has no PermissionPlugin and no tool with `approval`; every call passes"
+            raise InvalidInput(what=f"agent '{agent.spec.id}'", problem=problem)
+        hidden = () if policy is None else policy.hidden
+        return {
+            "hidden": hidden,
+            "offered": sorted(set(agent.tools) - set(hidden)),
+            "approvals": list_approvals(agent),
+            "calls": [await _try_call(agent, it) for it in written],
+        }
+
+
+async def _resolve_agents(app: App) -> dict[str, ResolvedAgent]:
+    async with _open_registry(app) as registry:
+        return resolve_agents(registry.snapshot())
+
+
+@asynccontextmanager
+async def _open_registry(app: App) -> AsyncIterator[RegistryHandle]:
+    """The agents of an app, with the tools that its plugins register; executes no queued work."""
     registry = (app.runtime or AgentRuntime(app.agents)).registry
     plugins = PluginLifecycle(registry)
     try:
         await plugins.open()
-        return await registry.resolve(agent_id)
+        yield registry
     finally:
         await plugins.close()
 
 
-def _try_call(agent: ResolvedAgent, written: str) -> dict[str, str]:
+async def _try_call(agent: ResolvedAgent, written: str) -> dict[str, Any]:
     tool_id, _, text = written.strip().partition(" ")
     if not tool_id:
         raise InvalidInput(what="--call", problem="it is blank; write a tool and its arguments")
@@ -122,8 +187,13 @@ def _try_call(agent: ResolvedAgent, written: str) -> dict[str, str]:
     except msgspec.DecodeError as error:
         problem = f"its arguments are no JSON: {error}"
         raise InvalidInput(what=f"call '{plain(written)}'", problem=problem) from error
-    verdict = _INSPECTOR.decide(agent.env.prepared, tool_id, arguments)
-    return {"call": written, "behavior": verdict.behavior.value, "rule": verdict.rule}
+    verdict = await preview_call(_INSPECTOR, agent, tool_id, arguments)
+    return {
+        "call": written,
+        "behavior": verdict.behavior.value,
+        "rule": verdict.rule,
+        "approval": verdict.approval,
+    }
 
 
 def _section_of_file(path: Path, agent_id: str | None) -> Any:
@@ -172,10 +242,12 @@ def _document(found: PolicyDiff, examples: int) -> dict[str, Any]:
     return {"calls": found.calls, "newly": kinds}
 
 
-def _text(found: PolicyDiff, examples: int) -> str:
+def _text(found: PolicyDiff, examples: int, *, knows_tools: bool) -> str:
     words = {"allow": "newly allowed", "ask": "newly asked about", "deny": "newly denied"}
     pairs: list[tuple[str, object]] = [("calls", str(found.calls))]
     pairs += [(words[kind], str(len(found.changes_to(kind)))) for kind in _KINDS]
+    if not knows_tools:
+        pairs.append(("approvals", "those of tools are not considered; name their code with --app"))
     parts = [section(words[kind], _lines(found.changes_to(kind)[:examples])) for kind in _KINDS]
     return facts(pairs) + "".join(parts)
 

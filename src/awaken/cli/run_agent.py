@@ -3,33 +3,37 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 import typer
 
 from awaken.authoring.agents import Agent
 from awaken.bootstrap.agent_runtime import AgentRuntime
 from awaken.bootstrap.runtime_options import RuntimeOptions
-from awaken.contracts.errors import AwakenError, InvalidInput
+from awaken.contracts.errors import AwakenError, InvalidContext, InvalidInput, UnknownAgent
 from awaken.contracts.lifecycle import Cancelled, Failed, Suspended, Termination
 from awaken.demo.agents import demo_agents
 from awaken.demo.settings import demo_providers
 from awaken.runtime.resolution.resolver import DEFAULT_AGENT
 
-from .apps import FORMS, is_place, load_app
+from .approvals import Approve
+from .apps import FORMS, load_app
 from .chat import INTERRUPTED, Chat, Interrupts, choose_screen
 from .command_line import new_app
+from .context_option import ContextJson, describe_context, read_context
 from .loop_thread import LoopThread
+from .output import plain, print_stderr
 from .reports import MISUSED, REFUSED, IsJson, print_error
-from .serve_targets import check_own_store, warn_missing_keys
+from .run_words import RunWords, describe_unquoted, read_agent, read_text, read_words, split_app
+from .serve_targets import adapt_runtime, warn_missing_keys
 
 app = new_app()
 
-_AGENT_AND_TEXT = 2
-
 AppOption = Annotated[
     str | None, typer.Option("--app", help="The app, if it is not the first word.")
+]
+AgentOption = Annotated[
+    str | None, typer.Option("--agent", help="The agent; then no word is taken for one.")
 ]
 Model = Annotated[
     str | None,
@@ -43,11 +47,6 @@ OwnStore = Annotated[
     typer.Option("--store", help="Keep the conversation there; absent: it ends with the process."),
 ]
 
-ContextJson = Annotated[
-    str | None,
-    typer.Option("--context", metavar="JSON", help="The context of every run, a JSON object."),
-]
-
 
 @app.command()
 def run(  # noqa: PLR0913 - one parameter per option
@@ -56,29 +55,35 @@ def run(  # noqa: PLR0913 - one parameter per option
         typer.Argument(
             metavar="[APP] [AGENT] [TEXT]",
             help=f"An app ({FORMS}; absent: the demo), the agent (absent: the first), "
-            "and what to say (absent: a conversation).",
+            "and what to say (absent: a conversation; -: what stdin has). A single word is the "
+            "text unless it is the id of an agent.",
         ),
     ] = None,
     app_place: AppOption = None,
+    agent_id: AgentOption = None,
     model: Model = None,
     thread_id: ThreadId = None,
     store_url: OwnStore = None,
     context: ContextJson = None,
+    approve: Approve = None,
     *,
     is_json: IsJson = False,
 ) -> None:
     """Ask an agent once, or talk to it in the terminal.
 
     Streams the answer, shows tools at work, and asks where a call needs a decision: nothing is
-    approved without an explicit yes. With --json every event is one line, and nothing is asked.
-    Ctrl-C cancels the run; a second Ctrl-C exits at once.
+    approved without an explicit yes at a terminal, or --approve all. Without a terminal, and with
+    --json, which prints every event on one line, nothing is asked: the run waits, and the command
+    exits with 1. Ctrl-C cancels the run; a second Ctrl-C exits at once.
     """
-    wanted = _Wanted(words or [], app_place, model, thread_id, store_url, context)
+    wanted = _Wanted(
+        words or [], app_place, agent_id, model, thread_id, store_url, context, approve
+    )
     _talk(wanted, is_json=is_json)
 
 
 @app.command()
-def chat(
+def chat(  # noqa: PLR0913 - one parameter per option
     words: Annotated[
         list[str] | None,
         typer.Argument(
@@ -87,18 +92,22 @@ def chat(
         ),
     ] = None,
     app_place: AppOption = None,
+    agent_id: AgentOption = None,
     model: Model = None,
     thread_id: ThreadId = None,
     store_url: OwnStore = None,
     context: ContextJson = None,
+    approve: Approve = None,
 ) -> None:
     """Talk to an agent in the terminal.
 
     Streams answers, shows tools at work, and asks where a call needs a decision: nothing is
-    approved without an explicit yes. Ctrl-C cancels the run, Ctrl-D ends the conversation, and
-    /help shows the commands.
+    approved without an explicit yes at the terminal, or --approve all. Ctrl-C cancels the run,
+    Ctrl-D ends the conversation, and /help shows the commands.
     """
-    wanted = _Wanted(words or [], app_place, model, thread_id, store_url, context)
+    wanted = _Wanted(
+        words or [], app_place, agent_id, model, thread_id, store_url, context, approve
+    )
     _talk(wanted, is_json=False, is_chat=True)
 
 
@@ -108,50 +117,92 @@ class _Wanted:
 
     words: Sequence[str]
     app_place: str | None
+    agent_id: str | None
     model: str | None
     thread_id: str | None
     store_url: str | None
     context: str | None
+    approve: Approve
 
 
 def _talk(wanted: _Wanted, *, is_json: bool, is_chat: bool = False) -> None:
     end: Termination | None = None
+    hint = ""
     try:
-        context = _read_context(wanted.context)
-        place, words = _split_words(wanted.words, wanted.app_place)
+        context = read_context(wanted.context)
+        place, words = split_app(wanted.words, wanted.app_place)
         runtime = _runtime_of(wanted, place)
-        agent_id, text = _choose_agent(runtime, words)
-        if is_chat and text is not None:
-            problem = f"it takes no text; write `awaken run … {agent_id} 'TEXT'`"
-            raise InvalidInput(what="awaken chat", problem=problem)
-        if is_json and text is None:
-            raise InvalidInput(what="--json", problem="it needs a text; a program cannot chat")
         screen = choose_screen(is_json=is_json)
         # Outside of runs and prompts Ctrl-C leaves at once, also while a tool that hangs is closed.
         with Interrupts(screen.leave), LoopThread() as loop:
             loop.call(runtime.__aenter__())
             try:
-                # Before the greeting, which names the agent.
-                loop.call(runtime.registry.resolve(agent_id))
+                given = _read_given(wanted, words, runtime, loop, is_chat=is_chat)
+                agent_id = given.agent_id or _first_agent(runtime)
+                if is_json and given.text is None:
+                    problem = "it needs a text; a program cannot chat"
+                    raise InvalidInput(what="--json", problem=problem)
+                talk = Chat(screen, loop, runtime, agent_id, context, wanted.approve)
+                try:
+                    # Before the greeting, which names the agent.
+                    talk.check_agent(agent_id, is_continued=wanted.thread_id is not None)
+                except AwakenError as error:
+                    hint = _find_hint(error, talk, words, given)
+                    raise
+                text = None if given.text is None else read_text(given.text)
                 warn_missing_keys(runtime)
-                talk = Chat(screen, loop, runtime, agent_id, context)
-                if wanted.thread_id is not None:
-                    talk.continue_thread(wanted.thread_id)
-                if text is None:
-                    talk.converse()
-                else:
-                    end = talk.answer(text)
+                end = talk.begin(text, wanted.thread_id)
             finally:
                 screen.rest()
                 loop.call(runtime.__aexit__(None, None, None))
     except AwakenError as error:
         print_error(error, is_json=is_json)
+        if hint and not is_json:
+            print_stderr(plain(hint))
         raise typer.Exit(MISUSED) from error
-    if code := _exit_code(end, is_json=is_json):
+    if code := _exit_code(end, is_json=is_json, is_waiting=talk.is_waiting):
         raise typer.Exit(code)
 
 
-def _exit_code(end: Termination | None, *, is_json: bool) -> int:
+def _read_given(
+    wanted: _Wanted,
+    words: Sequence[str],
+    runtime: AgentRuntime,
+    loop: LoopThread,
+    *,
+    is_chat: bool,
+) -> RunWords:
+    if is_chat:
+        return read_agent(words, wanted.agent_id)
+    known = runtime.registry.snapshot().registries.agents
+
+    def is_agent(word: str) -> bool:
+        if word in known or runtime.registry.host is None:
+            return word in known
+        try:
+            loop.call(runtime.registry.resolve(word))
+        except UnknownAgent:
+            return False
+        return True
+
+    return read_words(words, wanted.agent_id, list(known), is_agent)
+
+
+def _first_agent(runtime: AgentRuntime) -> str:
+    return next(iter(runtime.registry.snapshot().registries.agents), DEFAULT_AGENT)
+
+
+def _find_hint(error: AwakenError, talk: Chat, words: Sequence[str], given: RunWords) -> str:
+    """What to write instead, for people; empty if the error says it."""
+    match error:
+        case UnknownAgent():
+            return describe_unquoted(words, given)
+        case InvalidContext(agent_id=agent_id):
+            return describe_context(talk.find_context_type(agent_id))
+    return ""
+
+
+def _exit_code(end: Termination | None, *, is_json: bool, is_waiting: bool) -> int:
     match end:
         case Failed():
             return REFUSED
@@ -159,28 +210,7 @@ def _exit_code(end: Termination | None, *, is_json: bool) -> int:
             return INTERRUPTED
         case Suspended() if is_json:
             return REFUSED
-    return 0
-
-
-def _read_context(text: str | None) -> dict[str, Any] | None:
-    if text is None:
-        return None
-    try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.MsgspecError as error:
-        problem = f'it is no JSON object, such as \'{{"id": "c-7"}}\': {error}'
-        raise InvalidInput(what="--context", problem=problem) from error
-
-
-def _split_words(words: Sequence[str], app_place: str | None) -> tuple[str | None, list[str]]:
-    """Split the words into the app, if the first one is an app, and the rest."""
-    rest = list(words)
-    if app_place is None and rest and is_place(rest[0]):
-        app_place = rest.pop(0)
-    if len(rest) > _AGENT_AND_TEXT:
-        problem = f"there are {len(rest)} words after the app; quote the text: AGENT 'TEXT'"
-        raise InvalidInput(what="awaken run", problem=problem)
-    return app_place, rest
+    return REFUSED if is_waiting else 0
 
 
 def _runtime_of(wanted: _Wanted, place: str | None) -> AgentRuntime:
@@ -205,16 +235,6 @@ def _make_runtime(wanted: _Wanted, place: str | None) -> AgentRuntime:
         providers = demo_providers(os.environ)
         return AgentRuntime(demo_agents(), providers=providers, store=store, **options)
     app = load_app(place)
-    check_own_store(app, is_store_chosen=wanted.store_url is not None)
-    return app.runtime or AgentRuntime(app.agents, store=store, **options)
-
-
-def _choose_agent(runtime: AgentRuntime, words: Sequence[str]) -> tuple[str, str | None]:
-    """Read the agent and the text; a single word with spaces that is no agent is the text."""
-    known = runtime.registry.snapshot().registries.agents
-    first = next(iter(known), DEFAULT_AGENT)
-    if not words:
-        return first, None
-    if len(words) == 1 and words[0] not in known and any(map(str.isspace, words[0])):
-        return first, words[0]
-    return words[0], words[1] if len(words) > 1 else None
+    if app.runtime is None:
+        return AgentRuntime(app.agents, store=store, **options)
+    return adapt_runtime(app, app.runtime, wanted.store_url)

@@ -2,15 +2,25 @@
 
 from typing import Annotated
 
+import msgspec
 import typer
 
-from awaken.contracts.errors import UnknownRun
+from awaken.contracts.errors import InvalidInput, UnknownRun
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.storage.dispatch import InputMode
 from awaken.contracts.storage.queries import Order, RunQuery
 from awaken.contracts.storage.store import Store, ToolRecord
 from awaken.contracts.suspension.tickets import Ticket
+from awaken.mailbox.workflow_runs import (
+    SentEvent,
+    check_open_workflow,
+    find_sent_event,
+    make_event,
+    plan_reset,
+    reset_run,
+)
 
 from .command_context import CommandContext, store_command
 from .command_line import new_app
@@ -112,6 +122,66 @@ async def show_run(
         section("Events", table(_EVENT_HEAD, map(_event_row, events)) if events else ""),
     )
     context.show(document, _about(run) + "".join(parts))
+
+
+@app.command("event")
+@store_command()
+async def send_event(
+    context: CommandContext,
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="The run's id.")],
+    name: Annotated[str, typer.Argument(help="The event's name.")],
+    payload: Annotated[str, typer.Argument(help="What it carries, as JSON.")] = "null",
+    event_id: Annotated[
+        str | None, typer.Option("--id", help="The same event under the same id is sent once.")
+    ] = None,
+) -> None:
+    """Send an event to a run of a workflow."""
+    run = await _load_run(context, run_id)
+    try:
+        data = msgspec.json.decode(payload)
+    except msgspec.DecodeError as error:
+        raise InvalidInput(what="The payload", problem="it is not JSON") from error
+    services = context.mailbox.services
+    named = services.ids.new_id() if event_id is None else event_id
+    event = SentEvent(run_id=run_id, name=name, payload=data, event_id=named)
+    shown = await find_sent_event(services, run, event)
+    if shown is None:
+        check_open_workflow(run)
+        request = await make_event(services, run, name, data, named)
+        receipt = await context.mailbox.submit(
+            request, mode=InputMode.STEER, dedupe_key=event.dedupe_key, asked=event.asked
+        )
+        shown = event.make_receipt(is_duplicate=receipt.is_duplicate)
+    context.show(shown, f"Event '{name}' was sent to run '{run_id}' as '{named}'.\n")
+
+
+@app.command("reset")
+@store_command()
+async def reset(
+    context: CommandContext,
+    run_id: Annotated[str, typer.Argument(metavar="ID", help="The run's id.")],
+    step: Annotated[
+        str | None, typer.Argument(help="It and all later steps are taken again.")
+    ] = None,
+    *,
+    is_dry: Annotated[bool, typer.Option("--dry-run", help="Only show what it would do.")] = False,
+) -> None:
+    """Let a workflow that waits take steps again, or be entered again; lists their effects."""
+    services = context.mailbox.services
+    run = await _load_run(context, run_id)
+    plan = await plan_reset(services, run, step)
+    if not is_dry:
+        await reset_run(services, run, plan)
+    taken = ", ".join(plan.steps) or "none"
+    stays = "".join(f"  its effect stays: {it}\n" for it in plan.effects)
+    context.show(plan, f"Steps that are taken again: {taken}\n{stays}")
+
+
+async def _load_run(context: CommandContext, run_id: str) -> RunRecord:
+    run = await context.store.load_run(run_id)
+    if run is None:
+        raise UnlistedRun(run_id=run_id)
+    return run
 
 
 _HEAD = ("RUN", "THREAD", "AGENT", "STATUS", "UPDATED", "ENDED BY")

@@ -97,16 +97,12 @@ def serve(  # noqa: PLR0913 - typer makes an option of each parameter
         watched = _watch_app(app_place) if is_reloading else None
         address = resolve_address(host, port)
         start = ManagedStart(not is_unmanaged, config_folder, config_publication)
-        # A runtime in the app has its own store, whatever the environment says.
-        is_store_chosen = store_url not in (None, os.environ.get("AWAKEN_STORE"))
 
         def load() -> ServeTarget:
             if app_place is None:
                 served = load_demo_target(store_url, start)
             else:
-                served = load_app_target(
-                    app_place, store_url, is_store_chosen=is_store_chosen, start=start
-                )
+                served = load_app_target(app_place, store_url, start)
             config = _with_token(served.config, token)
             check_exposure(address.host, with_environment(config, os.environ))
             return ServeTarget(served.runtime, config)

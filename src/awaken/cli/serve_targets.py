@@ -3,7 +3,7 @@
 import logging
 import os
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -52,9 +52,7 @@ def load_stdio_target(place: str | None, store_url: str | None) -> ServeTarget:
     """
     if place is None:
         return load_demo_target(store_url)
-    # A runtime in the app has its own store, whatever the environment says.
-    is_store_chosen = store_url not in (None, os.environ.get("AWAKEN_STORE"))
-    return load_app_target(place, store_url, is_store_chosen=is_store_chosen)
+    return load_app_target(place, store_url)
 
 
 def load_demo_target(store_url: str | None, start: ManagedStart = DEFAULT_START) -> ServeTarget:
@@ -70,11 +68,7 @@ def load_demo_target(store_url: str | None, start: ManagedStart = DEFAULT_START)
 
 
 def load_app_target(
-    place: str,
-    store_url: str | None,
-    *,
-    is_store_chosen: bool,
-    start: ManagedStart = DEFAULT_START,
+    place: str, store_url: str | None, start: ManagedStart = DEFAULT_START
 ) -> ServeTarget:
     """Load the app that a place names, with the `ServerConfig` in its module.
 
@@ -88,20 +82,36 @@ def load_app_target(
     if app.runtime is None:
         store = store_to_serve(store_url)
         return ServeTarget(AgentRuntime(app.agents, store=store, **start.options()), config)
-    start.check_own_runtime(place, app.runtime)
-    check_own_store(app, is_store_chosen=is_store_chosen)
-    return ServeTarget(app.runtime, config)
+    chosen = choose_store(app.runtime, store_url)
+    return ServeTarget(adapt_runtime(app, app.runtime, chosen, start), config)
 
 
-def check_own_store(app: App, *, is_store_chosen: bool) -> None:
-    """Refuse to give another store to a runtime that has its own.
+def choose_store(runtime: AgentRuntime, url: str | None) -> str | None:
+    """The store for the runtime of an app: the environment does not replace one of its own."""
+    is_own = "store" in runtime.given
+    return None if is_own and url == os.environ.get("AWAKEN_STORE") else url
+
+
+def adapt_runtime(
+    app: App, runtime: AgentRuntime, store: str | None, start: ManagedStart | None = None
+) -> AgentRuntime:
+    """Give the runtime of an app what the command line says and its code does not.
 
     Raises:
-        InvalidInput: `--store` names one.
+        InvalidInput: Its code says something else.
     """
-    if app.runtime is not None and is_store_chosen:
-        problem = f"the runtime in '{app.place}' has its own; pass store=… there"
-        raise InvalidInput(what="--store", problem=problem)
+    options: dict[str, Any] = {}
+    if store is not None:
+        if "store" in runtime.given:
+            problem = f"the runtime in '{app.place}' has its own; remove store=… there"
+            raise InvalidInput(what="--store", problem=problem)
+        options["store"] = store
+    if start is not None:
+        if "managed" in runtime.given:
+            start.check_own_runtime(app.place, runtime)
+        else:
+            options |= start.options()
+    return runtime.with_options(**options) if options else runtime
 
 
 def name_agents(runtime: AgentRuntime) -> str:

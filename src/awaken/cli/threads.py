@@ -29,6 +29,7 @@ from .output import (
     table,
     termination_text,
 )
+from .standard_input import confirm
 
 RUNS_SHOWN = 5
 
@@ -99,7 +100,7 @@ async def delete_thread(
         raise not_found_error("Thread", thread_id, "threads list")
     if not is_sure:
         question = f"Delete thread '{plain(thread_id)}' with {thread.message_count} messages?"
-        typer.confirm(question, abort=True, err=True)
+        confirm(question)
     await context.store.delete_thread(thread_id, strategy)
     context.show(
         {"thread_id": thread_id, "is_deleted": True}, f"Deleted thread '{plain(thread_id)}'."

@@ -29,7 +29,7 @@ def ask_ticket(ticket: Ticket, read: Read, say: Say) -> ToolCallResume:
             return _ask_form(schema, read, say)
         case Asks.ANSWER:
             return _ask_answer(schema or {}, read, say)
-        case Asks.EITHER:
+        case Asks.EITHER | Asks.EVENT:
             return _ask_either(read, say)
 
 

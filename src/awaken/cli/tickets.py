@@ -2,11 +2,13 @@
 
 from typing import Annotated
 
+import msgspec
 import typer
 
 from awaken.contracts.errors import UnknownTicket
 from awaken.contracts.storage.queries import TicketQuery
 from awaken.contracts.suspension.tickets import Ticket
+from awaken.contracts.workflows.waits import asks_person, describe_wait
 
 from .command_context import CommandContext, store_command
 from .command_line import new_app
@@ -27,6 +29,10 @@ async def list_tickets(
     """List open tickets, oldest first."""
     query = TicketQuery(thread_id=thread, limit=limit, with_total=True)
     page = await context.store.list_ticket_page(apply_cursor(query, cursor))
+    # A workflow that sleeps or waits for an event asks no person.
+    found = await context.store.list_tickets(thread)
+    asked = tuple(it for it in page.items if asks_person(it))
+    page = msgspec.structs.replace(page, items=asked, total=sum(map(asks_person, found)))
     context.show_page(page, _HEAD, _row)
 
 
@@ -59,6 +65,12 @@ def _row(ticket: Ticket) -> tuple[object, ...]:
     )
 
 
+def _list_deciders(ticket: Ticket) -> str:
+    if not asks_person(ticket):
+        return f"nobody: an event or the deadline. {describe_wait(ticket)}"
+    return ", ".join(ticket.deciders or ())
+
+
 def _about(ticket: Ticket) -> str:
     decision = ticket.decision
     schema = ticket.suspension.response_schema
@@ -74,7 +86,7 @@ def _about(ticket: Ticket) -> str:
             ("asked by", ticket.asked_by),
             ("answer's schema", None if schema is None else as_json(schema, indent=None)),
             ("a decision means", ticket.resume_mode),
-            ("deciders", ", ".join(ticket.deciders or ())),
+            ("deciders", _list_deciders(ticket)),
             ("deadline", moment(ticket.expires_at)),
             ("decision", None if decision is None else as_json(decision, indent=None)),
             ("closed because", ticket.closed_because),

@@ -26,7 +26,7 @@ from .logs import with_logs
 from .managed_start import ConfigFolder, ConfigPublication, IsUnmanaged, ManagedStart
 from .output import as_json, plain, print_stdout, termination_text
 from .reports import IsJson, report_errors
-from .serve_targets import check_own_store, name_agents, warn_missing_keys
+from .serve_targets import adapt_runtime, choose_store, name_agents, warn_missing_keys
 from .stop_signals import catch_stop_signals
 from .stores import store_at
 
@@ -92,9 +92,9 @@ def worker(  # noqa: PLR0913 - typer makes an option of each parameter
         app = None if app_place is None else load_app(app_place)
         given = {"concurrency": concurrency, "lease_ms": lease_ms, "drain_ms": drain_ms}
         if app is not None and app.runtime is not None:
-            _check_own(app, given, store_url)
-            start.check_own_runtime(app.place, app.runtime)
-            asyncio.run(_work(app.runtime, lines, start))
+            runtime = adapt_runtime(app, app.runtime, choose_store(app.runtime, store_url), start)
+            _check_own(app, given, runtime)
+            asyncio.run(_work(runtime, lines, start))
             return
         config = build_config(**given)
         store = store_at(store_url)
@@ -104,17 +104,14 @@ def worker(  # noqa: PLR0913 - typer makes an option of each parameter
         asyncio.run(_work(runtime, lines, start, config))
 
 
-def _check_own(app: App, given: Mapping[str, int | None], store_url: str | None) -> None:
+def _check_own(app: App, given: Mapping[str, int | None], runtime: AgentRuntime) -> None:
     """Refuse options that the runtime of an app sets itself, and a runtime in memory."""
-    # A runtime in the app has its own store, whatever the environment says.
-    is_store_chosen = store_url not in (None, os.environ.get("AWAKEN_STORE"))
-    check_own_store(app, is_store_chosen=is_store_chosen)
     for name, value in given.items():
         if value is not None:
             problem = f"the runtime in '{app.place}' sets it; pass mailbox=MailboxConfig(…) there"
             raise InvalidInput(what=f"--{name.replace('_', '-')}", problem=problem)
-    if app.runtime is not None and not app.runtime.store.is_shared:
-        problem = "its store is in memory, where no other process queues work; pass store=… to it"
+    if not runtime.store.is_shared:
+        problem = "its store is in memory, where no other process queues work; pass --store"
         raise InvalidInput(what=f"The runtime in '{app.place}'", problem=problem)
 
 

@@ -1,6 +1,5 @@
 """The identity of a run: its agent, its caller, and the protocol it came through."""
 
-import hashlib
 import re
 from enum import StrEnum
 from operator import attrgetter
@@ -45,6 +44,20 @@ class Adapter(StrEnum):
 GENERATED_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 """The form of the ids that the runtime makes; an id of another origin may have it, too."""
 
+RESERVED_IDS = {
+    ".": "",
+    "..": "",
+    "search": "thread_id",
+    "summaries": "thread_id",
+    "summary": "run_id_hint",
+    "runtime-stats": "agent_id",
+}
+"""Ids that no URL can name, each with the kind of id it is reserved as; blank means every kind.
+
+Clients resolve dots before they send a path, percent-encoded or not. The words stand in paths of
+the HTTP API where other paths have such an id.
+"""
+
 
 def normalize_id(value: str | None) -> str | None:
     """Trim an optional id; blank means absent."""
@@ -60,6 +73,9 @@ def is_generated(id_: str) -> bool:
 
 def derive_id(*parts: str) -> str:
     """An id derived from the parts: equal parts give equal ids, other parts give other ids."""
+    # Not by a process that only declares agents: it loads OpenSSL.
+    import hashlib  # noqa: PLC0415
+
     data = b"\0".join(part.encode() for part in parts)
     return str(UUID(bytes=hashlib.blake2b(data, digest_size=16).digest(), version=5))
 

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from functools import partial
 
+import msgspec
+
 from awaken.contracts.errors import LeaseLost, ThreadClaimed, VersionConflict
 from awaken.contracts.lifecycle import Cancelled
 from awaken.contracts.runs.records import RunRecord
@@ -15,6 +17,8 @@ from awaken.runtime.suspension.forced_end import Ending, build_forced_end
 
 from .services import MailboxServices
 
+_NO_LIMIT = 2**31 - 1
+"""A workflow is cancelled, however much input waits."""
 TRIES_MAX = 20
 """How often to look for a run that moves meanwhile; each move is progress of another process."""
 
@@ -145,6 +149,9 @@ async def _try_to_cancel(
         return await _ask_holder(services, dispatch.thread_id, cause, dispatch.run_id)
     if await _ask_holder(services, run.thread_id, cause, run.run_id):
         return True
+    if run.is_workflow and not run.is_held:
+        await _queue_cancel(services, run, cause)
+        return True
     try:
         await _end_by_force(services, run, cause)
     except (LeaseLost, ThreadClaimed, VersionConflict):
@@ -156,6 +163,17 @@ async def _try_to_cancel(
             await services.store.cancel_dispatch(dispatch_id)
     await services.send_signal(SignalKind.RUN_CHANGED, run.thread_id, run.run_id)
     return True
+
+
+async def _queue_cancel(services: MailboxServices, run: RunRecord, cause: str) -> None:
+    """Let a worker enter a workflow again, which cleans up and ends as cancelled."""
+    # Only a store with workflows needs their module.
+    from .workflow_runs import make_continuation  # noqa: PLC0415
+
+    dispatch = make_continuation(services, run)
+    dispatch = msgspec.structs.replace(dispatch, cancel_cause=cause, priority=0)
+    stored = await services.store.enqueue(dispatch, backlog_max=_NO_LIMIT)
+    await services.announce_queued(stored)
 
 
 async def _withdraw(services: MailboxServices, dispatch: RunDispatch) -> bool:

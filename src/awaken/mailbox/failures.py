@@ -15,6 +15,7 @@ from awaken.contracts.errors import (
     InvalidTranscript,
     LeaseLost,
     NotServedHere,
+    ThreadHasWorkflow,
     UnknownAgent,
     UnknownThread,
     UnknownTicket,
@@ -35,14 +36,14 @@ logger = logging.getLogger(__name__)
 
 PAUSED_MS = 2_000
 """How long a dispatch whose agent turned out to be paused is left alone."""
-REFUSED_INPUT = (AlreadyDecided, InvalidInput, InvalidResume, UnknownTicket)
+REFUSED_INPUT = (AlreadyDecided, InvalidInput, InvalidResume, ThreadHasWorkflow, UnknownTicket)
 """Errors of the input, not of the run that it was meant for."""
 
 PERMANENT = (UsageError, InvalidRecord, InvalidTranscript, IdempotencyConflict, CorruptRecord)
 """Errors that occur again however often the dispatch is tried."""
 
 
-def is_permanent(error: Exception) -> bool:
+def is_permanent(error: BaseException) -> bool:
     """Whether the same dispatch would fail again, however often it is tried."""
     return isinstance(error, PERMANENT) and not error.retryable
 
@@ -64,7 +65,9 @@ class Failures:
         self._config = services.config
         self._randomness = randomness
 
-    async def settle(self, dispatch: RunDispatch, error: Exception, *, is_stopping: bool) -> None:
+    async def settle(
+        self, dispatch: RunDispatch, error: BaseException, *, is_stopping: bool
+    ) -> None:
         """Requeue a dispatch or end it as a dead letter; if that fails too, its lease runs out."""
         try:
             if isinstance(error, AgentPaused):
@@ -99,7 +102,7 @@ class Failures:
         age_ms = await self._store.now_ms() - dispatch.created_at
         return age_ms < self._config.unknown_agent_ms
 
-    def _others_ms(self, error: Exception) -> int:
+    def _others_ms(self, error: BaseException) -> int:
         """Return the delay of a dispatch whose agent this worker does not serve.
 
         A worker with a resolver claims for every agent, and one with managed configuration for
@@ -125,7 +128,7 @@ class Failures:
             is_charged=False,
         )
 
-    async def _retry_later(self, dispatch: RunDispatch, error: Exception) -> None:
+    async def _retry_later(self, dispatch: RunDispatch, error: BaseException) -> None:
         await self._store.requeue(
             dispatch.dispatch_id,
             _token(dispatch),
@@ -138,7 +141,7 @@ class Failures:
         longest = backoff_ms(attempt, self._config.retry_base_ms, self._config.retry_cap_ms)
         return round(longest * (1 + self._randomness()) / 2)
 
-    async def _end_as_dead_letter(self, dispatch: RunDispatch, error: Exception) -> None:
+    async def _end_as_dead_letter(self, dispatch: RunDispatch, error: BaseException) -> None:
         if await self._is_late_decision(dispatch, error):
             late = Release(status=DispatchStatus.SUPERSEDED, error=describe_error(error))
             await self._store.release(dispatch.dispatch_id, _token(dispatch), late)
@@ -169,7 +172,7 @@ class Failures:
                 dispatch.thread_id, termination, token=_token(dispatch), release=release
             )
 
-    async def _is_late_decision(self, dispatch: RunDispatch, error: Exception) -> bool:
+    async def _is_late_decision(self, dispatch: RunDispatch, error: BaseException) -> bool:
         """Whether its tickets were closed before the decision arrived: nothing is left to do."""
         request = dispatch.request
         if request.messages or not isinstance(error, UnknownTicket | AlreadyDecided):
@@ -180,7 +183,7 @@ class Failures:
         )
 
 
-def _log(dispatch: RunDispatch, error: Exception) -> None:
+def _log(dispatch: RunDispatch, error: BaseException) -> None:
     logger.warning(
         "Dispatch '%s' failed at attempt %d of %d: %s",
         dispatch.dispatch_id,

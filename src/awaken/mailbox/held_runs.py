@@ -11,7 +11,7 @@ import msgspec
 
 from awaken.contracts.errors import NotServedHere
 from awaken.contracts.messages.content import escape_unprintable
-from awaken.contracts.runs.records import RunRecord
+from awaken.contracts.runs.records import RunRecord, WaitingReason
 from awaken.contracts.storage.bus import SignalKind
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.store import Commit
@@ -40,14 +40,14 @@ class HeldRuns:
         self._services = services
         self._refuse = refuse
 
-    async def find_pinned(self, dispatch: RunDispatch, error: Exception) -> RunRecord | None:
+    async def find_pinned(self, dispatch: RunDispatch, error: BaseException) -> RunRecord | None:
         """Return the run that cannot go on, if it has begun on a publication; else None."""
         if not isinstance(error, NotServedHere):
             return None
         run = await self._services.load_open_run(dispatch.thread_id)
         return run if run is not None and run.publication is not None else None
 
-    async def settle(self, dispatch: RunDispatch, run: RunRecord, error: Exception) -> None:
+    async def settle(self, dispatch: RunDispatch, run: RunRecord, error: BaseException) -> None:
         """Leave a dispatch to the other processes; if all have refused its run, the run waits.
 
         Raises:
@@ -83,6 +83,17 @@ class HeldRuns:
         )
 
 
+def _list_entries(services: MailboxServices, run: RunRecord) -> tuple[RunDispatch, ...]:
+    """The dispatch that a workflow needs to be entered again: other code may fit its journal."""
+    waiting = run.waiting
+    if waiting is None or waiting.reason is not WaitingReason.WORKFLOW_DIVERGED:
+        return ()
+    # Only a store with workflows needs their module.
+    from .workflow_runs import make_continuation  # noqa: PLC0415
+
+    return (make_continuation(services, run),)
+
+
 async def repin_run(
     services: MailboxServices, run: RunRecord, publication: int | None, worker_id: str
 ) -> RunRecord:
@@ -111,6 +122,7 @@ async def repin_run(
                 committed_at=now,
                 fencing_token=None if claimed is None else token,
                 run=pinned,
+                enqueued=_list_entries(services, run),
             )
         )
     finally:

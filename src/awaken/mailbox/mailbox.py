@@ -25,6 +25,7 @@ from awaken.contracts.storage.dispatch import InputMode, RunDispatch
 from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, Page
 from awaken.contracts.storage.store import OutboxEntry, Store
 from awaken.runtime.journal.request_checks import check_id
+from awaken.runtime.suspension.dispatch_plan import is_workflow_event
 
 from . import cancels
 from .config import MailboxConfig
@@ -82,6 +83,7 @@ class Mailbox:
             UnknownRun: The run to resume does not exist.
             UnknownTicket: A decision names no ticket of the waiting run.
             AlreadyDecided: A ticket has another decision.
+            ThreadHasWorkflow: Another agent than the open workflow of the thread is named.
         """
         delivery = Delivery(mode=mode, priority=priority, dedupe_key=dedupe_key, delay_ms=delay_ms)
         check_submission(request, delivery)
@@ -229,6 +231,8 @@ class Mailbox:
 
     async def _submit(self, request: RunRequest, delivery: Delivery) -> SubmitReceipt:
         await self._gauge.reserve_place()
+        if delivery.mode is not InputMode.STEER or request.agent_id is not None:
+            delivery = await self._address(request, delivery)
         match delivery.mode:
             case InputMode.QUEUE | InputMode.STEER:
                 dispatch = await self._make_dispatch(request, delivery)
@@ -237,6 +241,18 @@ class Mailbox:
                 return await self._interrupt(await self._make_dispatch(request, delivery))
             case InputMode.RESUME:
                 return await self._resume(request, delivery)
+
+    async def _address(self, request: RunRequest, delivery: Delivery) -> Delivery:
+        """Return how input is delivered: what is said to an open workflow is an event of it."""
+        thread = await self._store.load_thread(request.thread_id) if request.thread_id else None
+        if thread is None or thread.open_run_id is None:
+            return delivery
+        thread.check_tenant(request.tenant_id)
+        run = await self._store.load_run(thread.open_run_id)
+        is_event = run is not None and is_workflow_event(request, run)
+        if not is_event or delivery.mode is InputMode.RESUME:
+            return delivery
+        return msgspec.structs.replace(delivery, mode=InputMode.STEER)
 
     async def _make_dispatch(self, request: RunRequest, delivery: Delivery) -> RunDispatch:
         config = self.services.config

@@ -60,7 +60,9 @@ class ReleasedRuns:
             offset += PAGE
 
     def _is_released(self, run: RunRecord) -> bool:
-        is_paused = run.waiting is not None and run.waiting.reason is WaitingReason.MANUAL_PAUSE
+        reason = None if run.waiting is None else run.waiting.reason
+        # A workflow that diverged is tried again by a process that starts: it may have other code.
+        is_paused = reason in (WaitingReason.MANUAL_PAUSE, WaitingReason.WORKFLOW_DIVERGED)
         agent_id = run.active_agent_id or run.agent_id
         return is_paused and not self._board.current.is_paused(agent_id)
 

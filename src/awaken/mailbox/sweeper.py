@@ -13,6 +13,7 @@ import msgspec
 from awaken.contracts.errors import AlreadyDecided
 from awaken.contracts.storage.bus import SignalKind
 from awaken.contracts.suspension.tickets import DEADLINE, Ticket, ToolCallResume
+from awaken.runtime.primitives.timers import DeadlineWatch
 from awaken.runtime.suspension.resume import expiry_id
 from awaken.runtime.switches import SwitchBoard
 
@@ -27,6 +28,8 @@ runs_logger = logging.getLogger("awaken.runs")
 PAGE = 100
 PURGE_PAGE = 1000
 COUNT_PAGE = 200
+LEAST_MS = 50
+"""How long to wait for a deadline that has passed by this clock, but not by the store's."""
 
 
 class SweeperChores(msgspec.Struct, kw_only=True):
@@ -47,6 +50,7 @@ class Sweeper:
         is_gone: Callable[[str], bool] | None = None,
         board: SwitchBoard | None = None,
         chores: SweeperChores | None = None,
+        deadlines: DeadlineWatch | None = None,
     ) -> None:
         self._is_gone = is_gone
         """Returns True if a worker has certainly ended; without it only leases decide."""
@@ -54,6 +58,14 @@ class Sweeper:
         self._board = board or SwitchBoard()
         """Tells of agents that are released."""
         self._unwatch: Callable[[], None] | None = None
+        self._deadlines = deadlines or DeadlineWatch()
+        """Tells of deadlines that this process has written since the latest look."""
+        self._due_ms: int | None = None
+        """The next known deadline, by the clock of this process."""
+        self._least_ms = 0
+        """How long to wait at least for the next deadline."""
+        self._nudge = asyncio.Event()
+        """Set with `_wake`, and when an earlier deadline becomes known."""
         self._released = ReleasedRuns(mailbox.services, self._board)
         self._wake = asyncio.Event()
         services = mailbox.services
@@ -83,7 +95,8 @@ class Sweeper:
         """Sweep now and then every `sweep_ms`; calling it twice is harmless."""
         if self._sweeping is None:
             self._stopped.clear()
-            self._unwatch = self._board.watch(self._wake.set)
+            self._unwatch = self._board.watch(self._wake_up)
+            self._deadlines.watchers.append(self._note_deadline)
             self._sweeping = asyncio.create_task(self._sweep_until_stopped(), name="sweeper")
 
     async def stop(self) -> None:
@@ -93,6 +106,8 @@ class Sweeper:
         self._stopped.set()
         if self._unwatch is not None:
             self._unwatch()
+        if self._note_deadline in self._deadlines.watchers:
+            self._deadlines.watchers.remove(self._note_deadline)
         sweeping, self._sweeping = self._sweeping, None
         sweeping.cancel()
         await asyncio.wait([sweeping])
@@ -123,17 +138,37 @@ class Sweeper:
 
     async def expire_tickets(self) -> int:
         """Decide tickets whose deadline has passed by their own rule; returns how many."""
-        seen: set[str] = set()
-        decided = 0
-        while True:
+        decided, seen = 0, set[str]()
+        left_ms = await self._store.find_next_deadline()
+        self._expect(left_ms)
+        # A deadline has passed when its millisecond is over. More of them pass meanwhile.
+        while left_ms is not None and left_ms < 0:
             page = await self._store.list_expired_tickets(PAGE + len(seen))
             unseen = [ticket for ticket in page if ticket.ticket_id not in seen]
+            if not unseen:
+                # Only tickets are left that could not be decided.
+                break
             for ticket in unseen:
                 decided += await self._expire(ticket)
             # Tickets that are still open come first again: skip them.
             seen = {ticket.ticket_id for ticket in page}
-            if len(unseen) < PAGE:
-                return decided
+            left_ms = await self._store.find_next_deadline()
+        self._expect(left_ms)
+        return decided
+
+    def _expect(self, left_ms: int | None) -> None:
+        """Keep when the next deadline is; one that could not be met waits for the next sweep."""
+        now = self._services.clock.now_ms()
+        self._due_ms = None if left_ms is None or left_ms < 0 else now + left_ms
+
+    def _note_deadline(self, due_ms: int) -> None:
+        if self._due_ms is None or due_ms < self._due_ms:
+            self._due_ms = due_ms
+            self._nudge.set()
+
+    def _wake_up(self) -> None:
+        self._wake.set()
+        self._nudge.set()
 
     async def fill_columns(self) -> None:
         """Make runs that an earlier version wrote known to all filters of lists, in slices."""
@@ -160,10 +195,31 @@ class Sweeper:
         while not self._stopped.is_set():
             self._wake.clear()
             await self.sweep()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._config.sweep_ms / 1000):
-                    # A released agent's runs go on at once; `stop` cancels this task.
-                    await self._wake.wait()
+            end = asyncio.get_running_loop().time() + self._config.sweep_ms / 1000
+            # A released agent's runs go on at once; `stop` cancels this task.
+            while not self._wake.is_set() and await self._meet_deadline(end):
+                pass
+
+    async def _meet_deadline(self, end: float) -> bool:
+        """Wait for the next deadline and meet it; False when it is time for a whole sweep."""
+        loop, due_ms = asyncio.get_running_loop(), self._due_ms
+        until = end
+        if due_ms is not None:
+            left_ms = due_ms + 1 - self._services.clock.now_ms()
+            until = min(end, loop.time() + max(self._least_ms, left_ms) / 1000)
+        self._nudge.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                await self._nudge.wait()
+                return True
+        if until == end:
+            # By the moment, not by the time: a loop may fire slightly early.
+            return False
+        before, self._due_ms = self._due_ms, None
+        await _run_stage(self.expire_tickets, self._outages[self.expire_tickets])
+        # The store's clock may be behind this one: it is not asked again and again.
+        self._least_ms = LEAST_MS if self._due_ms == before else 0
+        return True
 
     async def _expire(self, ticket: Ticket) -> bool:
         decision = _decision_at_deadline(ticket, self._services.clock.now_ms())

@@ -12,6 +12,7 @@ from contextvars import Context
 
 import msgspec
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.errors import LeaseLost, ThreadBusy
 from awaken.contracts.lifecycle import Cancelled
 from awaken.contracts.storage.bus import Signal, SignalKind, Unsubscribe
@@ -134,7 +135,7 @@ class Worker:
             case SignalKind.CONTROL:
                 if self._engine.active.of_thread(signal.thread_id) is not None:
                     self._heartbeat.beat_soon()
-            case SignalKind.RUN_CHANGED | SignalKind.CONFIG_CHANGED:
+            case _:
                 pass
 
     async def _claim_until_stopped(self) -> None:
@@ -225,7 +226,9 @@ class Worker:
             # Another worker has the thread, or will have it. Nothing is left to do here.
             outcome = "left"
             logger.info("Dispatch '%s' continues elsewhere: %s", dispatch.dispatch_id, error)
-        except Exception as error:  # noqa: BLE001 - logged there, and must not end the worker
+        except BaseException as error:  # logged there, and must not end the worker
+            if is_interruption(error):
+                raise
             outcome = "failed"
             await self._failures.settle(dispatch, error, is_stopping=self._is_stopping)
         for watcher in self._services.watchers:
@@ -253,9 +256,12 @@ class Worker:
             self._heartbeat.forget(lease)
 
     async def _make_way(self, dispatch: RunDispatch) -> None:
-        """End the run that an interrupt found on its thread, if it is still open."""
+        """End the run that an interrupt found on its thread, if it is still open.
+
+        A workflow that began since then takes the input as an event.
+        """
         run = await self._services.load_open_run(dispatch.thread_id)
-        if run is not None and not is_own(run, dispatch):
+        if run is not None and not (run.is_workflow or is_own(run, dispatch)):
             await self._engine.endings.end(
                 dispatch.thread_id, Cancelled(cause=INTERRUPT), token=dispatch.claim_token
             )

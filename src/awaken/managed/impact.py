@@ -15,6 +15,8 @@ from awaken.contracts.storage.store import Store
 from awaken.contracts.storage.usage import DAY_MS, UsageSums
 from awaken.contracts.suspension.permissions import ToolBehavior
 from awaken.contracts.suspension.policy import PastCall, PolicyChange, PolicyInspector
+from awaken.runtime.resolution.registry import RegistryHandle
+from awaken.services.approvals import mark_approvals, resolve_agents
 from awaken.services.policy import CALLS_MAX, compare_policies, load_calls
 from awaken.services.usage import UsageField, UsageQuery, report_usage
 
@@ -106,9 +108,15 @@ class ImpactReporter:
     """Finds out what a trial does to runs, past calls and cost."""
 
     def __init__(
-        self, store: Store, inspector: PolicyInspector, prices: PriceList, clock: Clock
+        self,
+        store: Store,
+        inspector: PolicyInspector,
+        registry: RegistryHandle,
+        prices: PriceList,
+        clock: Clock,
     ) -> None:
         self._store = store
+        self._registry = registry
         self._inspector = inspector
         self._prices = prices
         self._clock = clock
@@ -159,7 +167,9 @@ class ImpactReporter:
         found: list[PolicyChange] = []
         for name, (old, new) in rules.items():
             old, new = (_EVERYTHING_PASSES if it is None else it for it in (old, new))
-            diff = await compare_policies(self._inspector, old, new, calls[name])
+            agents = resolve_agents(self._registry.snapshot(), [name])
+            past = await mark_approvals(self._store, calls[name], agents)
+            diff = await compare_policies(self._inspector, old, new, past)
             found += diff.changes
         counts = Counter(it.after for it in found)
         return CallImpact(

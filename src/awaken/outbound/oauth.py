@@ -253,10 +253,14 @@ class _LoginProvider(_Provider, _Nowhere):
         return is_wanted and kept.server == self.context.server_url
 
     def _find_client(self, kept: _Kept | None) -> auth.OAuthClientInformationFull | None:
-        """The client that is already registered for exactly this redirect."""
+        """The client that is already registered: a login must be for exactly this redirect.
+
+        A refresh has none: the login may have come back to another place, such as the console.
+        """
         login = self._login
         if login.client_id is None:
-            if kept is None or login.redirect not in kept.client.get("redirect_uris", ()):
+            known = () if kept is None else kept.client.get("redirect_uris", ())
+            if kept is None or (self.may_begin and login.redirect not in known):
                 return None
             return auth.OAuthClientInformationFull.model_validate(kept.client)
         return auth.OAuthClientInformationFull(

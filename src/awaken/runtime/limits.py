@@ -1,10 +1,13 @@
 """The bounds of a runtime. Everything that could grow or hang has one."""
 
-import asyncio
+from typing import TYPE_CHECKING
 
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.tools.tool import Tool
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class Limits(StrictRecord, frozen=True, kw_only=True):
@@ -17,12 +20,14 @@ class Limits(StrictRecord, frozen=True, kw_only=True):
     calls_per_step: int = 256
     tool_output_chars: int = 200_000
     tool_timeout_ms: int = 600_000
+    step_result_bytes: int = 1_000_000
+    """The largest result of a workflow's step, as JSON; a larger one is an error, never cut."""
     model_idle_ms: int = 120_000
     """How long a model may send nothing."""
     cancel_grace_ms: int = 5_000
     """How long a cancelled tool may take to clean up before it is abandoned."""
     hook_ms: int = 60_000
-    """How long a plugin's hook or gate may take."""
+    """How long a plugin's hook, gate, observer, action or effect may take, and a validator."""
     context_bytes: int = 64 * 1024
     """The largest context of a run, as JSON: every commit of the run's record has it."""
     instructions_ms: int = 10_000
@@ -75,9 +80,12 @@ class ToolSlots:
         # By the tool itself, because two agents may have different tools of one id.
         self._slots: dict[int, tuple[Tool, asyncio.Semaphore]] = {}
 
-    def of(self, tool: Tool) -> asyncio.Semaphore:
+    def of(self, tool: Tool) -> "asyncio.Semaphore":
         """Return the semaphore of a tool that has a limit."""
         if id(tool) not in self._slots:
+            # Not by a process that only declares agents: asyncio is a third of what it would load.
+            import asyncio  # noqa: PLC0415
+
             limit = tool.descriptor.concurrency or 1
             self._slots[id(tool)] = (tool, asyncio.Semaphore(limit))
         return self._slots[id(tool)][1]

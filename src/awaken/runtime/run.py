@@ -43,7 +43,7 @@ from awaken.contracts.record import EMPTY
 from awaken.contracts.runs.records import RunRecord, RunRequest, Waiting
 from awaken.contracts.state.keys import Clear, MutationBatch
 from awaken.contracts.state.profile import ProfileAccess, ProfileStore
-from awaken.contracts.storage.dispatch import Release
+from awaken.contracts.storage.dispatch import Release, RunDispatch
 from awaken.contracts.storage.store import OutboxEntry, Store
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tasks import BACKGROUND_TASKS, TaskEndDelivered
@@ -63,7 +63,7 @@ from .model_health.health import ModelHealth
 from .plugins.input_screens import look_at_messages
 from .primitives.cancellation import CancellationToken, TaskCancels
 from .primitives.signals import LoopTurns
-from .primitives.timers import Watchdog, Watchdogs
+from .primitives.timers import DeadlineWatch, Watchdog, Watchdogs
 from .progress import Recovery, Step
 from .resolution.resolver import ResolvedAgent
 from .resolution.snapshots import RegistrySnapshot
@@ -103,6 +103,7 @@ class Services:
     """What an operator has paused or disabled."""
     session_tools: dict[str, Callable[[], Sequence[Tool]]] = field(default_factory=dict)
     """Returns the current tools of each client session that is open in this process."""
+    deadlines: DeadlineWatch = field(default_factory=DeadlineWatch)
     dependencies: "Dependencies | None" = None
     """What tools and functions of agents use of this process; never stored."""
 
@@ -154,7 +155,7 @@ _RUNNING, _WAITING, _DONE = RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE
 _ASSISTANT, _TOOL = Role.ASSISTANT, Role.TOOL
 
 
-class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
+class Run(msgspec.Struct, eq=False, weakref=True):
     """A run in progress: its identity, its resources and its progress."""
 
     identity: RunIdentity
@@ -237,6 +238,8 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
     """Held by the tool call that makes a side call to the model."""
     remote_end: RemoteEnd | None = None
     """How the turn at a remote backend ended."""
+    successors: tuple[RunDispatch, ...] = ()  # What a workflow continues as, queued at its end.
+    waiting: Waiting | None = None  # What a workflow waits for; of other runs, tickets say it.
 
     @property
     def cancel_cause(self) -> str:
@@ -430,7 +433,7 @@ class Run(msgspec.Struct, kw_only=True, eq=False, weakref=True):
         lease = self.journal.lease
         is_released = lease is not None and not lease.is_kept
         release = Release() if is_released else None
-        last = LastWrite(event=event, outbox=outbox, release=release)
+        last = LastWrite(event=event, outbox=outbox, release=release, enqueued=self.successors)
         record = partial(self._next_record, is_last=True, termination=termination, waiting=waiting)
         return self.journal.flush(self.state, record, last)
 

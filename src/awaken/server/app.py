@@ -6,6 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Generic, TypeVar
+from urllib.parse import unquote
 
 from awaken.contracts.errors import AwakenError
 from awaken.transport.asgi import Bytes, Receive, Scope, Send
@@ -25,6 +26,9 @@ access_logger = logging.getLogger("awaken.access")
 T = TypeVar("T")
 _PARAMETER = re.compile(r"\{(\w+)(:path)?\}")
 _REST = (0, "")
+ENCODED_SLASH = "\udc2f"
+"""Stands for a slash that is part of an id. Decoding a path never yields a lone surrogate."""
+_ENCODED = re.compile("%2[fF]")
 
 
 class ServerApp:
@@ -169,7 +173,10 @@ class ServerApp:
         if origin is not None and self._origin_check.allows(origin):
             exchange.allow_origin(origin)
         # The path below the mount point of the app.
-        found = self._table.find(scope["path"].removeprefix(scope.get("root_path", "")))
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if "raw_path" in scope and scope["raw_path"] and b"%2" in scope["raw_path"]:
+            path = mark_slashes(path, scope["raw_path"])
+        found = self._table.find(path)
         if found is None:
             raise HttpError(404, "not_found", "There is nothing at this path; see /openapi.json.")
         endpoints, exchange.path = found
@@ -180,6 +187,17 @@ class ServerApp:
         if endpoint is None or (method == "HEAD" and endpoint.route.reply is bytes):
             return _other(method, endpoints)
         return endpoint
+
+
+def mark_slashes(path: str, raw: bytes) -> str:
+    """The path below the mount point, decoded, with `ENCODED_SLASH` for each `%2F` of the raw path.
+
+    The raw path has the mount point's part as well; if a framework around has changed it, the
+    decoded path stays.
+    """
+    marked = unquote(_ENCODED.sub(ENCODED_SLASH, raw.decode("latin-1")))
+    below = marked[len(marked) - len(path) :]
+    return below if below.replace(ENCODED_SLASH, "/") == path else path
 
 
 def _log_access(exchange: HttpExchange, route: str, took_ms: float) -> None:
@@ -216,7 +234,8 @@ def _other(method: str, endpoints: Mapping[str, Endpoint]) -> Bytes:
 class RouteTable(Generic[T]):
     """Finds the target of a path; routes with a longer literal part are tried first.
 
-    `{name}` matches a part of one segment, `{name:path}` everything up to the end.
+    `{name}` matches a part of one segment, `{name:path}` everything up to the end. An
+    `ENCODED_SLASH` in a path separates nothing, and is a slash in the parameter.
 
     Raises:
         ValueError: Two routes are the same.
@@ -237,7 +256,10 @@ class RouteTable(Generic[T]):
         for shape in ((size, first), (size, ""), _REST):
             for pattern, targets in self._patterns.get(shape, {}).values():
                 if match := pattern.fullmatch(path):
-                    return targets, match.groupdict()
+                    found = match.groupdict()
+                    if ENCODED_SLASH in path:
+                        found = {it: found[it].replace(ENCODED_SLASH, "/") for it in found}
+                    return targets, found
         return None
 
     def _targets(self, path: str) -> dict[str, T]:

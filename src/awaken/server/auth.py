@@ -1,21 +1,22 @@
 """Authentication: who the caller is, and what it may do."""
 
-import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Mapping, Set
+from collections.abc import Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from hmac import compare_digest
 from typing import Any, Protocol, cast
 
+from awaken.authoring.foreign_calls import CallTookTooLong, call_within
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.clock import Clock
 from awaken.redaction import make_loggable
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import SCOPES, Access, Principal
 
 from .addresses import check_own_page, is_loopback
-from .config import ANONYMOUS, ServerConfig, is_tenant, is_token
+from .config import ANONYMOUS, ServerConfig, is_principal_id, is_tenant, is_token
 from .exchange import HttpExchange
 from .json_web_tokens import WebTokens
 from .login_requests import Authenticate, AuthRequest
@@ -133,7 +134,6 @@ class LoginAuthenticator:
         self._permits = Permits("logins", config.limits.logins, config.limits.logins)
         # Their own threads: logins that hang must not take those of the tools.
         self._threads = None if _is_async(authenticate) else ThreadPoolExecutor(8, "awaken-login")
-        self._abandoned: set[asyncio.Task[Any]] = set()
 
     @classmethod
     def of(cls, config: ServerConfig, authenticator: Authenticator) -> "LoginAuthenticator | None":
@@ -172,33 +172,21 @@ class LoginAuthenticator:
     async def _ask(self, request: AuthRequest) -> object:
         """Call `authenticate` within its time."""
         self._permits.take(None)
-        asking = asyncio.ensure_future(self._call(request))
+        ask = self._authenticate
         try:
-            await asyncio.wait({asking}, timeout=self._seconds)
-        finally:
-            self._permits.give_back(None)
-            is_late = not asking.done()
-            if is_late:
-                # It may ignore its cancellation: the request does not wait for it.
-                self._abandoned.add(asking)
-                asking.add_done_callback(self._abandoned.discard)
-                asking.cancel()
-        if is_late:
+            answer: object = await call_within(self._seconds, ask, request, threads=self._threads)
+        except CallTookTooLong as error:
             logger.error("authenticate took more than %s s.", self._seconds)
             message = "The login took too long; try again."
-            raise HttpError(503, "authentication_timeout", message, (retry_after(1000),))
-        try:
-            return asking.result()
-        except (Exception, asyncio.CancelledError) as error:
+            refusal = HttpError(503, "authentication_timeout", message, (retry_after(1000),))
+            raise refusal from error
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             raise _to_refusal(error) from error
-
-    async def _call(self, request: AuthRequest) -> object:
-        if self._threads is None:
-            answer: object = self._authenticate(request)
-        else:
-            loop = asyncio.get_running_loop()
-            answer = await loop.run_in_executor(self._threads, self._authenticate, request)
-        return await answer if isinstance(answer, Awaitable) else answer
+        finally:
+            self._permits.give_back(None)
+        return answer
 
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -234,8 +222,8 @@ def _find_problem(answer: Any) -> str | None:
     if not isinstance(answer, Principal):
         return "it did not return a Principal"
     id_, tenant_id, access = cast(tuple[Any, ...], (answer.id, answer.tenant_id, answer.access))
-    if not isinstance(id_, str) or not id_.strip():
-        return "its principal has no id"
+    if not isinstance(id_, str) or not is_principal_id(id_):
+        return "its principal has no id, or one that begins or ends with a space"
     if not isinstance(access, Set) or not access <= SCOPES:
         return "its principal has a scope that does not exist"
     if not isinstance(tenant_id, str | None) or not is_tenant(tenant_id):

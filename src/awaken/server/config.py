@@ -13,7 +13,7 @@ from awaken.managed.retention import AUDIT_DAYS
 from awaken.transport.json_bodies import VALUES_MAX
 from awaken.transport.routes import SCOPES, Access, Principal
 
-from .login_requests import Authenticate
+from .login_requests import Authenticate, FindPrincipal
 
 AUDIT_DAYS_MAX = 36_500
 ANONYMOUS = Principal(id="anonymous", access=frozenset(), tenant_id="(nobody)")
@@ -50,8 +50,11 @@ class TokenSpec(StrictRecord, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         _hide(self, "token")
         what = f"Token '{self.id}'"
-        if not self.id.strip() or not self.access <= SCOPES:
-            raise InvalidInput(what=what, problem="it needs an id, and no access named 'open'")
+        if not is_principal_id(self.id):
+            problem = "it needs an id, which neither begins nor ends with a space"
+            raise InvalidInput(what=what, problem=problem)
+        if others := sorted(it.value for it in self.access - SCOPES):
+            raise InvalidInput(what=what, problem=f"no token has the access {', '.join(others)}")
         if (self.token is None) == (self.sha256 is None):
             raise InvalidInput(what=what, problem="give either the token or its sha256")
         if self.token is not None and not is_token(self.token.reveal()):
@@ -168,6 +171,11 @@ class ServerConfig(StrictRecord, frozen=True, kw_only=True):
     jwt: JwtConfig | None = None
     authenticate: Authenticate | None = None
     """Maps your own logins to callers: takes an `AuthRequest`, returns a `Principal` or None."""
+    find_principal: FindPrincipal | None = None
+    """Looks up a caller of `jwt` or `authenticate` by id and tenant, when no request is made.
+
+    Schedules and triggers ask it each time they start a run; without it such callers can make none.
+    """
     login_url: str | None = None
     """Where people log in: a path or an http(s) URL that each 401 names and the console opens."""
     is_guarded_elsewhere: bool = False
@@ -180,6 +188,11 @@ class ServerConfig(StrictRecord, frozen=True, kw_only=True):
     """Hosts that push notifications may reach although they are not public, on any port."""
     outbound_ports: tuple[int, ...] = (80, 443)
     """The ports at which push notifications may reach public hosts."""
+    hook_secrets: tuple[str, ...] = ("env:HOOK_*",)
+    """The secrets that callers may name in triggers, `*` at the end for any rest.
+
+    A caller with the scope `config` and without a tenant may name any.
+    """
     admin: AdminConfig = AdminConfig()
     """Which routes manage the configuration, and under which rules."""
 
@@ -198,6 +211,8 @@ class ServerConfig(StrictRecord, frozen=True, kw_only=True):
                 raise InvalidInput(what=f"origin '{origin}'", problem=problem)
         if self.authenticate is not None and not callable(self.authenticate):
             raise InvalidInput(what="authenticate", problem="it is not a function")
+        if self.find_principal is not None and not callable(self.find_principal):
+            raise InvalidInput(what="find_principal", problem="it is not a function")
         if self.login_url is not None and not _is_login_url(self.login_url):
             problem = "write a path such as /login, or a whole http or https URL"
             raise InvalidInput(what="login_url", problem=problem)
@@ -206,6 +221,11 @@ class ServerConfig(StrictRecord, frozen=True, kw_only=True):
 def is_token(text: str) -> bool:
     """Whether a text can be a bearer token."""
     return bool(text) and text.isascii() and text.isprintable() and " " not in text
+
+
+def is_principal_id(text: str) -> bool:
+    """Whether a caller may have this id; runs trim it, so that a space would make two users one."""
+    return bool(text) and text == text.strip()
 
 
 def is_tenant(tenant_id: str | None) -> bool:

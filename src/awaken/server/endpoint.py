@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.plugins.statistics import StatisticsKeeper
 from awaken.contracts.tracing import trace_of
@@ -87,6 +88,8 @@ class Endpoint:
         is_stream = route.reply is bytes or route.may_stream
         self._permits = context.streams if is_stream else context.requests
         self._rate = _rate(route, context)
+        allowed = context.config.body_bytes
+        self._body_bytes = allowed if route.body_bytes is None else min(allowed, route.body_bytes)
         self._aliases = camel_aliases(route.query, route.body) if route.takes_camel else {}
         # With aliases the keys are normalized before the type is checked.
         type_ = Any if self._aliases else route.body
@@ -189,7 +192,9 @@ class Endpoint:
             if refusal.status >= 500 and not isinstance(error, SWITCHED_OFF):
                 logger.exception(_FAILED, self.route.path, exchange.request_id)
             return self._refusal(hide_problem_namespace(refusal, principal.tenant_id), exchange)
-        except Exception:
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             logger.exception(_FAILED, self.route.path, exchange.request_id)
             message = "Something went wrong here; the log has more."
             return self._refusal(HttpError(500, "internal_error", message), exchange)
@@ -216,7 +221,7 @@ class Endpoint:
     async def _read(self, headers: Mapping[str, str], receive: Receive, holding: Holding) -> Any:
         config = self._context.config
         deadlines = self._context.bodies
-        data = await body_of(headers, receive, config.body_bytes, holding, deadlines)
+        data = await body_of(headers, receive, self._body_bytes, holding, deadlines)
         values = check_document(data, config.limits.body_values)
         holding.take(values * VALUE_BYTES)
         if self._body is None:

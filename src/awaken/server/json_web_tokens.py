@@ -8,7 +8,7 @@ from awaken.contracts.clock import Clock
 from awaken.contracts.errors import InvalidInput
 from awaken.transport.routes import SCOPES, Access, Principal
 
-from .config import JwtConfig, is_tenant
+from .config import JwtConfig, is_principal_id, is_tenant
 from .quotas import remember
 
 _CACHE_MAX = 4096
@@ -83,7 +83,7 @@ class WebTokens:
     def _read_principal(self, claims: dict[str, Any]) -> Principal | None:
         config = self._config
         name = claims.get(config.principal_claim)
-        if not isinstance(name, str) or not name.strip() or len(name) > _NAME_CHARS:
+        if not isinstance(name, str) or not is_principal_id(name) or len(name) > _NAME_CHARS:
             return None
         tenant = None
         if config.tenant_claim is not None:

@@ -37,3 +37,6 @@ class AuthRequest:
 
 Authenticate = Callable[[AuthRequest], Principal | Awaitable[Principal | None] | None]
 """Returns the caller of a request; None: it is unknown. May be async."""
+
+FindPrincipal = Callable[[str, str | None], Principal | Awaitable[Principal | None] | None]
+"""Returns what a caller may do now, by its id and tenant; None: it is gone. May be async."""

@@ -156,5 +156,5 @@ class ActivityFeed:
                 self.publish(ActivityKind.RUN, ids)
             case SignalKind.CONFIG_CHANGED:
                 self.publish(ActivityKind.CONFIG, {})
-            case SignalKind.CONTROL:
+            case SignalKind.CONTROL | SignalKind.SCHEDULES_CHANGED:
                 pass

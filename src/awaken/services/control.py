@@ -71,6 +71,11 @@ class RunControl:
         self._store = engine.store
 
     @property
+    def engine(self) -> RunEngine:
+        """Executes the runs of this process."""
+        return self._engine
+
+    @property
     def mailbox(self) -> Mailbox:
         """The durable input of this process."""
         return self._mailbox
@@ -141,11 +146,11 @@ class RunControl:
         receipt = await self._mailbox.submit(screened, mode=mode, asked=asked, **delivery)
         self._on_queued()
         active = self._engine.active.of_thread(receipt.thread_id)
-        if active is None or mode is InputMode.QUEUE:
+        if active is None or receipt.mode is InputMode.QUEUE:
             return receipt
         # A run that is still being admitted may be the one that this input starts.
         is_other = active.run is not None and active.run_id != receipt.run_id
-        is_unreachable = mode is InputMode.INTERRUPT and active.lease is None
+        is_unreachable = receipt.mode is InputMode.INTERRUPT and active.lease is None
         if is_unreachable and is_other and not receipt.is_duplicate:
             # A run without a claim does not read cancels from the store.
             await self._engine.cancel_active(active, INTERRUPT)
@@ -155,10 +160,11 @@ class RunControl:
     async def clear_thread(self, thread_id: str) -> bool:
         """Drop what a thread has queued, cancel its run in this process and wait for its end.
 
-        Returns False, and changes nothing, if no run of it executes in this process.
+        Returns False, and changes nothing, if no run of it executes in this process, or one of a
+        workflow does: what is said to that is an event.
         """
         active = self._engine.active.of_thread(thread_id)
-        if active is None:
+        if active is None or (active.run is not None and active.run.record.is_workflow):
             return False
         if (await self._store.interrupt(thread_id, INTERRUPT)).superseded:
             await self.notify_changed(thread_id)

@@ -6,6 +6,7 @@ another publication may refuse them.
 
 from collections.abc import Iterable, Sequence
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.lifecycle import TicketStatus
 from awaken.contracts.runs.records import RunRecord
@@ -63,7 +64,9 @@ def _check_fit(agent: ResolvedAgent, ticket: Ticket, arguments: object) -> None:
         return
     try:
         tool.validate(arguments)
-    except Exception as error:
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         problem = str(make_loggable(error)).removesuffix(".")
         raise InvalidEdit(
             what=f"The edit of ticket '{ticket.ticket_id}'", problem=problem

@@ -9,6 +9,7 @@ import msgspec
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.errors import CursorInvalid, InvalidInput, RefusedInput, UnknownThread
 from awaken.contracts.events import LoggedEvent
+from awaken.contracts.lifecycle import TicketStatus
 from awaken.contracts.messages.message import Message, MessageRecord
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.runs.records import RunRequest
@@ -27,7 +28,7 @@ from awaken.contracts.storage.queries import (
     page_of,
 )
 from awaken.contracts.storage.store import Commit, DeleteStrategy, Store
-from awaken.contracts.suspension.tickets import Ticket
+from awaken.contracts.suspension.tickets import Asks, Ticket
 from awaken.contracts.tenancy import add_namespace, namespace_of, remove_namespace
 from awaken.runtime.admission.forks import Fork, fork_thread
 from awaken.runtime.plugins.input_screens import Seen
@@ -236,16 +237,21 @@ class ThreadView:
         return self._hide_namespace(await self._store.list_events(stored, after=after, limit=limit))
 
     async def tickets(self, thread_id: str | None = None) -> tuple[Ticket, ...]:
-        """The open tickets of a thread, or of all threads, oldest first."""
+        """The open tickets of a thread, or of all threads, oldest first.
+
+        Without those of workflows that sleep or wait for an event: no person decides them.
+        """
         if thread_id is not None:
             await self.thread(thread_id)
             thread_id = self.add_namespace(thread_id)
-        return self._hide_namespace(
-            await self._store.list_tickets(thread_id, tenant_id=self.tenant_id)
-        )
+        found = await self._store.list_tickets(thread_id, tenant_id=self.tenant_id)
+        return self._hide_namespace(tuple(it for it in found if _asks_person(it)))
 
     async def ticket_page(self, query: TicketQuery) -> Page[Ticket]:
         """List tickets by creation time, the open ones unless the query says more.
+
+        Without those of workflows that sleep or wait for an event: no person decides them. Their
+        number is known for open tickets only; of others the total is None if there are some.
 
         Raises:
             UnknownThread: The query names a thread that does not exist, or is another tenant's.
@@ -256,7 +262,20 @@ class ThreadView:
         wanted = self._store_query(query)
         if query.run_id is not None:
             wanted = msgspec.structs.replace(wanted, run_id=self.add_namespace(query.run_id))
-        return self._keyset_page(await self._store.list_ticket_page(wanted), query)
+        page = await self._store.list_ticket_page(wanted)
+        asked = tuple(it for it in page.items if _asks_person(it))
+        total = page.total
+        if total is not None and (len(asked) < len(page.items) or total > len(page.items)):
+            total = await self._count_asked(wanted, total, len(page.items) - len(asked))
+        page = msgspec.structs.replace(page, items=asked, total=total)
+        return self._keyset_page(page, query)
+
+    async def _count_asked(self, query: TicketQuery, total: int, hidden: int) -> int | None:
+        """Count the tickets of a query that people decide."""
+        if query.status is not TicketStatus.OPEN:
+            return None if hidden else total
+        found = await self._store.list_tickets(query.thread_id, tenant_id=query.tenant_id)
+        return sum(_asks_person(it) and query.run_id in (None, it.run_id) for it in found)
 
     async def run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
         """Every ticket of a run, also those that were decided or closed, oldest first."""
@@ -358,6 +377,10 @@ class ThreadView:
 
 def _apply_edit(new: str | msgspec.UnsetType | None, old: str | None) -> str | None:
     return old if new is msgspec.UNSET else new
+
+
+def _asks_person(ticket: Ticket) -> bool:
+    return ticket.question_kind is not Asks.EVENT
 
 
 def check_cursor(cursor: int, thread: Thread) -> None:

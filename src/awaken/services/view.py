@@ -1,6 +1,6 @@
 """What one tenant can see and do; for a tenant, objects of other tenants do not exist."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -68,6 +68,7 @@ class AppServices(msgspec.Struct, frozen=True, kw_only=True):
     """Makes demo data; None if a host has left it out."""
     policy: PolicyInspector | None = None
     """Reads permission rules; without it, only the gate of a run does."""
+    find_memory: Callable[[], Any] | None = None  # The memory of the process, made on demand.
 
     @property
     def store(self) -> Store:
@@ -137,7 +138,7 @@ class ServiceView(ThreadView):
 class TenantView(ServiceView):
     """The use cases of one tenant. Objects of other tenants are unknown here."""
 
-    __slots__ = ("_control", "_services", "notify_changed", "principal_id", "trace")
+    __slots__ = ("_control", "_services", "control", "notify_changed", "principal_id", "trace")
 
     def __init__(
         self,
@@ -158,7 +159,7 @@ class TenantView(ServiceView):
         """The caller's trace that its runs belong to, if their requests name none."""
         self._services = services
         self._outputs = None
-        self._control = services.control
+        self._control = self.control = services.control
         self.notify_changed = services.control.notify_changed
         """Notifies all watchers of a thread, by its stored id, or of another key."""
 

@@ -39,7 +39,14 @@ from .simulation import (
     replay,
     simulate,
 )
-from .store_conformance import CONFIG_CHECKS, PROFILE_CHECKS, STORE_CHECKS, StoreCheck
+from .store_conformance import (
+    CONFIG_CHECKS,
+    MEMORY_CHECKS,
+    PROFILE_CHECKS,
+    SCHEDULE_CHECKS,
+    STORE_CHECKS,
+    StoreCheck,
+)
 from .transcripts import (
     anthropic_problems,
     assert_valid_transcript,
@@ -47,10 +54,13 @@ from .transcripts import (
     gemini_problems,
     openai_problems,
 )
+from .virtual_time import make_virtual_runtime, run_in_virtual_time, wait_for_end
 
 __all__ = [
     "CONFIG_CHECKS",
+    "MEMORY_CHECKS",
     "PROFILE_CHECKS",
+    "SCHEDULE_CHECKS",
     "STORE_CHECKS",
     "AgentReport",
     "AgentViolated",
@@ -87,8 +97,11 @@ __all__ = [
     "gemini_problems",
     "inject_at",
     "inject_cancellation",
+    "make_virtual_runtime",
     "openai_problems",
     "replay",
+    "run_in_virtual_time",
     "simulate",
     "simulate_agent",
+    "wait_for_end",
 ]

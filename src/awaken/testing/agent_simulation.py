@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias, TypedDict, Unpack
 
 import msgspec
@@ -18,11 +18,12 @@ from awaken.authoring.agents import Agent
 from awaken.bootstrap.arguments import convert_argument
 from awaken.bootstrap.providers import Connections, provider_clients
 from awaken.bootstrap.registries import registry_set
+from awaken.bootstrap.requests import messages_of
 from awaken.contracts.errors import InvalidInput
-from awaken.contracts.messages.message import Message, user
+from awaken.contracts.messages.message import Message
 from awaken.contracts.models.inference import ModelClient
 from awaken.contracts.record import StrictRecord
-from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.suspension.tickets import DecisionAction, ResumeMode, Ticket, ToolCallResume
 from awaken.mailbox.mailbox import Mailbox
 from awaken.runtime.resolution.registry import RegistryHandle
@@ -38,7 +39,8 @@ from .turn_model import repeatable_model
 DEFAULT_SCHEDULES = 200
 THREAD_ID = "simulated"
 
-Inputs = str | Message | Sequence[str | Message] | Callable[[Mailbox], Awaitable[object]]
+Input = str | Message | Mapping[str, Any]
+Inputs = Input | Sequence[Input] | Callable[[Mailbox], Awaitable[object]]
 Decide = Callable[[Ticket], ToolCallResume | DecisionAction | None]
 _TrialId: TypeAlias = tuple[int | None, Crashes]
 
@@ -61,6 +63,7 @@ def simulate_agent(
     decide: Decide | None = None,
     model: ModelClient | None = None,
     has_real_tools: bool = True,
+    judge: Callable[[RunRecord], str | None] | None = None,
     **options: Unpack[SimulationOptions],
 ) -> AgentReport:
     """Run agents under seeded schedules and through a crash at every point; return the counts.
@@ -78,6 +81,8 @@ def simulate_agent(
         decide: Decides on a ticket, or returns None to leave it open; absent approves all.
         model: Speaks for every agent, instead of its own model.
         has_real_tools: Whether the code of the tools is executed, or only stood in for.
+        judge: Says what is wrong with the last record of a run, such as its answer; None if
+            nothing is.
         **options: How much to try, or what to see again; see `SimulationOptions`.
 
     Raises:
@@ -88,6 +93,7 @@ def simulate_agent(
     wanted = convert_argument("options", dict(options), _Range)
     real = has_real_tools
     subject = _subject(agents, inputs, decide or approve_all, model, has_real_tools=real)
+    subject = dataclasses.replace(subject, judge=judge)
     with _without_logs():
         report = _swept(subject, wanted)
     if report.violations:
@@ -202,7 +208,8 @@ def _subject(
     registries = registry_set(known, [], [], provider_clients({}, Connections()), {})
     snapshot = RegistryHandle(registries).snapshot()
     for agent in known:
-        repeatable_model(agent.id, snapshot.resolve(agent.id).models[0].client)
+        for route in snapshot.resolve(agent.id).models[:1]:
+            repeatable_model(agent.id, route.client)
     story = inputs if callable(inputs) else _sender(known[0].id, _messages(inputs))
 
     def decide_ticket(ticket: Ticket) -> ToolCallResume | None:
@@ -216,9 +223,9 @@ def _subject(
     )
 
 
-def _messages(inputs: str | Message | Sequence[str | Message]) -> list[Message]:
-    given = [inputs] if isinstance(inputs, str | Message) else list(inputs)
-    return [user(it) if isinstance(it, str) else it for it in given]
+def _messages(inputs: Input | Sequence[Input]) -> list[Message]:
+    given = [inputs] if isinstance(inputs, str | Message | Mapping) else list(inputs)
+    return [message for it in given for message in messages_of(it)]
 
 
 def _sender(agent_id: str, messages: Sequence[Message]) -> Callable[[Mailbox], Awaitable[object]]:

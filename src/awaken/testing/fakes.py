@@ -41,12 +41,14 @@ class FakeClock:
 class LoopClock:
     """A clock that follows the running loop, so that virtual sleep lets time pass for the runtime.
 
-    Every simulated loop begins at `start_ms`. Outside of a running loop there is no time to tell,
-    and both methods raise `RuntimeError`.
+    Every simulated loop begins at `start_ms`. Other threads, such as those that extend leases, see
+    the time of the loop that asked last, while it runs. Without a running loop there is no time to
+    tell, and both methods raise `RuntimeError`.
     """
 
     def __init__(self, start_ms: int = DEFAULT_START_MS) -> None:
         self._start_ms = start_ms
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def now_ms(self) -> int:
         """Milliseconds since the Unix epoch, as if the loop's time had begun at `start_ms`."""
@@ -54,7 +56,12 @@ class LoopClock:
 
     def monotonic_ms(self) -> int:
         """The running loop's time in milliseconds."""
-        return round(asyncio.get_running_loop().time() * 1000)
+        try:
+            self._loop = asyncio.get_running_loop()
+        except RuntimeError:
+            if self._loop is None or not self._loop.is_running():
+                raise
+        return round(self._loop.time() * 1000)
 
 
 class SequentialIds:

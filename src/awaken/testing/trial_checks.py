@@ -81,7 +81,10 @@ async def _list_acked(store: Store) -> AsyncIterator[RunDispatch]:
 async def _thread_problems(store: Store, thread: Thread) -> list[str]:
     checkout = await store.checkout(thread.id)
     assert checkout is not None
-    waiting = {ticket.call_id for ticket in checkout.tickets} if checkout.open_run else set()
+    waiting: set[str] = set()
+    if checkout.open_run is not None and not checkout.open_run.is_workflow:
+        # The calls of a workflow enter the transcript with their results.
+        waiting = {ticket.call_id for ticket in checkout.tickets}
     problems = check_transcript(list(checkout.messages), open_calls=waiting)
     ids = Counter(message.id for message in checkout.messages)
     problems += [f"message '{it}' is there {count} times" for it, count in ids.items() if count > 1]

@@ -21,10 +21,11 @@ from awaken.contracts.clock import IdSource
 from awaken.contracts.errors import AlreadyDecided
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.models.inference import ModelClient
+from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.storage.dispatch import DispatchStatus
 from awaken.contracts.storage.queries import DispatchQuery, RunQuery
 from awaken.contracts.storage.store import Commit, CommitReceipt, OutboxEntry, Store
-from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
+from awaken.contracts.suspension.tickets import Asks, Ticket, ToolCallResume
 from awaken.contracts.tools.tool import Reconcilable, Tool
 from awaken.mailbox.mailbox import Mailbox
 from awaken.runtime.resolution.registries import RegistrySet
@@ -35,7 +36,7 @@ from .trial_checks import final_problems, prefix_problems
 from .turn_model import Questions, repeatable_model
 from .watched_tools import EffectLog, ReconcilingWatchedTool, WatchedRegistry, WatchedTool
 
-VIRTUAL_LIMIT_S = 7200.0
+VIRTUAL_LIMIT_S = 100_000.0
 _LOOK_S = 1.0
 _BURIALS_MAX = 50
 
@@ -52,6 +53,8 @@ class Subject:
     decide: Decide
     has_real_tools: bool = True
     """Whether the tools' own code is executed."""
+    judge: Callable[[RunRecord], str | None] | None = None
+    """Says what is wrong with the last record of a run; None if nothing is."""
 
 
 @dataclass(slots=True)
@@ -87,8 +90,16 @@ class _Trial:
         problems = stuck or await final_problems(truth.store)
         problems += prefix_problems(truth.commits)
         problems += self._log.problems(truth.commits)
+        problems += await self._judge_runs()
         counts = self._fate.counts
         return TrialVerdict(counts["commit"], counts["tool"], problems)
+
+    async def _judge_runs(self) -> list[str]:
+        judge = self._subject.judge
+        if judge is None:
+            return []
+        runs = (await self._truth.store.list_runs(RunQuery())).items
+        return [f"run '{it.run_id}': {found}" for it in runs if (found := judge(it)) is not None]
 
     async def _live(self) -> list[str]:
         """Let processes live and die until nothing is left to do; returns why that failed."""
@@ -118,7 +129,11 @@ class _Trial:
                 await self._subject.story(mailbox)
                 while True:
                     if not await self._decide_all(mailbox) and not await self._stuck():
-                        return []
+                        # A run that sleeps, or waits for an event in vain, goes on by itself.
+                        left_ms = await self._truth.store.find_next_deadline()
+                        if left_ms is None:
+                            return []
+                        await asyncio.sleep(max(0, left_ms) / 1000)
                     await asyncio.sleep(_LOOK_S)
         except TimeoutError:
             return [f"not done after {VIRTUAL_LIMIT_S:.0f} virtual seconds", *await self._stuck()]
@@ -127,6 +142,8 @@ class _Trial:
         """Decide what the client wants to decide; returns whether there was anything."""
         has_decided = False
         for ticket in await self._truth.store.list_tickets():
+            if ticket.question_kind is Asks.EVENT:
+                continue
             decision = self._subject.decide(ticket)
             if decision is not None:
                 has_decided = True

@@ -53,6 +53,7 @@ from awaken.contracts.errors import (
     StoreUnavailable,
     ThreadBusy,
     ThreadClaimed,
+    ThreadHasWorkflow,
     UnknownAgent,
     UnknownAnswer,
     UnknownRun,
@@ -62,8 +63,26 @@ from awaken.contracts.errors import (
     UsageError,
     VersionConflict,
 )
+from awaken.contracts.memory.errors import (
+    FactExists,
+    MemoryFull,
+    MemoryUnavailable,
+    UnknownDocument,
+    UnknownFact,
+    UnreadableDocument,
+)
 from awaken.contracts.models.errors import ModelDisabled
 from awaken.contracts.resolver_errors import AgentResolverFailed
+from awaken.contracts.storage.schedules import (
+    HookRefused,
+    NotTheCreator,
+    RightsUnverifiable,
+    ScheduleChanged,
+    SecretNotAllowed,
+    TriggerPaused,
+    UnknownSchedule,
+    UnknownTrigger,
+)
 from awaken.contracts.suspension.errors import (
     AmbiguousTicket,
     ArgumentsChanged,
@@ -71,6 +90,14 @@ from awaken.contracts.suspension.errors import (
     InvalidEdit,
 )
 from awaken.contracts.tenancy import namespace_of
+from awaken.contracts.workflows.errors import (
+    EventRefused,
+    InvalidWorkflowInput,
+    NotAWorkflow,
+    ResetRefused,
+    RunHasEnded,
+    TooManyEvents,
+)
 
 from .asgi import Bytes, Header, as_json
 
@@ -97,10 +124,24 @@ _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
     (NoCanary, 409),
     (AgentUnusable, 503),
     (ConfigNotEnabled, 400),
+    (UnknownSchedule, 404),
+    (UnknownTrigger, 404),
+    (ScheduleChanged, 409),
+    (RightsUnverifiable, 403),
+    (NotTheCreator, 403),
+    (SecretNotAllowed, 403),
+    (HookRefused, 401),
+    (TriggerPaused, 409),
     (UnknownThread, 404),
     (UnknownRun, 404),
     (UnknownTicket, 404),
     (UnknownAnswer, 404),
+    (UnknownFact, 404),
+    (UnknownDocument, 404),
+    (FactExists, 409),
+    (MemoryFull, 409),
+    (UnreadableDocument, 422),
+    (MemoryUnavailable, 501),
     (UnknownAgent, 404),
     (RecordNotFound, 404),
     (CursorExpired, 410),
@@ -123,9 +164,16 @@ _STATUSES: tuple[tuple[type[AwakenError], int], ...] = (
     (InvalidResume, 409),
     (LeaseLost, 409),
     (ThreadBusy, 409),
+    (ThreadHasWorkflow, 409),
     (ThreadClaimed, 409),
     (VersionConflict, 409),
     (InvalidContext, 422),
+    (InvalidWorkflowInput, 422),
+    (EventRefused, 422),
+    (RunHasEnded, 409),
+    (TooManyEvents, 409),
+    (NotAWorkflow, 409),
+    (ResetRefused, 409),
     (CursorInvalid, 400),
     (InvalidInput, 400),
     (InvalidRecord, 400),

@@ -186,6 +186,8 @@ class ApiRoute:
     query: type | None = None
     body: Any = None
     """The type of the JSON body; None: no body, `bytes`: the body as it came."""
+    body_bytes: int | None = None
+    """How long the body may be, if that is less than the server allows."""
     reply: Any = None
     """The type of the JSON reply, for the OpenAPI document; `bytes` is an event stream."""
     media_type: str = "application/json"

@@ -49,7 +49,7 @@ def profile() -> AgentRuntime:
         greeting("greet"),
         slow("slow_compute"),
         failing("failing_job", "no luck", after_s=SLOW_S),
-        failing("protocol_error_job", "a bug", asyncio.CancelledError, after_s=SLOW_S),
+        failing("protocol_error_job", "a bug", RuntimeError, after_s=SLOW_S),
         asking(
             "confirm_delete", [[("", "Sure?", form(confirm={"type": "boolean"}))]], after_s=SLOW_S
         ),

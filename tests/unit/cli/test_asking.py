@@ -18,6 +18,8 @@ from awaken.contracts.suspension.tickets import (
     ToolCallResume,
 )
 
+from .pseudo_terminal import CTRL_D, PseudoTerminal
+
 RESUME, CANCEL = DecisionAction.RESUME, DecisionAction.CANCEL
 OFFER = {"remember": {"scopes": ["once", "run", "thread"]}}
 SCHEMA: dict[str, Any] = {
@@ -113,33 +115,69 @@ helper = Agent(
 """
 
 
+QUESTION = "[y]es / [n]o / [a]lways> "
+
+
+@pytest.mark.parametrize("term", ["dumb", "xterm-256color"])
 @pytest.mark.parametrize(
-    ("typed", "erased"),
+    ("answers", "erased"),
     [
-        ("no\nn\n", 0),
-        ("deny\ncancel\n", 0),
-        ("maybe\n\nno\nNo\n", 0),
-        ("", 0),
-        ("y\nn\n", 1),
-        ("always\n", 2),
+        (["no", "n"], 0),
+        (["maybe", "", "deny", "cancel"], 0),
+        (["y", "n"], 1),
+        (["always"], 2),
     ],
 )
 def test_what_is_declined_in_the_terminal_does_not_run(
-    typed: str, erased: int, tmp_path: Path
+    answers: list[str], erased: int, term: str, tmp_path: Path
 ) -> None:
-    app = tmp_path / "app.py"
-    app.write_text(APP, encoding="utf-8")
-    command = [sys.executable, "-m", "awaken", "run", "helper", "go", "--app", str(app)]
-    done = subprocess.run(
-        command, input=typed, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "[y]es / [n]o / [a]lways> " in done.stdout
-    assert done.stdout.count("ERASED") == erased
-    assert "Done." in done.stdout
-    # Whoever is asked sees what it is about, also in the questions that come later.
-    for name in ("one", "two")[: 1 if typed == "always\n" else 2]:
-        assert f"[erase {{'name': '{name}'}}] Permission required" in done.stdout
+    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    words = ("run", "app.py", "helper", "go")
+    with PseudoTerminal(*words, folder=tmp_path, environment={"TERM": term}) as terminal:
+        for number, answer in enumerate(answers, start=1):
+            terminal.wait_for(QUESTION, times=number)
+            terminal.type(f"{answer}\n")
+        terminal.wait_for("Done.")
+        assert terminal.end() == 0
+    assert terminal.text.count("ERASED") == erased
+    # The person sees what it is about, also in the questions that come later.
+    for name in ("one", "two")[: 1 if answers == ["always"] else 2]:
+        shown = f"[erase {{'name': '{name}'}}] Permission required" if term == "dumb" else name
+        assert shown in terminal.text
+
+
+def test_the_end_of_the_input_at_a_question_declines_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    words = ("run", "app.py", "helper", "go")
+    with PseudoTerminal(*words, folder=tmp_path, environment={"TERM": "dumb"}) as terminal:
+        for number in (1, 2):
+            terminal.wait_for(QUESTION, times=number)
+            terminal.type(CTRL_D)
+        terminal.wait_for("Done.")
+        assert terminal.end() == 0
+    assert terminal.text.count("[declined]") == 2
+    assert "ERASED" not in terminal.text
+
+
+def test_a_question_is_shown_at_the_terminal_where_the_answer_goes_to_a_file(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    (tmp_path / "to_file.py").write_text(TO_FILE, encoding="utf-8")
+    with PseudoTerminal("run", "to_file.py", "helper", "go", folder=tmp_path) as terminal:
+        for number in (1, 2):
+            terminal.wait_for(QUESTION, times=number)
+            terminal.type("y\n")
+        assert terminal.end() == 0
+    assert "Done." in (tmp_path / "out").read_text()
+    assert "Done." not in terminal.text
+
+
+TO_FILE = """
+import os, sys
+os.dup2(os.open("out", os.O_WRONLY | os.O_CREAT), 1)
+from app import helper
+"""
 
 
 def test_a_run_that_fails_after_the_answer_says_so_in_the_terminal(tmp_path: Path) -> None:
@@ -148,8 +186,8 @@ def test_a_run_that_fails_after_the_answer_says_so_in_the_terminal(tmp_path: Pat
     imports = "from awaken.contracts.models.errors import ContextOverflow\n"
     app.write_text(imports + app.read_text(encoding="utf-8"), encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "awaken", "run", str(app), "helper", "go"],
-        input="y\ny\n", capture_output=True, text=True, timeout=60, check=False,
+        [sys.executable, "-m", "awaken", "run", str(app), "helper", "go", "--approve", "all"],
+        input="", capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert "[failed: " in done.stdout

@@ -80,7 +80,12 @@ def test_a_conversation_in_a_store_is_continued_with_its_open_question(
     assert "1 messages" in call("run", "app.py", "cashier", "hello", *place).out
     assert "3 messages" in call("run", "app.py", "cashier", "again", *place).out
     assert call("run", "app.py", "cashier", "pay", *place, "--json").code == 1
-    later = call("chat", "app.py", "cashier", *place, typed="yes\nhow many?\n")
+    waits = call("chat", "app.py", "cashier", *place, typed="yes\nhow many?\n")
+    assert (waits.code, (shop / "paid").exists()) == (1, False)
+    ticket = call("tickets", "list", "--store", "sqlite:///chat.db", "--json").document["items"][0]
+    assert f"pay(amount=5)  ticket {ticket['ticket_id']}" in waits.err
+    assert "--thread t1" in waits.err
+    later = call("chat", "app.py", "cashier", *place, "--approve", "all", typed="how many?\n")
     assert "[pay {'amount': 5}] Permission required" in later.out
     assert (shop / "paid").read_text() == "5"
     assert "I saw: paid" in later.out
@@ -89,13 +94,58 @@ def test_a_conversation_in_a_store_is_continued_with_its_open_question(
     assert (missing.code, "--store" in missing.err) == (2, True)
 
 
-@pytest.mark.parametrize(("typed", "paid"), [("y\n", True), ("n\n", False), ("", False)])
-def test_questions_of_delegates_are_asked(call: Call, shop: Path, typed: str, paid: bool) -> None:
-    done = call("run", "app.py", "boss", "go", typed=typed)
+@pytest.mark.parametrize(("approve", "paid"), [("all", True), ("none", False)])
+def test_questions_of_delegates_are_decided(
+    call: Call, shop: Path, approve: str, paid: bool
+) -> None:
+    done = call("run", "app.py", "boss", "go", "--approve", approve)
     assert done.code == 0, done.err
     assert "[pay {'amount': 5}] Permission required" in done.out
+    assert f"Decided by --approve {approve}." in done.out
     assert "The cashier said: " in done.out
     assert (shop / "paid").exists() is paid
+
+
+@pytest.mark.parametrize("typed", ["", "y\n", "yes\nyes\n", "n\n", "always\n"])
+@pytest.mark.parametrize("words", [["run", "app.py", "cashier", "pay"], ["chat", "app.py"]])
+def test_without_a_terminal_no_line_approves_and_the_run_waits(
+    call: Call, shop: Path, typed: str, words: list[str]
+) -> None:
+    is_chat = words[0] == "chat"
+    done = call(*words, typed=f"pay\n{typed}hello\n" if is_chat else typed)
+    assert done.code == 1
+    assert not (shop / "paid").exists()
+    assert done.err.startswith("awaken: the run waits for a decision, and there is no terminal")
+    assert "  pay(amount=5)" in done.err
+    assert "--approve all, --approve none" in done.err
+    # What follows was not meant for a run that waits.
+    assert "messages" not in done.out
+
+
+def test_events_stay_events_where_calls_are_decided_in_advance(call: Call, shop: Path) -> None:
+    done = call("run", "app.py", "cashier", "pay", "--json", "--approve", "all")
+    events = [json.loads(line) for line in done.out.splitlines()]
+    assert (done.code, events[-1]["termination"]["type"]) == (0, "natural_end")
+    assert (shop / "paid").read_text() == "5"
+
+
+QUESTION_APP = """
+from awaken import Agent
+from awaken.demo.agents import ask_user_question
+from awaken.testing import ScriptedModel, ToolCalls
+
+question = ToolCalls([("askUserQuestion", {"question": "Really?"})])
+asker = Agent("asker", model=ScriptedModel([question, "Thanks."]), tools=[ask_user_question])
+"""
+
+
+@pytest.mark.parametrize(("approve", "code"), [("all", 1), ("none", 0)])
+def test_a_question_that_wants_an_answer_cannot_be_approved(
+    call: Call, tmp_path: Path, approve: str, code: int
+) -> None:
+    (tmp_path / "app.py").write_text(QUESTION_APP)
+    done = call("run", "app.py", "Hello", "--approve", approve)
+    assert (done.code, "Thanks." in done.out) == (code, code == 0), done.err
 
 
 def test_a_model_is_asked_without_an_app_and_a_wrong_name_gets_a_hint(
@@ -111,7 +161,7 @@ def test_a_model_is_asked_without_an_app_and_a_wrong_name_gets_a_hint(
 
 def test_commands_of_a_conversation_are_not_sent_to_the_model(call: Call, shop: Path) -> None:
     typed = "/help\n/thread\nhello\n/thread\n/agent nobody\n/agent boss\n/new\nhello\n/exit\nno\n"
-    done = call("chat", "app.py", "cashier", typed=typed)
+    done = call("chat", "app.py", "cashier", "--approve", "none", typed=typed)
     assert done.code == 0, done.err
     for words in ("/new ", "no id before", "1 messages", "'nobody' is not", "You talk to 'boss'"):
         assert words in done.out

@@ -161,7 +161,8 @@ def test_a_thread_is_deleted_only_when_somebody_is_sure(call: Call, db: Path) ->
     def exists() -> bool:
         return ask(db, lambda store: store.load_thread("t-done")) is not None
 
-    assert call("threads", "delete", "t-done").code == 1
+    unasked = call("threads", "delete", "t-done")
+    assert (unasked.code, "pass --yes" in unasked.err) == (2, True)
     assert exists()
     assert call("threads", "delete", "t-done", typed="n\n").code == 1
     assert exists()

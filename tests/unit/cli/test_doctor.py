@@ -163,3 +163,57 @@ def test_a_machine_without_a_sandbox_is_told(call: Call, monkeypatch: pytest.Mon
     found = check(call("doctor", "--json"), "sandbox")
     assert found["status"] == CheckStatus.ABSENT
     assert "bubblewrap" in found["detail"]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("import nothing_of_that_name", "ModuleNotFoundError"),
+        ("def broken(", "SyntaxError"),
+        ("x = 1", "defines no agent"),
+        ("print('hi')\nraise SystemExit(3)", "sys.exit(3)"),
+        ("import sys\nsys.exit('bye')", "sys.exit('bye')"),
+        ("from awaken import Agent\na = Agent('')", "id"),
+        (None, "is not a file"),
+    ],
+)
+def test_an_app_that_is_ill_fails_one_check_and_the_others_are_made(
+    call: Call, tmp_path: Path, content: str | None, words: str
+) -> None:
+    if content is not None:
+        (tmp_path / "app.py").write_text(content)
+    done = call("doctor", "app.py", "--json")
+    assert done.code == 1
+    found = check(done, "app")
+    assert (found["status"], words in found["detail"]) == (CheckStatus.FAILED, True), found
+    for name in ("python", "keys", "store", "port", "clock"):
+        assert check(done, name)["status"] != CheckStatus.FAILED
+    assert "1 of " in call("doctor", "app.py").out
+
+
+@pytest.mark.parametrize("command", ["run", "serve", "worker", "chat"])
+def test_an_app_that_exits_while_it_is_imported_is_named_by_every_command(
+    call: Call, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "app.py").write_text("import sys\nsys.exit(0)\n")
+    done = call(command, "app.py", "--store", "sqlite:///new.db")
+    assert (done.code, "it calls sys.exit(0)" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("kind", ["malformed", "binary", "missing"])
+def test_a_file_of_variables_that_is_ill_fails_one_check(
+    call: Call, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "missing":
+        monkeypatch.setenv("AWAKEN_ENV_FILE", "gone.env")
+    else:
+        (tmp_path / ".env").write_bytes(KEY.encode() if kind == "malformed" else b"A=\xff\n")
+    done = call("doctor", "--json")
+    assert (done.code, done.err) == (1, "")
+    found = check(done, ".env")
+    assert found["status"] == CheckStatus.FAILED
+    assert "AWAKEN_ENV_FILE" in found["remedy"]
+    assert KEY not in done.out
+    assert [it["name"] for it in done.document["checks"] if it.get("status") == "failed"] == [
+        ".env"
+    ]

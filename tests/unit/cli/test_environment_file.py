@@ -117,13 +117,15 @@ def test_commands_read_the_file_and_never_print_a_value(tmp_path: Path) -> None:
     assert (missing.returncode, "gone" in missing.stderr) == (2, True)
 
 
-def test_a_malformed_file_stops_a_command_but_not_its_help(tmp_path: Path) -> None:
+def test_a_malformed_file_stops_the_commands_that_need_it_and_no_other(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text(f"{SECRET}\n")
     refused = awaken(tmp_path, "models", "list")
     assert refused.returncode == 2
     assert ".env', line 1" in refused.stderr
     assert SECRET not in refused.stderr
-    assert awaken(tmp_path, "--help").returncode == 0
+    for words in (["--help"], ["completion", "bash"], ["init", "project"]):
+        done = awaken(tmp_path, *words)
+        assert (done.returncode, done.stderr) == (0, ""), words
 
 
 def test_the_library_reads_no_file(tmp_path: Path) -> None:

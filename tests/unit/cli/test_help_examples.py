@@ -28,13 +28,19 @@ from awaken.cli.main import app
 from awaken.contracts.messages.message import user
 from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.storage.dispatch import DispatchStatus, Release, RunDispatch
+from awaken.extensions.memory import (
+    DocumentDraft,
+    FactSource,
+    knowledge_collection,
+    user_memory,
+)
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import Turn
 
 from .test_models import serving
 
 APP = """
-from awaken import Agent, tool
+from awaken import Agent, tool, workflow
 from awaken.extensions.permission import PermissionPlugin
 from awaken.testing import ScriptedModel, ToolCalls
 
@@ -54,6 +60,12 @@ assistant = Agent(
     "assistant", model=ScriptedModel([answer], cycle=True), tools=[delete_file],
     plugins=[PermissionPlugin()], config={"permission": {"default_behavior": "ask"}},
 )
+
+
+@workflow
+async def refund(ctx):
+    "Wait for a payment."
+    await ctx.wait_for("payment", dict)
 """
 LOGIN_APP = """
 from awaken import Agent
@@ -101,6 +113,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("old", "new"):
         (folder / f"{name}.yaml").write_text(RULES)
     (folder / "key.txt").write_text("sk-of-a-test\n")
+    (folder / "handbook.md").write_text("# Handbook\n\nParental leave is paid.\n")
     asyncio.run(fill_store(folder))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -120,7 +133,14 @@ async def fill_store(folder: Path) -> None:
     agents = load_app(str(folder / "agent.py")).agents
     url = f"sqlite:///{folder / 'awaken.db'}"
     async with AgentRuntime(agents, store=url, has_worker=False) as runtime:
+        await runtime.run("refund", {}, thread_id="refunds", run_id_hint="refund-1")
         await runtime.run("assistant", "Go.", thread_id="invoices", run_id_hint="run-1")
+        await runtime.schedules.create("assistant", "Go.", cron="0 8 * * *", schedule_id="daily")
+        hook = {"scheme": "github", "secrets": ["env:HOOK"], "target": {"agent_id": "assistant"}}
+        await runtime.triggers.create(hook, trigger_id="orders")
+        await runtime.memory.remember(user_memory(None, "ann"), ["Likes coffee"], FactSource())
+        handbook = knowledge_collection(None, "handbook")
+        await runtime.knowledge.ingest(handbook, DocumentDraft(data="Parental leave.", id="doc-1"))
     store = SqliteStore(folder / "awaken.db")
     await store.open()
     for name in ("dead-1", "queued-1"):
@@ -150,10 +170,15 @@ def shop(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 def words_of(path: str) -> list[str]:
     """The words of an example after `awaken`, with ids for the words in capitals."""
-    ids = {"RUN": "run-1", "DISPATCH": "queued-1", "DEAD_LETTER": "dead-1"}
+    ids = {"RUN": "run-1", "DISPATCH": "queued-1", "DEAD_LETTER": "dead-1", "DOCUMENT": "doc-1"}
+    ids["WORKFLOW_RUN"] = "refund-1"
+    if "FACT" in EXAMPLES[path]:
+        listed = CliRunner().invoke(app, ["memory", "list", "--user", "ann", "--json"])
+        ids["FACT"] = json.loads(listed.stdout)["items"][0]["id"]
     if "TICKET" in EXAMPLES[path]:
         listed = CliRunner().invoke(app, ["tickets", "list", "--json"])
-        ids["TICKET"] = json.loads(listed.stdout)["items"][0]["ticket_id"]
+        found = {it["run_id"]: it["ticket_id"] for it in json.loads(listed.stdout)["items"]}
+        ids["TICKET"] = found["run-1"]
     program, *words = shlex.split(EXAMPLES[path])
     assert program == "awaken"
     # A port that is free on every machine.
@@ -169,7 +194,8 @@ APART = (*PROCESSES, "completion", "mcp-login", "models test")
 def test_the_example_runs(path: str, shop: Path) -> None:
     if path in BEFORE:
         assert CliRunner().invoke(app, words_of(BEFORE[path])).exit_code == 0
-    words, typed = words_of(path), "" if path != "run" else "yes\n"
+    # The example's agent needs a decision, and there is no terminal here.
+    words, typed = [*words_of(path), *(["--approve", "all"] if path == "run" else [])], ""
     if "<" in words:
         typed = Path(words.pop()).read_text()
         assert words.pop() == "<"

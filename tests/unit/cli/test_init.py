@@ -14,7 +14,7 @@ from tests.server.test_plain_install import plain_program
 
 from awaken.cli import init
 from awaken.cli.environment_file import read_environment_file
-from awaken.cli.init import FILES
+from awaken.cli.init import FILES, KEPT
 
 from .conftest import Call
 
@@ -109,7 +109,8 @@ def test_a_name_that_is_no_name_of_a_folder_is_refused(
     [
         ("gpt-5-mini", "did you mean 'openai:gpt-5-mini'?"),
         ("opnai:gpt-5", "did you mean 'openai:gpt-5'?"),
-        ("openai:x\nEVIL=1", "no provider:model"),
+        ("openai:x\nEVIL=1", "is no name of a model; write openai:MODEL."),
+        ("openai:gpt-5$x", "'openai:gpt-5$x' is no name of a model; write openai:MODEL."),
     ],
 )
 def test_a_model_of_no_provider_is_refused(
@@ -117,6 +118,7 @@ def test_a_model_of_no_provider_is_refused(
 ) -> None:
     done = call("init", "--model", model)
     assert (done.code, hint in done.err) == (2, True), done.err
+    assert f"did you mean '{model}'" not in done.err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -131,7 +133,7 @@ def test_nothing_is_overwritten(call: Call, tmp_path: Path) -> None:
     assert call("init", "--here").code == 0
     assert (tmp_path / "notes.txt").read_text() == "mine"
     again = call("init", "--here")
-    assert all(name in again.err for name in FILES)
+    assert all(name in again.err for name in FILES if name not in KEPT)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").touch()
     assert "exists already" in call("init", "other").err
@@ -154,3 +156,50 @@ def test_a_disk_that_fails_leaves_nothing_behind(
     assert done.code == 2
     assert "No space left" in done.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["./my-agent", "my-agent/", "./my-agent//"])
+def test_a_name_may_have_the_slashes_of_a_shell(call: Call, tmp_path: Path, name: str) -> None:
+    done = call("init", name)
+    assert (done.code, done.err) == (0, "")
+    assert "  cd my-agent\n" in done.out
+    assert (tmp_path / "my-agent" / "agent.py").is_file()
+
+
+@pytest.mark.parametrize("words", [["init"], ["init", "."], ["init", "./"], ["init", "--here"]])
+def test_a_repository_without_files_counts_as_empty(
+    call: Call, tmp_path: Path, words: list[str]
+) -> None:
+    (tmp_path / ".git").mkdir()
+    done = call(*words)
+    assert done.code == 0, done.err
+    assert {it.name for it in tmp_path.iterdir()} == {".git", *FILES}
+    (tmp_path / "inner" / ".git").mkdir(parents=True)
+    assert call("init", "inner").code == 0
+
+
+@pytest.mark.parametrize(("ignored", "steps"), [(".env\n*.pyc\n", 0), ("*.pyc\n", 1)])
+def test_a_fresh_clone_keeps_its_own_files_and_is_told_what_hides_keys(
+    call: Call, tmp_path: Path, ignored: str, steps: int
+) -> None:
+    own = {"README.md": "# Mine\n", ".gitignore": ignored, "LICENSE": "free"}
+    for name, text in own.items():
+        (tmp_path / name).write_text(text)
+    assert "`awaken init --here` adds the files" in call("init").err
+    done = call("init", "--here")
+    assert (done.code, done.err) == (0, "")
+    assert "Kept .gitignore, README.md." in done.out
+    assert done.out.count("printf '\\n.env\\n' >> .gitignore") == steps
+    assert {name: (tmp_path / name).read_text() for name in own} == own
+    assert set(FILES) <= {it.name for it in tmp_path.iterdir()}
+
+
+def test_what_is_in_the_way_is_named_with_a_way_out(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "agent.py").touch()
+    assert "'file' is a file; choose another name" in call("init", "file").err
+    assert "'link' is a link to nothing; choose another name" in call("init", "link").err
+    assert "`cd full` and `awaken init --here`" in call("init", "full").err
+    assert call("init", "link").code == 2

@@ -285,3 +285,47 @@ def test_a_forgetting_that_does_not_say_what_is_refused(
 ) -> None:
     assert answers("forget", *arguments).code == 2
     assert answers("remembered", "--thread", "absent").code == 1
+
+
+APPROVING = """
+from awaken import Agent, ToolContext, tool
+from awaken.testing import ScriptedModel
+
+def is_guest(key: str, ctx: ToolContext):
+    return ctx.context["guest"]
+
+@tool(approval=lambda text: "red" in text)
+def announce(text: str) -> str:
+    "Announce."
+    return text
+
+@tool(approval=is_guest)
+def read(key: str) -> str:
+    "Read."
+    return key
+
+talker = Agent("talker", model=ScriptedModel([]), tools=[announce, read])
+"""
+
+
+def test_a_preview_knows_the_tools_that_ask_by_themselves(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "approving.py").write_text(APPROVING, encoding="utf-8")
+    calls = ['announce {"text": "red"}', 'announce {"text": "blue"}', 'read {"key": "a"}']
+    options = [it for each in calls for it in ("--call", each)]
+    shown = call("policy", "preview", "approving.py", "talker", *options).out
+    assert "approval announce (depends on the arguments), read (depends on the arguments)" in (
+        " ".join(shown.split())
+    )
+    assert 'announce {"text": "red"}: ask (approval)' in shown
+    assert 'announce {"text": "blue"}: allow (default)\n' in shown
+    assert 'read {"key": "a"}: allow (default); whether the tool asks depends on the run' in shown
+
+
+def test_a_comparison_with_the_code_knows_what_tools_want_to_be_approved(
+    compare: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "approving.py").write_text(APPROVING, encoding="utf-8")
+    alone = compare(ASKING, ALLOWING)
+    assert (alone.code, "not considered; name their code with --app" in alone.out) == (1, True)
+    told = compare(ASKING, ALLOWING, "--app", "approving.py", "--json")
+    assert (told.code, counts(told)) == (0, [0, 0, 0])

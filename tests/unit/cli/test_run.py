@@ -85,6 +85,35 @@ def test_a_context_that_does_not_fit_is_named(context: str, words: str, tmp_path
     done = awaken(str(app), "hello there", "--context", context)
     assert done.returncode == 2
     assert words in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("words", [[], ["Hello"], ["helper", "Hello"]])
+def test_a_context_that_is_missing_is_named_before_the_greeting_with_the_option(
+    words: list[str], tmp_path: Path
+) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(CONTEXT_APP, encoding="utf-8")
+    done = awaken(str(app), *words, typed="hello\n")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "missing required field `id`" in done.stderr
+    assert done.stderr.endswith('Pass it with --context \'{"id":"…"}\'\n')
+
+
+def test_another_agent_of_the_conversation_must_take_the_context_too(tmp_path: Path) -> None:
+    app = tmp_path / "app.py"
+    free = '\nfree = Agent("free", model=ScriptedModel(["Free."], cycle=True))\n'
+    app.write_text(CONTEXT_APP + free, encoding="utf-8")
+    done = awaken(str(app), "free", typed="/agent helper\nhi\n")
+    assert "missing required field `id`" in done.stdout
+    assert "Free." in done.stdout
+
+
+def test_a_piped_conversation_with_a_failed_answer_exits_with_1(tmp_path: Path) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(APP, encoding="utf-8")
+    assert awaken(str(app), "broken", typed="hi\n").returncode == 1
+    assert awaken(str(app), "helper", typed="hi\n").returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -95,7 +124,7 @@ def test_a_context_that_does_not_fit_is_named(context: str, words: str, tmp_path
             None,
             "Agent 'nobody' is not registered; known agents: a2ui, budget, compact",
         ),
-        (["nobody"], None, "Agent 'nobody' is not registered; known agents: a2ui, budget, compact"),
+        (["budgett"], None, "'budgett' is no agent; did you mean 'budget'?"),
         (["a", "hi", "--app", "missing.py"], None, "'missing.py' is not a file"),
         (["a", "hi", "--app", "{app}"], "x = 1", "defines no agent"),
     ],

@@ -213,6 +213,24 @@ def test_what_was_typed_before_the_question_is_no_answer(shop: Path) -> None:
         assert not (shop / "erased").exists()
 
 
+@pytest.mark.parametrize(("agent", "is_asked"), [("counts", False), ("counts-asks", True)])
+def test_the_tokens_of_a_turn_include_those_before_a_question(
+    shop: Path, agent: str, is_asked: bool
+) -> None:
+    more = """
+turn = [ToolCalls([("erase", {"name": "one"})]), "Done."]
+counts = agent("counts", *turn)
+counts_asks = agent("counts-asks", *turn, plugins=asks.plugins, config=asks.config)
+"""
+    (shop / "app.py").write_text((shop / "app.py").read_text() + more)
+    with PseudoTerminal("run", "app.py", agent, "go", folder=shop) as terminal:
+        if is_asked:
+            terminal.wait_for("lways> ")
+            terminal.type("y\n")
+        assert terminal.end() == 0
+    assert "\u00b7 60 tokens" in terminal.text
+
+
 def test_ctrl_c_at_a_question_cancels_the_run_and_approves_nothing(shop: Path) -> None:
     with PseudoTerminal("chat", "app.py", "asks", folder=shop) as terminal:
         terminal.wait_for("you> ")

@@ -486,7 +486,7 @@ def test_the_command_refuses_what_it_cannot_log_in_to_and_does_not_wait_for_ever
             app = tmp_path / "app.py"
             fields = {"file": str(tmp_path / "l"), "redirect": "http://127.0.0.1:38081/"}
             app.write_text(APP.format(url=url, **fields))
-            runtime = load_app_target(str(app), None, is_store_chosen=False).runtime
+            runtime = load_app_target(str(app), None).runtime
             with pytest.raises(AwakenError, match="known servers: vault, files"):
                 mcp_login._plugin_of(runtime, "nobody")
             plugin = mcp_login._plugin_of(runtime, "vault")

@@ -176,7 +176,11 @@ def test_a_release_continues_a_paused_run_and_no_other(reason: WaitingReason) ->
     )
     found = delivery_of(released, thread(paused), paused)
     # A run that no process could continue keeps its dispatch, whatever that is.
-    if reason in (WaitingReason.MANUAL_PAUSE, WaitingReason.PINNED_CONFIG_UNUSABLE):
+    if reason in (
+        WaitingReason.MANUAL_PAUSE,
+        WaitingReason.PINNED_CONFIG_UNUSABLE,
+        WaitingReason.WORKFLOW_DIVERGED,
+    ):
         assert isinstance(found, Deliver)
         assert found.request.continue_run_id == "r"
     else:

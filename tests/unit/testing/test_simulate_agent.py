@@ -336,7 +336,7 @@ def test_a_run_that_nobody_takes_over_is_found(monkeypatch: pytest.MonkeyPatch) 
         return 0
 
     monkeypatch.setattr(Sweeper, "reclaim", reclaim_nothing)
-    with pytest.raises(AgentViolated, match="not done after 7200 virtual seconds") as caught:
+    with pytest.raises(AgentViolated, match="not done after 100000 virtual seconds") as caught:
         simulate_agent(acting(), "go", crash="after commit 2")
     assert "is claimed" in str(caught.value)
 

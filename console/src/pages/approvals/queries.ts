@@ -3,6 +3,7 @@ import { queryOptions } from "@tanstack/react-query";
 
 import { api, need, type Schemas } from "../../api/client";
 import { settleDecision, type Ticket } from "../../api/decisions";
+import { isForPerson } from "../../api/openTickets";
 import { refreshKinds } from "../../api/queries";
 
 const PAGE = 200;
@@ -17,7 +18,7 @@ export const openTicketsQuery = queryOptions({
     let cursor: string | null | undefined;
     for (let page = 0; page < PAGES_MAX; page += 1) {
       const listed = await need(api.GET("/v1/tickets", { signal, params: { query: { limit: PAGE, cursor } } }));
-      found.push(...listed.items);
+      found.push(...listed.items.filter(isForPerson));
       if (!listed.has_more) return { tickets: found, hasMore: false };
       cursor = listed.next_cursor;
     }

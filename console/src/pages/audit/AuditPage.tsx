@@ -22,7 +22,7 @@ import { Empty, Failure, Loading } from "../../ui/states";
 import { exportEvents, listEvents, type AuditEvent, type AuditFilters } from "./queries";
 
 const route = getRouteApi("/audit");
-const ACTIONS = ["create", "update", "delete", "restore", "rollback", "seed_apply", "canary", "promote", "switch", "secret_set", "secret_unset", "restart", "repin", "replay_dead", "breaker", "batch", "cancel", "retry_outbox", "pin"];
+const ACTIONS = ["create", "update", "delete", "restore", "rollback", "seed_apply", "canary", "promote", "switch", "secret_set", "secret_unset", "restart", "login", "repin", "replay_dead", "breaker", "batch", "cancel", "retry_outbox", "pin"];
 const HOUR_MS = 3_600_000;
 const PAGE = 100;
 

@@ -6,20 +6,22 @@ import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import { useMay } from "../../api/caller";
 import { api, need } from "../../api/client";
-import { agentsQuery } from "../../api/queries";
+import { agentsQuery, queryClient } from "../../api/queries";
 import { useKeys } from "../../keys";
 import { chat as texts } from "../../texts/chat";
 import { ui } from "../../texts/ui";
 import { noteDone, noteError } from "../../ui/notices";
 import { CopyableId } from "../../ui/parts";
 import { Failure, Loading } from "../../ui/states";
-import { writeTyped } from "../../ui/typed";
+import { readTyped, writeTyped } from "../../ui/typed";
 import classes from "./Chat.module.css";
 import { Composer } from "./Composer";
+import { ContextField } from "./ContextField";
 import { Conversation } from "./Conversation";
 import type { PendingTurn, UserTurn } from "./fold";
 import { ModelChoice } from "./ModelChoice";
-import { forkBefore, nameThread } from "./requests";
+import { contextSchemaQuery, forkBefore, nameThread } from "./requests";
+import { contextPlace, takeContext } from "./runContext";
 import { Samples } from "./Samples";
 import { SidePanel } from "./SidePanel";
 import { readText } from "./stored";
@@ -74,15 +76,16 @@ function EditDialog({ turn, onClose, onResend }: { turn: UserTurn | null; onClos
   );
 }
 
-type BarProps = Pick<Props, "address" | "side" | "onAddress" | "onSide"> & { agent: string; publication: number | undefined; link: keyof typeof LINK_COLOR };
+type BarProps = Pick<Props, "address" | "isFirst" | "side" | "onAddress" | "onSide"> & { agent: string; publication: number | undefined; link: keyof typeof LINK_COLOR };
 
 /** Drawn anew when something in it changes, not with every piece of an answer. */
-const PaneBar = memo(function PaneBar({ address, agent, publication, link, side, onAddress, onSide }: BarProps) {
+const PaneBar = memo(function PaneBar({ address, isFirst, agent, publication, link, side, onAddress, onSide }: BarProps) {
   const { threadId, model } = address;
   return (
     <div className={classes.paneBar}>
       <AgentChoice address={address} agent={agent} onAddress={onAddress} />
       <ModelChoice agent={agent} publication={publication} model={model} onModel={(it) => onAddress({ model: it })} />
+      <ContextField agent={agent} isFirst={isFirst} />
       <ThreadPicker onPick={(it) => onAddress({ threadId: it, agent: undefined, publication: undefined, model: undefined })} />
       {threadId === undefined ? null : <CopyableId id={threadId} chars={16} />}
       <Group gap="xs" ml="auto">
@@ -118,14 +121,16 @@ export function Pane({ address, label, isFirst, side, onAddress, onSide }: Props
   }, [session]);
   const send = useCallback(
     async (parts: readonly Part[], mode: PendingTurn["mode"]) => {
-      await session.send({ agentId: agent, parts, publication, model, mode });
+      // A message into a run that executes starts none. A schema that is not here yet is the server's to hold it to.
+      const context = mode === "steer" ? undefined : await takeContext(readTyped(contextPlace(isFirst), ""), queryClient.getQueryData(contextSchemaQuery(agent).queryKey) ?? null);
+      await session.send({ agentId: agent, parts, publication, model, context, mode });
       if (threadId !== undefined) return;
       // A person who has left meanwhile stays where they are.
       if (shown.current === session) onAddress({ threadId: session.threadId, agent });
       // A conversation without a title works as well.
       nameThread(session.threadId, readText(parts)).catch(() => undefined);
     },
-    [session, agent, publication, model, threadId, onAddress],
+    [session, agent, publication, model, threadId, isFirst, onAddress],
   );
   const stop = useCallback(
     (isInterrupt: boolean) => {
@@ -155,7 +160,7 @@ export function Pane({ address, label, isFirst, side, onAddress, onSide }: Props
   return (
     <section className={classes.pane} data-side={side !== undefined} aria-label={label}>
       <div className={classes.column}>
-        <PaneBar address={address} agent={agent} publication={publication} link={link} side={side} onAddress={onAddress} onSide={onSide} />
+        <PaneBar address={address} isFirst={isFirst} agent={agent} publication={publication} link={link} side={side} onAddress={onAddress} onSide={onSide} />
         {state.failure === null ? null : <Box p="md"><Failure error={state.failure} onRetry={() => void session.open()} /></Box>}
         {state.isLoading && conversation.turns.length === 0 ? <Box p="md"><Loading rows={4} /></Box> : (
           <Conversation

@@ -4,11 +4,13 @@ import { queryOptions } from "@tanstack/react-query";
 import { root } from "../../api/address";
 import { api, makeId, need, send, type Schemas } from "../../api/client";
 import { readRefusal } from "../../api/errors";
+import { writeExact } from "../../api/exactJson";
+import type { JsonObject, JsonSchema } from "../../ui/schema/model";
 import type { Part, Run, StoredMessage } from "./types";
 
 const PAGE = 200;
 export type MessagePage = { items: StoredMessage[]; next_cursor: string | null };
-export type NewTurn = { id: string; threadId: string; agentId: string; parts: readonly Part[]; publication?: number; model?: string; onBusy: "queue" | "interrupt" };
+export type NewTurn = { id: string; threadId: string; agentId: string; parts: readonly Part[]; publication?: number; model?: string; context?: JsonObject; onBusy: "queue" | "interrupt" };
 
 const path = (threadId: string) => ({ thread_id: threadId });
 
@@ -37,6 +39,13 @@ export const modelsQuery = (agentId: string, publication: number | undefined) =>
   queryFn: ({ signal }) => need(api.GET("/v1/agents/{agent_id}/models", { params: { path: { agent_id: agentId }, query: { publication } }, signal })),
 });
 
+/** The schema of an agent's context; `null` if any JSON object will do. */
+export const contextSchemaQuery = (agentId: string) => queryOptions({
+  queryKey: ["agent", "context", agentId],
+  queryFn: async ({ signal }) => ((await need(api.GET("/v1/agents/{agent_id}", { params: { path: { agent_id: agentId } }, signal }))).context_schema ?? null) as JsonSchema | null,
+  enabled: agentId !== "",
+});
+
 const TIMELINE_PAGES = 4;
 type Ended = { kind: string; call_id?: string | null; outcome?: string | null; children?: readonly Ended[] };
 
@@ -63,12 +72,12 @@ function makeContent(parts: readonly Part[]): string | readonly Part[] {
 }
 
 /** Starts a run and leaves its stream: the page reads the thread's. The key makes the request safe to repeat after a cut. */
-export async function startRun({ id, threadId, agentId, parts, publication, model, onBusy }: NewTurn): Promise<string> {
-  const body = { agent_id: agentId, thread_id: threadId, on_busy: onBusy, publication, model, messages: [{ role: "user", id, content: makeContent(parts) }] };
+export async function startRun({ id, threadId, agentId, parts, publication, model, context, onBusy }: NewTurn): Promise<string> {
+  const body = { agent_id: agentId, thread_id: threadId, on_busy: onBusy, publication, model, context, messages: [{ role: "user", id, content: makeContent(parts) }] };
   const response = await send(new Request(`${root}/v1/runs`, {
     method: "POST",
     headers: { "Content-Type": "application/json", Accept: "text/event-stream", "Idempotency-Key": `chat-${id}` },
-    body: JSON.stringify(body),
+    body: writeExact(body),
   }));
   if (!response.ok) throw await readRefusal(response);
   await response.body?.cancel();

@@ -1,6 +1,7 @@
 /** One thread on the screen: its conversation, the link to the server, and what the person does. A store that React subscribes to. */
 import { ApiError, NetworkError } from "../../api/errors";
 import { refreshKinds } from "../../api/queries";
+import type { JsonObject } from "../../ui/schema/model";
 import { changeLog, EMPTY, foldFrames, rewind, type Conversation, type Log, type LogFrame, type PendingTurn } from "./fold";
 import { followThread, type LinkState } from "./follow";
 import { fetchMessages, fetchOutcomes, fetchRuns, findRunCursor, makeMessageId, startRun, steerRun, stopThread, type StopReceipt } from "./requests";
@@ -19,7 +20,7 @@ export type SessionState = {
   /** How many raw events there are; they are kept apart, because they only grow. */
   rawCount: number;
 };
-export type Sending = { agentId: string; parts: readonly Part[]; publication?: number; model?: string; mode: PendingTurn["mode"] };
+export type Sending = { agentId: string; parts: readonly Part[]; publication?: number; model?: string; context?: JsonObject; mode: PendingTurn["mode"] };
 
 const RAW_LIMIT = 20_000;
 const RESEND_MS = 1_500;
@@ -170,9 +171,9 @@ export class ChatSession {
   }
 
   /** Sends a message; it is on the screen at once. A send that the server did not answer is repeated under its key until it does. */
-  async send({ agentId, parts, publication, model, mode }: Sending): Promise<void> {
+  async send({ agentId, parts, publication, model, context, mode }: Sending): Promise<void> {
     const id = makeMessageId();
-    const turn = { id, threadId: this.threadId, agentId, parts, publication, model, onBusy: mode === "interrupt" ? "interrupt" as const : "queue" as const };
+    const turn = { id, threadId: this.threadId, agentId, parts, publication, model, context, onBusy: mode === "interrupt" ? "interrupt" as const : "queue" as const };
     const pending: PendingTurn = { kind: "user", id, runId: null, parts, isSystem: false, mode, isAccepted: false };
     this.changePending((now) => [...now, pending]);
     for (;;) {

@@ -9,6 +9,7 @@ import { useEffect, type ReactNode } from "react";
 import { root } from "../../api/address";
 import { useMay } from "../../api/caller";
 import { headQuery } from "../../api/config";
+import { openTicketCountQuery } from "../../api/openTickets";
 import { agentsQuery, systemInfoQuery } from "../../api/queries";
 import { home as texts } from "../../texts/home";
 import { shell } from "../../texts/shell";
@@ -20,7 +21,7 @@ import { Failure, Loading } from "../../ui/states";
 import { findUnknown, listNeeds, type Need } from "./attention";
 import { FirstStart } from "./FirstStart";
 import classes from "./Home.module.css";
-import { dayQuery, deadQuery, healthQuery, modelsQuery, publicationsQuery, recentQuery, spendQuery, summaryQuery, ticketsQuery, workersQuery } from "./queries";
+import { dayQuery, deadQuery, healthQuery, modelsQuery, publicationsQuery, recentQuery, spendQuery, summaryQuery, workersQuery } from "./queries";
 import type { BudgetStatus, Counted } from "./types";
 
 function Needs({ needs, isPending }: { needs: readonly Need[]; isPending: boolean }) {
@@ -67,7 +68,7 @@ function Tiles() {
   const now = useNow();
   const { data: summary } = useQuery(summaryQuery);
   const { data: day } = useQuery(dayQuery);
-  const { data: tickets } = useQuery(ticketsQuery);
+  const { data: tickets } = useQuery(openTicketCountQuery);
   const { data: dead } = useQuery(deadQuery);
   const { data: models } = useQuery({ ...modelsQuery, retry: false });
   const { data: workers } = useQuery({ ...workersQuery, retry: false });
@@ -78,7 +79,7 @@ function Tiles() {
     <div className={classes.grid}>
       {summary === undefined ? null : <Tile label={texts.now} to="/runs" value={formatCount(summary.running ?? 0)} detail={`${texts.running} · ${summary.waiting ?? 0} ${texts.waiting} · ${summary.created ?? 0} ${texts.queued}`} />}
       {day === undefined ? null : <Tile label={texts.lastDay} to="/runs" isBad={day.failed > 0} value={formatCount(day.started)} detail={`${texts.all} · ${formatCount(day.ended)} ${texts.ended} · ${formatCount(day.failed)} ${texts.failed}`} />}
-      {tickets === undefined ? null : <Tile label={texts.approvals} to="/approvals" value={formatCount(tickets.count)} detail={tickets.oldest === null ? texts.open : `${texts.open} · ${texts.needs.oldest(formatAge(tickets.oldest, now))}`} />}
+      {tickets === undefined ? null : <Tile label={texts.approvals} to="/approvals" value={`${formatCount(tickets.count)}${tickets.isMore ? "+" : ""}`} detail={tickets.oldest === null ? texts.open : `${texts.open} · ${texts.needs.oldest(formatAge(tickets.oldest, now))}`} />}
       {dead === undefined ? null : <Tile label={texts.deadLetters} to="/queue" search={{ view: dead.letters.count === 0 && dead.outbox.count > 0 ? "outbox" : "dead" }} isBad={dead.letters.count + dead.outbox.count > 0} value={showCount(dead.letters)} detail={texts.outboxCount(showCount(dead.outbox))} />}
       {models === undefined ? null : <Tile label={texts.models} to="/models" isBad={open.length > 0} value={open.length === 0 ? formatCount(models.length) : `${formatCount(models.length - open.length)} / ${formatCount(models.length)}`} detail={open.length === 0 ? texts.modelsHealthy : texts.modelsOpen(open.map((it) => it.model_id).join(", "))} />}
       {spend === undefined ? null : <Tile label={texts.spend} to="/cost" value={formatCost(spend.total.cost_nanos ?? 0)} detail={`${texts.spendRuns(formatCount(spend.total.runs ?? 0))} · ${describeBudgets(spend.budgets)}`} />}
@@ -127,7 +128,7 @@ function Body() {
   const may = useMay();
   const now = useNow();
   const { data: health } = useQuery(healthQuery);
-  const tickets = useQuery(ticketsQuery);
+  const tickets = useQuery(openTicketCountQuery);
   const dead = useQuery(deadQuery);
   const models = useQuery({ ...modelsQuery, retry: false });
   const workers = useQuery({ ...workersQuery, retry: false });

@@ -37,14 +37,6 @@ export const recentQuery = queryOptions({
   queryFn: async ({ signal }) => (await need(api.GET("/v1/runs", { params: { query: { limit: 6, order: "desc" } as never }, signal }))).items,
 });
 
-export const ticketsQuery = queryOptions({
-  queryKey: ["ticket", "oldest"],
-  queryFn: async ({ signal }) => {
-    const page = await need(api.GET("/v1/tickets", { params: { query: { limit: 1, total: true } }, signal }));
-    return { count: page.total ?? page.items.length, oldest: page.items[0]?.created_at ?? null };
-  },
-});
-
 type Listed = { items: unknown[]; next_cursor?: string | null };
 const count = (page: Listed): Counted => ({ count: page.items.length, isMore: page.next_cursor !== null && page.next_cursor !== undefined });
 

@@ -15,6 +15,7 @@ import { noteDone, noteError } from "../../ui/notices";
 import { Age, CopyIcon } from "../../ui/parts";
 import { PublishDialog } from "../records/parts";
 import { Part } from "../records/RecordList";
+import { beginLogin } from "./login";
 import { acceptDrift, needsLogin, type ServerRow } from "./servers";
 
 export function RestartButton({ row }: { row: ServerRow }) {
@@ -64,13 +65,25 @@ export function ServerDetails({ row }: { row: ServerRow }) {
   );
 }
 
-/** A login happens in a browser on the server's machine, which the redirect leads back to; so a command begins it there. */
+/** A login leads this tab to the authorization server's page and back; where that cannot be, a command does the same. */
 function Login({ id }: { id: string }) {
+  const [isBusy, setBusy] = useState(false);
   const command = `awaken mcp-login APP ${id}`;
+  const begin = async () => {
+    setBusy(true);
+    try {
+      await beginLogin(id);
+    } catch (error) {
+      noteError(error);
+      setBusy(false);
+    }
+  };
   return (
     <Alert color="yellow" icon={<IconLogin2 size={18} />} title={texts.loginTitle}>
       <Text size="sm">{texts.loginHelp}</Text>
-      <Group gap={4} mt={6} wrap="nowrap"><Code>{command}</Code><CopyIcon value={command} label={texts.copyLogin} /></Group>
+      <Group mt={8}><GatedButton scope="publish" variant="filled" loading={isBusy} onClick={() => void begin()}>{texts.logIn}</GatedButton></Group>
+      <Text size="xs" mt={8}>{texts.loginElsewhere}</Text>
+      <Group gap={4} mt={2} wrap="nowrap"><Code>{command}</Code><CopyIcon value={command} label={texts.copyLogin} /></Group>
     </Alert>
   );
 }

@@ -17,7 +17,7 @@ import { runQuery, type Run } from "./queries";
 import { RunActions } from "./RunActions";
 import { RunFacts } from "./RunFacts";
 import { RunTickets } from "./RunTickets";
-import { readStep, readTab, TABS, type RunSearch, type TabName } from "./search";
+import { listTabs, readStep, readTab, type RunSearch, type TabName } from "./search";
 import { WaterfallTab } from "./WaterfallTab";
 import { describeRun, lookOf } from "./words";
 
@@ -26,13 +26,14 @@ const EventsTab = lazyPart(() => import("./EventsTab").then((it) => ({ default: 
 const RequestsTab = lazyPart(() => import("./RequestsTab").then((it) => ({ default: it.RequestsTab })));
 const StateTab = lazyPart(() => import("./StateTab").then((it) => ({ default: it.StateTab })));
 const CostTab = lazyPart(() => import("./CostTab").then((it) => ({ default: it.CostTab })));
+const WorkflowTab = lazyPart(() => import("./WorkflowTab").then((it) => ({ default: it.WorkflowTab })));
 const LineageTab = lazyPart(() => import("./LineageTab").then((it) => ({ default: it.LineageTab })));
 
 /** What every view of a run is given. */
 export type TabProps = { run: Run; search: RunSearch; onSearch: (change: RunSearch) => void; log: RunLog };
 
 const VIEWS: Record<TabName, (props: TabProps) => React.ReactNode> = {
-  waterfall: WaterfallTab, transcript: TranscriptTab, events: EventsTab, requests: RequestsTab, state: StateTab, cost: CostTab, lineage: LineageTab,
+  workflow: WorkflowTab, waterfall: WaterfallTab, transcript: TranscriptTab, events: EventsTab, requests: RequestsTab, state: StateTab, cost: CostTab, lineage: LineageTab,
 };
 const route = getRouteApi("/runs/$runId");
 
@@ -53,7 +54,8 @@ export function RunPage() {
 function LoadedRun({ run }: { run: Run }) {
   const search = route.useSearch();
   const onSearch = useChangeSearch() as (change: RunSearch) => void;
-  const tab = readTab(search);
+  const tabs = listTabs(run.is_workflow);
+  const tab = readTab(search, run.is_workflow);
   const isLive = run.status === "running" || run.status === "created";
   const log = useRunLog(run.run_id, isLive, run.updated_at, isLive || tab === "events" || tab === "state");
   const step = readStep(search);
@@ -73,9 +75,9 @@ function LoadedRun({ run }: { run: Run }) {
     >
       <RunFacts run={run} />
       <RunTickets run={run} />
-      <Tabs value={tab} onChange={(value) => onSearch({ tab: value === "waterfall" || value === null ? undefined : value, span: undefined, seq: undefined })} keepMounted={false}>
+      <Tabs value={tab} onChange={(value) => onSearch({ tab: value === tabs[0] || value === null ? undefined : value, span: undefined, seq: undefined })} keepMounted={false}>
         <Tabs.List aria-label={texts.tabsLabel} mb="sm">
-          {TABS.map((it) => <Tabs.Tab key={it} value={it} px="sm" py={8}>{texts.tabs[it]}</Tabs.Tab>)}
+          {tabs.map((it) => <Tabs.Tab key={it} value={it} px="sm" py={8}>{texts.tabs[it]}</Tabs.Tab>)}
         </Tabs.List>
         <Tabs.Panel value={tab}>
           <Suspense fallback={<Loading />}><View run={run} search={search} onSearch={onSearch} log={log} /></Suspense>

@@ -10,6 +10,7 @@ const WAITS: Record<Schemas["WaitingReason"], string> = {
   external_event: "It waits for something outside of it.",
   rate_limit: "It waits until the model takes requests again.",
   manual_pause: "It was paused by hand.",
+  workflow_diverged: "Its code differs from its journal: nothing is executed.",
   pinned_config_unusable: "No process can use its agent as its publication configures it. Repin or cancel it.",
 };
 const CANCELS: Record<string, string> = {
@@ -33,17 +34,20 @@ function describeEnd(end: NonNullable<Run["termination"]>): string {
 }
 
 /** One sentence: what the run does, what it waits for, or why it ended. */
-export function describeRun(run: Pick<Run, "status" | "termination" | "waiting" | "steps">): string {
+export function describeRun(run: Pick<Run, "status" | "termination" | "waiting" | "steps"> & { is_workflow?: boolean }): string {
   switch (run.status) {
     case "created": return "It is queued until a worker takes it.";
     case "running": return `It executes step ${run.steps + 1}.`;
     case "waiting": {
       const { waiting } = run;
       if (waiting == null) return "It waits.";
+      if (waiting.diverged != null) return `Its code differs from its journal at step ${waiting.diverged.step}: nothing is executed.`;
       const detail = waiting.problem ?? waiting.question ?? null;
       return `${WAITS[waiting.reason]}${detail === null ? "" : ` ${detail}`}`;
     }
-    case "done": return run.termination == null ? "It ended." : describeEnd(run.termination);
+    case "done":
+      if (run.is_workflow === true && run.termination?.type === "natural_end") return "The workflow returned.";
+      return run.termination == null ? "It ended." : describeEnd(run.termination);
   }
 }
 

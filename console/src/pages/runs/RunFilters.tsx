@@ -4,8 +4,9 @@ import { useMemo } from "react";
 
 import { runs as texts } from "../../texts/runs";
 import { Filters } from "../../ui/Filters";
+import { fromLocalField, toLocalField } from "../../ui/localTime";
 import { useSettings } from "../../ui/settings";
-import { fromLocalField, isRange, toLocalField } from "./ranges";
+import { isRange } from "./ranges";
 import type { RunsSearch } from "./search";
 
 const STATUSES = ["created", "running", "waiting", "done"];

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 
-import { fromLocalField, readRange, toLocalField } from "./ranges";
+import { fromLocalField, toLocalField } from "../../ui/localTime";
+import { readRange } from "./ranges";
 
 test("a range that ends now begins at a whole minute", () => {
   expect(readRange({ range: "1h" }, 3_600_000 + 61_234)).toEqual({ since: 60_000 });

@@ -5,7 +5,7 @@ import { markdown } from "@codemirror/lang-markdown";
 import { bracketMatching, defaultHighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { linter } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
-import { EditorState, type Extension } from "@codemirror/state";
+import { Compartment, EditorState, type Extension } from "@codemirror/state";
 import { drawSelection, EditorView, highlightSpecialChars, keymap, lineNumbers } from "@codemirror/view";
 import { useComputedColorScheme } from "@mantine/core";
 import { classHighlighter } from "@lezer/highlight";
@@ -17,6 +17,10 @@ import classes from "./Editor.module.css";
 
 function languageOf(name: CodeEditorProps["language"]): Extension {
   return name === "json" ? [json(), linter(jsonParseLinter()), bracketMatching()] : markdown();
+}
+
+function themeOf(scheme: "light" | "dark"): Extension {
+  return [scheme === "light" ? syntaxHighlighting(defaultHighlightStyle) : syntaxHighlighting(classHighlighter), EditorView.theme({}, { dark: scheme === "dark" })];
 }
 
 const LOOK = EditorView.theme({
@@ -35,6 +39,9 @@ export default function Editor({ label, value, onChange, language, minHeight = 1
   const scheme = useComputedColorScheme("light");
   latest.current = onChange;
   const isReadOnly = onChange === undefined;
+  const theme = useRef(new Compartment());
+  const colours = useRef(scheme);
+  colours.current = scheme;
   const initial = useRef(value);
   initial.current = value;
 
@@ -50,8 +57,7 @@ export default function Editor({ label, value, onChange, language, minHeight = 1
           keymap.of([...defaultKeymap, ...historyKeymap, ...searchKeymap]),
           EditorView.lineWrapping,
           languageOf(language),
-          scheme === "light" ? syntaxHighlighting(defaultHighlightStyle) : syntaxHighlighting(classHighlighter),
-          EditorView.theme({}, { dark: scheme === "dark" }),
+          theme.current.of(themeOf(colours.current)),
           LOOK,
           EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
           EditorState.readOnly.of(isReadOnly),
@@ -63,7 +69,12 @@ export default function Editor({ label, value, onChange, language, minHeight = 1
     });
     view.current = made;
     return () => made.destroy();
-  }, [language, scheme, label, isReadOnly]);
+  }, [language, label, isReadOnly]);
+
+  // Another theme changes the colours only: the cursor, and what can be undone, stay.
+  useEffect(() => {
+    view.current?.dispatch({ effects: theme.current.reconfigure(themeOf(scheme)) });
+  }, [scheme]);
 
   useEffect(() => {
     const now = view.current?.state.doc.toString();

@@ -17,12 +17,13 @@ function isShort(schema: JsonSchema, root: JsonSchema): boolean {
   return ["number", "choice"].includes(field.kind) || (field.kind === "text" && !field.isSecret) || (field.kind === "boolean" && field.isNullable);
 }
 
-export function ObjectFields({ properties, value, path }: { properties: readonly Property[]; value: Json | undefined; path: Path }) {
+/** `tag`: a field that is set elsewhere, by the choice between forms. */
+export function ObjectFields({ properties, value, path, tag }: { properties: readonly Property[]; value: Json | undefined; path: Path; tag?: string }) {
   const { root, multiline } = useForm();
   const fields = isObject(value) ? value : {};
   const shown = properties.filter((it) => it.schema.readOnly !== true && it.schema.deprecated !== true);
   const known = new Set(properties.map((it) => it.name));
-  const others = path.length === 0 ? [] : Object.keys(fields).filter((it) => !known.has(it));
+  const others = path.length === 0 ? [] : Object.keys(fields).filter((it) => !known.has(it) && it !== tag);
   const draw = (it: Property) => (
     <SchemaField key={it.name} schema={it.schema} value={getOwn(fields, it.name)} path={[...path, it.name]} label={labelProperty(it)} isRequired={it.isRequired} />
   );
@@ -162,7 +163,7 @@ function UnionField({ value, path, label, isRequired, field }: Props & { field: 
         onChange={choose}
       />
       {isFixed || variant === undefined ? null : inner?.kind === "object"
-        ? <ObjectFields properties={inner.properties.filter((it) => it.name !== "type")} value={value} path={path} />
+        ? <ObjectFields properties={inner.properties.filter((it) => it.name !== "type")} value={value} path={path} tag="type" />
         : <SchemaField schema={variant.schema} value={value} path={path} label={labelName(variant.label)} isRequired />}
     </Frame>
   );

@@ -4,6 +4,8 @@ import { useEffect, useState, type ReactNode } from "react";
 
 import { ExactNumber, parseExact, writeExact } from "../../api/exactJson";
 import { forms } from "../../texts/forms";
+import { fromLocalField, toLocalField } from "../localTime";
+import { useSettings } from "../settings";
 import { useForm, useProblem, useSuggestions } from "./context";
 import { findChoice, readChoice, showFallback, type Field, type Json, type Path } from "./model";
 
@@ -38,7 +40,24 @@ export function TextField(props: SimpleProps & { field: Extract<Field, { kind: "
   return <TextInput {...shared} value={text} onChange={(event) => change(event.currentTarget.value)} />;
 }
 
+/** Milliseconds since the epoch as a date and a time, in the zone that the person has chosen. */
+function TimeField(props: SimpleProps) {
+  const { value } = props;
+  const { timeZone } = useSettings();
+  const { shared, set, clear } = useCommon(props);
+  const change = (text: string) => {
+    const at = fromLocalField(text, timeZone);
+    if (at === undefined) clear();
+    else set(Number(at));
+  };
+  return <TextInput {...shared} placeholder={undefined} type="datetime-local" value={toLocalField(typeof value === "number" ? String(value) : undefined, timeZone)} onChange={(event) => change(event.currentTarget.value)} />;
+}
+
 export function NumberField(props: SimpleProps & { field: Extract<Field, { kind: "number" }> }) {
+  return props.field.isTime ? <TimeField {...props} /> : <PlainNumberField {...props} />;
+}
+
+function PlainNumberField(props: SimpleProps & { field: Extract<Field, { kind: "number" }> }) {
   const { field, value } = props;
   const { shared, set, clear } = useCommon(props);
   const change = (next: number | string) => {

@@ -18,7 +18,7 @@ export type Property = { name: string; schema: JsonSchema; isRequired: boolean }
 export type Field = Common &
   (
     | { kind: "text"; pattern?: string; isSecret: boolean }
-    | { kind: "number"; isInteger: boolean; minimum?: number; maximum?: number }
+    | { kind: "number"; isInteger: boolean; /** Milliseconds since the epoch, which people read as a date and a time. */ isTime: boolean; minimum?: number; maximum?: number }
     | { kind: "boolean" }
     | { kind: "choice"; options: readonly Choice[] }
     | { kind: "choices"; options: readonly Choice[] }
@@ -48,6 +48,9 @@ function listAlternatives(schema: JsonSchema): JsonSchema[] | undefined {
   const given = schema.anyOf ?? schema.oneOf;
   return Array.isArray(given) ? given.map(asSchema) : undefined;
 }
+
+/** What the format of a number of milliseconds since the epoch is called. */
+export const TIME_FORMAT = "unix-ms";
 
 /** A schema that names itself is followed this far. */
 const MAX_DEPTH = 20;
@@ -166,7 +169,7 @@ export function describeField(given: JsonSchema, root: JsonSchema): Field {
       return { ...common, kind: "text", isSecret: schema.writeOnly === true, pattern: schema.pattern as string | undefined };
     case "integer":
     case "number":
-      return { ...common, kind: "number", isInteger: schema.type === "integer", minimum: schema.minimum as number | undefined, maximum: schema.maximum as number | undefined };
+      return { ...common, kind: "number", isInteger: schema.type === "integer", isTime: schema.format === TIME_FORMAT, minimum: schema.minimum as number | undefined, maximum: schema.maximum as number | undefined };
     case "boolean":
       return { ...common, kind: "boolean" };
     case "array":

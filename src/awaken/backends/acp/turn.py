@@ -161,9 +161,14 @@ class AcpTurn:
         self._session_id = session_id
         self._progress.begin(session_id)
         params: dict[str, Any] = {"sessionId": session_id, "prompt": prompt}
-        trace = CURRENT_TRACE.get()
+        trace, meta = CURRENT_TRACE.get(), dict[str, Any]()
         if trace is not None:
-            params["_meta"] = trace.headers
+            meta |= trace.headers
+        if self._request.context is not None:
+            # Where awaken's own agents over ACP read it; ACP lets programs ignore `_meta`.
+            meta["context"] = self._request.context
+        if meta:
+            params["_meta"] = meta
         return (await self._peer.ask("session/prompt", params, _Stop)).stop_reason
 
     async def _save(self, session_id: str, message_id: str | None) -> None:

@@ -20,6 +20,7 @@ class AuditAction(StrEnum):
     UPDATE = "update"
     DELETE = "delete"
     RESTART = "restart"
+    LOGIN = "login"
     PUBLISH = "publish"
     RESTORE = "restore"
     SEED_APPLY = "seed_apply"
@@ -28,6 +29,7 @@ class AuditAction(StrEnum):
     CANARY = "canary"
     PROMOTE = "promote"
     SWITCH = "switch"
+    FIRE = "fire"
     SECRET_SET = "secret_set"
     SECRET_UNSET = "secret_unset"
     REPIN = "repin"
@@ -38,6 +40,7 @@ class AuditAction(StrEnum):
     CANCEL = "cancel"
     RETRY_OUTBOX = "retry_outbox"
     PIN = "pin"
+    RESET = "reset"
 
 
 class AuditEvent(Record, frozen=True, kw_only=True):

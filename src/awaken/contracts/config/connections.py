@@ -61,6 +61,12 @@ class McpInventory(McpServerView, frozen=True, kw_only=True):
     resources: tuple[dict[str, Any], ...] = always(())
 
 
+class LoginPage(Record, frozen=True, kw_only=True):
+    """Where a person logs in to an MCP server."""
+
+    address: str
+
+
 class RemoteView(Record, frozen=True, kw_only=True):
     """What the last read of a remote registry gave."""
 
@@ -101,6 +107,31 @@ class ConfigConnections(Protocol):
 
     async def restart_server(self, server_id: str) -> None:
         """Disconnect from an MCP server and connect again; waits for no connection."""
+        ...
+
+    async def begin_login(self, server_id: str, caller: str, redirect: str) -> str:
+        """Begin a caller's login to an MCP server; returns the address for their browser.
+
+        `redirect` is where the browser comes back to. A login that waits is given up.
+
+        Raises:
+            AwakenError: The server has no login or wants none, or a server refuses.
+        """
+        ...
+
+    async def complete_login(self, server_id: str, caller: str, reply: Mapping[str, str]) -> None:
+        """Complete the login that a caller began, with the query of the redirect.
+
+        The login is stored, and the connection to the server is made anew.
+
+        Raises:
+            InvalidInput: No login of this caller waits for this reply.
+            AwakenError: The login failed.
+        """
+        ...
+
+    async def close_logins(self) -> None:
+        """Give up the logins that wait."""
         ...
 
     def show_remote(self, registry_id: str) -> RemoteView:

@@ -139,6 +139,19 @@ class ThreadBusy(UsageError):
     run_id: str
 
 
+class ThreadHasWorkflow(UsageError):
+    """A message names another agent than the workflow whose run is open on the thread."""
+
+    code = "thread_has_workflow"
+    template = (
+        "Thread '{thread_id}' belongs to the open run '{run_id}' of workflow '{workflow}'; name "
+        "that workflow or no agent, use another thread, or cancel the run."
+    )
+    thread_id: str
+    run_id: str
+    workflow: str
+
+
 class AlreadyDecided(UsageError):
     """The ticket was decided differently, or closed, before this decision arrived."""
 

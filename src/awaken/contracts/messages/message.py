@@ -1,7 +1,7 @@
 """Chat messages. A message is content only; queue items and events have other names."""
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from itertools import chain, islice
@@ -120,6 +120,8 @@ class SenderKind(StrEnum):
 
     TASK = "task"
     AGENT = "agent"
+    EVENT = "event"
+    """An event from outside for a workflow."""
 
 
 class Sender(Record, frozen=True, kw_only=True):
@@ -141,6 +143,8 @@ class Sender(Record, frozen=True, kw_only=True):
     """The usage of a task that was an agent's run; its owner is charged for it."""
     hops: int = 0
     """How many agent messages in a row caused this one, since a person's last message."""
+    event: str | None = None
+    """The name of the event that the message carries."""
 
     @property
     def is_progress(self) -> bool:
@@ -376,5 +380,7 @@ class Transcript(Sequence[Message]):
         return f"Transcript({list(self)!r})"
 
 
-Input = str | Message | ContentBlock | Sequence[Message | ContentBlock | str]
-"""What a caller may say to an agent; consecutive texts and blocks make one message of the user."""
+Input = str | Message | ContentBlock | Sequence[Message | ContentBlock | str] | Mapping[str, Any]
+"""What a caller may say to an agent; consecutive texts and blocks make one message of the user.
+
+A mapping has the arguments of a workflow, and is sent as JSON."""

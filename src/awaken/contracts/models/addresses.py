@@ -1,7 +1,5 @@
 """Addresses of the servers that a process calls."""
 
-from urllib.parse import urlsplit
-
 from awaken.contracts.record import Record
 
 _PORTS = {"https": 443, "http": 80}
@@ -16,6 +14,9 @@ class ServerAddress(Record, frozen=True, kw_only=True):
 
 def server_of(url: str | None) -> ServerAddress | None:
     """The server that a URL names, or None if it names none."""
+    # Not by a process that only declares agents: it brings `ipaddress`.
+    from urllib.parse import urlsplit  # noqa: PLC0415
+
     try:
         parts = urlsplit(url or "")
         port = parts.port or _PORTS.get(parts.scheme)

@@ -279,6 +279,19 @@ CONTEXT_MESSAGES: StateKey[Mapping[str, ContextMessage], ContextUpdate] = StateK
 )
 
 
+PRIVATE_CONTEXT: StateKey[Mapping[str, ContextMessage], ContextUpdate] = StateKey(
+    "__runtime.private_context",
+    default={},
+    type=dict[str, ContextMessage],
+    apply=_contexts_after,
+    merge=MergeStrategy.COMMUTATIVE,
+    persistent=False,
+    private=True,
+)
+"""Context messages that no store keeps and no client sees: the plugin adds them again after a
+restart. Each stays until it is removed."""
+
+
 class ToolFilter(Record, frozen=True, kw_only=True):
     """Which tools the coming request does not offer; updates of several plugins add up."""
 
@@ -337,10 +350,10 @@ STOP_STATS: StateKey[StopStats, StopStats] = StateKey(
     "__runtime.stop_condition_stats", default=StopStats()
 )
 
-TOOL_REFUSALS: StateKey[dict[str, int], dict[str, int]] = StateKey(
-    "__runtime.tool_refusals", default={}, type=dict[str, int]
+TOOL_REFUSALS: StateKey[dict[str, tuple[int, int]], dict[str, tuple[int, int]]] = StateKey(
+    "__runtime.tool_refusals", default={}, type=dict[str, tuple[int, int]]
 )
-"""How often the arguments of each tool with a limit were refused in a row."""
+"""In how many steps in a row each tool with a limit refused arguments, and the last such step."""
 
 BACKEND_OUTPUT: StateKey[BackendRunOutput, BackendRunOutput] = StateKey(
     "__runtime_backend_output", default=BackendRunOutput(), scope=StateScope.THREAD
@@ -358,6 +371,7 @@ LOOP_KEYS: tuple[StateKey[Any, Any], ...] = (
     FAILED_ACTIONS,
     CONTEXT_THROTTLE,
     CONTEXT_MESSAGES,
+    PRIVATE_CONTEXT,
     TOOL_FILTER,
     STEP_OVERRIDE,
     STOP_STATS,

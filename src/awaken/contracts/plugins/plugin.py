@@ -6,7 +6,7 @@ A plugin is a stateless factory. State of one run comes from `Plugin.activate` a
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -31,6 +31,10 @@ from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolKind
 
 from .instruments import InstrumentMaker
 from .screens import AnswerScreen, MessageScreen, StreamScreen, ValueScreen
+
+if TYPE_CHECKING:
+    # Few programs have memory.
+    from awaken.contracts.memory.access import MemoryAccess
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -124,6 +128,23 @@ class RunEndContext(PhaseContext, kw_only=True, gc=False):
     """The run is ending; `termination` says how."""
 
     termination: Termination
+    ask_model: "AskModel | None" = None
+    """Calls the agent's model once, outside of the transcript; the run is charged for it."""
+
+
+class AskModel(Protocol):
+    """Calls the agent's model on behalf of a plugin; within the budgets of the run."""
+
+    async def __call__(
+        self, messages: Sequence[Message], system: tuple[str, ...] = ()
+    ) -> StreamResult:
+        """Return the answer to these messages; without tools.
+
+        Raises:
+            ModelError: The model could not answer.
+            BudgetExceeded: A budget does not allow the call.
+        """
+        ...
 
 
 class Block(Record, frozen=True, kw_only=True, tag_field="type", tag="block"):
@@ -363,6 +384,15 @@ class PluginRegistrar(Protocol):
 
 class PluginHost(Protocol):
     """What a plugin may use for the lifetime of its runtime."""
+
+    @property
+    def memory(self) -> "MemoryAccess":
+        """Facts and documents of the runtime's store; made when it is first asked for.
+
+        Raises:
+            MemoryUnavailable: The store keeps no memory.
+        """
+        ...
 
     async def renew(self) -> None:
         """Resolve the plugin's agents again, because what the plugin registers has changed.

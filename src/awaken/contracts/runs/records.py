@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 
@@ -47,6 +47,19 @@ class WaitingReason(StrEnum):
     MANUAL_PAUSE = "manual_pause"
     PINNED_CONFIG_UNUSABLE = "pinned_config_unusable"
     """No process can use its agent as its publication configures it: repin or cancel it."""
+    WORKFLOW_DIVERGED = "workflow_diverged"
+    """The code of its workflow no longer fits its journal: old code, repin, reset or cancel."""
+
+
+class Divergence(Record, frozen=True, kw_only=True):
+    """Where the code of a workflow differs from the journal of a run."""
+
+    step: str
+    """The path of the step."""
+    recorded: str
+    """What the journal has there."""
+    found: str
+    """What the code does there."""
 
 
 class Waiting(Record, frozen=True, kw_only=True):
@@ -64,6 +77,8 @@ class Waiting(Record, frozen=True, kw_only=True):
     """Why no process can use its agent; only of `pinned_config_unusable`."""
     before: WaitingReason | None = None
     """What it waited for before that; absent: it was executing."""
+    diverged: Divergence | None = None
+    """How its workflow's code differs from its journal; only of `workflow_diverged`."""
 
     @property
     def is_for_own_tasks(self) -> bool:
@@ -124,6 +139,8 @@ class RunRecord(RunProvenance, frozen=True, kw_only=True):
     """The context of the request, as JSON: what the caller claims, for the run's whole life."""
     instructions: dict[str, str] | None = None
     """The instructions that were made for this run, by the agent that they are for."""
+    is_workflow: bool = False
+    """Whether it executes a function of steps instead of asking a model."""
     input: RunInput = RunInput()
     waiting: Waiting | None = None
     termination: Termination | None = None
@@ -389,8 +406,27 @@ class RunResult(Record, Generic[OutputT], frozen=True, kw_only=True):
     usage: TokenUsage = TokenUsage()
     tickets: tuple[Ticket, ...] = ()
     """What a waiting run waits for."""
-    output: OutputT = None  # type: ignore[assignment]  # Without an output type there is none.
-    """The answer decoded into the agent's output type."""
+    output: OutputT = None  # type: ignore[assignment]  # See the docstring.
+    """The answer in the agent's output type; without one, its text.
+
+    None, whatever its type says, unless the run ended by itself: a run that waits, was blocked,
+    stopped or cancelled has no output.
+    """
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            # Reached only for what a result does not have: the words of other frameworks.
+            hint = {
+                "data": "; write result.output",
+                "final_output": "; write result.output",
+                "interruptions": "; write result.tickets",
+                "usage_metadata": "; write result.usage",
+            }.get(name, "")
+            if name in ("messages", "all_messages", "new_messages", "to_input_list"):
+                hint = "; write await runtime.messages(result.thread_id), or pass the thread_id on"
+            message = f"a RunResult has no '{name}'{hint}"
+            raise AttributeError(message, name=name, obj=self)
 
     @property
     def is_waiting(self) -> bool:

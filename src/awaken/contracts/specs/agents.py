@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from awaken.contracts.errors import InvalidSpec, KeyCodecError
+from awaken.contracts.identity import RESERVED_IDS
 from awaken.contracts.models.budgets import Budget
 from awaken.contracts.models.inference import ContextWindowPolicy, ReasoningEffort
 from awaken.contracts.record import StrictRecord
@@ -140,6 +141,9 @@ class AgentSpec(StrictRecord, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if not self.id.strip() or self.id != self.id.strip():
             message = "an agent id must not be empty or padded with spaces"
+            raise ValueError(message)
+        if RESERVED_IDS.get(self.id) in ("", "agent_id"):
+            message = f"an agent cannot have the id '{self.id}': no URL could name it"
             raise ValueError(message)
         if not self.model_id and self.endpoint is None:
             message = f"agent '{self.id}': it needs a model_id, or an endpoint where it executes"

@@ -22,6 +22,8 @@ class SignalKind(StrEnum):
     """A run began, continued, waits or ended."""
     CONFIG_CHANGED = "config_changed"
     """The head of the configuration moved, or a switch or a secret changed. It has no thread."""
+    SCHEDULES_CHANGED = "schedules_changed"
+    """A schedule is new, was changed or has to be looked at again. It has no thread."""
 
 
 class Signal(Record, frozen=True, kw_only=True):

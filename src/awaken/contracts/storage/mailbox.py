@@ -212,7 +212,10 @@ class MailboxStore(Protocol):
         ...
 
     async def list_expired_tickets(self, limit: int = 100) -> tuple[Ticket, ...]:
-        """Return open tickets whose deadline has passed, oldest deadline first."""
+        """Return open tickets whose deadline has passed, oldest deadline first.
+
+        A deadline has passed when its millisecond is over, as `check_decision` has it.
+        """
         ...
 
     async def purge(

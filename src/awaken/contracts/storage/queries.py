@@ -134,10 +134,48 @@ class DispatchQuery(_Listing, frozen=True, kw_only=True, tag_field="query", tag=
     """Keys belong to a thread: without `thread_id` none matches."""
 
 
-KeysetQuery = RunQuery | TicketQuery
-AnyQuery = MessageQuery | ThreadQuery | RunQuery | DispatchQuery | TicketQuery
-Q = TypeVar("Q", MessageQuery, ThreadQuery, RunQuery, DispatchQuery, TicketQuery)
-K = TypeVar("K", RunQuery, TicketQuery)
+class ScheduleQuery(_Keyset, frozen=True, kw_only=True, tag_field="query", tag="schedules"):
+    """Schedules by creation time."""
+
+    status: str | None = None
+    agent_id: str | None = None
+
+
+class TriggerQuery(_Keyset, frozen=True, kw_only=True, tag_field="query", tag="triggers"):
+    """Webhook triggers by creation time."""
+
+    agent_id: str | None = None
+
+
+class FiringQuery(_Keyset, frozen=True, kw_only=True, tag_field="query", tag="firings"):
+    """The firings of one schedule by their due times."""
+
+    schedule_id: str
+    outcome: str | None = None
+
+
+class DeliveryQuery(_Keyset, frozen=True, kw_only=True, tag_field="query", tag="deliveries"):
+    """The deliveries to one trigger by when they were received."""
+
+    trigger_id: str
+    outcome: str | None = None
+
+
+KeysetQuery = RunQuery | TicketQuery | ScheduleQuery | TriggerQuery | FiringQuery | DeliveryQuery
+AnyQuery = MessageQuery | ThreadQuery | DispatchQuery | KeysetQuery
+Q = TypeVar(
+    "Q",
+    MessageQuery,
+    ThreadQuery,
+    RunQuery,
+    DispatchQuery,
+    TicketQuery,
+    ScheduleQuery,
+    TriggerQuery,
+    FiringQuery,
+    DeliveryQuery,
+)
+K = TypeVar("K", RunQuery, TicketQuery, ScheduleQuery, TriggerQuery, FiringQuery, DeliveryQuery)
 
 
 class Page(Record, Generic[T], frozen=True, kw_only=True):
@@ -196,7 +234,7 @@ def at_cursor(query: Q, cursor: str) -> Q:
     made_for = decode_cursor(cursor)
     place: dict[str, Any] = {"offset": made_for.offset}
     wanted: AnyQuery = query
-    if isinstance(made_for, RunQuery | TicketQuery) and type(made_for) is type(query):
+    if isinstance(made_for, KeysetQuery) and type(made_for) is type(query):
         place |= {"after": made_for.after, "before": made_for.before}
         # A client may count the rows with one page only.
         made_for = msgspec.structs.replace(made_for, with_total=query.with_total)

@@ -51,8 +51,10 @@ class ToolRecord(Record, frozen=True, kw_only=True):
     result: ToolResult | None = None
     updates: tuple[tuple[str, str, Any], ...] = ()
     """The call's state changes as (key, `update` or `clear`, JSON), to survive a crash."""
-    reads: tuple[str, ...] = ()
-    """The state keys that the call read."""
+    reads: tuple[str, ...] = ()  # The state keys that the call read.
+    kind: str = ""
+    """What a workflow's step does; its path is the `call_id`, and `step` counts the resets."""
+    place: int = 0  # Where it comes among all that a workflow's run has recorded.
 
 
 NO_PAUSE_MAX = 1 << 53
@@ -333,6 +335,13 @@ class RunStore(Protocol):
         Raises:
             UnknownTicket: A ticket is not one of the run's.
             AlreadyDecided: A ticket was decided otherwise or closed, or its run is to be cancelled.
+        """
+        ...
+
+    async def find_next_deadline(self) -> int | None:
+        """Return the milliseconds until the next deadline of an open ticket; None if none has one.
+
+        They are negative if it has passed.
         """
         ...
 

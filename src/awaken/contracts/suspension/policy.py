@@ -1,11 +1,37 @@
 """The port by which permission rules are inspected: tried on calls, and compared over past ones."""
 
 from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, Protocol
 
 from awaken.contracts.record import Record
 
 from .permissions import ToolBehavior
+
+
+class ApprovalNeed(StrEnum):
+    """What a tool that is declared with `approval` says about a call, outside any run."""
+
+    NEEDED = "needed"
+    NOT_NEEDED = "not_needed"
+    DEPENDS_ON_RUN = "depends_on_run"
+    """The predicate reads the run, so that only a run can tell."""
+    INVALID_ARGUMENTS = "invalid_arguments"
+    """The call fails before a person would be asked."""
+
+
+class ApprovalTime(StrEnum):
+    """Which calls of a tool need an approval."""
+
+    ALWAYS = "always"
+    DEPENDS_ON_ARGUMENTS = "depends_on_arguments"
+
+
+class ToolApproval(Record, frozen=True, kw_only=True, omit_defaults=False):
+    """A tool that is declared with `approval`."""
+
+    tool: str
+    when: ApprovalTime
 
 
 class PastCall(Record, frozen=True, kw_only=True):
@@ -16,6 +42,8 @@ class PastCall(Record, frozen=True, kw_only=True):
     call_id: str
     tool: str
     arguments: Any = None
+    approval: ApprovalNeed | None = None
+    """What the tool's `approval` says; absent: it has none, or its code is not known here."""
 
 
 class PolicyChange(Record, frozen=True, kw_only=True):
@@ -40,10 +68,12 @@ class PolicyDiff(Record, frozen=True, kw_only=True):
 
 
 class CallVerdict(Record, frozen=True, kw_only=True, omit_defaults=False):
-    """What the rules decide about a call, and the rule that decides, or `default`."""
+    """What happens to a call, and what decides: a rule, `default`, or the tool's `approval`."""
 
     behavior: ToolBehavior
     rule: str
+    approval: ApprovalNeed | None = None
+    """What the tool's `approval` says about the call; None if it has none."""
 
 
 class ArgumentRule(Record, frozen=True, kw_only=True, omit_defaults=False):
@@ -70,16 +100,29 @@ class PolicyInspector(Protocol):
         """Return the effect of an agent's compiled rules; None without any: every call passes."""
         ...
 
-    def decide(self, prepared: Mapping[str, Any], tool: str, arguments: Any) -> CallVerdict:
-        """Decide about a call by an agent's compiled rules.
+    def decide(
+        self,
+        prepared: Mapping[str, Any],
+        tool: str,
+        arguments: Any,
+        approval: ApprovalNeed | None = None,
+    ) -> CallVerdict:
+        """Decide about a call by an agent's compiled rules, and by what its tool says.
 
-        Raises:
-            InvalidInput: The agent has no rules.
+        Without rules every call passes that no tool wants to be approved.
         """
         ...
 
-    def section_of(self, sections: Mapping[str, Any]) -> Any:
-        """Return the section of the rules among an agent's sections; without one, an empty one."""
+    def rules_of(self, prepared: Mapping[str, Any]) -> Any:
+        """Return all rules of an agent as one section, those of its plugin included."""
+        ...
+
+    def add_section(self, prepared: Mapping[str, Any], section: Any, what: str) -> Any:
+        """Return the rules that an agent would have with another section.
+
+        Raises:
+            InvalidInput: The section is malformed.
+        """
         ...
 
     def compare(self, old: Any, new: Any, calls: Sequence[PastCall]) -> PolicyDiff:

@@ -1,6 +1,5 @@
 """Suspended tool calls: tickets that wait for a decision from outside."""
 
-import hashlib
 from enum import StrEnum
 from typing import Any
 
@@ -42,6 +41,8 @@ class Asks(StrEnum):
     """Any data is an answer: only the action `cancel` declines."""
     EITHER = "either"
     """A clear yes or no is a permission; everything else is data for the tool."""
+    EVENT = "event"
+    """No question to a person: an event from outside or the deadline continues the call."""
 
 
 class DecisionAction(StrEnum):
@@ -262,6 +263,9 @@ class ToolCallState(Record, frozen=True, kw_only=True):
 
 def hash_call(tool_name: str, arguments: Any) -> str:
     """Hash a tool name and its arguments; equal calls have equal hashes."""
+    # Not by a process that only declares agents: it loads OpenSSL.
+    import hashlib  # noqa: PLC0415
+
     data = msgspec.json.encode([tool_name, arguments], order="sorted")
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 

@@ -34,6 +34,10 @@ class Delegation(Record, frozen=True, kw_only=True):
     """Calls of the delegate that are allowed in its run only."""
     wanted_tools: tuple[str, ...] = ()
     """Tools, as ids or globs, whose full descriptions the delegate needs."""
+    output_schema: dict[str, Any] | None = None
+    """The JSON Schema that the answer must fit, instead of the delegate's output type."""
+    may_wait: bool = True
+    """Whether the delegate may wait for a person; if not, one that waits is cancelled."""
 
     def __post_init__(self) -> None:
         """Refuse a delegation that no agent could execute.

@@ -1,7 +1,8 @@
 """Agents that judge texts: each runs as a delegate of the review, and gives a verdict.
 
 The run of a judge is durable and charged like that of any delegate: a review that is repeated after
-a crash finds its judges and asks none of them twice.
+a crash finds its judges and asks none of them twice. A judge answers at once or not at all: one
+that waits for a person or takes too long is cancelled, and has given no verdict.
 """
 
 import asyncio
@@ -61,7 +62,8 @@ async def _ask_judge(
     """Run the agent on the text within its time; None if it cannot be run or is too slow."""
     try:
         async with asyncio.timeout(rule.timeout_ms / 1000):
-            return await ctx.sub_runs.delegate(Delegation(agent_id=agent_id, prompt=text))
+            asked = Delegation(agent_id=agent_id, prompt=text, may_wait=False)
+            return await ctx.sub_runs.delegate(asked)
     except (TimeoutError, AwakenError) as error:
         logger.warning("The agent of guardrail %r failed: %s", rule.name, error)
         return None

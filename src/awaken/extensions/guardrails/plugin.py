@@ -241,7 +241,12 @@ def _find_uncleared(context: BeforeInferenceContext | RunEndContext) -> CheckFin
 def _list_uncleared(context: BeforeInferenceContext | RunEndContext) -> list[str]:
     """The texts from outside that are not cleared yet."""
     messages = context.messages[context.state(CLEARED) :]
-    return [_content_text(it) for it in messages if it.role in (Role.USER, Role.SYSTEM)]
+    # Without metadata no run has written it: a client has brought it with its history.
+    return [
+        _content_text(it)
+        for it in messages
+        if it.role in (Role.USER, Role.SYSTEM) or it.metadata is None
+    ]
 
 
 def _end_run(reason: str) -> StateCommand:

@@ -4,12 +4,14 @@ The active agent is kept in the thread's state, so that the next run that names 
 as well.
 """
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from awaken.authoring.foreign_calls import call_function
 from awaken.authoring.functions import tool
 from awaken.authoring.typed_delegates import NamedAgent
-from awaken.authoring.typed_tools import TypedTool, call_function, object_schema
+from awaken.authoring.typed_tools import TypedTool, object_schema
 from awaken.contracts.errors import DuplicateRegistration, InvalidSpec
 from awaken.contracts.plugins.loop_state import ACTIVE_AGENT
 from awaken.contracts.plugins.plugin import Plugin, PluginRegistrar
@@ -23,16 +25,17 @@ class Handoff:
     """An agent to hand over to, with what the model has to say for it.
 
     Args:
-        agent: The agent, or its id.
+        agent: The agent, which is registered with the one that has the plugin, or its id.
         hint: When to hand over; the model reads it.
         input: What the model passes on: a dataclass, a `msgspec.Struct` or a pydantic model. Then
             the handoff has a tool of its own, `transfer_to_<agent>`.
         on_handoff: Called before the switch with the input, if there is one, and the context of the
-            call; async or not. If it raises, the conversation stays where it is. After a crash it
-            may be called again, with the same `ctx.idempotency_key`.
+            call, which comes first if it is annotated as ToolContext there; async or not. If it
+            raises, the conversation stays where it is. After a crash it may be called again, with
+            the same `ctx.idempotency_key`.
 
     Raises:
-        InvalidSpec: The input is not an object in JSON.
+        InvalidSpec: The input is not an object in JSON, or `on_handoff` takes other arguments.
     """
 
     def __init__(
@@ -43,10 +46,16 @@ class Handoff:
         input: Any = None,
         on_handoff: Callable[..., Any] | None = None,
     ) -> None:
-        self.agent_id = agent if isinstance(agent, str) else agent.spec.id
+        self.agent_id = _read_agent_id(agent)
+        self.named_agents = () if isinstance(agent, str) else (agent,)
         self.hint = hint or ("" if isinstance(agent, str) else agent.spec.description)
         self.input = input
         self.on_handoff = on_handoff
+        self._is_context_first = False
+        if on_handoff is not None:
+            self._is_context_first = _read_callback(
+                self.agent_id, on_handoff, has_input=input is not None
+            )
         self._schema = (
             None if input is None else object_schema(input, f"Handoff({self.agent_id!r})")
         )
@@ -71,7 +80,8 @@ class Handoff:
     async def switch(self, given: Any, ctx: ToolContext) -> str:
         """Call `on_handoff`, then make the agent the active one."""
         if self.on_handoff is not None:
-            values = (ctx,) if self.input is None else (given, ctx)
+            both = (ctx, given) if self._is_context_first else (given, ctx)
+            values = (ctx,) if self.input is None else both
             await call_function(self.on_handoff, *values)
         ctx.state.set(ACTIVE_AGENT, self.agent_id)
         return f"Transferred to {self.agent_id}."
@@ -81,7 +91,8 @@ class HandoffPlugin(Plugin):
     """Lets an agent hand over to other agents.
 
     Args:
-        to: The agents: a list of `Handoff`, or ids with a hint when to hand over to each.
+        to: The agents: a list of agents, ids and `Handoff`, or ids with a hint when to hand over to
+            each.
 
     Raises:
         InvalidSpec: `to` names no agent.
@@ -90,10 +101,14 @@ class HandoffPlugin(Plugin):
 
     name = "agent_handoff"
 
-    def __init__(self, to: Mapping[str, str] | Sequence[Handoff]) -> None:
-        listed = [Handoff(*it) for it in to.items()] if isinstance(to, Mapping) else [*to]
-        if not listed or not all(isinstance(it, Handoff) for it in listed):
-            raise InvalidSpec(what="HandoffPlugin", problem="it names no agent to hand over to")
+    def __init__(self, to: Mapping[str, str] | Sequence[Handoff | NamedAgent | str]) -> None:
+        passed: Any = to
+        if isinstance(passed, str) or not isinstance(passed, Mapping | Sequence) or not passed:
+            problem = "pass a list of agents to hand over to, HandoffPlugin([billing])"
+            raise InvalidSpec(what="HandoffPlugin", problem=problem)
+        given = [Handoff(*it) for it in to.items()] if isinstance(to, Mapping) else to
+        listed = [it if isinstance(it, Handoff) else Handoff(it) for it in given]
+        self.named_agents = tuple(agent for it in listed for agent in it.named_agents)
         plain: dict[str, Handoff] = {}
         self._tools: list[Tool] = []
         for handoff in listed:
@@ -108,6 +123,33 @@ class HandoffPlugin(Plugin):
         """Register the tools."""
         for each in self._tools:
             registrar.tool(each)
+
+
+def _read_agent_id(agent: Any) -> str:
+    agent_id = agent if isinstance(agent, str) else getattr(getattr(agent, "spec", None), "id", "")
+    if not agent_id.strip():
+        problem = f"{agent!r} is no agent; pass an Agent, its id, or Handoff(agent, …)"
+        raise InvalidSpec(what="Handoff", problem=problem)
+    return str(agent_id)
+
+
+def _read_callback(agent_id: str, function: Any, *, has_input: bool) -> bool:
+    """Whether a callback takes the context first; that is what its annotation says."""
+    what = f"Handoff({agent_id!r})"
+    wanted = "the input and a ToolContext" if has_input else "a ToolContext"
+    problem = f"on_handoff is called with {wanted}; make it a function of these"
+    if not callable(function):
+        raise InvalidSpec(what=what, problem=problem)
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return False  # A builtin without a signature: the first call shows whether it fits.
+    try:
+        bound = signature.bind(*(None,) * (2 if has_input else 1))
+    except TypeError as error:
+        raise InvalidSpec(what=what, problem=problem) from error
+    first = signature.parameters[next(iter(bound.arguments))]
+    return has_input and "ToolContext" in str(first.annotation)
 
 
 def _transfer_tool(to: dict[str, Handoff]) -> Tool:

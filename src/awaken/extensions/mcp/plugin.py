@@ -226,18 +226,19 @@ class McpPlugin(plugins.Plugin):
             resources=tuple(resources),
         )
 
-    async def login(self, server: str, person: "Person") -> None:
+    async def login(self, server: str, person: "Person", redirect: str | None = None) -> None:
         """Have a person log in to a server, and store the login; the caller bounds the time.
 
-        `person` is called with an address to open, and returns the query of the redirect. The
-        plugin need not be open; an open runtime finds the login by itself.
+        `person` is called with an address to open, and returns the query of the redirect, which
+        leads to `redirect` or else to that of the `Login`. The plugin need not be open; an open
+        runtime finds the login by itself.
 
         Raises:
             UnknownReference: There is no such server.
             InvalidSpec: It has no `Login`.
             AwakenError: The login failed. A server that needs no login is no failure.
         """
-        await self._server(server).login(person)
+        await self._server(server).login(person, redirect)
 
     async def wait_for_state(self, server: str, state: ServerState = ServerState.CONNECTED) -> None:
         """Wait until a server is in a state; the caller bounds the time.

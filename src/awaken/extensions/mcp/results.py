@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from awaken.contracts.clock import Clock
 from awaken.contracts.messages.content import replace_surrogates
 from awaken.contracts.tool_results import ToolResult
@@ -22,6 +24,8 @@ _Json = dict[str, Any]
 def result_of(tool: ToolDescriptor, reply: _Json, limits: McpLimits) -> ToolResult:
     """The result of a call; plain text becomes a text, anything else stays structured.
 
+    Text that only repeats the structured content is left out of what the model reads.
+
     Content over the limits is cut or omitted, and marked. Binary data is kept in the metadata: the
     model reads its description, not its bytes.
     """
@@ -36,8 +40,43 @@ def result_of(tool: ToolDescriptor, reply: _Json, limits: McpLimits) -> ToolResu
         return ToolResult.error(tool.id, said, **metadata)
     if not structured and all(it.get("type") == "text" for it in blocks):
         return ToolResult(tool_name=tool.id, data=text, message=text, metadata=metadata)
-    data = {**result, "content": [_readable(it) for it in blocks]}
-    return ToolResult(tool_name=tool.id, data=data, metadata=metadata)
+    shown = [
+        _readable(it) for it in _leave_out_repeats(blocks, structured.get("structuredContent"))
+    ]
+    if structured and not shown:
+        return ToolResult(tool_name=tool.id, data=reply["structuredContent"], metadata=metadata)
+    return ToolResult(tool_name=tool.id, data={**structured, "content": shown}, metadata=metadata)
+
+
+def _leave_out_repeats(blocks: list[_Json], structured: Any) -> list[_Json]:
+    """The blocks without texts that repeat the structured content, which the model reads once.
+
+    Servers repeat it as text for clients that know no structured content: as one text, or, where a
+    list is wrapped as `result`, as one text for each of its values.
+    """
+    texts = [it["text"] for it in blocks if it.get("type") == "text"]
+    if structured is None or not texts:
+        return blocks
+    wrapped = structured.get("result") if isinstance(structured, dict) else None
+    is_list = isinstance(wrapped, list) and len(wrapped) == len(texts)
+    is_repeated = is_list and all(map(_says, texts, wrapped or ()))
+    others = (structured,) if wrapped is None else (structured, wrapped)
+    return [
+        it
+        for it in blocks
+        if it.get("type") != "text"
+        or not (is_repeated or any(_says(it["text"], value) for value in others))
+    ]
+
+
+def _says(text: str, value: Any) -> bool:
+    """Whether a text is a value, or its JSON."""
+    if text == value:
+        return True
+    try:
+        return bool(msgspec.json.decode(text) == value)
+    except (msgspec.DecodeError, RecursionError):
+        return False
 
 
 def cut_contents(contents: list[_Json], limits: McpLimits) -> list[_Json]:

@@ -8,6 +8,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from awaken.contracts.clock import Clock
 from awaken.contracts.errors import AwakenError, InvalidInput, InvalidSpec, UnknownReference
 from awaken.contracts.lifecycle import check_transition
@@ -92,8 +94,10 @@ class ConnectedServer:
         if self._state is not ServerState.DISABLED:
             self._move(ServerState.DISABLED)
 
-    async def login(self, person: "Person") -> None:
+    async def login(self, person: "Person", redirect: str | None = None) -> None:
         """Connect with a person who logs in, and store the login.
+
+        `redirect` is where the browser comes back to, if not at the redirect of the `Login`.
 
         Raises:
             InvalidSpec: The server has no `Login`.
@@ -103,8 +107,13 @@ class ConnectedServer:
         if not (isinstance(transport, Http) and isinstance(transport.oauth, Login)):
             what = f"MCP server '{self.config.name}'"
             raise InvalidSpec(what=what, problem="it has no login: its `oauth` is not a Login")
+        config = self.config
+        if redirect is not None:
+            oauth = msgspec.structs.replace(transport.oauth, redirect=redirect)
+            transport = msgspec.structs.replace(transport, oauth=oauth)
+            config = msgspec.structs.replace(config, transport=transport)
         try:
-            async with _open_session(self.config, self._ask, person) as session:
+            async with _open_session(config, self._ask, person) as session:
                 await session.read_listing()
         except Exception as error:
             logger.debug("The login failed.", exc_info=True)

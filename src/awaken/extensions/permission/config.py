@@ -3,6 +3,9 @@
 from enum import StrEnum
 from typing import ClassVar, Literal
 
+from msgspec import UNSET, UnsetType
+
+from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.suspension.permissions import PermissionScope, ToolBehavior
 from awaken.contracts.tools.tool import Tool
@@ -36,10 +39,19 @@ class PermissionConfig(StrictRecord, frozen=True, kw_only=True):
 
     section: ClassVar[str] = SECTION
 
-    default_behavior: ToolBehavior = ToolBehavior.ASK
-    """What happens to a call that no rule matches."""
+    default_behavior: ToolBehavior | UnsetType = UNSET
+    """What happens to a call that no rule matches; absent: what the plugin says, or `ask`."""
     rules: tuple[RuleConfig, ...] = ()
-    on_deny: OnDeny = OnDeny.RESULT
+    on_deny: OnDeny | UnsetType = UNSET
+    """What follows from a denied call; absent: what the plugin says, or `result`."""
+
+    def add_section(self, section: "PermissionConfig") -> "PermissionConfig":
+        """The rules of both; what a section says about the rest replaces what these say."""
+        return PermissionConfig(
+            default_behavior=section.default_behavior or self.default_behavior,
+            rules=(*self.rules, *section.rules),
+            on_deny=section.on_deny or self.on_deny,
+        )
 
 
 Scope = PermissionScope | Literal["once", "run", "thread", "project", "user"]
@@ -51,10 +63,17 @@ def allow(tool: str | Tool) -> RuleConfig:
 
 
 def ask(tool: str | Tool, *, scope: Scope = PermissionScope.THREAD) -> RuleConfig:
-    """Have a person asked about them; `scope` is the widest in which an answer is remembered."""
-    return RuleConfig(
-        tool=_pattern_of(tool), behavior=ToolBehavior.ASK, scope=PermissionScope(scope)
-    )
+    """Have a person asked about them; `scope` is the widest in which an answer is remembered.
+
+    Raises:
+        InvalidSpec: There is no such scope.
+    """
+    try:
+        widest = PermissionScope(scope)
+    except ValueError as error:
+        problem = f"scope {scope!r:.80} is none of: {', '.join(PermissionScope)}"
+        raise InvalidSpec(what="ask(…)", problem=problem) from error
+    return RuleConfig(tool=_pattern_of(tool), behavior=ToolBehavior.ASK, scope=widest)
 
 
 def deny(tool: str | Tool) -> RuleConfig:

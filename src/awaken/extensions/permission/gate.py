@@ -31,7 +31,7 @@ from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools.tool import ToolDenied
 from awaken.patterns import call_of
 
-from .config import OnDeny
+from .config import OnDeny, PermissionConfig
 from .rules import APPROVAL_NEEDED, RuleSet, Verdict, find_hidden_tools, is_within
 
 
@@ -39,6 +39,10 @@ class PreparedPolicy(Record, frozen=True, kw_only=True):
     """The compiled section of an agent."""
 
     rules: RuleSet
+    own: PermissionConfig = PermissionConfig()
+    """The rules of the plugin, to which those of the agent's section are added."""
+    config: PermissionConfig = PermissionConfig()
+    """Both together: what `rules` is compiled from."""
     on_deny: OnDeny = OnDeny.RESULT
     tool_ids: frozenset[str] = frozenset()
     """The tools that were known when the rules were compiled."""
@@ -112,7 +116,7 @@ def _parameters(context: ToolGateContext, verdict: Verdict) -> dict[str, Any]:
     return {
         "tool": context.call.name,
         "arguments": context.call.arguments,
-        "rule": APPROVAL if verdict is APPROVAL_NEEDED else verdict.rule_text,
+        "rule": verdict.rule_text,
         "remember": {
             "scopes": scopes,
             "tool": context.call.name,

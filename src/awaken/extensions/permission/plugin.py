@@ -105,7 +105,9 @@ class PermissionPlugin(Plugin):
             logger.warning("%s: %s%s.", what, made.oddities[0], more)
         return PreparedPolicy(
             rules=made.rules,
-            on_deny=config.on_deny,
+            on_deny=config.on_deny or OnDeny.RESULT,
+            own=self._config,
+            config=config,
             tool_ids=frozenset(tools),
             hidden=frozenset(find_hidden_tools(made.rules, tools)),
         )
@@ -114,8 +116,7 @@ class PermissionPlugin(Plugin):
         """The plugin's rules and those of the agent; they may not contradict each other."""
         if SECTION not in agent.sections:
             return self._config
-        section = agent.config(SECTION, PermissionConfig)
-        return msgspec.structs.replace(section, rules=(*self._config.rules, *section.rules))
+        return self._config.add_section(agent.config(SECTION, PermissionConfig))
 
     def activate(self, run: RunIdentity, agent: AgentSpec) -> RememberedRules:
         """Make the remembered answers of the run."""

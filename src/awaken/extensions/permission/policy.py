@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from awaken.contracts.suspension.policy import PastCall, PolicyChange, PolicyDiff
+from awaken.contracts.suspension.policy import ApprovalNeed, PastCall, PolicyChange, PolicyDiff
 from awaken.patterns import call_of
 
-from .rules import RuleSet, Verdict, decide
+from .rules import RuleSet, Verdict, apply_approval, decide
 
 
 def policy_diff(old: RuleSet, new: RuleSet, calls: Sequence[PastCall]) -> PolicyDiff:
@@ -24,7 +24,9 @@ def _changes(old: RuleSet, new: RuleSet, calls: Iterable[PastCall]) -> Iterable[
             if past.tool not in decided:
                 is_same = not (_reads_arguments(old, past.tool) or _reads_arguments(new, past.tool))
                 decided[past.tool] = verdicts if is_same else None
-        before, after = verdicts
+        # What only a run can tell is left to the rules: a looser rule is not to be missed.
+        is_needed = past.approval is ApprovalNeed.NEEDED
+        before, after = (apply_approval(it, is_needed=is_needed) for it in verdicts)
         if before.behavior is not after.behavior:
             yield PolicyChange(
                 call=past,

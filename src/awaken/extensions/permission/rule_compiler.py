@@ -41,7 +41,8 @@ def compile_rules(config: PermissionConfig, tools: Tools | None = None) -> Compi
         if (same.behavior, same.scope) != (rule.behavior, rule.scope):
             problem = f"rule {earlier} says something else about the same calls; keep one of them"
             raise _rule_error(number, rule.pattern, problem)
-    rules = RuleSet((rule for _, rule in numbered.values()), config.default_behavior)
+    default = config.default_behavior or ToolBehavior.ASK
+    rules = RuleSet((rule for _, rule in numbered.values()), default)
     if tools is None:
         return CompiledRules(rules=rules)
     meant = _tools_by_pattern(rules, tools)

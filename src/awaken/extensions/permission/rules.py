@@ -7,7 +7,7 @@ that stop a call match generously; rules that allow it match strictly.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from awaken.contracts.suspension.permissions import PermissionScope, ToolBehavior
+from awaken.contracts.suspension.permissions import APPROVAL, PermissionScope, ToolBehavior
 from awaken.patterns import ConditionKind, PatternCall, PatternIndex, ToolPattern
 
 _REACH = {
@@ -77,12 +77,20 @@ class Verdict:
 
     @property
     def rule_text(self) -> str:
-        """The pattern of the rule, or `default`."""
-        return "default" if self.rule is None else self.rule.pattern.text
+        """The pattern of the rule, `default`, or `approval`."""
+        if self.rule is None:
+            return APPROVAL if self is APPROVAL_NEEDED else "default"
+        return self.rule.pattern.text
 
 
 APPROVAL_NEEDED = Verdict(ToolBehavior.ASK)
 """The verdict on a call that only its tool wants to be approved."""
+
+
+def apply_approval(verdict: Verdict, *, is_needed: bool) -> Verdict:
+    """Ask about a call that its tool wants to be approved and that no rule approves by name."""
+    is_approved = verdict.behavior is not ToolBehavior.ALLOW or verdict.names_tool
+    return APPROVAL_NEEDED if is_needed and not is_approved else verdict
 
 
 class RuleSet:

@@ -10,15 +10,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from awaken.contracts import events as ev
+from awaken.contracts.lifecycle import Suspended
 from awaken.contracts.messages.deltas import TextDelta
 from awaken.contracts.suspension.tickets import SuspendTicket, ToolCallOutcome
+from awaken.contracts.workflows.waits import asks_person
 from awaken.transport.asgi import encode_json
 from awaken.transport.frames import data_line
 from awaken.transport.problems import HttpError
 from awaken.wire.a2a import TaskState
 
 from .artifacts import output_artifact, tool_artifact
-from .states import Payload, Question, artifact, state_at, status, status_parts, task
+from .states import (
+    Payload,
+    Question,
+    artifact,
+    describe_waits,
+    state_at,
+    status,
+    status_parts,
+    task,
+)
 
 DecodeOutput = Callable[[str, str], Any]
 """Decodes an agent's answer into its output type, from the agent's id and the text."""
@@ -41,6 +52,8 @@ class TaskProjection:
         """Whether the next text delta belongs to the same turn as the last one."""
         self._arguments: dict[str, Any] = {}
         self._questions: dict[str, Question] = {}
+        self._waits: dict[str, SuspendTicket] = {}
+        """The calls of a workflow that nobody decides."""
 
     def state(self) -> dict[str, Any]:
         """Everything that later updates depend on; outputs of an agent are decoded alike."""
@@ -72,10 +85,14 @@ class TaskProjection:
                 self._arguments[call_id] = arguments
             case ev.ToolCallDone(outcome=ToolCallOutcome.SUSPENDED, id=call_id, result=result):
                 asked = result.suspension or SuspendTicket()
+                if not asks_person(asked):
+                    self._waits[call_id] = asked
+                    return []
                 asking_call = (call_id, result.tool_name, self._arguments.get(call_id), asked)
                 self._questions[call_id] = Question.of(*asking_call, event.ticket_id or "")
             case ev.ToolCallResumed(target_id=call_id):
                 self._questions.pop(call_id, None)
+                self._waits.pop(call_id, None)
             case ev.ToolCallDone(id=call_id, outcome=outcome, result=result):
                 self._questions.pop(call_id, None)
                 if outcome is ToolCallOutcome.SUCCEEDED:
@@ -89,6 +106,8 @@ class TaskProjection:
 
     def _finish(self, event: ev.RunFinish) -> list[Payload]:
         questions, response = (list(self._questions.values()), ev.extract_response(event.result))
+        if isinstance(event.termination, Suspended) and self._waits and not questions:
+            return [self._move_to(*describe_waits(self._waits.values()))]
         state = state_at(event.termination, questions, ev.message_wait_reason(event))
         ending = self._move_to(state, status_parts(event.termination, questions, response))
         if state is not TaskState.COMPLETED or not (self._text or response):

@@ -1,6 +1,6 @@
 """The state of a task, built the same way from stored records and from streams of events."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,7 +23,9 @@ from awaken.contracts.suspension.tickets import (
     Ticket,
     ToolCallResume,
 )
+from awaken.contracts.workflows.waits import asks_person, awaits_message, describe_wait
 from awaken.services.view import TenantView
+from awaken.services.workflows import list_waits
 from awaken.wire.a2a import A2aRecord, TaskState
 
 from .artifacts import block_part, list_artifacts, output_artifact
@@ -85,7 +87,10 @@ async def task_of(view: TenantView, record: RunRecord, length: int | None = None
     # The text of a run that resumes by itself is not its answer.
     is_said = record.status is RunStatus.DONE or record.awaits_message
     state, response = state_of(record, questions), (is_said and record.final_output) or ""
-    said = status(names, state, status_parts(record.termination, questions, response))
+    parts = status_parts(record.termination, questions, response)
+    if record.is_workflow and record.status is RunStatus.WAITING and not questions:
+        state, parts = describe_waits(await list_waits(view, record))
+    said = status(names, state, parts)
     said["timestamp"] = datetime.fromtimestamp((record.updated_at or record.created_at) / 1000, UTC)
     is_whole = state is TaskState.COMPLETED
     shown = task(names, said, response if is_whole else "")
@@ -106,6 +111,17 @@ async def open_tickets(view: TenantView, record: RunRecord) -> list[Ticket]:
     if record.status is not RunStatus.WAITING:
         return []
     return [it for it in await view.tickets(record.thread_id) if it.run_id == record.run_id]
+
+
+def describe_waits(waits: Iterable[Ticket | SuspendTicket]) -> tuple[TaskState, list[Payload]]:
+    """The state of a workflow that waits for events or sleeps, and the parts that say so.
+
+    It works on by itself, unless the next message is what it waits for.
+    """
+    found = list(waits)
+    is_asking = any(awaits_message(it) for it in found)
+    state = TaskState.INPUT_REQUIRED if is_asking else TaskState.WORKING
+    return state, [{"text": describe_wait(it)} for it in found]
 
 
 async def history(
@@ -148,7 +164,7 @@ async def _messages(view: TenantView, names: Mapping[str, str]) -> Sequence[Mess
 
 def _question_messages(ticket: Ticket, names: Mapping[str, str]) -> list[Payload]:
     """A closed question and its answer as messages; an open one is in the task's status."""
-    if ticket.status is TicketStatus.OPEN:
+    if ticket.status is TicketStatus.OPEN or not asks_person(ticket):
         return []
     asking_call = (ticket.call_id, ticket.tool_name, ticket.arguments, ticket)
     question = Question.of(*asking_call, ticket.ticket_id)

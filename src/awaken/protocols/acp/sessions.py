@@ -42,8 +42,14 @@ class Sessions:
         agent_id: str | None,
         version: str,
         open_tools: OpenSessionTools | None = None,
+        *,
+        context: dict[str, Any] | None = None,
     ) -> None:
-        """`open_tools` starts the MCP servers of a session; without it sessions have none."""
+        """`open_tools` starts the MCP servers of a session; without it sessions have none.
+
+        `context` is the context of runs whose prompt brings none, as most editors' do.
+        """
+        self._context = context
         self._open_tools = open_tools
         self._tools: dict[str, SessionTools] = {}
         """The servers of each session that has any."""
@@ -68,6 +74,19 @@ class Sessions:
             },
             "authMethods": [],
         }
+
+    async def check_context(self) -> None:
+        """Check the context that the sessions were given, before a client connects.
+
+        Raises:
+            InvalidContext: It does not fit the agent.
+            Misuse: There is no such agent.
+        """
+        if self._context is None:
+            return
+        agent = await self._view.agent(await self._agent())
+        if agent.context is not None:
+            agent.context.decode(agent.spec.id, self._context)
 
     async def authenticate(self, _: Any) -> Answer:
         """Accept the client: it started this process."""
@@ -160,13 +179,14 @@ class Sessions:
         await self._view.thread(asked.session_id)
         said, adapter = message_of(asked.prompt), identity.Adapter.ACP
         tools = self._tools.get(asked.session_id)
+        context = context_in(asked.meta)
         request = RunRequest(
             thread_id=asked.session_id,
             agent_id=await self._agent(),
             messages=(said,),
             adapter=adapter,
             trace=trace_in(asked.meta),
-            context=context_in(asked.meta),
+            context=self._context if context is None else context,
             session_id=None if tools is None else tools.session_id,
             session_tools=() if tools is None else tools.descriptors(),
         )
@@ -192,8 +212,14 @@ class Sessions:
         raise PromptFailed("The run waits for a decision of another client.")
 
     async def _is_up_to_user(self, run_id: str) -> bool:
-        """Whether the run waits for the next prompt, and nothing can be decided."""
-        return (await self._view.run(run_id)).awaits_message
+        """Whether the run waits for the next prompt, and nothing can be decided.
+
+        A workflow that only sleeps or waits for an event asks nothing: the turn is over.
+        """
+        run = await self._view.run(run_id)
+        if not run.is_workflow:
+            return run.awaits_message
+        return all(it.run_id != run_id for it in await self._view.tickets(run.thread_id))
 
     async def _go_on(self, session_id: str, run_id: str, cancelled: Cancel) -> ends.Termination:
         """Ask the client to decide on the tickets of a run, and follow the run further."""

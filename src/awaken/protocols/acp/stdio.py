@@ -9,7 +9,14 @@ from typing import Any, TextIO
 
 import msgspec
 
-from awaken.contracts.errors import AwakenError, InvalidInput, RefusedInput, UnknownThread
+from awaken.contracts.errors import (
+    AwakenError,
+    InvalidContext,
+    InvalidInput,
+    LimitExceeded,
+    RefusedInput,
+    UnknownThread,
+)
 from awaken.transport.problems import HttpError
 
 from .sessions import METHODS, Sessions
@@ -18,6 +25,8 @@ LINE_BYTES = 50 * 1024 * 1024
 """How long one message may be, including images."""
 INVALID_PARAMS, INTERNAL_ERROR, NOT_FOUND = -32602, -32603, -32002
 
+REFUSALS = (InvalidInput, InvalidContext, LimitExceeded, HttpError, msgspec.ValidationError)
+"""Errors that the parameters of a request caused."""
 MISSING_EXTRA = "ACP needs the extra `acp`: pip install 'awaken[acp]'"
 
 Streams = tuple[Any, Any]
@@ -52,7 +61,7 @@ async def serve(sessions: Sessions, streams: Streams, drain: Callable[[], Awaita
             raise acp.RequestError.method_not_found(method)
         try:
             return await METHODS[method](sessions, params or {})
-        except (InvalidInput, HttpError, msgspec.ValidationError) as error:
+        except REFUSALS as error:
             raise acp.RequestError(INVALID_PARAMS, str(error)) from error
         except (AwakenError, ConnectionError) as error:
             code = NOT_FOUND if isinstance(error, UnknownThread) else INTERNAL_ERROR

@@ -11,6 +11,7 @@ from awaken.contracts.messages import deltas
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.suspension.tickets import SuspendTicket
 from awaken.contracts.tool_results import ToolResult, ToolStatus
+from awaken.contracts.workflows.waits import asks_person, describe_wait
 from awaken.transport.asgi import encode_json
 from awaken.transport.frames import data_line
 
@@ -193,7 +194,10 @@ class AgUiEncoder:
 
     def _on_tool_call_done(self, event: events.ToolCallDone) -> None:
         ticket = event.result.suspension
-        if event.result.status is ToolStatus.PENDING and ticket is not None:
+        if ticket is not None and not asks_person(ticket):
+            # No interrupt: nobody decides it.
+            self._custom("waiting", {"toolCallId": event.id, "message": describe_wait(ticket)})
+        elif event.result.status is ToolStatus.PENDING and ticket is not None:
             # Logs of earlier versions have other ids in this field.
             named = replace(ticket.suspension, id=event.ticket_id or event.id)
             self._waiting[event.id] = replace(ticket, suspension=named)

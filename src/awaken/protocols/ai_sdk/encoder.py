@@ -15,6 +15,7 @@ from awaken.contracts import events as ev
 from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, Suspended
 from awaken.contracts.messages import deltas
 from awaken.contracts.models.inference import TokenUsage
+from awaken.contracts.workflows.waits import asks_person, describe_wait
 from awaken.transport.asgi import encode_json
 from awaken.transport.frames import data_line
 
@@ -131,6 +132,9 @@ class AiSdkEncoder:
         self._previews.pop(event.id, None)
         outcome = outcome_of(event)
         wanted = event.result.suspension
+        if wanted is not None and not asks_person(wanted):
+            data = {"toolCallId": event.id, "message": describe_wait(wanted)}
+            return [{"type": "data-waiting", "id": event.id, "data": data}]
         if outcome is None:
             asked = (
                 []

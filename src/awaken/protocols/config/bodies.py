@@ -140,6 +140,16 @@ class SecretBody(StrictRecord, frozen=True, kw_only=True):
     value: Annotated[str, Meta(min_length=1, max_length=65_536)]
 
 
+class LoginReply(StrictRecord, frozen=True, kw_only=True):
+    """The query with which an authorization server sent the browser back."""
+
+    state: Annotated[str, Meta(min_length=1, max_length=2_000)]
+    code: Annotated[str, Meta(max_length=8_000)] | None = None
+    iss: Annotated[str, Meta(max_length=2_000)] | None = None
+    error: Annotated[str, Meta(max_length=500)] | None = None
+    error_description: Annotated[str, Meta(max_length=2_000)] | None = None
+
+
 class TestQuery(StrictRecord, frozen=True, kw_only=True):
     """Whether the test of a provider makes one tiny call, which costs a few tokens."""
 

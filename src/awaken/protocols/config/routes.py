@@ -1,10 +1,12 @@
 """The routes of managed configuration in one table."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 from awaken.contracts.config.connections import (
+    LoginPage,
     McpInventory,
     McpServerView,
     ProviderTest,
@@ -16,6 +18,7 @@ from awaken.managed.auditing import AuditProof
 from awaken.managed.configuration import ManagedConfig
 from awaken.managed.drafts import DraftDifference
 from awaken.managed.impact import ConfigImpact
+from awaken.services.view import AppServices
 from awaken.transport.asgi import Reply
 from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 
@@ -43,7 +46,16 @@ _SECRET = "/v1/config/secrets/{ref:path}"
 
 def config_protocol(managed: ManagedConfig | None) -> WireProtocol:
     """The protocol over a configuration; without one, every route says that it is off."""
-    return WireProtocol(name="config", routes=tuple(_list_routes(managed)))
+
+    @asynccontextmanager
+    async def close_logins(_services: AppServices) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            if managed is not None:
+                await managed.inspection.connections.close_logins()
+
+    return WireProtocol(name="config", routes=tuple(_list_routes(managed)), lifespan=close_logins)
 
 
 def _list_routes(managed: ManagedConfig | None) -> list[ApiRoute]:
@@ -382,6 +394,15 @@ _TABLE: tuple[_Row, ...] = (
         status=202,
         headers=("X-Awaken-Actor",),
         reply=None,
+    ),
+    _publish(f"POST {_SERVER}/login", ConnectionRoutes, "begin_login", reply=LoginPage),
+    _publish(
+        f"POST {_SERVER}/login/reply",
+        ConnectionRoutes,
+        "complete_login",
+        body=bodies.LoginReply,
+        status=204,
+        headers=("X-Awaken-Actor",),
     ),
     _config(
         "GET /v1/a2a-servers/{registry_id}/status",

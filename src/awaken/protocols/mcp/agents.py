@@ -35,12 +35,13 @@ from .tasks import (
 Answer = types.CallToolResult | types.InputRequiredResult | dict[str, Any]
 
 
-async def serve_stdio(view: TenantView) -> None:
+async def serve_stdio(view: TenantView, context: dict[str, Any] | None = None) -> None:
     """Serve the process's own stdin and stdout until the client closes them.
 
-    The client that started the process may do everything.
+    The client that started the process may do everything. `context` is the context of runs whose
+    call brings none.
     """
-    server = agent_server(McpSettings(), Caller(view, frozenset(Access), Link()))
+    server = agent_server(McpSettings(), Caller(view, frozenset(Access), Link(), context))
     async with stdio_server() as (read, write):
         # Otherwise stdout buffers what tools print, and writes it after the protocol has ended.
         with redirect_stdout(sys.stderr):

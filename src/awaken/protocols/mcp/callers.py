@@ -53,6 +53,8 @@ class Caller:
     view: TenantView
     access: frozenset[Access]
     link: Link
+    context: dict[str, Any] | None = None
+    """The context of runs whose call brings none."""
 
     async def run(self, run_id: str) -> RunRecord:
         """Load a run that began over MCP; callers with the scope `read` get any run.

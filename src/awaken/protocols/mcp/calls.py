@@ -27,6 +27,7 @@ from awaken.contracts.suspension.tickets import Ticket, ToolCallResume
 from awaken.contracts.tracing import trace_in
 from awaken.services.event_streams import EventStream
 from awaken.services.view import TenantView
+from awaken.services.workflows import list_waits
 
 from .callers import Context, OpenCall, caller_of, is_stateless
 from .forms import decisions_of, form_of, select_askable
@@ -77,13 +78,14 @@ class AgentCall:
         if self._params.request_state is not None:
             return await self._resume_run(self._params.request_state)
         arguments = _read_arguments(self._params.arguments)
+        context = context_in(self._params.meta)
         request = RunRequest(
             agent_id=self._params.name,
             thread_id=arguments.thread_id,
             messages=(user(arguments.message),),
             adapter=Adapter.MCP,
             trace=trace_in(self._params.meta),
-            context=context_in(self._params.meta),
+            context=caller_of(self._ctx).context if context is None else context,
         )
         call = caller_of(self._ctx).link.open_call(str(self._ctx.request_id))
         # An interrupted call either has its run id or has no run: none is left without a cancel.
@@ -103,7 +105,7 @@ class AgentCall:
                 self._ctx, [it for it in tickets if it.ticket_id not in self._dismissed]
             )
             if not forms:
-                return result_of(record, tickets)
+                return result_of(record, tickets, await list_waits(self._view, record))
             answers, self._given = self._given, {}
             if not forms.keys() & answers.keys():
                 if is_stateless(self._ctx):

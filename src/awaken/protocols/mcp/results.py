@@ -9,6 +9,7 @@ from awaken.contracts.errors import AwakenError
 from awaken.contracts.lifecycle import Blocked, Cancelled, Failed, RunStatus, Stopped
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.suspension.tickets import Ticket
+from awaken.contracts.workflows.waits import describe_wait
 from awaken.transport.problems import hide_problem_namespace, to_http_error
 
 _STATUSES = ["completed", "failed", "cancelled", "waiting", "running"]
@@ -24,9 +25,11 @@ OUTPUT_SCHEMA: dict[str, Any] = {
 }
 
 
-def result_of(record: RunRecord, tickets: Sequence[Ticket]) -> CallToolResult:
+def result_of(
+    record: RunRecord, tickets: Sequence[Ticket], waits: Sequence[Ticket] = ()
+) -> CallToolResult:
     """The answer of a run, or why there is none yet."""
-    status, text = _status_and_text(record, tickets)
+    status, text = _status_and_text(record, tickets, waits)
     known = {"run_id": record.run_id, "thread_id": record.thread_id, "status": status}
     asked = {"ticket_ids": [ticket.ticket_id for ticket in tickets]} if tickets else {}
     is_error = status in ("failed", "cancelled")
@@ -46,11 +49,15 @@ def question_of(record: RunRecord) -> str:
     return record.final_output or f"Run '{record.run_id}' waits for a message: {wanted}."
 
 
-def _status_and_text(record: RunRecord, tickets: Sequence[Ticket]) -> tuple[str, str]:
+def _status_and_text(
+    record: RunRecord, tickets: Sequence[Ticket], waits: Sequence[Ticket]
+) -> tuple[str, str]:
     run = f"Run '{record.run_id}'"
     if record.awaits_message:
         return "waiting", question_of(record)
     if record.status is RunStatus.WAITING and not record.awaits_tasks:
+        if waits and not tickets:
+            return "waiting", " ".join(map(describe_wait, waits))
         asked = [f"{it.ticket_id} ({it.suspension.message or it.tool_name})" for it in tickets]
         return "waiting", f"{run} waits for a decision on: {'; '.join(asked)}"
     if record.status is not RunStatus.DONE:

@@ -15,6 +15,8 @@ from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus
 from awaken.contracts.messages.message import user
 from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.dispatch import InputMode
+from awaken.contracts.workflows.waits import describe_wait
+from awaken.services.workflows import list_waits
 
 from .callers import Context, caller_of, is_stateless
 from .calls import build_input_requests, decide, open_tickets
@@ -23,8 +25,10 @@ from .results import question_of, result_of
 
 TASKS = "io.modelcontextprotocol/tasks"
 _POLL_MS = 500
-_BROKEN = ("dead_letter", "internal_error")
-"""Errors of the runtime: a run that no worker could start, or a bug. Other errors are results."""
+_BROKEN = ("dead_letter", "internal_error", "provider_broken")
+"""Errors of the server: a run that no worker could start, or a bug of it or of a model client.
+
+Other errors are results."""
 
 
 class TaskParams(types.RequestParams):
@@ -108,6 +112,10 @@ async def _describe_waiting(ctx: Context, record: RunRecord) -> dict[str, Any]:
     tickets = await open_tickets(caller_of(ctx).view, record)
     forms = select_askable(ctx, tickets)
     if not forms:
+        waits = await list_waits(caller_of(ctx).view, record)
+        if waits and not tickets:
+            text = " ".join(map(describe_wait, waits))
+            return _task(record, "working", statusMessage=text)
         ids = ", ".join(ticket.ticket_id for ticket in tickets)
         return _task(record, "working", statusMessage=f"Another client must decide on: {ids}")
     requests = {name: _plain(request) for name, request in build_input_requests(forms).items()}

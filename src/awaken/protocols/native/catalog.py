@@ -31,7 +31,7 @@ async def list_agents(call: RouteCall) -> Reply:
     asked: AgentPaging = call.query
     found = await call.view.agents()
     names = list(found)[asked.offset : asked.offset + asked.limit]
-    shown = [agent_view(found[it].spec, found[it].tool_ids) for it in names]
+    shown = [agent_view(found[it]) for it in names]
     page = AgentList(
         items=tuple(shown),
         has_more=asked.offset + asked.limit < len(found),
@@ -48,7 +48,7 @@ async def list_agents(call: RouteCall) -> Reply:
 async def get_agent(call: RouteCall) -> Reply:
     """Get an agent; with the scope `config`, also the fields of its spec."""
     agent = await call.view.agent(call.path["agent_id"])
-    shown = agent_view(agent.spec, agent.tool_ids)
+    shown = agent_view(agent)
     if _may_read_specs(call) and call.view.config is not None:
         spec = await call.view.config.find_agent_spec(shown.id)
         return as_json({**spec, **msgspec.to_builtins(shown)})

@@ -119,6 +119,8 @@ class AnyRunFilter(RunFilter, frozen=True, kw_only=True):
     """Runs on any thread or on one."""
 
     thread_id: Id | None = None
+    is_workflow: bool = False
+    """Whether to list runs of workflows only; a page of them is not counted."""
 
 
 class DispatchFilter(Paging, frozen=True, kw_only=True):

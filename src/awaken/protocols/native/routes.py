@@ -6,11 +6,13 @@ from typing import Any
 
 from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages.message import MessageRecord
+from awaken.mailbox.workflow_runs import EventReceipt
 from awaken.services.run_states import RunState
 from awaken.services.step_requests import StepRequest
 from awaken.services.thread_context import ThreadContext
 from awaken.services.threads import ThreadEdit
 from awaken.services.timeline import Timeline
+from awaken.services.workflows import WorkflowView
 from awaken.transport.asgi import Reply
 from awaken.transport.routes import Access, ApiRoute, RouteCall
 from awaken.transport.stop_routes import cancel_thread, interrupt_thread
@@ -26,6 +28,7 @@ from . import (
     timelines,
     views,
     whole_results,
+    workflows,
 )
 from . import (
     remembered_answers as remembered,
@@ -87,6 +90,14 @@ ROUTES = (
     _read(
         f"GET {_RUN}/events/stream", events.stream_run, bytes, query=paging.AttachQuery, headers=_ID
     ),
+    _invoke(
+        f"POST {_RUN}/events/{{name}}",
+        workflows.send_event,
+        EventReceipt,
+        body=workflows.RunEventBody,
+        status=202,
+    ),
+    _read(f"GET {_RUN}/workflow", workflows.get_workflow, WorkflowView),
     _read(f"GET {_RUN}/timeline", timelines.get_timeline, Timeline, query=paging.AttachQuery),
     _read(f"GET {_RUN}/state", timelines.get_state, RunState, query=paging.StateQuery),
     _route(

@@ -8,9 +8,9 @@ from awaken.contracts.errors import ThreadBusy
 from awaken.contracts.events import AgentEvent, encode_event
 from awaken.contracts.messages.message import Message
 from awaken.contracts.models.budgets import Budget
-from awaken.contracts.runs.records import OnBusy, RunRequest
+from awaken.contracts.runs.records import OnBusy, RunRecord, RunRequest
 from awaken.contracts.storage.dispatch import InputMode
-from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, at_cursor
+from awaken.contracts.storage.queries import LIMIT_MAX, DispatchQuery, Page, RunQuery, at_cursor
 from awaken.mailbox.submissions import digest
 from awaken.services.event_streams import EventStream
 from awaken.services.model_choice import choose_model
@@ -42,6 +42,8 @@ class NativeEncoder:
 
 
 NATIVE = NativeEncoder()
+WORKFLOW_PAGES = 10
+"""How many pages of runs are read to find runs of workflows."""
 
 
 async def start_run(call: RouteCall) -> Reply:
@@ -78,8 +80,25 @@ async def start_run(call: RouteCall) -> Reply:
 async def list_runs(call: RouteCall) -> Reply:
     """List runs by creation time, oldest first unless `order=desc`."""
     given: AnyRunFilter = call.query
-    page = await call.view.runs(run_query(call, given.thread_id))
-    return as_json(build_page(page, run_view, given))
+    query = run_query(call, given.thread_id)
+    if given.is_workflow:
+        return as_json(build_page(await _find_workflow_runs(call, query), run_view, given))
+    return as_json(build_page(await call.view.runs(query), run_view, given))
+
+
+async def _find_workflow_runs(call: RouteCall, query: RunQuery) -> Page[RunRecord]:
+    """Return the runs of workflows on the next page that has some, and where to go on.
+
+    No store has an index of them: pages without any are passed over, a bounded number of them.
+    """
+    query = msgspec.structs.replace(query, with_total=False)
+    for _ in range(WORKFLOW_PAGES):
+        page = await call.view.runs(query)
+        found = tuple(it for it in page.items if it.is_workflow)
+        if found or page.next_cursor is None:
+            break
+        query = at_cursor(query, page.next_cursor)
+    return msgspec.structs.replace(page, items=found)
 
 
 class RunForkView(Whole, frozen=True, kw_only=True):

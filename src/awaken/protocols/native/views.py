@@ -10,7 +10,6 @@ from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.record import Record, always
 from awaken.contracts.runs.records import RunKind, RunRecord, Waiting
 from awaken.contracts.runs.threads import ForkPoint, Thread
-from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.storage.dispatch import DispatchStatus, InputMode, RunDispatch
 from awaken.contracts.suspension.permissions import Remember
 from awaken.contracts.suspension.tickets import (
@@ -21,6 +20,7 @@ from awaken.contracts.suspension.tickets import (
     Ticket,
     ToolCallResume,
 )
+from awaken.runtime.resolution.resolver import ResolvedAgent
 
 T = TypeVar("T")
 
@@ -90,6 +90,8 @@ class RunView(Record, frozen=True, kw_only=True):
     transport_request_id: str | None = None
     kind: RunKind
     """What the run is for."""
+    is_workflow: bool = False
+    """Whether it executes the steps of a workflow, and so has a journal."""
     publication: int | None = None
     """The publication of the configuration that it runs on."""
     status: RunStatus
@@ -187,6 +189,10 @@ class AgentView(Whole, frozen=True, kw_only=True):
     description: str
     model: str
     tools: tuple[str, ...]
+    context_schema: dict[str, Any] | None = None
+    """The JSON Schema of the context that its runs are given; absent: any object."""
+    is_workflow: bool = False
+    """Whether it is a function of steps instead of a model's agent."""
 
 
 class ModelChoice(Whole, frozen=True, kw_only=True):
@@ -307,9 +313,17 @@ def _decision_view(decision: ToolCallResume) -> DecisionView:
     )
 
 
-def agent_view(spec: AgentSpec, tools: tuple[str, ...]) -> AgentView:
+def agent_view(agent: ResolvedAgent) -> AgentView:
     """Convert an agent to its view, without its instructions."""
-    return AgentView(id=spec.id, description=spec.description, model=spec.model_id, tools=tools)
+    spec, context = agent.spec, agent.context
+    return AgentView(
+        id=spec.id,
+        description=spec.description,
+        model=spec.model_id,
+        tools=agent.tool_ids,
+        context_schema=None if context is None else context.schema,
+        is_workflow=agent.workflow is not None,
+    )
 
 
 _TICKET_FIELDS = tuple(

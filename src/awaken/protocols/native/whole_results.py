@@ -53,7 +53,7 @@ class WholeResult(Record, frozen=True, kw_only=True):
     text: str = always("")
     """The last answer of the run."""
     output: Any = None
-    """The answer, decoded into the agent's output type."""
+    """The answer, decoded into the agent's output type; absent if it is only text."""
     termination: Termination | None = None
     termination_reason: str | None = None
     steps: int = always(0)
@@ -125,7 +125,8 @@ def _encode(result: RunResult) -> bytes:
         agent_id=result.agent_id,
         status=result.status,
         text=result.text,
-        output=result.output,
+        # An answer that is only text is sent once.
+        output=None if result.output is result.text else result.output,
         termination=end,
         termination_reason=None if end is None else reason_text(end),
         steps=result.steps,

@@ -11,6 +11,7 @@ from awaken.contracts import events as ev
 from awaken.contracts.lifecycle import Cancelled, Failed
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
 from awaken.contracts.suspension.tickets import Asks
+from awaken.contracts.workflows.waits import asks_person, describe_wait
 from awaken.transport.asgi import encode_json
 from awaken.transport.frames import data_line
 
@@ -68,6 +69,9 @@ class ChatEncoder(AnswerEncoder):
     def _end_call(self, event: ev.ToolCallDone) -> None:
         ticket, name = event.result.suspension, event.result.tool_name
         if ticket is None:
+            return
+        if not asks_person(ticket):
+            self._say(TextDelta(delta=f"[{describe_wait(ticket)}]"))
             return
         if ticket.question_kind is not Asks.ANSWER:
             self._say(TextDelta(delta=f"[The call of '{name}' waits for an approval.]"))

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 from awaken.contracts import events as ev
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
 from awaken.contracts.suspension.tickets import Asks, ToolCallOutcome
+from awaken.contracts.workflows.waits import asks_person, describe_wait
 from awaken.transport.asgi import encode_json
 
 from .answer import AnswerEncoder, Handlers, as_text, form_of, outside_id, response_status
@@ -122,6 +123,9 @@ class ResponsesEncoder(AnswerEncoder):
             is_failed = event.outcome is ToolCallOutcome.FAILED
             error = (event.result.message or "it failed") if is_failed else None
             self._show_call(event.id, event.result.data, error)
+        elif not asks_person(ticket):
+            self._say(TextDelta(delta=f"[{describe_wait(ticket)}]"))
+            self._close()
         elif ticket.question_kind is Asks.ANSWER:
             self._approvals.pop(event.id, None)
             call = form_of(ticket, call)

@@ -85,6 +85,10 @@ async def begin(
     outputs = {it.tool_call_id or "": _output(it) for it in results}
     answers = {**outputs, **approvals}
     if previous is not None:
+        if _hears(previous.run, fresh, answers):
+            return await _tell_workflow(
+                call, replace(asked, messages=tuple(fresh)), previous.run, mode
+            )
         if previous.waits:
             with suppress(errors.AlreadyDecided, errors.InvalidResume):
                 return await _resume_run(call, previous.run, (outputs, approvals), fresh)
@@ -97,6 +101,8 @@ async def begin(
         return await _continue(call, asked, previous, given, mode)
     thread = None if asked.thread_id is None else await view.find_thread(asked.thread_id)
     waiting = await _find_waiting_run(call, thread, answers if asked.thread_id is None else ())
+    if waiting is not None and _hears(waiting, fresh, answers):
+        return await _tell_workflow(call, replace(asked, messages=tuple(fresh)), waiting, mode)
     if waiting is not None:
         return await _resume_run(call, waiting, (outputs, approvals), fresh)
     is_kept = asked.thread_id is None and bool(history)
@@ -110,6 +116,19 @@ async def begin(
         fresh = [system(instructions), *fresh]
     asked = replace(asked, messages=tuple(fresh))
     return await _start(call, asked, mode), None
+
+
+def _hears(run: RunRecord, fresh: Sequence[Message], answers: Answers) -> bool:
+    """Whether what is said is an event of a waiting workflow: it asks for no answer first."""
+    is_waiting = run.is_workflow and run.status is lifecycle.RunStatus.WAITING
+    return is_waiting and bool(fresh) and not answers
+
+
+async def _tell_workflow(
+    call: RouteCall, asked: RunRequest, run: RunRecord, mode: InputMode
+) -> Begun:
+    thread = await call.view.thread(run.thread_id)
+    return await _start(call, replace(asked, thread_id=thread.id), mode), thread.event_seq
 
 
 async def _continue(

@@ -6,6 +6,8 @@ import msgspec
 from msgspec import Meta
 
 from awaken.contracts.config.audit import AuditAction
+from awaken.contracts.memory.access import MemoryAccess
+from awaken.contracts.memory.errors import MemoryUnavailable
 from awaken.contracts.plugins.statistics import StatisticsKeeper
 from awaken.contracts.storage.queries import DEFAULT_LIMIT, LIMIT_MAX, OFFSET_MAX
 from awaken.contracts.suspension.policy import PolicyInspector
@@ -49,6 +51,18 @@ class OperatorContext:
         """The deliveries that the caller may see."""
         control = self.services.control
         return Deliveries(control.mailbox, call.principal.tenant_id, control.start_queued)
+
+    @property
+    def memory(self) -> MemoryAccess:
+        """Facts and documents; the caller must check first to whom they belong.
+
+        Raises:
+            MemoryUnavailable: This process keeps no memory.
+        """
+        if self.services.find_memory is None:
+            raise MemoryUnavailable(problem="the host has left it out")
+        found: MemoryAccess = self.services.find_memory()
+        return found
 
     async def audit(
         self, call: RouteCall, action: AuditAction, resource: str, **details: Any

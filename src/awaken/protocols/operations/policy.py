@@ -1,14 +1,26 @@
 """What permission rules do to the tools of an agent, to calls, and to calls of the past."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from awaken.contracts.errors import InvalidInput
+from awaken.contracts.errors import InvalidInput, UnknownAgent
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.suspension.permissions import ToolBehavior
-from awaken.contracts.suspension.policy import ArgumentRule, PolicyChange
+from awaken.contracts.suspension.policy import (
+    ApprovalNeed,
+    ArgumentRule,
+    PolicyChange,
+    ToolApproval,
+)
+from awaken.services.approvals import (
+    list_approvals,
+    mark_approvals,
+    preview_call,
+    resolve_agents,
+)
 from awaken.services.policy import CALLS_MAX, compare_policies, load_calls
 from awaken.transport.asgi import Reply, as_json
 from awaken.transport.routes import RouteCall
@@ -42,7 +54,10 @@ class PublicationQuery(StrictRecord, frozen=True, kw_only=True):
 
 
 class ComparePolicies(StrictRecord, frozen=True, kw_only=True):
-    """Two sections `permission`. Without `old`: the rules that the agent has now."""
+    """Two sections `permission`. Without `old`: the rules that the agent has now.
+
+    If an agent is named, the rules of its plugin are added to both.
+    """
 
     new: dict[str, Any]
     old: dict[str, Any] | None = None
@@ -62,14 +77,18 @@ class PermissionPreview(msgspec.Struct, frozen=True, kw_only=True):
     unconditionally_denied: tuple[str, ...]
     effective_tools: tuple[str, ...]
     args_conditional_rules: tuple[ArgumentRule, ...]
+    approvals: tuple[ToolApproval, ...]
+    """The tools that ask a person themselves, whatever the rules are."""
 
 
 class CallPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """What would happen to a call, and the rule that decides, or `default`."""
+    """What would happen to a call, and what decides: a rule, `default`, or `approval`."""
 
     tool: str
     behavior: ToolBehavior
     rule: str
+    approval: ApprovalNeed | None
+    """What the tool's `approval` says about the call; null if the tool has none."""
 
 
 class PolicyPreview(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +98,8 @@ class PolicyPreview(msgspec.Struct, frozen=True, kw_only=True):
     hidden: tuple[str, ...]
     offered: tuple[str, ...]
     calls: tuple[CallPreview, ...]
+    approvals: tuple[ToolApproval, ...]
+    """The tools that ask a person themselves, whatever the rules are."""
 
 
 class ChangedCalls(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,39 +137,61 @@ class PolicyRoutes:
             unconditionally_denied=denied,
             effective_tools=tuple(it for it in candidates if it not in denied),
             args_conditional_rules=() if policy is None else policy.argument_rules,
+            approvals=list_approvals(agent),
         )
         return as_json(preview)
 
     async def preview(self, call: RouteCall) -> Reply:
-        """Show what the rules of an agent would do to calls."""
+        """Show what the rules of an agent, and its tools' approvals, would do to calls."""
         asked: PreviewPolicy = call.body
         agent = await call.view.agent(asked.agent, asked.publication)
-        inspector, prepared = self._context.policy, agent.env.prepared
-        policy = inspector.inspect(prepared, agent.tools)
-        if policy is None:
-            problem = "it has no PermissionPlugin; every call passes"
+        inspector = self._context.policy
+        policy = inspector.inspect(agent.env.prepared, agent.tools)
+        if policy is None and not agent.approvals:
+            problem = "it has no PermissionPlugin and no tool with `approval`; every call passes"
             raise InvalidInput(what=f"agent '{asked.agent}'", problem=problem)
         tried = []
         for it in asked.calls:
-            verdict = inspector.decide(prepared, it.tool, it.arguments)
-            tried.append(CallPreview(tool=it.tool, behavior=verdict.behavior, rule=verdict.rule))
-        offered = tuple(sorted(set(agent.tools) - set(policy.hidden)))
+            verdict = await preview_call(inspector, agent, it.tool, it.arguments)
+            tried.append(
+                CallPreview(
+                    tool=it.tool,
+                    behavior=verdict.behavior,
+                    rule=verdict.rule,
+                    approval=verdict.approval,
+                )
+            )
+        hidden = () if policy is None else policy.hidden
         shown = PolicyPreview(
-            agent=asked.agent, hidden=policy.hidden, offered=offered, calls=tuple(tried)
+            agent=asked.agent,
+            hidden=hidden,
+            offered=tuple(sorted(set(agent.tools) - set(hidden))),
+            calls=tuple(tried),
+            approvals=list_approvals(agent),
         )
         return as_json(shown)
 
     async def diff(self, call: RouteCall) -> Reply:
         """Show which past calls new rules would newly allow, ask about or deny."""
         asked: ComparePolicies = call.body
-        old: Any = asked.old
-        if old is None:
-            if asked.agent is None:
-                raise InvalidInput(what="old", problem="it is missing, and no agent is named")
-            agent = await call.view.agent(asked.agent)
-            old = self._context.policy.section_of(agent.spec.sections)
-        calls = await load_calls(self._context.services.store, asked.agent, asked.limit)
-        found = await compare_policies(self._context.policy, old, asked.new, calls)
+        policy, services = self._context.policy, self._context.services
+        prepared: Mapping[str, Any] = {}
+        if asked.agent is not None:
+            try:
+                prepared = (await call.view.agent(asked.agent)).env.prepared
+            except UnknownAgent:
+                # Its past calls can still be compared by two given sections.
+                if asked.old is None:
+                    raise
+        elif asked.old is None:
+            raise InvalidInput(what="old", problem="it is missing, and no agent is named")
+        new, old = policy.add_section(prepared, asked.new, "new"), policy.rules_of(prepared)
+        if asked.old is not None:
+            old = policy.add_section(prepared, asked.old, "old")
+        agents = resolve_agents(services.engine.registry.snapshot())
+        past = await load_calls(services.store, asked.agent, asked.limit)
+        calls = await mark_approvals(services.store, past, agents)
+        found = await compare_policies(policy, old, new, calls)
         newly = {
             kind.value: ChangedCalls(count=len(changes), examples=changes[:EXAMPLES])
             for kind in (ToolBehavior.ALLOW, ToolBehavior.ASK, ToolBehavior.DENY)

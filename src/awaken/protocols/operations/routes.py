@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
+from awaken.mailbox.workflow_runs import ResetReceipt
 from awaken.services.budget_status import BudgetStatus
 from awaken.services.costly_runs import CostlyRuns
 from awaken.services.demo_data import DemoStatus
@@ -21,12 +22,15 @@ from . import (
     batch_actions,
     demo_data,
     dispatches,
+    knowledge,
+    memory,
     policy,
     repins,
     runtime_stats,
     system,
     traces,
     usage,
+    workflow_resets,
 )
 from .context import OperatorContext, OperatorList
 
@@ -36,6 +40,7 @@ def _route(
     operation: str,
     handle: Callable[[RouteCall], Awaitable[Reply]],
     reply: Any,
+    tag: str = "operators",
     **rest: Any,
 ) -> ApiRoute:
     method, path = operation.split()
@@ -46,7 +51,7 @@ def _route(
         access=access,
         summary=(handle.__doc__ or "").partition("\n")[0],
         reply=reply,
-        tag="operators",
+        tag=tag,
         takes_camel=True,
         **rest,
     )
@@ -76,7 +81,13 @@ def operations_protocol(context: OperatorContext) -> WireProtocol:
 
 def build_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
     """Every route, with the scope that it needs."""
-    return (*_queue_routes(context), *_shown_routes(context), *_inspected_routes(context))
+    return (
+        *_queue_routes(context),
+        *_shown_routes(context),
+        *_inspected_routes(context),
+        *_memory_routes(context),
+        *_knowledge_routes(context),
+    )
 
 
 def _queue_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
@@ -118,6 +129,14 @@ def _queue_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
             repins.RepinRoutes(context).repin,
             repins.RepinnedRun,
             body=repins.RepinRun,
+            status=202,
+            headers=("X-Awaken-Actor",),
+        ),
+        _operate(
+            "POST /v1/runs/{run_id}/reset",
+            workflow_resets.ResetRoutes(context).reset,
+            ResetReceipt,
+            body=workflow_resets.ResetRun,
             status=202,
             headers=("X-Awaken-Actor",),
         ),
@@ -199,4 +218,106 @@ def _inspected_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
         ),
         _config("POST /v1/traces/{run_id}/pin", logs.pin, None, status=204),
         _read("GET /v1/activity/stream", activity.ActivityRoutes(context).stream, bytes),
+    )
+
+
+def _memory_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
+    facts, whose = memory.MemoryRoutes(context), memory.WhoseMemory
+    read = partial(_route, Access.READ, tag="memory")
+    write = partial(_route, Access.INVOKE, tag="memory")
+    return (
+        read("GET /v1/memory/status", facts.get_status, memory.MemoryStatus),
+        read(
+            "GET /v1/memory/facts",
+            facts.list_facts,
+            OperatorList[memory.FactView],
+            query=memory.FactsQuery,
+        ),
+        write(
+            "POST /v1/memory/facts",
+            facts.add_fact,
+            memory.FactView,
+            query=whose,
+            body=memory.WriteFact,
+            status=201,
+            headers=("X-Awaken-Actor",),
+        ),
+        write("DELETE /v1/memory/facts", facts.forget_all, memory.ForgottenFacts, query=whose),
+        read("GET /v1/memory/facts/{fact_id}", facts.get_fact, memory.FactView, query=whose),
+        write(
+            "PUT /v1/memory/facts/{fact_id}",
+            facts.edit_fact,
+            memory.FactView,
+            query=whose,
+            body=memory.WriteFact,
+            headers=("X-Awaken-Actor",),
+        ),
+        write(
+            "DELETE /v1/memory/facts/{fact_id}",
+            facts.forget_fact,
+            memory.ForgottenFacts,
+            query=whose,
+        ),
+        read(
+            "GET /v1/memory/export",
+            facts.export_facts,
+            str,
+            query=whose,
+            media_type="application/x-ndjson",
+        ),
+        _operate(
+            "GET /v1/memory/owners",
+            facts.list_owners,
+            OperatorList[memory.MemoryOwner],
+            tag="memory",
+            query=memory.OwnersQuery,
+        ),
+    )
+
+
+def _knowledge_routes(context: OperatorContext) -> tuple[ApiRoute, ...]:
+    documents, whose = knowledge.KnowledgeRoutes(context), knowledge.WhoseKnowledge
+    read = partial(_route, Access.READ, tag="knowledge")
+    # All users of the tenant find what is written here.
+    write = partial(_route, Access.DECIDE, tag="knowledge")
+    return (
+        read(
+            "GET /v1/knowledge",
+            documents.list_collections,
+            OperatorList[memory.MemoryOwner],
+            query=whose,
+        ),
+        read(
+            "GET /v1/knowledge/{collection}/search",
+            documents.search,
+            OperatorList[knowledge.PassageView],
+            query=knowledge.KnowledgeQuery,
+        ),
+        read(
+            "GET /v1/knowledge/{collection}/documents",
+            documents.list_documents,
+            OperatorList[knowledge.DocumentView],
+            query=knowledge.DocumentsQuery,
+        ),
+        write(
+            "POST /v1/knowledge/{collection}/documents",
+            documents.add_document,
+            knowledge.DocumentView,
+            query=whose,
+            body=knowledge.AddDocument,
+            status=201,
+            headers=("X-Awaken-Actor",),
+        ),
+        read(
+            "GET /v1/knowledge/{collection}/documents/{document_id}",
+            documents.get_document,
+            knowledge.DocumentView,
+            query=whose,
+        ),
+        write(
+            "DELETE /v1/knowledge/{collection}/documents/{document_id}",
+            documents.delete_document,
+            knowledge.DocumentView,
+            query=whose,
+        ),
     )

@@ -62,6 +62,7 @@ from awaken.runtime.resolution.resolver import (
 from awaken.runtime.resolution.snapshots import RegistrySnapshot
 from awaken.runtime.run import Run, Services
 from awaken.runtime.state.store import StateStore
+from awaken.runtime.suspension.dispatch_plan import address_to_workflow
 from awaken.runtime.suspension.recovery import latest_turn, restore
 from awaken.runtime.suspension.resume import take_decisions
 
@@ -78,6 +79,13 @@ from .continuation import (
 _IDS = ("thread_id", "agent_id", "run_id_hint", "continue_run_id", "dispatch_id_hint", "tenant_id")
 
 _ids_of = attrgetter(*_IDS)
+_RARE = (
+    "lineage", "task", "trace", "overrides", "tool_choice", "parent_thread_id", "parent_run_id",
+    "parent_tool_call_id", "transport_request_id",
+)  # fmt: skip
+"""What a record takes from few requests: of child runs, with a trace, or with options."""
+_read_rare = attrgetter(*_RARE)
+_NO_RARE = _read_rare(RunRequest())
 _INTERNAL = RunOrigin.INTERNAL
 
 
@@ -138,7 +146,7 @@ class Admission:
             AgentResolverFailed: It is unknown which screens apply.
         """
         request = self.check(request).with_stored_ids()
-        has_options = request.frontend_tools or request.output_schema is not None
+        has_options = request.frontend_tools or request.output_schema or request.context
         if not (request.messages or request.decisions or has_options):
             return request
         agent = await self._agent_of(request)
@@ -206,6 +214,7 @@ class Admission:
             CannotGoOn: The backend cannot resume the waiting run; a new run could start.
             UnknownTicket: A decision names no ticket of the run.
             AlreadySaid: The thread already has every message of the request.
+            ThreadHasWorkflow: Another agent than the open workflow of the thread is named.
         """
         # A thread whose id was made for this request is new: there is nothing to read.
         is_named = request.thread_id is not None
@@ -220,6 +229,7 @@ class Admission:
             raise VersionConflict(thread_id=thread_id, expected=expected, actual=actual)
         previous, unfinished = None, checkout.open_run
         if unfinished is not None or request.continue_run_id is not None:
+            request = address_to_workflow(request, unfinished)
             previous = await self._find_continued(request, checkout)
         agent_id = _select_agent(request, checkout, previous)
         canary = self._registry.canary if previous is None else None
@@ -258,7 +268,8 @@ class Admission:
         restore(
             run,
             read_bookmark(run.record.bookmark),
-            await self._store.list_tool_records(run_id),
+            # A workflow loads the records of all its steps itself.
+            () if run.agent.workflow else await self._store.list_tool_records(run_id),
             await self._store.find_checkpoint(run_id) if self._store.is_shared else None,
         )
 
@@ -311,13 +322,14 @@ class Admission:
         run_id: str,
     ) -> Run:
         (pinned, agent), services = resolved, self._services
+        if agent.env.message_screens:
+            # Before the record is made: it keeps the context.
+            request = look_at_options(agent.env, request)
         if previous is None:
             record, identity = self._new_record(request, checkout, agent, pinned, run_id)
         else:
             record = continue_record(request, previous)
             identity = continue_identity(request, record, agent.spec.id)
-        if agent.env.message_screens:
-            request = look_at_options(agent.env, request)
         state = _restore_state(request, checkout, agent, previous)
         brings = request.overrides or request.output_schema or request.budgets
         brings_tools = request.frontend_tools or request.session_tools
@@ -339,36 +351,36 @@ class Admission:
         watchdog = services.watchdogs.latest
         if watchdog is None or watchdog.loop is not loop:
             watchdog = services.watchdogs.find(loop)
+        # Of more than 15 keywords Python would make a dict, which takes longer than the run.
         run = Run(
-            identity=identity,
-            record=record,
-            agent=agent,
-            pinned=pinned,
-            request=request,
-            services=services,
-            store=self._store,
-            state=state,
-            journal=self._open_journal(checkout.thread, writer, feed),
-            feed=feed,
-            inbox=Inbox(services.limits.inbox_messages),
-            messages=messages,
-            tickets=own_tickets(checkout, agent, open_calls, state) if checkout.tickets else {},
-            open_calls=open_calls,
+            identity,
+            record,
+            agent,
+            pinned,
+            request,
+            services,
+            self._store,
+            state,
+            self._open_journal(checkout.thread, writer, feed),
+            feed,
+            Inbox(services.limits.inbox_messages),
+            messages,
+            own_tickets(checkout, agent, open_calls, state) if checkout.tickets else {},
+            open_calls,
             step=Step(number=record.steps, metadata=mark),
             usage=record.usage,
             stats=stats,
             started_ms=services.clock.monotonic_ms(),
             loop=loop,
-            token=token,
             watchdog=watchdog,
+            token=token,
             cancels=TaskCancels(token, watchdog, services.limits.run_end_ms, loop),
-            active_before_ms=active_ms,
-            profile=agent.env.profile,
-            has_phases=bool(agent.env.phases) or PENDING_ACTIONS.name in state.values,
-            has_budgets=bool(agent.spec.budgets or request.budgets or services.budgets)
-            or bool(pinned.registries.budgets)
-            or RUN_LEDGER.name in state.values
-            or THREAD_LEDGER.name in state.values,
+        )
+        run.active_before_ms, run.profile = active_ms, agent.env.profile
+        run.has_phases = bool(agent.env.phases) or PENDING_ACTIONS.name in state.values
+        budgets = agent.spec.budgets or request.budgets or services.budgets
+        run.has_budgets = bool(budgets or pinned.registries.budgets) or (
+            RUN_LEDGER.name in state.values or THREAD_LEDGER.name in state.values
         )
         return run if previous is None else carry_over(run, previous, answer)
 
@@ -407,27 +419,23 @@ class Admission:
             thread_id=thread.id,
             log_start=thread.event_seq,
             agent_id=agent_id,
-            lineage=request.lineage,
-            task=request.task,
-            trace=request.trace,
             publication=pinned.publication,
             purpose=request.purpose,
-            overrides=request.overrides,
-            tool_choice=request.tool_choice,
             context=context,
             input=RunInput(from_seq=first, to_seq=first + count - 1) if count else RunInput(),
-            parent_thread_id=request.parent_thread_id,
-            parent_run_id=request.parent_run_id,
-            parent_tool_call_id=request.parent_tool_call_id,
             dispatch_id=request.dispatch_id,
             session_id=request.session_id,
-            transport_request_id=request.transport_request_id,
             tenant_id=request.tenant_id,
             user_id=request.user_id,
             origin=request.origin,
             run_mode=request.run_mode,
             adapter=request.adapter,
         )
+        # Apart, because of more than 15 keywords Python makes a dict first.
+        if (rare := _read_rare(request)) != _NO_RARE:
+            record = msgspec.structs.replace(record, **dict(zip(_RARE, rare, strict=True)))
+        if agent.workflow is not None:
+            record = msgspec.structs.replace(record, is_workflow=True)
         return record, request.identify(run_id, thread.id, agent_id)
 
 
@@ -445,12 +453,13 @@ def _select_agent(request: RunRequest, checkout: Checkout, previous: RunRecord |
         active = ACTIVE_AGENT.decode(stored)
         if active is not None and normalize_id(active):
             return active
-    record = previous or checkout.latest_run
-    return record.agent_id if record is not None else DEFAULT_AGENT
+    return record.agent_id if (record := previous or checkout.latest_run) else DEFAULT_AGENT
 
 
 def _stays_with_agent(request: RunRequest, checkout: Checkout, previous: RunRecord) -> bool:
     """Whether a continued run starts with work that its current agent has left."""
+    if previous.is_workflow:
+        return True
     if previous.status is not RunStatus.WAITING:
         return previous.status is RunStatus.RUNNING
     if request.decisions or any(it.status is TicketStatus.DECIDED for it in checkout.tickets):

@@ -73,7 +73,8 @@ def continue_record(request: RunRequest, previous: RunRecord) -> RunRecord:
     """Return the record of a continued run, with the dispatch whose input it has taken in.
 
     A run that waited resumes by another request and takes over that request's session and
-    transport. Messages from tasks and other agents come from no session.
+    transport. Messages from tasks and other agents come from no session. With a message of another
+    user it acts for that user from then on: what it finds and spends is not the first one's.
     """
     dispatch_id = request.dispatch_id or previous.dispatch_id
     is_told = bool(request.messages) and all(it.sender is not None for it in request.messages)
@@ -84,6 +85,7 @@ def continue_record(request: RunRequest, previous: RunRecord) -> RunRecord:
         dispatch_id=dispatch_id,
         session_id=request.session_id,
         transport_request_id=request.transport_request_id,
+        user_id=(request.user_id if request.messages else None) or previous.user_id,
     )
 
 
@@ -127,7 +129,9 @@ def own_tickets(
 ) -> dict[str, Ticket]:
     """Return the tickets that the run can act on, by call, and set their calls' states."""
     # The questions of a remote agent are about calls that only the remote side knows.
-    is_known = open_calls.__contains__ if agent.is_local else lambda _: True
+    # The transcript has no open calls of a workflow, whose branches suspend independently.
+    is_model = agent.is_local and agent.workflow is None
+    is_known = open_calls.__contains__ if is_model else lambda _: True
     tickets = {ticket.call_id: ticket for ticket in checkout.tickets if is_known(ticket.call_id)}
     if tickets:
         state.update(TOOL_CALL_STATES, tuple(map(ToolCallState.of, tickets.values())))

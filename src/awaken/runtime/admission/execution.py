@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from awaken.contracts.errors import LeaseLost, ThreadBusy, ThreadClaimed
+from awaken.contracts.lifecycle import NaturalEnd, RunStatus
 from awaken.contracts.runs.records import RunRequest, RunResult
 from awaken.contracts.storage.dispatch import DispatchStatus
 from awaken.contracts.storage.queries import DispatchQuery
@@ -16,7 +17,7 @@ from awaken.redaction import describe_error
 from awaken.runtime.inference.routing import enabled_routes
 from awaken.runtime.journal.leases import Lease, LeaseBook, RunHandedOver, RuntimeClosing
 from awaken.runtime.journal.run_log import log_takeover
-from awaken.runtime.loop.loop import drive_run
+from awaken.runtime.loop.loop import Body, drive_run
 from awaken.runtime.primitives.signals import RUNS_PER_TURN
 from awaken.runtime.remote.backend_calls import call_backend
 from awaken.runtime.run import ChildStarter, Run, Services
@@ -27,6 +28,8 @@ from .active_runs import ActiveRun, ActiveRuns
 from .admission import Admission
 from .continuation import CannotGoOn
 
+# Bound once: Python 3.11 reads a member through its class slowly.
+_DONE = RunStatus.DONE
 _LOOK_S = 0.02
 _LOOKS = 100
 """How often to check a thread that should be free at once."""
@@ -143,6 +146,8 @@ class Execution:
                 _check_switches(run)
             if run.agent.instructions is not None or run.agent.context is not None:
                 await _instruct(run)
+            if run.agent.workflow is not None and not (run.is_continued or run.recovery):
+                run.agent.workflow.read_arguments(run.request.messages)
             # The lease is renewed from the moment it is taken.
             if book is not None and lease is not None:
                 if lease.claim is None:
@@ -170,7 +175,8 @@ class Execution:
             trace = CURRENT_TRACE.set(run.record.trace)
         try:
             if run.agent.is_local:
-                ended = await call_backend(run, drive=partial(drive_run, run))
+                body = None if run.agent.workflow is None else _find_workflow_body()
+                ended = await call_backend(run, drive=partial(drive_run, run, body))
             else:
                 # Loaded by the first run of a remote agent: most programs have none.
                 from awaken.runtime.remote.remote_run import (  # noqa: PLC0415
@@ -178,6 +184,9 @@ class Execution:
                 )
 
                 ended = await execute_remote_root_lifecycle(run)
+            output, is_done = run.output, run.record.status is _DONE
+            if run.agent.output is None and is_done and type(ended.termination) is NaturalEnd:
+                output = ended.response
             return RunResult(
                 run_id=ended.run_id,
                 thread_id=ended.thread_id,
@@ -188,7 +197,7 @@ class Execution:
                 steps=ended.steps,
                 usage=ended.usage,
                 tickets=ended.tickets,
-                output=run.output,
+                output=output,
             )
         except ThreadClaimed as error:
             thread_id = run.identity.thread_id
@@ -239,6 +248,13 @@ class Execution:
         run.feed.close()
 
 
+def _find_workflow_body() -> Body:
+    # Loaded by the first run of a workflow: most programs have none.
+    from awaken.runtime.workflows.driver import drive_workflow  # noqa: PLC0415
+
+    return drive_workflow
+
+
 async def _instruct(run: Run) -> None:
     """Check the context of a new run, and give its agent the instructions of the run.
 
@@ -270,5 +286,5 @@ def _check_switches(run: Run) -> None:
         return
     switched, agent = run.services.switches.current, run.agent
     switched.check_agent(agent.spec.id)
-    if agent.is_local and not run.is_continued and not run.is_delivered:
+    if agent.models and not run.is_continued and not run.is_delivered:
         enabled_routes(agent.models, switched, run.pinned.registries.models)

@@ -38,7 +38,8 @@ async def _decode_output(record: RunRecord, registry: RegistryHandle) -> Any:
     try:
         agent_id = record.active_agent_id or record.agent_id
         agent = await registry.resolve(agent_id)
-        return agent.output.decode(record.final_output or "") if agent.output else None
+        text = record.final_output or ""
+        return text if agent.output is None else agent.output.decode(text)
     except AwakenError:
         # The agent has changed since; the text is still available.
         return None

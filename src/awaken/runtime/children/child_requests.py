@@ -64,6 +64,7 @@ async def agent_request(
         budgets=await _budgets(run, call_id, child_id),
         grant=delegation.grant,
         wanted_tools=delegation.wanted_tools,
+        output_schema=delegation.output_schema,
     )
 
 

@@ -58,7 +58,11 @@ async def run_delegate(
             children.cancel_here(child_id)
             run.order(stop_child(run.identity, child_id))
         raise
-    return await _result(run, record)
+    result = await _result(run, record)
+    if result.status.is_waiting and not delegation.may_wait:
+        # The answer that the caller uses is this one: a decision on the child would change nothing.
+        run.order(stop_child(run.identity, child_id))
+    return result
 
 
 async def _result(run: Run, record: RunRecord) -> BackendRunResult:

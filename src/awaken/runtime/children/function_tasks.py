@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from awaken.authoring.functions import is_interruption
 from awaken.authoring.results import to_json_form
 from awaken.contracts.errors import AwakenError, StorageError
 from awaken.contracts.events import AgentEvent, RunFinish, RunStart
@@ -208,9 +209,9 @@ class FunctionTask:
             if self._is_lost:
                 raise
             termination, output = self._cut_off(), None
-        except (KeyboardInterrupt, GeneratorExit):
-            raise
-        except BaseException as error:  # noqa: BLE001 - SystemExit must not end the host
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             termination, output = _to_failure(error), None
         self._is_ending = True
         if not self._is_lost:

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.messages.content import replace_surrogates
 from awaken.contracts.messages.inbox import AgentMessage, inbox_messages
 from awaken.contracts.storage.outbox import ThreadMessage
@@ -79,7 +80,9 @@ class HostMessages:
             if deadline.expired():
                 problem = f"the message sink did not answer within {self._timeout_ms} ms"
             raise MessageNotSent(problem=problem) from error
-        except Exception as error:
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             raise MessageNotSent(problem=describe_problem(error)) from error
         if not isinstance(message_id, str) or not message_id.strip():
             raise MessageNotSent(problem="the message sink returned no message id")
@@ -103,7 +106,7 @@ def build_message(request: DurableMessageRequest) -> AgentMessage:
     return message
 
 
-def describe_problem(error: Exception) -> str:
+def describe_problem(error: BaseException) -> str:
     """Return the text of a foreign error, without secrets and shortened; without text, its type."""
     try:
         text = remove_secrets(str(error)).strip()

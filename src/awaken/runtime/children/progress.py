@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.events import ActivitySnapshot, AgentEvent, unwrap_event
 from awaken.contracts.tools.context import PROGRESS_ACTIVITY
 from awaken.contracts.tools.sub_runs import Listener
@@ -39,7 +40,9 @@ class ProgressForwarder(EventReader):
         assert self._listen is not None
         try:
             self._listen(happened)
-        except Exception:
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             logger.exception("The listener of run '%s' failed.", self.child_run_id)
             self._listen = None
 

@@ -10,6 +10,7 @@ from contextlib import aclosing
 
 import msgspec
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.messages.content import replace_surrogates
 from awaken.contracts.messages.deltas import TextDelta
 from awaken.contracts.messages.message import user
@@ -129,7 +130,9 @@ async def write_summary(job: SummaryJob) -> Summary:
         problem = "the summary took too long"
     except ModelError as error:
         problem = str(error)
-    except Exception as error:
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         logger.exception("Provider '%s' raised.", job.client.name)
         problem = f"{type(error).__name__}: {error}"
     text = "" if problem else replace_surrogates("".join(answer.parts)).strip()

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import msgspec
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.events import (
     AgentEvent,
     ReasoningEncryptedValue,
@@ -147,9 +148,9 @@ class Answer(msgspec.Struct, eq=False):
                 if type(events) is not AsyncGeneratorType:
                     # A generator that was read to its end is closed.
                     await events.aclose()
-        except ModelError:
-            raise
-        except Exception as error:
+        except BaseException as error:
+            if isinstance(error, ModelError) or is_interruption(error):
+                raise
             raise self._explain(error) from error
 
     @property
@@ -236,7 +237,7 @@ class Answer(msgspec.Struct, eq=False):
         open_tool = found.in_flight_tool.name if found.in_flight_tool is not None else None
         return self._content(), found.completed_tool_calls, open_tool
 
-    def _explain(self, error: Exception) -> ModelError:
+    def _explain(self, error: BaseException) -> ModelError:
         """Return the model error that a failure of a stream means."""
         if isinstance(error, TimeoutError):
             return ModelTimeout("the model sent nothing for too long")

@@ -12,19 +12,22 @@ from hashlib import blake2b
 
 import msgspec
 
-from awaken.contracts.errors import InvalidInput, PluginFailed
+from awaken.authoring.functions import is_interruption
+from awaken.contracts.errors import AwakenError, InvalidInput, PluginFailed
 from awaken.contracts.messages.content import text_of
 from awaken.contracts.messages.context_messages import ContextMessage, ContextTarget
 from awaken.contracts.messages.message import Message, MessageMetadata, Role
 from awaken.contracts.models.inference import InferenceOverride, InferenceRequest, ModelTool
 from awaken.contracts.plugins.loop_state import (
     CONTEXT_MESSAGES,
+    PRIVATE_CONTEXT,
     STEP_OVERRIDE,
     TOOL_FILTER,
     ContextEmitted,
     ToolFilter,
 )
 from awaken.contracts.state.keys import EMPTY_COMMAND
+from awaken.redaction import describe_error
 from awaken.runtime.context.digests import DIGEST_BYTES, MessageDigest
 from awaken.runtime.context.window import ContextWindow, Frame, clamp_policy
 from awaken.runtime.phases.commands import commit_command
@@ -49,7 +52,11 @@ def build_request(run: Run) -> InferenceRequest:
     before: list[Message] = []
     after: list[Message] = []
     contexts: Mapping[str, ContextMessage] = {}
-    if CONTEXT_MESSAGES.name in values and (contexts := values[CONTEXT_MESSAGES.name]):
+    if CONTEXT_MESSAGES.name in values:
+        contexts = values[CONTEXT_MESSAGES.name]
+    if PRIVATE_CONTEXT.name in values:
+        contexts = {**contexts, **values[PRIVATE_CONTEXT.name]}
+    if contexts:
         texts, before, after = _place_contexts(contexts)
         system = (*system, *texts)
     has_filter, has_override = TOOL_FILTER.name in values, STEP_OVERRIDE.name in values
@@ -129,7 +136,17 @@ def _transform_messages(
     agent: ResolvedAgent, tools: tuple[ModelTool, ...], messages: Sequence[Message]
 ) -> Sequence[Message]:
     for plugin, transform in agent.env.transforms:
-        messages = transform(list(messages), tools)
+        try:
+            messages = transform(list(messages), tools)
+        except AwakenError:
+            raise
+        except BaseException as error:
+            if is_interruption(error):
+                raise
+            problem = f"raised {describe_error(error)}"
+            raise PluginFailed(
+                what="A request transform", plugin=plugin, problem=problem
+            ) from error
         if not isinstance(messages, list):
             problem = f"returned {type(messages).__name__}; return the list of messages to send"
             raise PluginFailed(what="A request transform", plugin=plugin, problem=problem)

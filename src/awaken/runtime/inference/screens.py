@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from awaken.authoring.functions import is_interruption
 from awaken.authoring.results import to_json_form
 from awaken.contracts.errors import AwakenError, PluginFailed
 from awaken.contracts.events import ActivityDelta, ActivitySnapshot, AgentEvent, ToolCallStreamDelta
@@ -41,7 +42,9 @@ def screen_answer(run: Run, answer: StreamResult) -> StreamResult:
             screened = screen(context, answer)
         except AwakenError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             problem = f"raised {type(error).__name__}"
             raise PluginFailed(what="An answer screen", plugin=plugin, problem=problem) from error
         if not isinstance(screened, Screened):
@@ -62,7 +65,9 @@ def answer_streams(run: Run) -> list[TextStream] | None:
     for plugin, begin in run.agent.env.stream_screens:
         try:
             begun = None if begin is None else begin(run.agent.env.prepared.get(plugin))
-        except Exception:
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             logger.exception("Plugin '%s' cannot screen an answer that comes.", plugin)
             return None
         if begun is None:
@@ -82,7 +87,9 @@ def screen_result(run: Run, result: ToolResult) -> ToolResult:
             prepared = run.agent.env.prepared.get(plugin)
             fields = {name: screen(prepared, value) for name, value in fields.items()}
         return _with(result, fields)
-    except Exception:
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         logger.exception("A screen failed on a result of %r.", result.tool_name)
         return ToolResult.error(result.tool_name, UNSCREENED, code="screen_failed")
 
@@ -127,7 +134,9 @@ def screen_event(run: Run, event: AgentEvent) -> AgentEvent | None:
     try:
         for plugin, screen in run.agent.env.result_screens:
             value = screen(run.agent.env.prepared.get(plugin), value)
-    except Exception:
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         logger.exception("A screen failed on what a tool shows.")
         return None
     return msgspec.structs.replace(event, **{name: value})

@@ -7,6 +7,7 @@ unfinished answer contains only what was shown, and nothing that the model produ
 import logging
 from collections.abc import Callable, Sequence
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.events import AgentEvent, ReasoningEncryptedValue, StreamReset
 from awaken.contracts.messages.content import ContentBlock, Text, Thinking, replace_surrogates
 from awaken.contracts.messages.deltas import ReasoningDelta, TextDelta
@@ -77,7 +78,9 @@ class ShownAnswer:
                 piece = stream.feed(piece)
                 if is_last:
                     piece += stream.end()
-        except Exception:
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             logger.exception("A screen failed on an answer while it came; the rest is held.")
             self._is_stuck = True
             return ""

@@ -20,7 +20,7 @@ from awaken.contracts.events import AgentEvent, LoggedEvent
 from awaken.contracts.messages.message import Message
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.state.keys import StoredValue
-from awaken.contracts.storage.dispatch import Release
+from awaken.contracts.storage.dispatch import Release, RunDispatch
 from awaken.contracts.storage.store import (
     Commit,
     CommitReceipt,
@@ -43,6 +43,7 @@ class LastWrite(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     event: AgentEvent
     outbox: tuple[OutboxEntry, ...]
     release: Release | None
+    enqueued: tuple[RunDispatch, ...] = ()
 
 
 class CommitWatchers(msgspec.Struct, frozen=True, eq=False):
@@ -283,7 +284,7 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
         else:
             # A run whose only commit is its last one never takes the thread.
             release = None
-        return Commit(
+        commit = Commit(
             commit_id=f"{self.writer}:{self.version + 1}",
             thread_id=self.thread_id,
             expected_version=self.version,
@@ -293,13 +294,19 @@ class Journal(msgspec.Struct, kw_only=True, eq=False):
             state=self._state,
             run_state=self._run_state,
             tool_records=self.tool_records,
-            tickets=tuple(self.tickets.values()) if self.tickets else (),
             events=events,
-            absorbed=self.absorbed,
             outbox=outbox,
             fencing_token=token,
             claim=claim,
             release=release,
+        )
+        enqueued = () if last is None else last.enqueued
+        if not (self.tickets or self.absorbed or enqueued):
+            return commit
+        # Apart, because of more than 15 keywords Python makes a dict first.
+        tickets = tuple(self.tickets.values())
+        return msgspec.structs.replace(
+            commit, tickets=tickets, absorbed=self.absorbed, enqueued=enqueued
         )
 
     def _apply_receipt(self, commit: Commit, receipt: CommitReceipt) -> None:

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
-from awaken.contracts.errors import InvalidInput, LimitExceeded
+from awaken.contracts.errors import InvalidContext, InvalidInput, LimitExceeded
+from awaken.contracts.identity import RESERVED_IDS
 from awaken.contracts.messages.message import Message, Role
 from awaken.contracts.runs.records import RunRequest
 from awaken.contracts.tenancy import namespace_in
@@ -24,9 +24,9 @@ def check_id(name: str, value: str) -> None:
     """Refuse ids that are unsafe in a store, a log or a URL.
 
     Raises:
-        InvalidInput: The id is blank, too long or has control characters.
+        InvalidInput: The id is blank, too long, has control characters, or cannot stand in a URL.
     """
-    if _PLAIN_ID.fullmatch(value):
+    if _PLAIN_ID.fullmatch(value) and value not in RESERVED_IDS:
         return
     if not value.strip():
         raise InvalidInput(what=name, problem="it is blank")
@@ -34,25 +34,32 @@ def check_id(name: str, value: str) -> None:
         raise InvalidInput(what=name, problem=f"it is longer than {ID_LENGTH_MAX} characters")
     if not value.isprintable():
         raise InvalidInput(what=name, problem="it has characters that cannot be printed")
+    given = value.removeprefix(namespace_in(value))
+    if RESERVED_IDS.get(given) in ("", name):
+        problem = f"'{given}' has a meaning of its own in URLs; choose another id"
+        raise InvalidInput(what=name, problem=problem)
 
 
 def check_extras(request: RunRequest, limits: Limits) -> None:
     """Refuse a context or a history that cannot be kept; few requests have one.
 
     Raises:
-        InvalidInput: The context is no JSON object, a message of the history is malformed, or a
-            tool call in it does not have exactly one result.
+        InvalidContext: The context is no JSON object.
+        InvalidInput: A message of the history is malformed, or a tool call in it does not have
+            exactly one result.
         LimitExceeded: One of them is too large.
     """
     if request.context is not None:
-        _check_context(request.context, limits.context_bytes)
+        _check_context(request, limits.context_bytes)
     if request.history:
         _check_history(request.history, limits.message_bytes)
 
 
-def _check_context(context: Any, limit: int) -> None:
+def _check_context(request: RunRequest, limit: int) -> None:
+    context = request.context
     if type(context) is not dict or any(type(name) is not str for name in context):
-        raise InvalidInput(what="context", problem="pass a JSON object")
+        name = request.agent_id or "default"
+        raise InvalidContext(agent_id=name, problem="it is no JSON object - at `$`")
     try:
         size = len(msgspec.json.encode(context))
     except (TypeError, ValueError, RecursionError) as error:

@@ -10,6 +10,7 @@ from functools import partial
 
 import msgspec
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.backend_results import backend_status
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.events import ErrorEvent, RunFinish, StateSnapshot, StepEnd
@@ -38,6 +39,7 @@ from awaken.contracts.plugins.plugin import RunEndContext, StepEndContext
 from awaken.contracts.runs.records import Waiting, WaitingReason
 from awaken.contracts.storage.store import CancelWanted, OutboxEntry
 from awaken.contracts.tasks import BACKGROUND_TASKS
+from awaken.runtime.inference.side_calls import side_answer
 from awaken.runtime.journal.bookmark import RemoteEnd
 from awaken.runtime.journal.run_log import log_failure
 from awaken.runtime.journal.streams import block_events
@@ -61,7 +63,7 @@ _DONE_TEXT, _WAITING_TEXT = RunStatus.DONE.value, RunStatus.WAITING.value
 
 async def run_step_end(run: Run) -> None:
     """Run the last phase of a step; its hooks see the step among the completed ones."""
-    _count_completed(run)
+    count_completed(run)
     # Hooks are foreign code: what the step did is durable before they run.
     await run.flush()
     await run_phase(run, Phase.STEP_END, phase_context(run, StepEndContext))
@@ -69,7 +71,7 @@ async def run_step_end(run: Run) -> None:
 
 def end_step(run: Run) -> None:
     """End a step; the commit that follows makes it durable, and its `step_end` visible."""
-    _count_completed(run)
+    count_completed(run)
     run.step.is_open = False
     if run.agent.stop_rules.conditions or run.has_budgets:
         _keep_stats(run)
@@ -78,7 +80,7 @@ def end_step(run: Run) -> None:
     run.journal.announce(StepEnd())
 
 
-def _count_completed(run: Run) -> None:
+def count_completed(run: Run) -> None:
     """Count the step once; a run that has ended counts no more steps."""
     lifecycle: RunLifecycle = run.state.values[RUN_LIFECYCLE.name]
     if lifecycle.status is not _DONE and lifecycle.step_count < run.step.number:
@@ -131,11 +133,27 @@ async def close_run(run: Run, termination: Termination) -> Termination:
             await _write_outcome(run, termination, None)
         if type(termination) is Failed:
             log_failure(run.record, termination)
+        if run.waiting is not None or run.successors:
+            tell_deadlines(run)
     except Exception as error:
         code = error.code if isinstance(error, AwakenError) else "internal_error"
         run.feed.emit(ErrorEvent(message=str(error), code=code))
         raise
     return termination
+
+
+def tell_deadlines(run: Run) -> None:
+    """Tell the sweeper of this process when the next of the run's tickets is due."""
+    due = [
+        ticket.expires_at
+        for ticket in run.tickets.values()
+        if ticket.expires_at is not None and ticket.decision is None
+    ]
+    if run.successors:
+        # A worker executes it; in memory none may have started yet.
+        due.append(run.services.clock.now_ms())
+    if due:
+        run.services.deadlines.watch(min(due))
 
 
 def may_have_work(run: Run) -> bool:
@@ -148,8 +166,9 @@ def may_have_work(run: Run) -> bool:
 async def _find_wait(run: Run, termination: Termination) -> Waiting | None:
     """Return what a run that suspends or has pending work waits for, or None when it ends."""
     if type(termination) is Suspended:
-        if run.remote_end is not None and run.remote_end.waiting is not None:
-            return run.remote_end.waiting
+        told = run.waiting if run.remote_end is None else run.remote_end.waiting
+        if told is not None:
+            return told
         if run.is_paused:
             reason = WaitingReason.MANUAL_PAUSE
             since = run.identity.dispatch_id
@@ -224,12 +243,17 @@ async def _run_last_phase(run: Run, termination: Termination) -> None:
     await run.cancels.carry_through(run.flush)
     try:
         async with asyncio.timeout(run.services.limits.run_end_ms / 1000):
-            context = phase_context(run, RunEndContext, termination=termination)
+            ask_model = partial(side_answer, run)
+            context = phase_context(
+                run, RunEndContext, termination=termination, ask_model=ask_model
+            )
             await run_phase(run, Phase.RUN_END, context)
     except asyncio.CancelledError:
         # Too late to change the outcome; only the hooks are interrupted.
         run.cancels.absorb()
-    except Exception:
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         # The outcome is decided; a hook that fails now cannot change it.
         logger.exception("A run_end hook of run '%s' failed.", run.identity.run_id)
 

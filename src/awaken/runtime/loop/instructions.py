@@ -1,13 +1,18 @@
 """The instructions that are made for one run: once per agent of the run, and kept in its record."""
 
-import asyncio
 import logging
 from typing import Any
 
 import msgspec
 
+from awaken.authoring.foreign_calls import CallTookTooLong
+from awaken.authoring.functions import is_interruption
 from awaken.authoring.run_contexts import RunContext, decode_context
-from awaken.contracts.errors import InstructionsFailed, InvalidContext, LimitExceeded
+from awaken.contracts.errors import (
+    InstructionsFailed,
+    InvalidContext,
+    LimitExceeded,
+)
 from awaken.redaction import describe_error, make_loggable
 from awaken.runtime.resolution.resolver import ResolvedAgent
 from awaken.runtime.run import Run
@@ -45,14 +50,15 @@ async def instruct_agent(run: Run, agent: ResolvedAgent) -> ResolvedAgent:
     if agent.instructions is None:
         return agent
     try:
-        async with asyncio.timeout(limits.instructions_ms / 1000):
-            text = await agent.instructions.make(context)
-    except TimeoutError as error:
+        text = await agent.instructions.make(context, limits.instructions_ms / 1000)
+    except CallTookTooLong as error:
         problem = f"they took longer than {limits.instructions_ms} ms"
         raise InstructionsFailed(agent_id=agent_id, problem=problem) from error
     except (InvalidContext, InstructionsFailed):
         raise
-    except Exception as error:
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         shown = make_loggable(error)
         logger.warning("The instructions of agent %r failed.", agent_id, exc_info=shown)
         raise InstructionsFailed(agent_id=agent_id, problem=describe_error(error)) from error

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.backend_results import BackendRunOutput, BackendRunResult, backend_status
 from awaken.contracts.errors import AwakenError, StoreUnavailable, ThreadClaimed
 from awaken.contracts.events import ErrorEvent
@@ -109,9 +110,9 @@ async def _run_to_end(run: Run, body: Body) -> BackendRunResult:
             # When the store is available again, the next worker continues from the last commit.
             run.journal.close(error)
         termination = Failed(message=remove_secrets(str(error)), code=error.code)
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
     except BaseException as error:
+        if is_interruption(error):
+            raise
         logger.error("A run raised an unexpected error.", exc_info=make_loggable(error))
         termination = Failed(message=describe_error(error), code="internal_error")
     if (reason := run.journal.closed_by) is not None:
@@ -226,7 +227,9 @@ def _make_instruments(run: Run) -> tuple[Instrument, ...]:
     for maker in makers:
         try:
             instrument = maker(run.identity, run.agent.spec)
-        except Exception:
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             logger.exception("An instrument could not be created.")
             continue
         if instrument is not None:

@@ -1,12 +1,12 @@
 """The agent's own checks of its final answer."""
 
-import asyncio
 import logging
 from collections.abc import Sequence
 
+from awaken.authoring.functions import is_interruption
 from awaken.authoring.validators import BoundValidator, OutputRejected, ValidatorFailed
 from awaken.contracts.lifecycle import Failed
-from awaken.redaction import describe_error, make_loggable
+from awaken.redaction import make_loggable
 from awaken.runtime.run import Run
 
 from .instructions import build_run_context
@@ -25,13 +25,15 @@ async def validate_output(
     context = build_run_context(run, agent)
     for validator in validators:
         try:
-            async with asyncio.timeout(limit):
-                await validator.check(context, output)
+            await validator.check(context, output, limit)
         except OutputRejected as refusal:
             return refusal
-        except Exception as error:
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             logger.warning("Validator %r failed.", validator.name, exc_info=make_loggable(error))
-            problem, agent_id = describe_error(error), agent.spec.id
+            # Clients read it: what the validator said of the host is in the log only.
+            problem, agent_id = f"it raised {type(error).__name__}", agent.spec.id
             failed = ValidatorFailed(name=validator.name, agent_id=agent_id, problem=problem)
             return Failed(message=str(failed), code=failed.code)
     run.output = output

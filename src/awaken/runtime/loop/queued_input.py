@@ -62,14 +62,26 @@ async def _inputs(run: Run) -> tuple[RunDispatch, ...]:
 
 
 def _is_for(run: Run, dispatch: RunDispatch) -> bool:
-    """Whether the run may take the input in: it is new, and no notification for another run."""
+    """Whether the run may take the input in.
+
+    It is new, no notification for another run, and no message of another person: the run acts for
+    its user, and would answer that person with what only its user may ask for.
+    """
     wanted = dispatch.request.continue_run_id
     is_elsewhere = wanted is not None and wanted != run.identity.run_id
     is_meant = not (dispatch.is_notification and is_elsewhere)
+    is_meant = is_meant and not _is_of_another_user(run, dispatch)
     if not is_meant or dispatch.dispatch_id in run.journal.absorbed:
         return False
     reader = dispatch.reader
     return reader is None or _reads_next(run, reader)
+
+
+def _is_of_another_user(run: Run, dispatch: RunDispatch) -> bool:
+    own, request = run.identity.user_id, dispatch.request
+    if own is None or request.user_id in (None, own):
+        return False
+    return any(message.sender is None for message in request.messages)
 
 
 def _reads_next(run: Run, agent_id: str) -> bool:

@@ -249,7 +249,8 @@ def _ask_again(run: Run, error: OutputInvalid) -> StepOutcome:
     if output is not None and output.retries is not None:
         limit = output.retries
     if run.output_retries > limit:
-        return Finish(termination=Failed(message=str(error), code=error.code))
+        tries = f"The model answered {limit + 1} times; `output_retries` is the limit."
+        return Finish(termination=Failed(message=f"{error} {tries}", code=error.code))
     _tell_model(run, f"{error} Answer again.")
     return CONTINUE
 

@@ -1,9 +1,11 @@
 """Applying a command: the whole command is checked, then committed, then its effects run."""
 
+import asyncio
 import logging
 
 import msgspec
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.errors import UnknownHandler
 from awaken.contracts.plugins.loop_state import PENDING_ACTIONS
 from awaken.contracts.record import Record
@@ -72,8 +74,11 @@ async def dispatch_effects(run: Run, command: StateCommand) -> EffectReport:
         spec, handler = run.agent.env.effects[effect.key]
         try:
             payload = msgspec.convert(effect.payload, spec.payload_type)
-            await handler(payload, run.state.snapshot())
-        except Exception as error:
+            async with asyncio.timeout(run.services.limits.hook_ms / 1000):
+                await handler(payload, run.state.snapshot())
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             shown = make_loggable(error)
             logger.warning("Effect '%s' failed.", effect.key, exc_info=shown)
             failed += 1

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Generic, TypeVar
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.plugins.instruments import Instrument
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.runtime.run import Run
@@ -30,7 +31,9 @@ class Watches(Generic[W]):
             try:
                 manager = self._begin(instrument)
                 self._entered.append((manager, manager.__enter__()))
-            except Exception:
+            except BaseException as error:
+                if is_interruption(error):
+                    raise
                 logger.exception("An instrument failed to begin.")
         return self
 
@@ -39,7 +42,9 @@ class Watches(Generic[W]):
         for _, watch in self._entered:
             try:
                 call(watch)
-            except Exception:
+            except BaseException as error:
+                if is_interruption(error):
+                    raise
                 logger.exception("An instrument failed.")
 
     def __exit__(
@@ -52,7 +57,9 @@ class Watches(Generic[W]):
         for manager, _ in reversed(self._entered):
             try:
                 manager.__exit__(kind, error, trace)
-            except Exception as raised:
+            except BaseException as raised:
+                if is_interruption(raised):
+                    raise
                 if raised is not error:
                     logger.exception("An instrument failed to end.")
 
@@ -62,5 +69,7 @@ def tell_handover(run: Run, agent: AgentSpec) -> None:
     for instrument in run.instruments:
         try:
             instrument.on_handoff(agent)
-        except Exception:
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             logger.exception("An instrument failed.")

@@ -1,9 +1,11 @@
 """Scheduled actions: executed in their phase until none are left, failures kept as dead letters."""
 
+import asyncio
 import logging
 
 import msgspec
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.errors import PhaseNotConverging
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins.loop_state import FAILED_ACTIONS, PENDING_ACTIONS
@@ -89,9 +91,12 @@ async def _execute(run: Run, entry: QueuedAction, context: PhaseContext) -> Effe
             own=run.own.get(plugin),
             prepared=run.agent.env.prepared.get(plugin),
         )
-        command = await handler(fresh, payload) or StateCommand()
+        async with asyncio.timeout(run.services.limits.hook_ms / 1000):
+            command = await handler(fresh, payload) or StateCommand()
         return await submit(run, command.extend(done))
-    except Exception as error:
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         logger.warning("Action '%s' failed.", entry.action.key, exc_info=make_loggable(error))
         text = describe_error(error)
         failure = FailedAction(id=entry.id, action=entry.action, error=text)

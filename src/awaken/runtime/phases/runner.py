@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.errors import AwakenError, PluginFailed
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins.plugin import (
@@ -19,6 +20,7 @@ from awaken.contracts.plugins.plugin import (
     BeforeToolExecuteContext,
     PhaseContext,
     PhaseHook,
+    PhaseObserver,
 )
 from awaken.contracts.record import Record
 from awaken.contracts.state.keys import StateCommand
@@ -54,7 +56,7 @@ async def run_phase(run: Run, phase: Phase, context: PhaseContext) -> PhaseRepor
         # Observers have effects: what they act on is durable before they run.
         await run.flush()
     for plugin, observer in env.observers.get(phase, ()):
-        await observer(_context_for(run, plugin, _fresh(run, context)))
+        await _observe(run, plugin, observer, _fresh(run, context))
     return PhaseReport(
         rounds=report.rounds,
         processed=report.processed,
@@ -111,13 +113,29 @@ async def _call(run: Run, plugin: str, hook: PhaseHook, context: PhaseContext) -
             command = await hook(_context_for(run, plugin, context))
     except AwakenError:
         raise
-    except Exception as error:
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         problem = f"raised {describe_error(error)}"
         raise PluginFailed(what=what, plugin=plugin, problem=problem) from error
     if command is not None and not isinstance(command, StateCommand):
         problem = f"returned {type(command).__name__}; return a StateCommand or nothing"
         raise PluginFailed(what=what, plugin=plugin, problem=problem)
     return command or StateCommand()
+
+
+async def _observe(run: Run, plugin: str, observer: PhaseObserver, context: PhaseContext) -> None:
+    what = f"An observer of {type(context).__name__}"
+    try:
+        async with asyncio.timeout(run.services.limits.hook_ms / 1000):
+            await observer(_context_for(run, plugin, context))
+    except AwakenError:
+        raise
+    except BaseException as error:
+        if is_interruption(error):
+            raise
+        problem = f"raised {describe_error(error)}"
+        raise PluginFailed(what=what, plugin=plugin, problem=problem) from error
 
 
 def _merge_commands(commands: Sequence[StateCommand]) -> tuple[StateCommand, list[int]]:

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.errors import (
     AwakenError,
     DuplicateRegistration,
@@ -118,7 +119,9 @@ class ExecutionEnv:
                 made = plugin.prepare(agent, described)
             except AwakenError:
                 raise
-            except Exception as error:
+            except BaseException as error:
+                if is_interruption(error):
+                    raise
                 problem = f"prepare() raised {type(error).__name__}: {error}"
                 raise InvalidPluginConfig(
                     section=plugin.name, agent_id=agent.id, problem=problem

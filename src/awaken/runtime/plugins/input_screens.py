@@ -1,4 +1,4 @@
-"""Screening of all input to a run: messages of every role, decisions, tools, schemas.
+"""Screening of all input to a run: messages of every role, decisions, tools, schemas, contexts.
 
 Every input path goes through here. Input that is not a message is passed to the message screens
 text by text, as user messages, so that a screen sees it wherever a protocol puts it.
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.errors import PluginFailed
 from awaken.contracts.messages.message import Message, ToolCall, user
 from awaken.contracts.plugins.screens import BlockedInput
@@ -102,7 +103,9 @@ class Look:
     def _screen_message(self, plugin: str, screen: Any, message: Message) -> Message:
         try:
             found = screen(self._env.prepared.get(plugin), message)
-        except Exception as error:
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             problem = f"raised {type(error).__name__}"
             raise PluginFailed(what="A message screen", plugin=plugin, problem=problem) from error
         if isinstance(found, BlockedInput):
@@ -157,14 +160,14 @@ def look_at_decision(
 
 
 def look_at_options(env: ExecutionEnv, request: RunRequest) -> RunRequest:
-    """Screen the tools and the output schema that a client sends: models read both.
+    """Screen the tools, the output schema and the context of a request: models may read them all.
 
     Raises:
         PluginFailed: A screen failed; the unscreened request must not be kept.
     """
     if not env.message_screens:
         return request
-    if not request.frontend_tools and request.output_schema is None:
+    if not request.frontend_tools and request.output_schema is request.context is None:
         return request
     look = Look(env)
     tools = tuple(map(look.tool, request.frontend_tools))
@@ -173,5 +176,6 @@ def look_at_options(env: ExecutionEnv, request: RunRequest) -> RunRequest:
         request,
         frontend_tools=tools,
         output_schema=schema,
+        context=look.value(request.context),
         blocked=request.blocked or look.blocked,
     )

@@ -5,10 +5,12 @@ import functools
 import inspect
 import logging
 from collections.abc import Awaitable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.errors import DependenciesFailed, Misuse
+from awaken.redaction import describe_error
 
 OPEN_S = 30
 CLOSE_S = 10
@@ -24,12 +26,14 @@ class Dependencies:
     it is.
     """
 
-    __slots__ = ("_entered", "_given", "_value")
+    __slots__ = ("_entered", "_given", "_value", "_was_closed")
 
     def __init__(self, given: Any = None) -> None:
         self._given = given
         self._entered: AbstractAsyncContextManager[Any] | None = None
-        self._value = _CLOSED if _is_made(given) or _is_entered(given) else given
+        self._was_closed = False
+        is_opened = _is_made(given) or _is_entered(given) or _is_generator(given)
+        self._value = _CLOSED if is_opened else given
 
     def get(self) -> Any:
         """Return the dependencies.
@@ -53,8 +57,13 @@ class Dependencies:
         try:
             async with asyncio.timeout(OPEN_S):
                 self._value = await self._make()
-        except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
+        except BaseException as error:
+            if is_interruption(error):
+                raise
+            problem = describe_error(error).rstrip(".")
+            if self._was_closed and not _is_made(self._given):
+                name = type(self._given).__name__
+                problem += f"; it was closed before: pass what makes it, such as deps={name}"
             raise DependenciesFailed(problem=problem) from error
 
     async def _make(self) -> Any:
@@ -62,6 +71,9 @@ class Dependencies:
         if _is_made(made):
             made = made()
             made = await made if isinstance(made, Awaitable) else made
+        if _is_generator(made):
+            message = "a generator is not opened: decorate its function with @asynccontextmanager"
+            raise TypeError(message)
         if not _is_entered(made):
             return made
         value = await made.__aenter__()
@@ -75,10 +87,13 @@ class Dependencies:
             self._value = _CLOSED
         if entered is None:
             return
+        self._was_closed = True
         try:
             async with asyncio.timeout(CLOSE_S):
                 await entered.__aexit__(None, None, None)
-        except Exception:
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             logger.exception("The dependencies of the runtime could not be closed.")
 
 
@@ -88,3 +103,10 @@ def _is_made(given: Any) -> bool:
 
 def _is_entered(given: Any) -> bool:
     return isinstance(given, AbstractAsyncContextManager)
+
+
+def _is_generator(given: Any) -> bool:
+    """Whether it is what a generator function returns without `asynccontextmanager`."""
+    if isinstance(given, AbstractContextManager):
+        given = getattr(given, "gen", None)  # That of `contextmanager`.
+    return inspect.isasyncgen(given) or inspect.isgenerator(given)

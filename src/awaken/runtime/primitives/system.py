@@ -1,7 +1,6 @@
 """The system clock and the default id source of a runtime."""
 
 import os
-import struct
 import time
 import weakref
 from functools import partial
@@ -12,7 +11,8 @@ __all__ = ["SystemClock", "Uuid7Source"]
 
 
 _COUNTER_MAX = 0xFFF
-_VARIANT = 2 << 62
+_VARIANTS = bytes(byte & 0x3F | 0x80 for byte in range(256))
+"""Maps a random byte to one with the bits that mark the variant of the UUID."""
 _TAILS = 256
 """How many random ends of ids are made at once."""
 
@@ -58,15 +58,14 @@ class Uuid7Source:
 
 
 def _make_tails() -> list[str]:
-    """Return the random ends of the next ids, with the bits that mark the variant of the UUID.
-
-    They ascend, so that ids of one millisecond do.
-    """
+    """Return the random ends of the next ids; they ascend, so that ids of one millisecond do."""
     # From the system: a client that has seen many ids must not be able to guess another. Between
     # two that follow each other there are about 2 ** 54.
-    numbers = struct.unpack(f"{_TAILS}Q", os.urandom(8 * _TAILS))
-    texts = [f"{_VARIANT | number >> 2:x}" for number in sorted(numbers)]
-    return [f"{text[:4]}-{text[4:]}" for text in texts]
+    data = bytearray(os.urandom(8 * _TAILS))
+    data[::8] = data[::8].translate(_VARIANTS)
+    text = data.hex()
+    ends = range(16, len(text) + 1, 16)
+    return sorted([f"{text[end - 16 : end - 12]}-{text[end - 12 : end]}" for end in ends])
 
 
 def _renew_seed(source: "weakref.ref[Uuid7Source]") -> None:

@@ -7,6 +7,7 @@ wait removes the entry. The one timer stays in the event loop; it looks at the t
 import asyncio
 import math
 import threading
+from collections.abc import Callable
 from operator import itemgetter
 from types import TracebackType
 from typing import Any, Protocol
@@ -73,6 +74,24 @@ class Watchdog:
             self._arm(max(min(self._moments.values()), now + spacing))
         for _, owner in sorted(due, key=itemgetter(0)):
             owner.on_moment()
+
+
+class DeadlineWatch(msgspec.Struct, eq=False):
+    """Tells the sweeper of deadlines that runs of this process have written.
+
+    So a deadline is met promptly, and a process without deadlines looks for none.
+    """
+
+    earliest: int | None = None
+    """The earliest deadline that was told, in milliseconds since the epoch."""
+    watchers: list[Callable[[int], object]] = []
+
+    def watch(self, due_ms: int) -> None:
+        """Tell of a deadline; it is durable, or becomes so with the next commit."""
+        if self.earliest is None or due_ms < self.earliest:
+            self.earliest = due_ms
+        for watcher in tuple(self.watchers):
+            watcher(due_ms)
 
 
 class Watchdogs:

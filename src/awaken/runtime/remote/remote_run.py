@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.backend_results import (
     BackendRunOutput,
     BackendRunResult,
@@ -126,7 +127,9 @@ async def _turn(run: Run) -> Termination:
         result = _build_failure(run, Failed(message=text, code=error.code), text)
         is_left = isinstance(error, RemoteError) and error.is_work_left
         result = msgspec.structs.replace(result, is_work_left=is_left)
-    except Exception as error:
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         shown = make_loggable(error)
         logger.error("The backend of run '%s' failed.", run.identity.run_id, exc_info=shown)
         text = describe_error(error)

@@ -14,8 +14,14 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from awaken.authoring.agents import Agent
+from awaken.authoring.functions import is_interruption
 from awaken.authoring.resolvers import AgentResolver, ListingResolver, Written
-from awaken.contracts.errors import AwakenError, DuplicateRegistration, InvalidInput, InvalidSpec
+from awaken.contracts.errors import (
+    AwakenError,
+    DuplicateRegistration,
+    InvalidInput,
+    InvalidSpec,
+)
 from awaken.contracts.resolver_errors import AgentResolverFailed
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.redaction import make_loggable
@@ -255,13 +261,9 @@ async def _call_resolver(name: str, ask: Callable[..., Awaitable[T]], *arguments
     except (InvalidSpec, DuplicateRegistration):
         # The agent itself is invalid: reported as for registered agents.
         raise
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
+    except BaseException as error:
+        if is_interruption(error):
             raise
-        # A task that the host's code awaited was cancelled, not this one.
-        raise _failure(name, error) from error
-    except Exception as error:
         raise _failure(name, error) from error
 
 

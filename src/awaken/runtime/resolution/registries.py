@@ -17,6 +17,7 @@ from awaken.contracts.tools.tool import Tool
 if TYPE_CHECKING:
     from awaken.authoring.instructions import InstructionsFunction
     from awaken.authoring.run_contexts import ContextType
+    from awaken.authoring.workflows import Workflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,8 @@ class AgentSource:
     context: "ContextType | None" = None
     instructions: "InstructionsFunction | None" = None
     """Makes the instructions of each run, unless the spec has a text."""
+    workflow: "Workflow | None" = None
+    """The function of steps that its runs execute instead of asking a model."""
     written: Any = None
     """The agent as its developer declared it, if it was declared in this process."""
 

@@ -44,6 +44,7 @@ from .registries import AgentSource, RegistrySet
 if TYPE_CHECKING:
     from awaken.authoring.instructions import InstructionsMaker
     from awaken.authoring.run_contexts import ContextType
+    from awaken.authoring.workflows import Workflow
 
 _SECTIONS: dict[str, tuple[dict[str, Any], JsonSchema]] = {}
 """The compiled schemas of sections, each with the schema that it was compiled from."""
@@ -78,6 +79,8 @@ class ResolvedAgent:
     """The type of its runs' context; None: any JSON object."""
     instructions: "InstructionsMaker | None" = None
     """Makes `system` for each run; None if it is the same for all."""
+    workflow: "Workflow | None" = None
+    """The function of steps that its runs execute; None: its model answers."""
     diagnostics: tuple[str, ...] = ()
     """Warnings, such as about a pattern that matches nothing."""
     is_local: bool = field(init=False)
@@ -186,7 +189,8 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
         raise _unknown_agent(agent_id, names(registries.agents))
     spec = source.spec
     check_remote(source)
-    models, pool = routes_of(registries, source) if spec.endpoint is None else ((), None)
+    has_model = spec.endpoint is None and source.workflow is None
+    models, pool = routes_of(registries, source) if has_model else ((), None)
     plugins = _plugins(registries, source)
     _check_sections(registries, spec, (LoopActions(), *plugins))
     _check_agents(registries, f"Agent '{spec.id}'", spec.delegates)
@@ -215,6 +219,7 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
         approvals=_list_approvals(tools),
         context=source.context,
         instructions=_find_maker(source),
+        workflow=source.workflow,
         retry=spec.config("retry", RetryPolicy),
         diagnostics=(*diagnostics, *_oddities(registries, spec, plugins)),
     )

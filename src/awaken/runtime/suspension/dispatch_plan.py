@@ -5,7 +5,7 @@ from itertools import chain
 
 import msgspec
 
-from awaken.contracts.errors import InvalidResume
+from awaken.contracts.errors import InvalidResume, ThreadHasWorkflow
 from awaken.contracts.identity import normalize_id
 from awaken.contracts.lifecycle import Cancelled, Failed, RunStatus, Termination, TicketStatus
 from awaken.contracts.messages.message import Message
@@ -105,6 +105,9 @@ def _find_cancel(
     if cause is not None and not has_begun and checkout is not None and checkout.open_run:
         return EndFirst(Cancelled(cause=cause))
     cause = cause or dispatch.cancel_cause
+    if has_begun and checkout is not None and checkout.open_run and checkout.open_run.is_workflow:
+        # It is entered again, to clean up.
+        return None
     # Messages of tasks and of other agents enter the thread before a cancellation ends the run.
     if cause is None or (dispatch.is_notification and not has_begun):
         return None
@@ -123,7 +126,7 @@ def _is_over(dispatch: RunDispatch, open_run: RunRecord, checkout: Checkout | No
         return True
     if dispatch.is_release:
         reason = None if open_run.waiting is None else open_run.waiting.reason
-        return reason is not WaitingReason.MANUAL_PAUSE
+        return reason not in (WaitingReason.MANUAL_PAUSE, WaitingReason.WORKFLOW_DIVERGED)
     tickets = () if checkout is None else checkout.tickets
     if request.decisions or any(it.status is TicketStatus.DECIDED for it in tickets):
         # Even if its messages are known, the dispatch continues the decided calls.
@@ -185,6 +188,40 @@ def continuation(record: RunRecord, decisions: Sequence[Decision] = ()) -> RunRe
         dispatch_id=record.dispatch_id,
         session_id=record.session_id,
         transport_request_id=record.transport_request_id,
+    )
+
+
+def is_workflow_event(request: RunRequest, open_run: RunRecord) -> bool:
+    """Whether a request to the thread of an open run is the event `message` of its workflow.
+
+    Everything that a person says there is, on every wire and in every mode, whatever run id the
+    request names: it supersedes nothing, and interrupts nothing.
+
+    Raises:
+        ThreadHasWorkflow: The request names another agent, which cannot answer in that run.
+    """
+    if not open_run.is_workflow or all(it.sender is not None for it in request.messages):
+        return False
+    if request.agent_id not in (None, open_run.agent_id):
+        raise ThreadHasWorkflow(
+            thread_id=open_run.thread_id, run_id=open_run.run_id, workflow=open_run.agent_id
+        )
+    return True
+
+
+def address_to_workflow(request: RunRequest, open_run: RunRecord | None) -> RunRequest:
+    """Return a request as the open run of its thread takes it, if that is a workflow's.
+
+    Raises:
+        ThreadHasWorkflow: The request names another agent.
+    """
+    if open_run is None or not is_workflow_event(request, open_run):
+        return request
+    if request.run_id_hint == open_run.run_id or not open_run.is_resumable_waiting:
+        # The id of the run is used already, or its thread is busy: refused as for any run.
+        return request
+    return msgspec.structs.replace(
+        request, agent_id=open_run.agent_id, run_id_hint=None, dispatch_id_hint=None
     )
 
 

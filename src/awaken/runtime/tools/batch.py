@@ -157,7 +157,7 @@ async def _execute(run: Run, attempts: Sequence[ToolExecution]) -> None:
         while True:
             while settled < count and (output := attempts[settled].output) is not None:
                 attempt = attempts[settled]
-                if attempt.state is not None and _is_stale(run, attempt.state):
+                if attempt.state is not None and is_stale(run, attempt.state):
                     output = await _again(run, attempt)
                 is_hooked = run.has_phases and run.has_work(Phase.AFTER_TOOL_EXECUTE)
                 if output.command is EMPTY_COMMAND and not is_hooked:
@@ -200,7 +200,9 @@ async def _prepare(run: Run, starting: Sequence[ToolExecution]) -> None:
         await run.flush()
 
 
-def _start(run: Run, attempts: Sequence[ToolExecution]) -> Siblings[ToolOutput]:
+def _start(
+    run: Run, attempts: Sequence[ToolExecution], timeout_ms: int | None = None
+) -> Siblings[ToolOutput]:
     """Start attempts side by side on one frozen snapshot."""
     now, limit_ms = run.loop.time(), run.services.limits.tool_timeout_ms
     first = math.inf
@@ -209,7 +211,7 @@ def _start(run: Run, attempts: Sequence[ToolExecution]) -> Siblings[ToolOutput]:
         run.loop_zero_ms = run.opened_at + since_open - int(now * 1000)
     for attempt in attempts:
         assert attempt.tool is not None
-        deadline = now + (attempt.tool.descriptor.timeout_ms or limit_ms) / 1000
+        deadline = now + (timeout_ms or attempt.tool.descriptor.timeout_ms or limit_ms) / 1000
         attempt.deadline, attempt.is_late = deadline, False
         attempt.started = attempt.ended = now
         if deadline < first:
@@ -260,7 +262,7 @@ def _stop_late_ones(
     siblings.deadline = min(waiting, default=math.inf)
 
 
-def _is_stale(run: Run, state: ToolState) -> bool:
+def is_stale(run: Run, state: ToolState) -> bool:
     """Whether a call settled since the snapshot changed what this call read or wrote."""
     base = state.snapshot.revision
     if run.state.revision == base:
@@ -293,7 +295,14 @@ async def _again(run: Run, attempt: ToolExecution) -> ToolOutput:
     if attempt.is_journalled:
         run.journal.tool_records += (intent(attempt),)
         await run.flush()
-    siblings = _start(run, [attempt])
+    return await execute_alone(run, attempt)
+
+
+async def execute_alone(
+    run: Run, attempt: ToolExecution, timeout_ms: int | None = None
+) -> ToolOutput:
+    """Run one attempt that passed its gate, within its time."""
+    siblings = _start(run, [attempt], timeout_ms)
     try:
         while attempt.output is None:
             await _collect(run, siblings, [attempt])
@@ -341,10 +350,10 @@ def _answer_rest(run: Run, unsettled: Sequence[ToolExecution], text: str) -> Non
         output = attempt.output
         if attempt.call.id not in run.open_calls:
             continue
-        is_stale = attempt.state is not None and _is_stale(run, attempt.state)
-        is_void = is_stale and attempt.tool is not None and attempt.tool.descriptor.is_repeatable
+        is_outdated = attempt.state is not None and is_stale(run, attempt.state)
+        is_void = is_outdated and attempt.tool is not None and attempt.tool.descriptor.is_repeatable
         if output is None or is_void or output.result.status is ToolStatus.PENDING:
             interrupt(run, (attempt.call,), text)
             continue
-        result = apply_updates(run, attempt.call, _conflict(attempt) if is_stale else output)
+        result = apply_updates(run, attempt.call, _conflict(attempt) if is_outdated else output)
         write_result(run, attempt.call, result, attempt.resume, attempt)

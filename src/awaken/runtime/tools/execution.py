@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from awaken.authoring.frontend import FrontEndTool
+from awaken.authoring.functions import is_interruption
 from awaken.authoring.results import to_json_form
 from awaken.contracts.errors import AwakenError, Misuse
 from awaken.contracts.events import AgentEvent
@@ -142,9 +143,12 @@ class ToolExecution(msgspec.Struct, eq=False):
 
 
 def prepare_attempt(
-    run: Run, call: ToolCall, resume: ToolCallResume | None = None
+    run: Run, call: ToolCall, resume: ToolCallResume | None = None, own: Tool | None = None
 ) -> ToolExecution:
-    """Make an attempt with checked arguments; if a check fails, it already has its error result."""
+    """Make an attempt with checked arguments; if a check fails, it already has its error result.
+
+    `own` is a tool that only this call has, such as that of a workflow's question to an agent.
+    """
     key = f"{run.identity.run_id}:{run.step.number}:{call.id}"
     attempt = ToolExecution(run, call, resume, key)
     if run.recovery is not None:
@@ -153,11 +157,11 @@ def prepare_attempt(
         attempt.output = output_from_decision(run, call, resume)
         if attempt.output is not None:
             return attempt
-    if call.name not in run.agent.tools:
+    if own is None and call.name not in run.agent.tools:
         missing = ToolNotFound(f"tool '{call.name}' not found")
         attempt.output = build_error_output(call.name, missing)
         return attempt
-    tool = attempt.tool = run.agent.tools[call.name]
+    tool = attempt.tool = own or run.agent.tools[call.name]
     attempt.is_journalled = tool.descriptor.effect is not _NO_EFFECT
     try:
         data = _encode_sorted(call.arguments)
@@ -171,7 +175,9 @@ def prepare_attempt(
         attempt.arguments = tool.validate(call.arguments)
     except ToolError as error:
         attempt.output = build_error_output(call.name, error)
-    except Exception as error:
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         shown = make_loggable(error)
         logger.warning("Tool %r failed to validate.", call.name, exc_info=shown)
         attempt.output = build_error_output(call.name, InvalidArguments(str(shown)))
@@ -194,9 +200,16 @@ def intent(attempt: ToolExecution) -> ToolRecord:
 
 def build_finish_record(attempt: ToolExecution) -> ToolRecord:
     """The journal entry for a call that is over, with its result."""
+    assert attempt.tool is not None
     assert attempt.output is not None
-    return msgspec.structs.replace(
-        intent(attempt),
+    return ToolRecord(
+        run_id=attempt.run.identity.run_id,
+        call_id=attempt.call.id,
+        step=attempt.run.step.number,
+        tool_name=attempt.call.name,
+        attempt=attempt.number,
+        arguments_hash=attempt.arguments_hash,
+        effect=attempt.tool.descriptor.effect,
         status=_FINISHED,
         result=attempt.output.result,
         updates=attempt.updates,
@@ -244,13 +257,13 @@ async def perform(attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
         output = keep_output(run, call.name, output)
     except ToolError as error:
         output = _screen_output(run, build_error_output(call.name, error))
-    except asyncio.CancelledError:
-        if not attempt.is_late and _is_task_cancelled():
+    except asyncio.CancelledError as error:
+        if not attempt.is_late and is_interruption(error):
             raise
         output = build_error_output(call.name, ToolError("the tool cancelled itself"))
-    except (KeyboardInterrupt, GeneratorExit):
-        raise
-    except BaseException as error:  # A tool that raises SystemExit must not end its host.
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         if not isinstance(error, AwakenError):
             logger.warning("Tool %r raised.", call.name, exc_info=make_loggable(error))
         problem = ToolError(describe_error(error))
@@ -262,12 +275,6 @@ async def perform(attempt: ToolExecution, snapshot: Snapshot) -> ToolOutput:
         attempt.updates = ()
         return build_timeout_output(attempt)
     return output
-
-
-def _is_task_cancelled() -> bool:
-    # Not in the frame that raises: its traceback would refer to the task, and the task to it.
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
 
 
 def _screen_output(run: Run, output: ToolOutput) -> ToolOutput:
@@ -377,7 +384,10 @@ def keep_output(run: Run, tool_name: str, output: ToolOutput) -> ToolOutput:
         limit = run.agent.tools[tool_name].descriptor.output_limit or limit
     # There are never fewer bytes than characters, so most results need no further check.
     if size > limit:
-        result = _cut(result, limit)
+        if run.agent.workflow is None:
+            result = _cut(result, limit)
+        else:
+            result = _refuse_large(run, tool_name, result, size)
     return output if result is output.result else msgspec.structs.replace(output, result=result)
 
 
@@ -411,6 +421,18 @@ def _cut(result: ToolResult, limit: int) -> ToolResult:
         # A shortened JSON text is no longer JSON: it is sent as plain text, without more quotes.
         message=_shortened(message, limit) if has_message else None,
     )
+
+
+def _refuse_large(run: Run, tool_name: str, result: ToolResult, size: int) -> ToolResult:
+    """What a workflow reads of its journal is whole: too large is an error, never cut."""
+    limit = run.services.limits.step_result_bytes
+    if tool_name in run.agent.tools:
+        limit = run.agent.tools[tool_name].descriptor.output_limit or limit
+    # What is shown of it beside its data does not count.
+    if size <= limit or (size := len(_json_text(result.data).encode())) <= limit:
+        return result
+    text = f"{size} bytes, the limit is {limit}"
+    return ToolResult.error(tool_name, text, code="step_result_too_large")
 
 
 def _shortened(text: str, limit: int) -> str:

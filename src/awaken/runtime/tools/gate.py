@@ -5,6 +5,7 @@ import logging
 
 import msgspec
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.messages.content import escape_unprintable
 from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.plugins.plugin import (
@@ -104,13 +105,19 @@ async def _ask_tool(run: Run, call: ToolCall, resume: ToolCallResume | None) -> 
     approval = approval_of(run.agent.tools.get(call.name))
     if approval is None:
         return False
+    # Loaded by the first tool that wants approvals: most programs have none.
+    from awaken.authoring.foreign_calls import call_within  # noqa: PLC0415
+
     attempt = prepare_attempt(run, call, resume)
     if attempt.output is not None:
         return SetResult(result=attempt.output.result)
     try:
-        async with asyncio.timeout(run.services.limits.hook_ms / 1000):
-            answer = await approval(attempt.arguments, context_of(attempt, run.state.snapshot()))
-    except Exception as error:
+        context = context_of(attempt, run.state.snapshot())
+        seconds = run.services.limits.hook_ms / 1000
+        answer = await call_within(seconds, approval, attempt.arguments, context)
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         shown = make_loggable(error)
         logger.warning("The approval of tool %r failed; it asks.", call.name, exc_info=shown)
         return True
@@ -154,7 +161,9 @@ async def answer_of_gates(
                 decision = _check_decision(plugin, await gate(context))
         except WrongAnswer as error:
             decision = Block(reason=f"gate of '{plugin}' failed: {error}")
-        except Exception as error:
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             logger.exception("A gate of plugin '%s' failed; the call is blocked.", plugin)
             decision = Block(reason=f"gate of '{plugin}' failed: {type(error).__name__}")
         if decision is None or _is_answered(run, call, resume, decision):

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.errors import StateError, UnknownKey
 from awaken.contracts.messages.message import ToolCall
 from awaken.contracts.state.keys import (
@@ -72,7 +73,7 @@ async def recall(
     if record.effect is not ToolEffect.ONCE:
         recovery.count_attempt(record)
         return None
-    return await _reconcile(run, recovery, attempt, record)
+    return await reconcile_lost(run, recovery, attempt, record)
 
 
 def _reuse_finished(
@@ -162,7 +163,7 @@ def _without_updates(call: ToolCall, result: ToolResult, error: Exception) -> To
     return ToolResult.error_with_code(call.name, code, problem + shown_text(result))
 
 
-async def _reconcile(
+async def reconcile_lost(
     run: Run, recovery: Recovery, attempt: ToolExecution, record: ToolRecord
 ) -> ToolExecution | None:
     """Ask the tool for the outcome of a lost call; None if the call never took effect."""
@@ -179,7 +180,9 @@ async def _reconcile(
             if found is not None and attempt.is_journalled:
                 attempt.updates = list_journal_entries(found.command)
             output = None if found is None else keep_output(run, name, found)
-        except Exception as error:
+        except BaseException as error:
+            if is_interruption(error):
+                raise
             # However it failed, the outcome of the call is still unknown.
             shown = make_loggable(error)
             logger.warning("reconcile() of tool %r failed.", name, exc_info=shown)

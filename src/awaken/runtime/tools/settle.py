@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from awaken.authoring.functions import is_interruption
 from awaken.contracts.errors import IllegalTransition, StateError
 from awaken.contracts.events import ToolCallDone, ToolCallResumed
 from awaken.contracts.lifecycle import TicketStatus, ToolCallStatus
@@ -113,7 +114,9 @@ def apply_updates(run: Run, call: ToolCall, output: ToolOutput) -> ToolResult:
         commit_command(run, command)
     except (StateError, IllegalTransition) as error:
         return ToolResult.error_with_code(call.name, error.code, remove_secrets(str(error)))
-    except Exception as error:
+    except BaseException as error:
+        if is_interruption(error):
+            raise
         shown = make_loggable(error)
         logger.warning("The state updates of call %r failed.", call.id, exc_info=shown)
         problem = describe_error(error)
@@ -155,7 +158,7 @@ def write_result(
         _add_usage(run, result.usage)
     ticket = run.tickets.pop(call.id, None) if run.tickets else None
     if ticket is not None:
-        _let_delegate_go(run, ticket)
+        let_delegate_go(run, ticket)
     message_id = run.services.ids.new_id()
     run.append(
         Message(
@@ -220,7 +223,7 @@ def _refusals() -> Any:
     return importlib.import_module("awaken.runtime.tools.refusals")
 
 
-def _let_delegate_go(run: Run, ticket: Ticket) -> None:
+def let_delegate_go(run: Run, ticket: Ticket) -> None:
     """Order the cancellation of a delegate that the call no longer waits for."""
     child_run_id = delegate_of(ticket)
     if child_run_id is not None:
@@ -252,7 +255,7 @@ def close_tickets(run: Run, because: str) -> None:
     """Close the run's open tickets; they can no longer be decided."""
     now = run.services.clock.now_ms()
     for ticket in run.tickets.values():
-        _let_delegate_go(run, ticket)
+        let_delegate_go(run, ticket)
         if ticket.status is TicketStatus.OPEN:
             run.journal.tickets[ticket.ticket_id] = msgspec.structs.replace(
                 ticket, status=TicketStatus.CLOSED, closed_because=because, updated_at=now

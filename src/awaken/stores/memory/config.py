@@ -21,7 +21,7 @@ from awaken.contracts.config.store import (
 from awaken.stores.rules import config as rules
 
 
-class MemoryConfig:
+class ConfigInMemory:
     """A `ConfigStore` that lives as long as this object. No method suspends."""
 
     def __init__(self, clock: Clock) -> None:

@@ -22,7 +22,7 @@ def list_expired_tickets(tables: Tables, now: int, limit: int) -> tuple[Ticket, 
     found = [
         (ticket.expires_at, ticket.ticket_id, ticket)
         for ticket in tables.open_tickets.values()
-        if ticket.expires_at is not None and ticket.expires_at <= now
+        if ticket.expires_at is not None and ticket.expires_at < now
     ]
     return tuple(ticket for _, _, ticket in sorted(found, key=lambda entry: entry[:2])[:limit])
 

@@ -8,6 +8,7 @@ from awaken.contracts.events import LoggedEvent
 from awaken.contracts.messages.message import MessageRecord, Transcript
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.queries import MessageQuery, Page, RunQuery, ThreadQuery, page_of
 from awaken.contracts.storage.store import (
     Checkout,
@@ -24,6 +25,7 @@ from .lineage import delete_thread, save_thread
 from .listings import list_events, list_messages, list_runs, list_threads
 from .mailbox import MemoryMailbox
 from .outbox import MemoryOutbox
+from .queues import Queues
 from .tables import EndedRuns, Tables
 from .ticket_port import MemoryTickets
 
@@ -39,10 +41,26 @@ if TYPE_CHECKING:
         PurgedConfig,
         SealedSecret,
     )
+    from awaken.contracts.storage.queries import (
+        DeliveryQuery,
+        FiringQuery,
+        ScheduleQuery,
+        TriggerQuery,
+    )
+    from awaken.contracts.storage.schedules import (
+        ClaimedSchedules,
+        Firing,
+        FiringWrite,
+        HookDelivery,
+        Schedule,
+        Trigger,
+    )
     from awaken.contracts.storage.state_history import FoldedState, StateChanges
     from awaken.contracts.storage.usage import UsageDay
 
-    from .config import MemoryConfig
+    from .config import ConfigInMemory
+    from .items import ItemsInMemory
+    from .schedules import MemorySchedules
     from .usage import MemoryUsage
 
 RETAINED_RUNS = 10_000
@@ -115,15 +133,15 @@ class MemoryConfigPort:
     """The part of the store that keeps managed configuration, which `config.py` does."""
 
     clock: Clock
-    _opened_config: "MemoryConfig | None" = None
+    _opened_config: "ConfigInMemory | None" = None
 
     @property
-    def _config(self) -> "MemoryConfig":
+    def _config(self) -> "ConfigInMemory":
         """The managed configuration; loaded on first use, because few programs have one."""
         if self._opened_config is None:
-            from .config import MemoryConfig  # noqa: PLC0415
+            from .config import ConfigInMemory  # noqa: PLC0415
 
-            self._opened_config = MemoryConfig(self.clock)
+            self._opened_config = ConfigInMemory(self.clock)
         return self._opened_config
 
     async def find_config_head(self) -> "ConfigHead | None":
@@ -195,10 +213,111 @@ class MemoryConfigPort:
         return await self._config.purge_config(purge)
 
 
+class MemorySchedulePort:
+    """The part of the store that keeps schedules and triggers, which `schedules.py` does."""
+
+    clock: Clock
+    _queues: Queues
+    _opened_schedules: "MemorySchedules | None" = None
+
+    @property
+    def _schedules(self) -> "MemorySchedules":
+        """The schedules and triggers; loaded on first use, because few programs have some."""
+        if self._opened_schedules is None:
+            from .schedules import MemorySchedules  # noqa: PLC0415
+
+            self._opened_schedules = MemorySchedules(self.clock, self._queues.add)
+        return self._opened_schedules
+
+    async def add_schedule(self, schedule: "Schedule") -> "Schedule":
+        """Store a new schedule."""
+        return self._schedules.add_schedule(schedule)
+
+    async def find_schedule(self, schedule_id: str) -> "Schedule | None":
+        """Return a schedule, or None."""
+        return self._schedules.find_schedule(schedule_id)
+
+    async def save_schedule(self, schedule: "Schedule") -> "Schedule":
+        """Replace a schedule that still has the revision of the given one."""
+        return self._schedules.save_schedule(schedule)
+
+    async def delete_schedule(self, schedule_id: str) -> bool:
+        """Remove a schedule with its history; False if there is none."""
+        return self._schedules.delete_schedule(schedule_id)
+
+    async def list_schedules(self, query: "ScheduleQuery") -> "Page[Schedule]":
+        """List schedules by creation time, ties by id."""
+        return self._schedules.list_schedules(query)
+
+    async def find_next_wake(self, *, is_judge: bool = True) -> tuple[int, int | None]:
+        """Return the time, and when the first schedule wants to be looked at."""
+        return self._schedules.find_next_wake(is_judge=is_judge)
+
+    async def claim_schedules(
+        self, claim_token: str, lease_ms: int, *, limit: int = 50, is_judge: bool = True
+    ) -> "ClaimedSchedules":
+        """Lease schedules that are due and that no process has a lease on."""
+        return self._schedules.claim_schedules(
+            claim_token, lease_ms, limit=limit, is_judge=is_judge
+        )
+
+    async def write_firing(self, write: "FiringWrite") -> bool:
+        """Record firings, queue their dispatch and move the schedule on."""
+        return self._schedules.write_firing(write)
+
+    async def list_firings(self, query: "FiringQuery") -> "Page[Firing]":
+        """List firings by their due time, ties by id."""
+        return self._schedules.list_firings(query)
+
+    async def add_trigger(self, trigger: "Trigger") -> "Trigger":
+        """Store a new trigger."""
+        return self._schedules.add_trigger(trigger)
+
+    async def find_trigger(self, trigger_id: str) -> "Trigger | None":
+        """Return a trigger, or None."""
+        return self._schedules.find_trigger(trigger_id)
+
+    async def save_trigger(self, trigger: "Trigger") -> "Trigger":
+        """Replace a trigger that still has the revision of the given one."""
+        return self._schedules.save_trigger(trigger)
+
+    async def delete_trigger(self, trigger_id: str) -> bool:
+        """Remove a trigger with its deliveries; False if there is none."""
+        return self._schedules.delete_trigger(trigger_id)
+
+    async def list_triggers(self, query: "TriggerQuery") -> "Page[Trigger]":
+        """List triggers by creation time, ties by id."""
+        return self._schedules.list_triggers(query)
+
+    async def find_delivery(self, trigger_id: str, delivery_id: str) -> "HookDelivery | None":
+        """Return a delivery, or None."""
+        return self._schedules.find_delivery(trigger_id, delivery_id)
+
+    async def accept_delivery(
+        self, delivery: "HookDelivery", dispatch: RunDispatch | None = None
+    ) -> "HookDelivery | None":
+        """Record a delivery and queue its dispatch; a repeat changes nothing."""
+        return self._schedules.accept_delivery(delivery, dispatch)
+
+    async def list_deliveries(self, query: "DeliveryQuery") -> "Page[HookDelivery]":
+        """List deliveries by when they were received, ties by id."""
+        return self._schedules.list_deliveries(query)
+
+    async def purge_firings(self, before_ms: int, delivered_before_ms: int, limit: int) -> int:
+        """Remove older firings and deliveries, at most `limit` of each."""
+        return self._schedules.purge_firings(before_ms, delivered_before_ms, limit)
+
+
 class MemoryStore(
-    MemoryMailbox, MemoryOutbox, MemoryTickets, MemoryHistoryPort, MemoryUsagePort, MemoryConfigPort
+    MemoryMailbox,
+    MemoryOutbox,
+    MemoryTickets,
+    MemoryHistoryPort,
+    MemoryUsagePort,
+    MemoryConfigPort,
+    MemorySchedulePort,
 ):
-    """A `Store` and a `ConfigStore` in this process's memory, as long as this object lives.
+    """A `Store`, `ConfigStore` and `ScheduleStore` in memory, as long as this object lives.
 
     Use it from one event loop. No method suspends, so every call is atomic to every other task
     and a cancelled task never leaves half a write. Values are stored without a copy: they are
@@ -221,6 +340,15 @@ class MemoryStore(
         self.name = name
         self.is_shared = is_shared
         self._tables.ended = EndedRuns(retained_runs, retained_ms)
+        self._items: ItemsInMemory | None = None
+
+    def open_memory(self) -> "ItemsInMemory":
+        """Return where facts and documents are kept; loaded on first use."""
+        if self._items is None:
+            from .items import ItemsInMemory  # noqa: PLC0415
+
+            self._items = ItemsInMemory(self.clock)
+        return self._items
 
     async def open(self) -> None:
         """Do nothing: the store is always ready."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from awaken.contracts.clock import Clock
 from awaken.contracts.errors import UnknownTicket
 from awaken.contracts.lifecycle import TicketStatus
 from awaken.contracts.storage.dispatch import RunDispatch
@@ -18,6 +19,7 @@ class MemoryTickets:
     """The part of the store that keeps suspended calls and the decisions on them."""
 
     _tables: Tables
+    clock: Clock
     _queues: Queues
 
     async def find_ticket(self, ticket_id: str) -> Ticket | None:
@@ -70,6 +72,12 @@ class MemoryTickets:
             apply_ticket(tables, thread, ticket)
         update_live_tickets(thread, decided, thread.open_run)
         return self._queues.add(then) if decided and then is not None else None
+
+    async def find_next_deadline(self) -> int | None:
+        """Return how many milliseconds are left until the next deadline of an open ticket."""
+        tickets = self._tables.open_tickets.values()
+        due = min((it.expires_at for it in tickets if it.expires_at is not None), default=None)
+        return None if due is None else due - self.clock.now_ms()
 
     async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
         """Return all tickets of a run, oldest first."""

@@ -39,9 +39,16 @@ class Turns:
 
     def find_first(self, thread: StoredThread) -> Entry | None:
         """Return the first dispatch of a thread that its open run does not hold back."""
+        run, dispatches = thread.open_run, self._tables.dispatches
         for entry in thread.queue:
-            if not self._tables.dispatches[entry[2]].is_held_by(thread.open_run):
-                return entry
+            dispatch = dispatches[entry[2]]
+            if dispatch.is_held_by(run):
+                continue
+            if run is not None and rules.due_at(dispatch):
+                for other in thread.queue:
+                    if rules.goes_before_delayed(dispatches[other[2]], run):
+                        return other
+            return entry
         return None
 
     def next(self, now: int, agents: Collection[str] | None = None) -> StoredThread | None:

@@ -4,6 +4,8 @@ import asyncio
 import math
 from typing import TypeVar
 
+import asyncpg
+
 from awaken.contracts.errors import InvalidInput, StoreUnavailable
 from awaken.contracts.storage.mailbox import LeaseKeeper
 from awaken.stores.sql.session import Work
@@ -18,6 +20,8 @@ from .session import PostgresSession
 
 T = TypeVar("T")
 
+LOCK_MS = 2_000
+"""How long writing tables anew waits for work that uses them."""
 ATTEMPTS = 6
 """How often work is tried if it conflicts with other transactions."""
 
@@ -92,6 +96,26 @@ class PostgresDatabase:
                 commit, the message says that the outcome is unknown.
         """
         return await self._run(work, is_write=True)
+
+    async def rewrite_tables(self, tables: str) -> bool:
+        """Write tables anew, so that no bytes of deleted rows are left in their files.
+
+        Returns False if other work holds a table for longer than a moment.
+
+        Raises:
+            StoreUnavailable: The server cannot be reached, or refuses.
+        """
+        connection = await connect(self._server)
+        try:
+            await connection.execute(f"SET lock_timeout = {LOCK_MS}")
+            await connection.execute(f"VACUUM (FULL) {tables}")
+        except asyncpg.LockNotAvailableError:
+            return False
+        except DRIVER_ERRORS as error:
+            raise translate_error(error, self.name) from error
+        finally:
+            connection.terminate()
+        return True
 
     def find_shown(self, thread_id: str) -> None:
         """Return None: only the server knows what other processes have written."""

@@ -1,9 +1,14 @@
 """The Postgres store."""
 
+from typing import TYPE_CHECKING
+
 from awaken.stores.sql.store import SqlStore
 
 from .database import PostgresDatabase
 from .server import parse_server
+
+if TYPE_CHECKING:
+    from awaken.contracts.memory.engine import MemoryEngine
 
 
 class PostgresStore(SqlStore):
@@ -27,6 +32,12 @@ class PostgresStore(SqlStore):
         server = parse_server(url, schema, connect_timeout_ms, command_timeout_ms)
         self.database = PostgresDatabase(server, pool_size)
         super().__init__(self.database)
+
+    def open_memory(self) -> "MemoryEngine":
+        """Return where facts and documents are kept; few programs need it."""
+        from .memory import PostgresMemoryEngine  # noqa: PLC0415
+
+        return PostgresMemoryEngine(self.database)
 
     async def schema_versions(self) -> tuple[int, int]:
         """Return the schema of the database, 0 if it has none, and the newest known one.

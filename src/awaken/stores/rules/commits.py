@@ -20,7 +20,7 @@ from awaken.contracts.record import Record
 from awaken.contracts.runs.records import RunRecord
 from awaken.contracts.runs.threads import Thread
 from awaken.contracts.storage.dispatch import DispatchStatus
-from awaken.contracts.storage.store import Commit, CommitReceipt
+from awaken.contracts.storage.store import Commit, CommitReceipt, ToolRecord
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tenancy import TENANT_MARK
 
@@ -184,16 +184,17 @@ def _check_run_parts(
     if commit.run_state and commit.run is None:
         problem = "run state without a run record"
         raise InvalidRecord(what=f"Commit '{commit.commit_id}'", problem=problem)
-    for record in commit.tool_records:
-        _check_owner(found, commit, record.run_id)
-    for ticket in commit.tickets:
-        _check_owner(found, commit, ticket.run_id)
+    owner = None if commit.run is None else commit.run.run_id
+    parts: tuple[ToolRecord | Ticket, ...] = (*commit.tool_records, *commit.tickets)
+    for part in parts:
+        if part.run_id != owner:
+            # Most parts belong to one run, which is checked once.
+            _check_owner(found, commit, part.run_id)
+            owner = part.run_id
     return check_tickets(found, commit, open_run) if commit.tickets else ()
 
 
 def _check_owner(found: Found, commit: Commit, run_id: str) -> None:
-    if commit.run is not None and commit.run.run_id == run_id:
-        return
     run = found.find_run(run_id)
     if run is None or run.thread_id != commit.thread_id:
         problem = f"run '{run_id}' is not a run of this thread"

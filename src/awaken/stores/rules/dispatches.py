@@ -14,7 +14,7 @@ from awaken.contracts.errors import (
     QueueFull,
 )
 from awaken.contracts.identity import RunMode
-from awaken.contracts.lifecycle import check_transition
+from awaken.contracts.lifecycle import RunStatus, check_transition
 from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.dispatch import (
     DISPATCH_TRANSITIONS,
@@ -205,6 +205,16 @@ def is_of(dispatch: RunDispatch, run_id: str) -> bool:
 def is_of_run(dispatch: RunDispatch, run: RunRecord) -> bool:
     """Whether the dispatch has begun a run or continues it."""
     return is_of(dispatch, run.run_id) or run.dispatch_id == dispatch.dispatch_id
+
+
+def goes_before_delayed(dispatch: RunDispatch, run: RunRecord | None) -> bool:
+    """Whether a dispatch continues the thread's waiting run and is due at once.
+
+    Then input that is not due yet, which would begin something new, does not hold it back: the
+    run may wait for exactly this decision or event.
+    """
+    is_waiting = run is not None and run.status is RunStatus.WAITING
+    return run is not None and is_waiting and is_of_run(dispatch, run) and not due_at(dispatch)
 
 
 def mark_requeued(

@@ -151,13 +151,17 @@ async def find_first_queued(session: SqlSession, head: StoredHead) -> RunDispatc
 
 
 async def _find_first(session: SqlSession, head: StoredHead) -> tuple[RunDispatch, int] | None:
-    row = await session.one("first_queued", head.no)
-    if row is None or not (first := decode_dispatch(row)).is_held_by(head.open_run):
-        return None if row is None else (first, row[1])
-    for row in await session.all("list_queued", head.no):
-        if not (first := decode_dispatch(row)).is_held_by(head.open_run):
-            return first, row[1]
-    return None
+    row, run = await session.one("first_queued", head.no), head.open_run
+    if row is None:
+        return None
+    first = decode_dispatch(row)
+    if not first.is_held_by(run) and (run is None or not rules.due_at(first)):
+        return first, row[1]
+    queued = [(decode_dispatch(row), row[1]) for row in await session.all("list_queued", head.no)]
+    free = [it for it in queued if not it[0].is_held_by(run)]
+    if free and rules.due_at(free[0][0]):
+        free.sort(key=lambda it: not rules.goes_before_delayed(it[0], run))
+    return free[0] if free else None
 
 
 async def list_queued(session: SqlSession, head: StoredHead) -> list[RunDispatch]:

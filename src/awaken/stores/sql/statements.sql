@@ -279,8 +279,11 @@ ORDER BY tickets.created_at, ticket_id
 SELECT tickets.record FROM tickets JOIN threads ON threads.no = tickets.thread_no
 WHERE threads.id = $1 AND tickets.run_id = $2 ORDER BY tickets.created_at, ticket_id
 
+-- name: find_next_deadline
+SELECT MIN(expires_at) FROM tickets WHERE status = 'open' AND expires_at IS NOT NULL
+
 -- name: list_expired_tickets
-SELECT record FROM tickets WHERE status = 'open' AND expires_at <= $1
+SELECT record FROM tickets WHERE status = 'open' AND expires_at < $1
 ORDER BY expires_at, ticket_id LIMIT $2
 
 -- name: delete_tickets

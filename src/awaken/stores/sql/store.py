@@ -28,6 +28,7 @@ from .idle_threads import IdleThread
 from .mailbox_port import SqlMailbox
 from .outbox import SqlOutbox
 from .profiles import SqlProfiles
+from .schedules import SqlSchedules
 from .session import Database, SqlSession
 from .ticket_port import SqlTickets
 from .transcripts import TranscriptCache
@@ -39,8 +40,8 @@ PROBE = "write_probe"
 """The fact that a probe writes; its value is the time of the probe."""
 
 
-class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlUsage, SqlConfig):
-    """A `Store`, a `ProfileStore` and a `ConfigStore` in a SQL database.
+class SqlStore(SqlMailbox, SqlOutbox, SqlProfiles, SqlTickets, SqlUsage, SqlConfig, SqlSchedules):
+    """A `Store` in a SQL database, with profiles, managed configuration and schedules.
 
     Everything is durable when a method returns. A task cancelled while it waits leaves its write
     applied or absent, never half.

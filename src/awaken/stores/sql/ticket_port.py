@@ -58,6 +58,16 @@ class SqlTickets:
             partial(decide, place=place, decisions=decisions, then=then)
         )
 
+    async def find_next_deadline(self) -> int | None:
+        """Return how many milliseconds are left until the next deadline of an open ticket."""
+
+        async def find(session: SqlSession) -> int | None:
+            row = await session.one("find_next_deadline")
+            due = None if row is None else row[0]
+            return None if due is None else int(due) - (await session.now()).wall_ms
+
+        return await self._database.read(find)
+
     async def list_run_tickets(self, thread_id: str, run_id: str) -> tuple[Ticket, ...]:
         """Return all tickets of a run, oldest first."""
 

@@ -16,6 +16,7 @@ from awaken.contracts.errors import CorruptRecord, StoreTooNew, StoreUnavailable
 from awaken.contracts.storage.store import StoreCheck
 from awaken.stores.sql import rows
 from awaken.stores.sql.heads import StoredHead, decode_head
+from awaken.stores.sql.schedules import DELIVERY, FIRING, SCHEDULE, TRIGGER
 from awaken.stores.sql.state_history import KEPT
 
 from .config_checks import check_config
@@ -37,6 +38,15 @@ _NAMED: tuple[tuple[str, str, "msgspec.json.Decoder[Any]", str], ...] = (
         "SELECT value, name, owner FROM profiles",
         rows.ANY,
         "Profile entry '{}' of '{}'",
+    ),
+    ("schedules", "SELECT record, schedule_id FROM schedules", SCHEDULE, "Schedule '{}'"),
+    ("firings", "SELECT record, firing_id FROM schedule_firings", FIRING, "Firing '{}'"),
+    ("triggers", "SELECT record, trigger_id FROM triggers", TRIGGER, "Trigger '{}'"),
+    (
+        "deliveries",
+        "SELECT record, delivery_id FROM trigger_deliveries",
+        DELIVERY,
+        "Delivery '{}'",
     ),
 )
 """Kinds of records: the query, the decoder, and how an error names a record."""

@@ -28,6 +28,8 @@ FAULTS = (sqlite3.Error, UnicodeDecodeError)
 
 BUSY_MS = 30_000
 """How long a writer waits for writers of other processes."""
+CHECKPOINT_MS = 2_000
+"""How long emptying the log waits for writers and readers."""
 
 PRIVATE = 0o600
 _MAGIC = b"SQLite format 3"
@@ -159,6 +161,22 @@ def _make_query(connection: sqlite3.Connection) -> tenant_ids.Query:
     return query
 
 
+def empty_log(path: Path, store: str) -> bool:
+    """Move the log into the file and empty it; False if a reader still needs it.
+
+    Raises:
+        StorageError: The file cannot be opened or written.
+    """
+    connection = connect(path, store, is_writer=True, busy_ms=CHECKPOINT_MS)
+    try:
+        is_busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    except FAULTS as error:
+        raise translate_error(error, store) from error
+    finally:
+        connection.close()
+    return not is_busy
+
+
 def schema_version(connection: sqlite3.Connection) -> tuple[int, int]:
     """Return the schema of the file, and the newest that this version knows."""
     found: int = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -234,6 +252,13 @@ class SqliteSession:
     async def now(self) -> Moment:
         """Return the time of the machine's clocks."""
         return self._now()
+
+    def load_vectors(self) -> str:
+        """Load the functions of vectors into this connection; returns why not, else nothing."""
+        # Few programs search by vectors.
+        from .vectors import load_vectors  # noqa: PLC0415
+
+        return load_vectors(self._connection)
 
     def verify(self) -> None:
         """Forget the heads if anything but a commit of this session has been written."""

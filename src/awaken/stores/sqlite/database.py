@@ -11,6 +11,7 @@ from awaken.contracts.storage.mailbox import LeaseKeeper
 from awaken.stores.sql.session import Moment, Work
 
 from .clock import moment
+from .connection import empty_log
 from .keeper import SqliteLeaseKeeper
 from .readers import Readers
 from .writer import SqliteWriter
@@ -81,6 +82,13 @@ class SqliteDatabase:
         if self._writer is None:
             raise StoreUnavailable(store=self.name, problem="it is not open")
         return await self._writer.submit(work)
+
+    async def checkpoint(self) -> bool:
+        """Move the whole log into the file and empty it; False if a reader still needs it.
+
+        Afterwards no bytes of deleted rows are left in the log.
+        """
+        return await asyncio.to_thread(empty_log, self._path, self.name)
 
     def find_shown(self, thread_id: str) -> Any:
         """Return what a commit has shown of its thread, if nothing newer has been written."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from awaken.contracts.storage.store import StoreCheck
 from awaken.stores.sql.session import Moment
@@ -12,6 +13,9 @@ from .checks import check_file, read_versions
 from .clock import moment
 from .database import SqliteDatabase
 
+if TYPE_CHECKING:
+    from awaken.contracts.memory.engine import MemoryEngine
+
 
 class SqliteStore(SqlStore):
     """A store in one file; several processes of one machine may use it at once."""
@@ -20,6 +24,12 @@ class SqliteStore(SqlStore):
         self.database = SqliteDatabase(path, now)
         super().__init__(self.database)
         self._path = Path(path)
+
+    def open_memory(self) -> "MemoryEngine":
+        """Return where facts and documents are kept; few programs need it."""
+        from .memory import SqliteMemoryEngine  # noqa: PLC0415
+
+        return SqliteMemoryEngine(self.database)
 
     async def schema_versions(self) -> tuple[int, int]:
         """Return the file's schema and the newest known one; the file is not changed."""

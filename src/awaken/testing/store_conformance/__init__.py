@@ -2,9 +2,9 @@
 
 Belongs here: behaviour that the ports promise. Does not: how a store does it.
 A new store is done when `await check(store)` passes for each of `STORE_CHECKS` on a fresh, opened
-one; `PROFILE_CHECKS` and `CONFIG_CHECKS` are of ports that a store need not have. Some checks let
-time pass: a store whose `clock` can `advance` is spared the wait, any other waits less than a
-second each.
+one; `PROFILE_CHECKS`, `CONFIG_CHECKS`, `SCHEDULE_CHECKS` and `MEMORY_CHECKS` are of ports that a
+store need not have. Some checks let time pass: a store whose `clock` can `advance` is spared the
+wait, any other waits less than a second each.
 """
 
 from . import (
@@ -22,6 +22,7 @@ from . import (
     interrupts,
     leases,
     listings,
+    memory_items,
     outboxes,
     profiles,
     readers,
@@ -31,6 +32,7 @@ from . import (
     run_ids,
     run_lists,
     runs,
+    schedules,
     state,
     state_histories,
     submissions,
@@ -38,9 +40,12 @@ from . import (
     threads,
     tickets,
     transcripts,
+    triggers,
     usage,
 )
 from .config_writing import ConfigCheck
+from .memory_items import MemoryCheck
+from .schedules import ScheduleCheck
 from .writing import ProfileCheck, StoreCheck
 
 STORE_CHECKS: tuple[StoreCheck, ...] = (
@@ -77,11 +82,20 @@ PROFILE_CHECKS: tuple[ProfileCheck, ...] = profiles.CHECKS
 
 CONFIG_CHECKS: tuple[ConfigCheck, ...] = (*configs.CHECKS, *config_audits.CHECKS)
 
+SCHEDULE_CHECKS: tuple[ScheduleCheck, ...] = (*schedules.CHECKS, *triggers.CHECKS)
+
+MEMORY_CHECKS: tuple[MemoryCheck, ...] = memory_items.CHECKS
+"""They take a memory engine, such as that of `store.open_memory()`."""
+
 __all__ = [
     "CONFIG_CHECKS",
+    "MEMORY_CHECKS",
     "PROFILE_CHECKS",
+    "SCHEDULE_CHECKS",
     "STORE_CHECKS",
     "ConfigCheck",
+    "MemoryCheck",
     "ProfileCheck",
+    "ScheduleCheck",
     "StoreCheck",
 ]

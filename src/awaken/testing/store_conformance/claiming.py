@@ -9,7 +9,9 @@ from .writing import (
     CLAIMED,
     DONE,
     LONG_MS,
+    RUN,
     THREAD,
+    WAITING,
     Writer,
     claim,
     claim_fields,
@@ -73,6 +75,16 @@ async def what_is_not_due_holds_back_its_successors(store: Store) -> None:
     assert await claim_ids(store, limit=5) == []
     await elapse(store, 401)
     assert await _all_in_order(store) == ["d-1", "d-2"]
+
+
+async def what_continues_a_waiting_run_overtakes_what_is_not_due(store: Store) -> None:
+    """A decision or an event for the run is no later input: the run waits for it."""
+    await Writer(store).commit(run=run(status=WAITING))
+    await queue(store, "d-1", available_at=await store.now_ms() + LONG_MS)
+    await queue(store, "d-2")
+    assert await claim_ids(store, limit=5) == []
+    await queue(store, "d-3", run_id=RUN, mode=InputMode.RESUME)
+    assert await claim_ids(store, limit=5) == ["d-3"]
 
 
 async def urgent_input_overtakes_what_is_not_due(store: Store) -> None:
@@ -247,6 +259,7 @@ CHECKS = (
     priority_goes_before_arrival,
     equal_priorities_keep_their_order,
     what_is_not_due_holds_back_its_successors,
+    what_continues_a_waiting_run_overtakes_what_is_not_due,
     urgent_input_overtakes_what_is_not_due,
     a_thread_that_waits_holds_back_no_other,
     a_thread_is_claimed_once_at_a_time,

@@ -52,6 +52,7 @@ async def a_decided_ticket_does_not_expire(store: Store) -> None:
             ticket("u-2", "c-t-2"),
         )
     )
+    await elapse(store, 2)
     assert await _list_expired(store) == ["t-3"]
 
 
@@ -232,7 +233,11 @@ async def _suspend_run(store: Store, deadlines: dict[str, int | None]) -> Writer
 
 
 async def _list_expired(store: Store, limit: int = 100) -> list[str]:
-    return [found.ticket_id for found in await store.list_expired_tickets(limit)]
+    found = [found.ticket_id for found in await store.list_expired_tickets(limit)]
+    left = await store.find_next_deadline()
+    # What has passed is the next deadline.
+    assert not found or (left is not None and left < 0)
+    return found
 
 
 CHECKS = (

@@ -1,0 +1,1 @@
+"""Workflows: what a function of steps sees, and how its steps fail."""

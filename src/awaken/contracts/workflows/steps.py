@@ -1,0 +1,77 @@
+"""The vocabulary of a workflow's journal: kinds of steps, retries, answers, and its status."""
+
+from enum import StrEnum
+from typing import Any
+
+from awaken.contracts.record import Record, StrictRecord
+
+STEPS_MAX = 10_000
+"""How many steps one run of a workflow may take."""
+EVENTS_MAX = 1_000
+"""How many events may wait for their `wait_for` in one run."""
+EVENT_NAME_CHARS = 200
+"""How long the name of an event may be."""
+RESULT_BYTES = 1_000_000
+"""The largest result of a step, as JSON; a larger one is an error, never cut."""
+LONGEST_S = 100 * 366 * 24 * 60 * 60
+"""The longest time that a step may wait."""
+PARK_MS = 5_000
+"""A backoff that is longer parks the run."""
+MESSAGE_EVENT = "message"
+"""The event that a chat message to the thread of a workflow is."""
+
+
+class StepKind(StrEnum):
+    """What a step of a workflow does."""
+
+    CALL = "call"
+    ASK = "ask"
+    START = "start"
+    SLEEP = "sleep"
+    WAIT_FOR = "wait_for"
+    APPROVE = "approve"
+    NOW = "now"
+    RANDOM = "random"
+    UUID = "uuid"
+    PATCHED = "patched"
+    STATUS = "status"
+    GATHER = "gather"
+    RACE = "race"
+    RETRY = "retry"
+    RESET = "reset"
+    """Not a step: from here on the steps that it names are taken again."""
+
+
+MARKERS = frozenset(
+    {StepKind.PATCHED, StepKind.STATUS, StepKind.GATHER, StepKind.RETRY, StepKind.RESET}
+)
+"""Kinds that bring nothing from outside: they become durable with the next commit."""
+
+
+class StepRetry(StrictRecord, frozen=True, kw_only=True):
+    """How often a failed step is tried again, and how long the pauses are."""
+
+    attempts: int = 3
+    """How often it is tried altogether."""
+    first_ms: int = 1_000
+    """The pause after the first failure."""
+    factor: float = 2.0
+    """How much longer each further pause is."""
+    longest_ms: int = 60 * 60_000
+
+    def pause_ms(self, failures: int) -> int:
+        """How long to wait after a number of failures."""
+        return min(self.longest_ms, int(self.first_ms * self.factor ** (failures - 1)))
+
+
+class ApprovalAnswer(Record, frozen=True, kw_only=True):
+    """A person's answer to `ctx.approve`; true if it is a yes."""
+
+    is_approved: bool
+    decided_by: str | None = None
+    reason: str | None = None
+    result: Any = None
+    """What the decider passed besides."""
+
+    def __bool__(self) -> bool:
+        return self.is_approved

@@ -1,0 +1,249 @@
+"""Facts about users and projects: remembered, found, edited, forgotten."""
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+
+from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.errors import InvalidInput
+from awaken.contracts.memory.engine import KeptItem, MemoryEngine, MemoryItem
+from awaken.contracts.memory.errors import UnknownFact
+from awaken.contracts.memory.records import (
+    Fact,
+    FactMatch,
+    FactOrigin,
+    FactPage,
+    FactSource,
+    Forgotten,
+    MemoryLimits,
+    Partition,
+)
+
+from .hybrid import HybridIndex
+from .terms import split_terms
+from .texts import clean_text, digest_fact
+from .transcripts import TranscriptSearch
+
+logger = logging.getLogger(__name__)
+
+PAGE = 500
+LIMIT_MAX = 1_000
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Fact).decode
+
+
+class FactBook:
+    """Implements `FactAccess` over an engine."""
+
+    def __init__(
+        self,
+        engine: MemoryEngine,
+        index: HybridIndex,
+        transcripts: TranscriptSearch,
+        clock: Clock,
+        ids: IdSource,
+        limits: MemoryLimits,
+    ) -> None:
+        self._engine = engine
+        self._index = index
+        self._transcripts = transcripts
+        self._clock = clock
+        self._ids = ids
+        self.limits = limits
+
+    async def remember(
+        self,
+        owner: Partition,
+        texts: Sequence[str],
+        source: FactSource,
+        *,
+        ttl_ms: int | None = None,
+        once: str | None = None,
+    ) -> tuple[Fact, ...]:
+        """Remember texts, and return a fact for each.
+
+        A fact that is known is returned as it is; if it would expire sooner, it is kept as long as
+        the new one would be.
+        """
+        cleaned = [self._check_text(text) for text in texts]
+        now = self._clock.now_ms()
+        expires_at = _expiry(now, ttl_ms)
+        facts = [
+            Fact(
+                id=self._ids.new_id(),
+                text=text,
+                source=source,
+                created_at=now,
+                updated_at=now,
+                expires_at=expires_at,
+            )
+            for text in cleaned
+        ]
+        vectors = await self._index.embed(cleaned)
+        items = [self._item(fact, vector) for fact, vector in zip(facts, vectors, strict=True)]
+        limit = self.limits.facts_per_owner
+        added = await self._engine.add(owner, items, limit=limit, mark=once)
+        if added is None:
+            return ()
+        return tuple(
+            [
+                _read_fact(it.item) if it.is_new else await self._renew(owner, it.item, new)
+                for it, new in zip(added, items, strict=True)
+            ]
+        )
+
+    async def was_done(self, owner: Partition, once: str) -> bool:
+        """Whether `remember` was called with this `once`."""
+        return await self._engine.has_mark(owner, once)
+
+    async def get(self, owner: Partition, fact_id: str) -> Fact:
+        """Return a fact."""
+        found = await self._engine.find(owner, fact_id)
+        if found is None:
+            raise UnknownFact(fact_id=fact_id)
+        return _read_fact(found)
+
+    async def list_facts(
+        self, owner: Partition, *, cursor: str | None = None, limit: int = 100
+    ) -> FactPage:
+        """List facts, oldest first."""
+        wanted = check_limit(limit)
+        found = await self._engine.list_items(owner, after=cursor, limit=wanted + 1)
+        facts = tuple(map(_read_fact, found[:wanted]))
+        return FactPage(items=facts, next_cursor=facts[-1].id if len(found) > wanted else None)
+
+    async def search(
+        self, owner: Partition, query: str, *, limit: int = 10
+    ) -> tuple[FactMatch, ...]:
+        """Find facts by their words and, with embeddings, by their meaning; the best first."""
+        found = await self._index.search(owner, query, check_limit(limit))
+        return tuple(
+            FactMatch(fact=_read_fact(item), is_lexical=is_lexical, is_similar=is_similar)
+            for item, is_lexical, is_similar in found
+        )
+
+    async def edit(
+        self,
+        owner: Partition,
+        fact_id: str,
+        text: str,
+        *,
+        by: str | None,
+        ttl_ms: int | None = None,
+    ) -> Fact:
+        """Replace the text of a fact; its source says that a person wrote it."""
+        before, now = await self.get(owner, fact_id), self._clock.now_ms()
+        source = msgspec.structs.replace(before.source, origin=FactOrigin.PERSON, by=by)
+        fact = msgspec.structs.replace(
+            before,
+            text=self._check_text(text),
+            source=source,
+            updated_at=now,
+            expires_at=before.expires_at if ttl_ms is None else _expiry(now, ttl_ms),
+        )
+        (vector,) = await self._index.embed([fact.text])
+        if not await self._engine.update(owner, self._item(fact, vector)):
+            raise UnknownFact(fact_id=fact_id)
+        # The text that was there before is gone as if it had been forgotten.
+        await self._engine.erase_deleted()
+        return fact
+
+    async def forget(self, owner: Partition, fact_id: str) -> Forgotten:
+        """Forget a fact, and tell which transcripts still hold its text."""
+        found = await self._engine.find(owner, fact_id)
+        if not await self._engine.delete(owner, [fact_id]):
+            raise UnknownFact(fact_id=fact_id)
+        is_erased = await self._engine.erase_deleted()
+        if found is None:
+            # It had expired: nobody is shown its text any more, so that none is searched for.
+            return Forgotten(facts=(), is_erased=is_erased, is_search_complete=False)
+        fact = _read_fact(found)
+        held = await self._transcripts.find_text(owner.tenant_id, fact)
+        return Forgotten(
+            facts=(fact,),
+            is_erased=is_erased,
+            transcripts=held.threads,
+            is_search_complete=held.is_complete,
+        )
+
+    async def forget_all(self, owner: Partition) -> Forgotten:
+        """Forget everything about an owner; the reply lists no transcripts by text."""
+        facts = [fact async for fact in self.export(owner)]
+        await self._engine.clear(owner)
+        is_erased = await self._engine.erase_deleted()
+        return Forgotten(
+            facts=tuple(facts),
+            is_erased=is_erased,
+            transcripts=self._transcripts.list_sources(owner.tenant_id, facts),
+            is_search_complete=False,
+        )
+
+    async def export(self, owner: Partition) -> AsyncIterator[Fact]:
+        """Yield every fact of an owner, oldest first."""
+        cursor: str | None = None
+        while True:
+            page = await self.list_facts(owner, cursor=cursor, limit=PAGE)
+            for fact in page.items:
+                yield fact
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def _renew(self, owner: Partition, known: KeptItem, new: MemoryItem) -> Fact:
+        fact = _read_fact(known)
+        if fact.expires_at is None or (
+            new.expires_at is not None and new.expires_at <= fact.expires_at
+        ):
+            return fact
+        renewed = msgspec.structs.replace(fact, expires_at=new.expires_at)
+        is_there = await self._engine.update(owner, self._item(renewed, new.vector))
+        return renewed if is_there else fact
+
+    def _check_text(self, text: str) -> str:
+        cleaned = clean_text(text)
+        if not cleaned:
+            raise InvalidInput(what="A fact", problem="it has no visible text")
+        if len(cleaned) > self.limits.fact_chars:
+            problem = (
+                f"it has {len(cleaned)} characters; {self.limits.fact_chars} are allowed, so "
+                "shorten or split it"
+            )
+            raise InvalidInput(what="A fact", problem=problem)
+        return cleaned
+
+    def _item(self, fact: Fact, vector: bytes | None) -> MemoryItem:
+        return MemoryItem(
+            id=fact.id,
+            text=fact.text,
+            terms=split_terms(fact.text),
+            digest=digest_fact(fact.text),
+            body=_encode(fact),
+            created_at=fact.created_at,
+            expires_at=fact.expires_at,
+            vector=vector,
+            model=self._index.model if vector is not None else "",
+        )
+
+
+def check_limit(limit: int) -> int:
+    """Return how many items a caller wants, if that is allowed.
+
+    Raises:
+        InvalidInput: It is not.
+    """
+    if not 1 <= limit <= LIMIT_MAX:
+        raise InvalidInput(what=f"limit {limit}", problem=f"choose 1 to {LIMIT_MAX}")
+    return limit
+
+
+def _expiry(now: int, ttl_ms: int | None) -> int | None:
+    if ttl_ms is None:
+        return None
+    if ttl_ms <= 0:
+        raise InvalidInput(what="The time to live", problem="it must be positive")
+    return now + ttl_ms
+
+
+def _read_fact(item: KeptItem) -> Fact:
+    return _decode(item.body)

@@ -1,0 +1,71 @@
+"""Search in one partition by words and by vectors."""
+
+import logging
+from collections.abc import Sequence
+
+from awaken.contracts.memory.engine import Embedder, KeptItem, MemoryEngine
+from awaken.contracts.memory.errors import EmbeddingFailed
+from awaken.contracts.memory.records import Partition
+
+from .fusion import fuse_rankings
+from .terms import query_terms
+
+logger = logging.getLogger(__name__)
+
+DEPTH = 40
+"""How many items of each ranking are considered, at least."""
+QUERY_CHARS = 4_000
+EMBEDDED_AT_ONCE = 64
+
+
+class HybridIndex:
+    """Items of an engine, found by words and, if there is an embedding model, by meaning."""
+
+    def __init__(self, engine: MemoryEngine, embedder: Embedder | None) -> None:
+        self._engine = engine
+        self._embedder = embedder
+        self.model = "" if embedder is None else embedder.model
+
+    async def embed(self, texts: Sequence[str]) -> list[bytes | None]:
+        """Return a vector for each text, or None for all of them.
+
+        A text without a vector is still found by its words: an embedding model that fails
+        prevents nobody from remembering.
+        """
+        if self._embedder is None or not texts:
+            return [None] * len(texts)
+        made: list[bytes | None] = []
+        try:
+            for start in range(0, len(texts), EMBEDDED_AT_ONCE):
+                made += await self._embedder.embed(texts[start : start + EMBEDDED_AT_ONCE])
+        except EmbeddingFailed as error:
+            logger.warning("Texts are kept without vectors: %s", error)
+            return [None] * len(texts)
+        return made
+
+    async def search(
+        self, partition: Partition, query: str, limit: int
+    ) -> list[tuple[KeptItem, bool, bool]]:
+        """Return the best items; each with whether it has words of the query, and is similar."""
+        asked = query[:QUERY_CHARS]
+        depth = max(DEPTH, 2 * limit)
+        terms = query_terms(asked)
+        lexical = await self._engine.search(partition, terms, depth) if terms else ()
+        similar = await self._search_similar(partition, asked, depth)
+        found = {item.id: item for item in (*similar, *lexical)}
+        by_words, by_meaning = [it.id for it in lexical], [it.id for it in similar]
+        worded, near = frozenset(by_words), frozenset(by_meaning)
+        return [
+            (found[key], key in worded, key in near)
+            for key in fuse_rankings((by_words, by_meaning), limit)
+        ]
+
+    async def _search_similar(
+        self, partition: Partition, query: str, depth: int
+    ) -> Sequence[KeptItem]:
+        if self._embedder is None or not query.strip():
+            return ()
+        (vector,) = await self.embed([query])
+        if vector is None:
+            return ()
+        return await self._engine.search_vectors(partition, vector, self.model, depth)

@@ -1,0 +1,50 @@
+"""Memory and knowledge of one runtime, made from an engine."""
+
+from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.memory.engine import Embedder, MemoryEngine, VectorSupport
+from awaken.contracts.memory.records import CollectionInfo, MemoryLimits, PartitionKind
+from awaken.contracts.storage.store import Store
+
+from .documents import KnowledgeBase
+from .facts import FactBook
+from .hybrid import HybridIndex
+from .transcripts import TranscriptSearch
+
+
+class MemoryService:
+    """Implements `MemoryAccess`."""
+
+    def __init__(
+        self,
+        engine: MemoryEngine,
+        store: Store,
+        clock: Clock,
+        ids: IdSource,
+        *,
+        embedder: Embedder | None = None,
+        limits: MemoryLimits | None = None,
+    ) -> None:
+        bounds = limits or MemoryLimits()
+        index = HybridIndex(engine, embedder)
+        transcripts = TranscriptSearch(store, bounds.searched_threads)
+        self.engine = engine
+        self.has_embeddings = embedder is not None
+        self.facts = FactBook(engine, index, transcripts, clock, ids, bounds)
+        self.knowledge = KnowledgeBase(engine, index, clock, bounds)
+
+    async def list_partitions(
+        self, kind: PartitionKind, tenant_id: str | None
+    ) -> tuple[CollectionInfo, ...]:
+        """Return the users, projects or collections of a tenant that have items."""
+        return await self.engine.list_partitions(kind, tenant_id)
+
+    async def read_vector_support(self) -> VectorSupport:
+        """Tell whether the engine can search by vectors."""
+        return await self.engine.read_vector_support()
+
+    async def delete_expired(self) -> int:
+        """Delete and erase what has expired; returns how many items."""
+        count = await self.engine.delete_expired()
+        if count:
+            await self.engine.erase_deleted()
+        return count

@@ -1,0 +1,34 @@
+"""Cleaning a text before it is kept: no secrets, no hidden characters, one form."""
+
+import hashlib
+import unicodedata
+
+from awaken.redaction import remove_secrets
+
+_KEPT = frozenset("\n\t")
+
+
+def clean_text(text: str) -> str:
+    """Return a text as it is kept: composed, visible, without secrets.
+
+    Control characters, characters without width and those that change the direction of writing
+    could hide words from the person who looks at a fact; they are removed.
+    """
+    composed = unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n"))
+    shown = "".join(char for char in composed if char in _KEPT or not _is_hidden(char))
+    return remove_secrets(shown).strip()
+
+
+def digest_fact(text: str) -> str:
+    """Return the same for facts that differ only in case and spaces."""
+    said = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return hashlib.sha256(said.encode()).hexdigest()
+
+
+def _is_hidden(char: str) -> bool:
+    if char.isascii():
+        return not char.isprintable()
+    # Cs: half of a surrogate pair, which no column can keep. Co: a glyph that only a font knows.
+    # Selectors of glyph variants are marks, which scripts need, but can carry a hidden text.
+    is_selector = "\ufe00" <= char <= "\ufe0f" or "\U000e0100" <= char <= "\U000e01ef"
+    return is_selector or unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")

@@ -1,0 +1,109 @@
+"""Which transcripts still hold the text of a forgotten fact. The search is bounded."""
+
+from collections.abc import Iterable
+from html import unescape
+from typing import Any
+
+from awaken.contracts.memory.records import Fact, HoldingThread
+from awaken.contracts.messages.content import text_of
+from awaken.contracts.messages.message import Message
+from awaken.contracts.record import Record
+from awaken.contracts.runs.threads import Thread
+from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, ThreadQuery
+from awaken.contracts.storage.store import Store
+from awaken.contracts.tenancy import namespace_of, remove_namespace
+
+MESSAGES_MAX = 20_000
+"""How many messages one search reads."""
+NAMED_MAX = 20
+"""How many messages of one thread are named."""
+
+
+class HeldText(Record, frozen=True, kw_only=True):
+    """Where a text was found, and whether everything was searched."""
+
+    threads: tuple[HoldingThread, ...]
+    is_complete: bool
+
+
+class TranscriptSearch:
+    """Searches the threads of one tenant, the newest first."""
+
+    def __init__(self, store: Store, threads_max: int) -> None:
+        self._store = store
+        self._threads_max = threads_max
+
+    def list_sources(
+        self, tenant_id: str | None, facts: Iterable[Fact]
+    ) -> tuple[HoldingThread, ...]:
+        """Return the threads that facts say they come from, each once."""
+        namespace = namespace_of(tenant_id)
+        found = {
+            it.source.thread_id: HoldingThread(
+                thread_id=remove_namespace(namespace, it.source.thread_id), run_id=it.source.run_id
+            )
+            for it in facts
+            if it.source.thread_id is not None
+        }
+        return tuple(found.values())
+
+    async def find_text(self, tenant_id: str | None, fact: Fact) -> HeldText:
+        """Return the threads of the tenant that have the text, or that it comes from."""
+        namespace, left = namespace_of(tenant_id), MESSAGES_MAX
+        held = {it.thread_id: it for it in self.list_sources(tenant_id, [fact])}
+        page = await self._store.list_threads(
+            ThreadQuery(tenant_id=tenant_id, limit=min(self._threads_max, LIMIT_MAX))
+        )
+        is_complete = page.next_cursor is None
+        for thread in page.items:
+            if thread.tenant_id != tenant_id:
+                continue
+            named, read = await self._search_thread(thread, _plain(fact.text), left)
+            left -= read
+            if named:
+                name = remove_namespace(namespace, thread.id)
+                source = held.get(name)
+                run_id = None if source is None else source.run_id
+                held[name] = HoldingThread(
+                    thread_id=name, run_id=run_id, message_ids=tuple(named[:NAMED_MAX])
+                )
+            if left <= 0:
+                is_complete = False
+                break
+        return HeldText(threads=tuple(held.values()), is_complete=is_complete)
+
+    async def _search_thread(self, thread: Thread, text: str, most: int) -> tuple[list[str], int]:
+        named: list[str] = []
+        read, offset = 0, 0
+        while read < most:
+            page = await self._store.list_messages(
+                thread.id, MessageQuery(offset=offset, limit=LIMIT_MAX)
+            )
+            read += len(page.items)
+            named += [it.message_id for it in page.items if _holds(it.message, text)]
+            if not page.items or page.next_cursor is None:
+                break
+            offset += len(page.items)
+        return named, read
+
+
+def _holds(message: Message, text: str) -> bool:
+    if text in _plain(text_of(message.content)):
+        return True
+    return any(_is_in(text, call.arguments) for call in message.tool_calls or ())
+
+
+def _plain(text: str) -> str:
+    """Return a text as it is compared: models quote facts as they saw them, escaped on one line."""
+    return " ".join(unescape(text).split())
+
+
+def _is_in(text: str, value: Any) -> bool:
+    match value:
+        case str():
+            return text in _plain(value)
+        case dict():
+            return any(_is_in(text, it) for it in value.values())
+        case list() | tuple():
+            return any(_is_in(text, it) for it in value)
+    return False

@@ -1,1 +1,0 @@
-import{Pt as e,Y as t,d as n,q as r}from"./index-ex90n7GS.js";import{t as i}from"./ui-BcBi7LvO.js";var a={"aria-label":i.close};function o(t){e.show({message:t,color:`teal`,closeButtonProps:a})}function s(i){let o=i instanceof r?i.requestId:null;e.show({title:t(i),message:o===null?void 0:n.requestId(o),color:`red`,autoClose:1e4,closeButtonProps:a})}export{s as n,o as t};

@@ -1,0 +1,429 @@
+"""Schedules and triggers over HTTP, in one table."""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from awaken.contracts.config.audit import AuditAction
+from awaken.contracts.storage.queries import (
+    DeliveryQuery,
+    FiringQuery,
+    ScheduleQuery,
+    TriggerQuery,
+    at_cursor,
+)
+from awaken.contracts.storage.schedules import (
+    DeliveryOutcome,
+    HookDelivery,
+    RunTarget,
+    ScheduleSpec,
+    Trigger,
+    TriggerSpec,
+)
+from awaken.contracts.tenancy import (
+    add_namespace,
+    namespace_in,
+    namespace_of,
+    remove_namespace,
+)
+from awaken.scheduling.callers import ScheduleCaller
+from awaken.scheduling.schedules import Schedules
+from awaken.scheduling.scheduling import Scheduling
+from awaken.scheduling.triggers import Triggers
+from awaken.services.view import AppServices
+from awaken.transport.asgi import Bytes, Reply, as_json
+from awaken.transport.problems import HttpError
+from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
+
+from . import views
+
+HOOK_BYTES_MAX = 1024 * 1024
+"""How long the body of a webhook may be."""
+_SCHEDULE = "/v1/schedules/{schedule_id}"
+_TRIGGER = "/v1/triggers/{trigger_id}"
+_SIGNATURES = (
+    "Webhook-Id",
+    "Webhook-Timestamp",
+    "Webhook-Signature",
+    "X-Hub-Signature-256",
+    "X-GitHub-Delivery",
+    "X-GitHub-Event",
+    "Stripe-Signature",
+)
+
+
+FindScheduling = Callable[[], Scheduling]
+"""Returns the schedules and triggers of the process; they are loaded when it is first called."""
+
+
+def schedules_protocol(
+    services: AppServices, find_scheduling: FindScheduling, hook_secrets: tuple[str, ...]
+) -> WireProtocol:
+    """Make the routes of schedules and triggers; callers may name these secrets in triggers."""
+    schedules = ScheduleRoutes(services, find_scheduling)
+    triggers = TriggerRoutes(services, find_scheduling, hook_secrets)
+    routes = (*_schedule_routes(schedules), *_trigger_routes(triggers))
+    return WireProtocol(name="schedules", routes=routes)
+
+
+def _route(
+    access: Access,
+    operation: str,
+    handle: Callable[[RouteCall], Awaitable[Reply]],
+    reply: Any,
+    **rest: Any,
+) -> ApiRoute:
+    method, path = operation.split()
+    return ApiRoute(
+        method=method,
+        path=path,
+        handle=handle,
+        access=access,
+        summary=(handle.__doc__ or "").partition("\n")[0],
+        reply=reply,
+        tag=path.split("/")[2],
+        **rest,
+    )
+
+
+_read, _invoke = partial(_route, Access.READ), partial(_route, Access.INVOKE)
+_change = partial(_route, Access.INVOKE, headers=("X-Awaken-Actor",))
+
+
+def _schedule_routes(routes: "ScheduleRoutes") -> tuple[ApiRoute, ...]:
+    listed = views.ScheduleList
+    return (
+        _change(
+            "POST /v1/schedules",
+            routes.create,
+            views.ScheduleView,
+            body=views.NewSchedule,
+            status=201,
+        ),
+        _read(
+            "GET /v1/schedules",
+            routes.list_schedules,
+            listed[views.ScheduleView],
+            query=views.ScheduleFilter,
+        ),
+        _read(
+            "POST /v1/schedules/preview",
+            routes.preview,
+            views.UpcomingTimes,
+            body=views.PreviewSchedule,
+        ),
+        _read(f"GET {_SCHEDULE}", routes.get, views.ScheduleView),
+        _change(f"PUT {_SCHEDULE}", routes.update, views.ScheduleView, body=ScheduleSpec),
+        _change(f"DELETE {_SCHEDULE}", routes.delete, None, status=204),
+        _change(f"POST {_SCHEDULE}/pause", routes.pause, views.ScheduleView),
+        _change(f"POST {_SCHEDULE}/resume", routes.resume, views.ScheduleView),
+        _change(f"POST {_SCHEDULE}/fire", routes.fire, views.FiringView, status=202),
+        _read(
+            f"GET {_SCHEDULE}/upcoming",
+            routes.list_upcoming,
+            views.UpcomingTimes,
+            query=views.UpcomingQuery,
+        ),
+        _read(
+            f"GET {_SCHEDULE}/firings",
+            routes.list_firings,
+            listed[views.FiringView],
+            query=views.FiringFilter,
+        ),
+    )
+
+
+def _trigger_routes(routes: "TriggerRoutes") -> tuple[ApiRoute, ...]:
+    listed = views.ScheduleList
+    return (
+        _change(
+            "POST /v1/triggers",
+            routes.create,
+            views.TriggerView,
+            body=views.NewTrigger,
+            status=201,
+        ),
+        _read(
+            "GET /v1/triggers",
+            routes.list_triggers,
+            listed[views.TriggerView],
+            query=views.TriggerFilter,
+        ),
+        _read(f"GET {_TRIGGER}", routes.get, views.TriggerView),
+        _change(f"PUT {_TRIGGER}", routes.update, views.TriggerView, body=TriggerSpec),
+        _change(f"DELETE {_TRIGGER}", routes.delete, None, status=204),
+        _change(f"POST {_TRIGGER}/pause", routes.pause, views.TriggerView),
+        _change(f"POST {_TRIGGER}/resume", routes.resume, views.TriggerView),
+        _read(
+            f"GET {_TRIGGER}/deliveries",
+            routes.list_deliveries,
+            listed[views.HookDeliveryView],
+            query=views.HookDeliveryFilter,
+        ),
+        _route(
+            Access.OPEN,
+            f"POST {_TRIGGER}",
+            routes.accept,
+            views.HookAccepted,
+            body=bytes,
+            body_bytes=HOOK_BYTES_MAX,
+            headers=_SIGNATURES,
+            status=202,
+        ),
+    )
+
+
+class _Audited:
+    """Routes whose changes are recorded in the audit, if there is one."""
+
+    def __init__(
+        self,
+        services: AppServices,
+        find_scheduling: FindScheduling,
+        hook_secrets: tuple[str, ...] = (),
+    ) -> None:
+        self._services = services
+        self._hook_secrets = hook_secrets
+        self.find_scheduling = find_scheduling
+
+    def schedules(self, call: RouteCall) -> Schedules:
+        """The schedules that the caller may see."""
+        return self.find_scheduling().schedules.as_caller(self._caller(call))
+
+    def triggers(self, call: RouteCall) -> Triggers:
+        """The triggers that the caller may see."""
+        return self.find_scheduling().triggers.as_caller(self._caller(call))
+
+    def _caller(self, call: RouteCall) -> ScheduleCaller:
+        principal = call.principal
+        # What is the deployment's is not for a caller with a tenant, whatever scopes it has.
+        is_shared = principal.tenant_id is None
+        may_name_all = is_shared and principal.may(Access.CONFIG)
+        return ScheduleCaller(
+            principal_id=principal.id,
+            tenant_id=principal.tenant_id,
+            is_operator=is_shared and principal.may(Access.OPERATE),
+            secrets=None if may_name_all else self._hook_secrets,
+        )
+
+    async def audit(
+        self, call: RouteCall, action: AuditAction, resource: str, **details: Any
+    ) -> None:
+        """Record what the caller is about to do.
+
+        Raises:
+            StorageError: It could not be recorded; the route must not act.
+        """
+        if self._services.audit is not None:
+            await self._services.audit.record(
+                action,
+                resource,
+                actor=call.actor,
+                details=details or None,
+                ip=call.client,
+                request_id=call.request_id or None,
+            )
+
+
+class ScheduleRoutes(_Audited):
+    """Creates, changes, lists and fires schedules; a tenant sees its own."""
+
+    async def create(self, call: RouteCall) -> Reply:
+        """Create a schedule, which starts runs in the name of the caller."""
+        body: views.NewSchedule = call.body
+        await self.audit(call, AuditAction.CREATE, f"schedules/{body.id or 'new'}")
+        spec = _take_spec(body, ScheduleSpec)
+        made = await self.schedules(call).add(spec, body.id)
+        return as_json(views.show_schedule(made), 201)
+
+    async def list_schedules(self, call: RouteCall) -> Reply:
+        """List schedules by creation time, with their next due times and last outcomes."""
+        asked: views.ScheduleFilter = call.query
+        query = ScheduleQuery(
+            tenant_id=call.principal.tenant_id,
+            status=asked.status,
+            agent_id=asked.agent_id,
+            order=asked.order,
+            limit=asked.limit,
+        )
+        query = query if asked.cursor is None else at_cursor(query, asked.cursor)
+        page = await self.schedules(call).list(query)
+        items = tuple(map(views.show_schedule, page.items))
+        return as_json(views.ScheduleList(items=items, next_cursor=page.next_cursor))
+
+    async def preview(self, call: RouteCall) -> Reply:
+        """Show the next due times that a timing would have; nothing is stored."""
+        body: views.PreviewSchedule = call.body
+        spec = ScheduleSpec(
+            timing=body.timing, target=RunTarget(agent_id="preview"), end_at=body.end_at
+        )
+        due = await self.schedules(call).preview(spec, body.count)
+        return as_json(views.UpcomingTimes(due=due))
+
+    async def get(self, call: RouteCall) -> Reply:
+        """Get a schedule."""
+        found = await self.schedules(call).get(call.path["schedule_id"])
+        return as_json(views.show_schedule(found))
+
+    async def update(self, call: RouteCall) -> Reply:
+        """Replace what a schedule says; its next due time follows from the new timing."""
+        schedule_id = call.path["schedule_id"]
+        await self.schedules(call).check_control(schedule_id)
+        await self.audit(call, AuditAction.UPDATE, f"schedules/{schedule_id}")
+        changed = await self.schedules(call).update(schedule_id, call.body)
+        return as_json(views.show_schedule(changed))
+
+    async def delete(self, call: RouteCall) -> Reply:
+        """Delete a schedule with its history; runs that it started go on."""
+        schedule_id = call.path["schedule_id"]
+        await self.schedules(call).check_control(schedule_id)
+        await self.audit(call, AuditAction.DELETE, f"schedules/{schedule_id}")
+        await self.schedules(call).delete(schedule_id)
+        return Bytes(204)
+
+    async def pause(self, call: RouteCall) -> Reply:
+        """Pause a schedule: it has no due times until it is resumed."""
+        schedule_id = call.path["schedule_id"]
+        await self.schedules(call).check_control(schedule_id)
+        await self.audit(call, AuditAction.SWITCH, f"schedules/{schedule_id}", to="paused")
+        return as_json(views.show_schedule(await self.schedules(call).pause(schedule_id)))
+
+    async def resume(self, call: RouteCall) -> Reply:
+        """Resume a paused schedule, from its next due time on."""
+        schedule_id = call.path["schedule_id"]
+        await self.schedules(call).check_control(schedule_id)
+        await self.audit(call, AuditAction.SWITCH, f"schedules/{schedule_id}", to="active")
+        return as_json(views.show_schedule(await self.schedules(call).resume(schedule_id)))
+
+    async def fire(self, call: RouteCall) -> Reply:
+        """Start a run of a schedule now; its due times stay as they are."""
+        schedule_id = call.path["schedule_id"]
+        await self.schedules(call).check_control(schedule_id)
+        await self.audit(call, AuditAction.FIRE, f"schedules/{schedule_id}")
+        firing = await self.schedules(call).fire(schedule_id)
+        return as_json(views.show_firing(firing), 202)
+
+    async def list_upcoming(self, call: RouteCall) -> Reply:
+        """List the next due times of a schedule, without their jitter."""
+        due = await self.schedules(call).upcoming(call.path["schedule_id"], call.query.count)
+        return as_json(views.UpcomingTimes(due=due))
+
+    async def list_firings(self, call: RouteCall) -> Reply:
+        """List what became of the due times of a schedule, the newest first."""
+        asked: views.FiringFilter = call.query
+        schedule_id = call.path["schedule_id"]
+        query = FiringQuery(
+            schedule_id=_store_id(call, schedule_id),
+            outcome=asked.outcome,
+            order=asked.order,
+            limit=asked.limit,
+        )
+        query = query if asked.cursor is None else at_cursor(query, asked.cursor)
+        page = await self.schedules(call).firings(schedule_id, query)
+        items = tuple(map(views.show_firing, page.items))
+        return as_json(views.ScheduleList(items=items, next_cursor=page.next_cursor))
+
+
+class TriggerRoutes(_Audited):
+    """Creates, changes and lists triggers, and accepts what senders deliver."""
+
+    async def create(self, call: RouteCall) -> Reply:
+        """Create a webhook trigger, which starts runs in the name of the caller."""
+        body: views.NewTrigger = call.body
+        await self.audit(call, AuditAction.CREATE, f"triggers/{body.id or 'new'}")
+        made = await self.triggers(call).create(_take_spec(body, TriggerSpec), trigger_id=body.id)
+        return as_json(self._show(call, made), 201)
+
+    async def list_triggers(self, call: RouteCall) -> Reply:
+        """List webhook triggers by creation time, with their last deliveries."""
+        asked: views.TriggerFilter = call.query
+        query = TriggerQuery(
+            tenant_id=call.principal.tenant_id,
+            agent_id=asked.agent_id,
+            order=asked.order,
+            limit=asked.limit,
+        )
+        query = query if asked.cursor is None else at_cursor(query, asked.cursor)
+        page = await self.triggers(call).list(query)
+        items = tuple(self._show(call, it) for it in page.items)
+        return as_json(views.ScheduleList(items=items, next_cursor=page.next_cursor))
+
+    async def get(self, call: RouteCall) -> Reply:
+        """Get a webhook trigger."""
+        return as_json(self._show(call, await self.triggers(call).get(call.path["trigger_id"])))
+
+    async def update(self, call: RouteCall) -> Reply:
+        """Replace what a webhook trigger says."""
+        trigger_id = call.path["trigger_id"]
+        await self.triggers(call).check_control(trigger_id)
+        await self.audit(call, AuditAction.UPDATE, f"triggers/{trigger_id}")
+        return as_json(self._show(call, await self.triggers(call).update(trigger_id, call.body)))
+
+    async def delete(self, call: RouteCall) -> Reply:
+        """Delete a webhook trigger with its deliveries; runs that it started go on."""
+        trigger_id = call.path["trigger_id"]
+        await self.triggers(call).check_control(trigger_id)
+        await self.audit(call, AuditAction.DELETE, f"triggers/{trigger_id}")
+        await self.triggers(call).delete(trigger_id)
+        return Bytes(204)
+
+    async def pause(self, call: RouteCall) -> Reply:
+        """Pause a webhook trigger: it refuses deliveries until it is resumed."""
+        trigger_id = call.path["trigger_id"]
+        await self.triggers(call).check_control(trigger_id)
+        await self.audit(call, AuditAction.SWITCH, f"triggers/{trigger_id}", to="paused")
+        return as_json(self._show(call, await self.triggers(call).pause(trigger_id)))
+
+    async def resume(self, call: RouteCall) -> Reply:
+        """Resume a paused webhook trigger."""
+        trigger_id = call.path["trigger_id"]
+        await self.triggers(call).check_control(trigger_id)
+        await self.audit(call, AuditAction.SWITCH, f"triggers/{trigger_id}", to="active")
+        return as_json(self._show(call, await self.triggers(call).resume(trigger_id)))
+
+    async def list_deliveries(self, call: RouteCall) -> Reply:
+        """List what senders delivered to a webhook trigger, the newest first."""
+        asked: views.HookDeliveryFilter = call.query
+        trigger_id = call.path["trigger_id"]
+        query = DeliveryQuery(
+            trigger_id=_store_id(call, trigger_id),
+            outcome=asked.outcome,
+            order=asked.order,
+            limit=asked.limit,
+        )
+        query = query if asked.cursor is None else at_cursor(query, asked.cursor)
+        page = await self.triggers(call).deliveries(trigger_id, query)
+        items = tuple(map(views.show_delivery, page.items))
+        return as_json(views.ScheduleList(items=items, next_cursor=page.next_cursor))
+
+    async def accept(self, call: RouteCall) -> Reply:
+        """Accept a signed webhook, which starts a run; a repeat gets the same answer."""
+        triggers = self.find_scheduling().triggers
+        delivery = await triggers.accept(call.path["trigger_id"], call.headers, call.body)
+        if delivery.outcome is DeliveryOutcome.REFUSED:
+            message = "The event was verified, but no run may be started for it."
+            raise HttpError(409, "run_refused", message)
+        return as_json(_answer_sender(delivery), 202)
+
+    def _show(self, call: RouteCall, trigger: Trigger) -> views.TriggerView:
+        stored_id = _store_id(call, trigger.trigger_id)
+        missing: tuple[str, ...] = ()
+        if call.principal.tenant_id is None:
+            # Which secrets a process has is the deployment's.
+            missing = self.triggers(call).list_missing_secrets(trigger)
+        return views.show_trigger(trigger, f"/v1/triggers/{stored_id}", missing)
+
+
+def _store_id(call: RouteCall, given: str) -> str:
+    return add_namespace(namespace_of(call.principal.tenant_id), given)
+
+
+def _answer_sender(delivery: HookDelivery) -> views.HookAccepted:
+    # The sender learns the id that the tenant knows, and nothing of the tenant.
+    run_id = delivery.run_id and remove_namespace(namespace_in(delivery.run_id), delivery.run_id)
+    return views.HookAccepted(status=delivery.outcome, run_id=run_id)
+
+
+def _take_spec(body: Any, kind: Any) -> Any:
+    """Return the part of a body that says what to make."""
+    return kind(**{name: getattr(body, name) for name in kind.__struct_fields__})

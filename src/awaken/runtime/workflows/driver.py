@@ -1,0 +1,297 @@
+"""The course of a workflow's run: enter the function, let it go on, park it, end it."""
+
+import asyncio
+import logging
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.errors import AwakenError
+from awaken.contracts.identity import derive_id
+from awaken.contracts.lifecycle import (
+    Cancelled,
+    Failed,
+    NaturalEnd,
+    Suspended,
+    Termination,
+)
+from awaken.contracts.messages.content import Text
+from awaken.contracts.messages.deltas import TextDelta
+from awaken.contracts.messages.message import Message, Role, user
+from awaken.contracts.runs.records import Divergence, RunRequest, Waiting, WaitingReason
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.store import ToolRecord
+from awaken.contracts.suspension.tickets import Asks
+from awaken.contracts.tenancy import namespace_in
+from awaken.contracts.workflows.errors import WorkflowMisuse
+from awaken.redaction import describe_error, make_loggable, remove_secrets
+from awaken.runtime.loop.closing import end_step, tell_deadlines
+from awaken.runtime.loop.queued_input import absorb_decisions, absorb_messages
+from awaken.runtime.run import Run
+from awaken.runtime.tools.settle import run_hooks_after
+
+from .event_queue import find_input, make_event_message
+from .flow import ContinueAsNew, Flow
+from .live_steps import LiveSteps
+from .step_journal import Diverged
+
+logger = logging.getLogger(__name__)
+_LOOK_S = 2.0
+"""How often to check for queued input when no signal arrives."""
+
+
+async def drive_workflow(run: Run) -> Termination:
+    """Enter the function of a workflow and drive it until it ends or waits."""
+    workflow = run.agent.workflow
+    assert workflow is not None
+    if run.step.pending_after_hook is not None:
+        await run_hooks_after(run, run.step.pending_after_hook)
+        run.step.pending_after_hook = None
+    records: tuple[ToolRecord, ...] = ()
+    if run.is_continued or run.recovery is not None:
+        # Once: what is recorded later, this entry records itself.
+        records = await run.store.list_tool_records(run.identity.run_id)
+    flow = Flow(workflow, records, run.identity, run.inbox.signal)
+    steps = flow.port = LiveSteps(run, flow)
+    return await WorkflowDriver(run, flow, steps).drive()
+
+
+class WorkflowDriver:
+    """One activation of a workflow's run."""
+
+    def __init__(self, run: Run, flow: Flow, steps: LiveSteps) -> None:
+        self._run = run
+        self._flow = flow
+        self._steps = steps
+        self._grace_s = run.services.limits.cancel_grace_ms / 1000
+        self._has_cancel = run.token.cause is not None
+
+    async def drive(self) -> Termination:
+        """Drive the function until it ends or waits."""
+        run, flow = self._run, self._flow
+        run.drain_inbox()
+        workflow = run.agent.workflow
+        assert workflow is not None
+        flow.enter(workflow.read_arguments(find_input(run.record, run.messages)))
+        try:
+            while True:
+                try:
+                    if (end := await self._advance()) is not None:
+                        return end
+                except asyncio.CancelledError:
+                    if run.journal.closed_by is not None or self._has_cancel:
+                        raise
+                    if not run.cancels.absorb():
+                        raise
+                    self._has_cancel = True
+        finally:
+            await self._leave()
+
+    async def _advance(self) -> Termination | None:
+        """Wait until something has changed, and act on it; returns how the run ends or waits."""
+        run, flow = self._run, self._flow
+        await self._wait()
+        assert flow.root is not None
+        if flow.divergence is not None or flow.fatal is not None or flow.root.done():
+            return await self._end(flow.root)
+        if run.has_input or run.inbox.messages:
+            # Meanwhile the function may have gone on, or ended: then this looks again.
+            await self._take_input()
+        elif self._has_cancel and (flow.is_live or flow.branches.is_idle):
+            # A run that was waiting has come back to where it was.
+            return await self._cancel(flow.root)
+        elif not flow.is_live and flow.branches.is_stalled:
+            # A branch waits for what another one does: nothing more will be answered.
+            flow.go_live()
+        elif not flow.branches.is_idle:
+            if run.journal.tickets:
+                # A branch waits while others go on: its ticket must not depend on them.
+                await run.flush()
+                tell_deadlines(run)
+        elif not flow.is_live:
+            flow.go_live()
+        elif not self._steps.release_answered():
+            return self._park()
+        return None
+
+    async def _end(self, root: "asyncio.Task[Any]") -> Termination:
+        """End the run as its function does; or let it wait, if the function is not what it was."""
+        flow = self._flow
+        if flow.divergence is not None:
+            return self._diverge(flow.divergence)
+        if flow.fatal is not None:
+            return self._finish(flow.fatal, None)
+        if self._has_cancel or root.cancelled():
+            return Cancelled(cause=self._run.cancel_cause)
+        error = root.exception()
+        if isinstance(error, ContinueAsNew):
+            # Events that were accepted meanwhile go to the fresh run.
+            await self._take_input()
+        return self._finish(error, None if error is not None else root.result())
+
+    async def _wait(self) -> None:
+        """Wait until a branch is over, all of them wait, or input has arrived."""
+        run, branches = self._run, self._flow.branches
+        if branches.is_idle or (self._has_cancel and self._flow.is_live):
+            await asyncio.sleep(0)
+        elif not await run.inbox.signal.wait(_LOOK_S) and run.store.is_shared:
+            run.has_input = True
+
+    async def _take_input(self) -> None:
+        """Take in queued messages, events and decisions; durable before a step sees them."""
+        run = self._run
+        await absorb_decisions(run)
+        run.has_input = True
+        await absorb_messages(run)
+        run.drain_inbox()
+        if run.journal.absorbed or run.journal.messages:
+            await run.flush()
+        self._steps.release_answered()
+
+    # --- how it ends or waits ---
+
+    def _park(self) -> Termination:
+        """Let the run wait: one commit writes it, and nothing of it stays in memory."""
+        run = self._run
+        tickets = run.tickets.values()
+        asks = [it for it in tickets if it.question_kind is not Asks.EVENT]
+        reason = WaitingReason.TOOL_PERMISSION if asks else WaitingReason.EXTERNAL_EVENT
+        run.waiting = Waiting(
+            reason=reason,
+            ticket_ids=tuple(it.ticket_id for it in tickets),
+            since_dispatch_id=run.identity.dispatch_id,
+        )
+        return Suspended()
+
+    def _diverge(self, found: Divergence) -> Termination:
+        """Let the run wait for other code; nothing of this entry is kept."""
+        run = self._run
+        if self._has_cancel:
+            return Cancelled(cause=run.cancel_cause)
+        run.journal.tool_records = ()
+        run.journal.tickets.clear()
+        problem = f"step {found.step}: recorded {found.recorded}, found {found.found}"
+        logger.error("Run '%s' waits: its workflow diverged: %s", run.identity.run_id, problem)
+        run.waiting = Waiting(
+            reason=WaitingReason.WORKFLOW_DIVERGED,
+            message=WaitingReason.WORKFLOW_DIVERGED.value,
+            ticket_ids=tuple(it.ticket_id for it in run.tickets.values()),
+            since_dispatch_id=run.identity.dispatch_id,
+            problem=problem,
+            diverged=found,
+        )
+        return Suspended()
+
+    def _finish(self, error: BaseException | None, result: Any) -> Termination:
+        run, flow = self._run, self._flow
+        if self._has_cancel:
+            return Cancelled(cause=run.cancel_cause)
+        try:
+            # First: other code must not end a run that is beyond that point, however it ends.
+            flow.journal.check_all_seen(_describe_end(error))
+        except Diverged as found:
+            return self._diverge(found.divergence)
+        if isinstance(error, ContinueAsNew):
+            return self._continue_as_new(error.text)
+        if error is not None:
+            return self._fail(error)
+        workflow = run.agent.workflow
+        assert workflow is not None
+        try:
+            text = workflow.encode_result(result)
+        except AwakenError as refusal:
+            return Failed(message=str(refusal), code=refusal.code)
+        self._answer(text)
+        run.output = result
+        return NaturalEnd()
+
+    def _answer(self, text: str) -> None:
+        """Write the result as the answer of the run."""
+        run = self._run
+        if not text:
+            run.response = ""
+            return
+        run.begin_step()
+        run.show(TextDelta(delta=text))
+        run.append(
+            Message(
+                role=Role.ASSISTANT,
+                id=run.step.message_id,
+                content=(Text(text=text),),
+                metadata=run.step.metadata,
+            )
+        )
+        end_step(run)
+
+    def _fail(self, error: BaseException) -> Termination:
+        if isinstance(error, AwakenError):
+            return Failed(message=remove_secrets(str(error)), code=error.code)
+        known = self._flow.last_failure
+        where = "" if known is None else f" (after step {known.step}, {known.name})"
+        logger.warning("A workflow raised.", exc_info=make_loggable(error))
+        return Failed(message=f"{describe_error(error)}{where}", code="workflow_failed")
+
+    def _continue_as_new(self, text: str) -> Termination:
+        """End the run; the same commit queues a fresh one on the thread.
+
+        The fresh one begins with the events that no step has taken.
+        """
+        run = self._run
+        record, identity = run.record, run.identity
+        if identity.parent_run_id is not None:
+            problem = "a workflow that another run asked cannot continue as a new run"
+            return Failed(message=problem, code=WorkflowMisuse.code)
+        own = identity.run_id.removeprefix(namespace := namespace_in(identity.run_id))
+        run_id = namespace + derive_id(own, "continued")
+        message = user(text)
+        dispatch_id = derive_id(identity.run_id, "continue")
+        request = RunRequest(
+            thread_id=identity.thread_id,
+            agent_id=run.agent.spec.id,
+            messages=(
+                msgspec.structs.replace(message, id=derive_id(run_id, "input")),
+                *(
+                    make_event_message(derive_id(run_id, it.message_id), it.name, it.payload)
+                    for it in self._steps.events.list_waiting()
+                ),
+            ),
+            run_id_hint=run_id,
+            tenant_id=identity.tenant_id,
+            user_id=identity.user_id,
+            origin=identity.origin,
+            run_mode=identity.run_mode,
+            adapter=identity.adapter,
+            context=record.context,
+            dispatch_id=dispatch_id,
+        )
+        successor = RunDispatch(
+            dispatch_id=dispatch_id,
+            thread_id=identity.thread_id,
+            run_id=run_id,
+            request=request,
+            priority=0,
+        )
+        run.successors = (successor,)
+        shown = msgspec.json.encode({"continued_as": run_id.removeprefix(namespace)}).decode()
+        self._answer(shown)
+        return NaturalEnd()
+
+    async def _cancel(self, root: "asyncio.Task[Any]") -> Termination:
+        """Let the function clean up: it receives the cancellation where it is."""
+        flow = self._flow
+        flow.is_cancelled = True
+        flow.go_live(is_released=False)
+        root.cancel()
+        await asyncio.wait((root,), timeout=self._grace_s)
+        return Cancelled(cause=self._run.cancel_cause)
+
+    async def _leave(self) -> None:
+        await self._flow.leave(self._grace_s)
+
+
+def _describe_end(error: BaseException | None) -> str:
+    if error is None:
+        return "the end"
+    if isinstance(error, ContinueAsNew):
+        return "continue_as_new"
+    return f"the end, raising {type(error).__name__}"

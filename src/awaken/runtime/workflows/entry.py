@@ -1,0 +1,300 @@
+"""One entry of a workflow's function: which steps it may take, and when they are answered.
+
+The function is entered from its beginning. Recorded results are answered in the order in which they
+were recorded. Until every branch has come to what is not recorded, nothing new is executed: so a
+difference is found before anything happens.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, NoReturn, Protocol
+
+from awaken.authoring.workflows import Workflow
+from awaken.contracts.errors import AwakenError
+from awaken.contracts.identity import RunIdentity
+from awaken.contracts.runs.records import Divergence
+from awaken.contracts.storage.store import ToolRecord
+from awaken.contracts.suspension.tickets import (
+    SuspendTicket,
+)
+from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tools.tool import Tool
+from awaken.contracts.workflows.errors import (
+    StepFailed,
+    TooManySteps,
+    WorkflowMisuse,
+)
+from awaken.contracts.workflows.steps import (
+    STEPS_MAX,
+    StepKind,
+)
+from awaken.runtime.primitives.signals import WakeSignal
+
+from .branches import Branch, Branches
+from .step_errors import raise_failure
+from .step_journal import Diverged, StepJournal, WorkflowStep
+
+_UNWIND_S = 0.05
+"""How long a branch may take to unwind before it is cancelled again."""
+_LEAST_S = 0.001
+"""A shorter time is none: a clock may not even show it."""
+_REFUSALS_MAX = 20
+"""How often code that goes on after it was left is told so; then it gets no more answers."""
+
+
+class LivePort(Protocol):
+    """Executes steps that are not recorded; each result is durable when it is returned."""
+
+    @property
+    def deps(self) -> Any:
+        """The open dependencies of the runtime."""
+        ...
+
+    def note(self, step: WorkflowStep, data: Any = None) -> None:
+        """Write a marker with the next commit."""
+        ...
+
+    async def call(self, step: WorkflowStep, tool: Tool, timeout_ms: int | None) -> ToolResult:
+        """Call a tool."""
+        ...
+
+    async def suspend(
+        self, step: WorkflowStep, ticket: SuspendTicket, duration_ms: int | None, wanted: Any
+    ) -> ToolResult:
+        """Wait for a time, an event or a person."""
+        ...
+
+    async def read_value(self, step: WorkflowStep) -> ToolResult:
+        """Read the clock, a random number or a new id."""
+        ...
+
+    async def end_race(self, step: WorkflowStep, winner: int, losers: tuple[str, ...]) -> None:
+        """Record the winner of a race, and close what the losers wait for."""
+        ...
+
+
+class WorkflowEntry:
+    """The steps of one entry; without a live port nothing is executed (a check)."""
+
+    def __init__(
+        self,
+        workflow: Workflow,
+        records: Iterable[ToolRecord],
+        identity: RunIdentity | None,
+        signal: WakeSignal,
+    ) -> None:
+        self.workflow = workflow
+        self.journal = StepJournal(records)
+        self.branches = Branches(workflow.id, signal)
+        self.port: LivePort | None = None
+        self.is_live = False
+        """Whether all branches have come to what is not recorded."""
+        self.is_parked = False
+        """Whether the function is being left: it takes no more steps."""
+        self.is_cancelled = False
+        """Whether the function has received the cancellation of its run."""
+        self.divergence: Divergence | None = None
+        self.fatal: AwakenError | None = None
+        """Why the run fails, whatever its code does."""
+        self.last_failure: StepFailed | None = None
+        self.root: asyncio.Task[Any] | None = None
+        self._identity = identity
+        self._count = 0
+        self._tries = 0
+        self._refusals = 0
+        self._marks: list[tuple[WorkflowStep, Any]] = []
+
+    # --- the entry ---
+
+    def go_live(self, *, is_released: bool = True) -> None:
+        """Let the steps that are not recorded be executed; those that wait for it, if released."""
+        self.is_live = True
+        assert self.port is not None
+        for step, data in self._marks:
+            self.port.note(step, data)
+        self._marks.clear()
+        if not is_released:
+            return
+        for key in [it for it in self.branches.waits if it.endswith(":frontier")]:
+            self.branches.release(key)
+
+    async def leave(self, timeout_s: float) -> None:
+        """Leave the function: its code is unwound, and takes no more steps.
+
+        Code that has not ended after the timeout is abandoned: it never executes again.
+
+        If the caller is cancelled meanwhile, that is raised at the end, not before.
+        """
+        self.is_parked = True
+        loop, cancelled = asyncio.get_running_loop(), None
+        deadline = loop.time() + timeout_s
+        while (tasks := self.branches.tasks) and (left := deadline - loop.time()) > _LEAST_S:
+            for task in tasks:
+                task.cancel()
+            try:
+                await asyncio.wait(tasks, timeout=min(left, _UNWIND_S))
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if tasks:
+            self.branches.abandon()
+            await asyncio.sleep(0)
+        if cancelled is not None:
+            raise cancelled
+
+    def _note_end(self, task: "asyncio.Task[Any]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Diverged) and self.divergence is None:
+            self.divergence = error.divergence
+
+    # --- a step ---
+
+    @property
+    def _is_over(self) -> bool:
+        return self.is_parked or self.fatal is not None or self.divergence is not None
+
+    async def _enter_step(self, *unused: Coroutine[Any, Any, Any]) -> Branch:
+        """Return the branch that takes the next step; branches that it will not run are closed."""
+        try:
+            if self._is_over:
+                await self._refuse()
+            if not self.branches.is_here:
+                # Not at once: code that Python closes would otherwise go on for ever.
+                await asyncio.sleep(0)
+            branch = self.branches.find_current()
+            if self.branches.is_closed(branch):
+                await self._refuse(branch)
+            self._count_step()
+        except BaseException:
+            for work in unused:
+                work.close()
+            raise
+        return branch
+
+    def _count_step(self) -> None:
+        self._count += 1
+        if self._count > STEPS_MAX:
+            error = TooManySteps(limit=STEPS_MAX)
+            if self._count > STEPS_MAX + _REFUSALS_MAX:
+                # The code goes on as if nothing was: it must not do so for ever.
+                self._fail(error)
+            raise error
+
+    async def _refuse(self, branch: Branch | None = None) -> NoReturn:
+        """Answer code that was left with its cancellation; never at once, and not for ever.
+
+        Code that ignores it would otherwise keep the whole process busy.
+        """
+        self._refusals += 1
+        pause = None if branch is None else self.branches.leave_code()
+        try:
+            await _wait_turn(is_endless=self._refusals > _REFUSALS_MAX)
+        finally:
+            if pause is not None:
+                self.branches.return_to_code(pause)
+        raise asyncio.CancelledError
+
+    def _fail(self, error: AwakenError) -> None:
+        """Let the run fail, whatever its code does."""
+        self.fatal = self.fatal or error
+        self.branches.changed.ring()
+
+    def _check_cancel(self, branch: Branch) -> None:
+        """Let the run fail if its own code has cancelled a step: a replay would differ."""
+        if not (self._is_over or self.is_cancelled or self.branches.is_closed(branch)):
+            problem = (
+                "The code of the workflow cancelled a step; give ctx.call, ctx.ask or ctx.wait_for "
+                "a timeout, or use ctx.race, instead of asyncio.timeout or asyncio.wait_for."
+            )
+            self._fail(WorkflowMisuse(problem=problem))
+
+    def _open(
+        self, branch: Branch, kind: StepKind, name: str, arguments: Any = None
+    ) -> WorkflowStep:
+        try:
+            return self.journal.open_step(branch.next_path(), kind, name, arguments)
+        except Diverged as error:
+            self.divergence = self.divergence or error.divergence
+            self.branches.changed.ring()
+            raise
+
+    async def _take(
+        self,
+        kind: StepKind,
+        name: str,
+        arguments: Any,
+        live: Callable[[LivePort, WorkflowStep], Awaitable[ToolResult]],
+    ) -> tuple[WorkflowStep, ToolResult]:
+        """Take one step: its recorded result, or the result of executing it now."""
+        branch = await self._enter_step()
+        step = self._open(branch, kind, name, arguments)
+        record = step.record
+        try:
+            if step.is_done and record is not None:
+                await self.branches.take_turn(record.place)
+                return step, record.result or ToolResult(tool_name=name)
+            pause = self.branches.leave_code()
+            try:
+                result = await live(await self._become_live(step), step)
+                assert step.record is not None
+                await self.branches.take_turn(step.record.place, pause)
+            finally:
+                self.branches.return_to_code(pause)
+        except asyncio.CancelledError:
+            self._check_cancel(branch)
+            raise
+        return step, result
+
+    async def _become_live(self, step: WorkflowStep) -> LivePort:
+        if not self.is_live or self.port is None:
+            await self.branches.wait(f"{step.path}:frontier")
+        assert self.port is not None
+        return self.port
+
+    def _mark(self, step: WorkflowStep, data: Any = None) -> None:
+        """Note a marker that is not recorded."""
+        if step.record is not None:
+            return
+        if self.is_live and self.port is not None:
+            self.port.note(step, data)
+        else:
+            self._marks.append((step, data))
+
+    def _answer(self, step: WorkflowStep, result: ToolResult) -> ToolResult:
+        try:
+            raise_failure(step, result)
+        except StepFailed as error:
+            self.last_failure = error
+            raise
+        return result
+
+    def _enter_now(self, *, is_step: bool = True) -> Branch | None:
+        """Return the branch that takes a marker; None if its code was left."""
+        if self._is_over:
+            return None
+        branch = self.branches.find_current()
+        if self.branches.is_closed(branch):
+            return None
+        if is_step:
+            self._count_step()
+        return branch
+
+    async def _count_try(self) -> None:
+        """Count what the code asks for, so that it cannot ask in vain for ever."""
+        self._tries += 1
+        if self._tries > 2 * STEPS_MAX:
+            self._fail(TooManySteps(limit=STEPS_MAX))
+        if self._is_over:
+            await self._refuse()
+
+
+async def _wait_turn(*, is_endless: bool) -> None:
+    """Wait for a turn of the event loop, or until the caller is cancelled."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        # Python closes code that was abandoned.
+        is_endless = False
+    if is_endless:
+        await loop.create_future()
+    else:
+        await asyncio.sleep(0)

@@ -1,0 +1,477 @@
+"""Executing the steps of a workflow that are not recorded: the same gates and tools as a model's.
+
+A step's call and its result enter the transcript together, when the step is over, so that branches
+may suspend independently. Its record is in the same commit, which is durable before the function
+sees the result.
+"""
+
+import asyncio
+import hashlib
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.events import StateSnapshot, StepEnd, ToolCallReady
+from awaken.contracts.lifecycle import TicketStatus
+from awaken.contracts.messages.deltas import ToolCallStart
+from awaken.contracts.messages.message import Message, Role, ToolCall
+from awaken.contracts.phases import Phase
+from awaken.contracts.plugins.loop_state import RUN_LIFECYCLE
+from awaken.contracts.plugins.plugin import BeforeToolExecuteContext, Block, SetResult, Suspend
+from awaken.contracts.runs.records import RunKind
+from awaken.contracts.state.keys import EMPTY_COMMAND
+from awaken.contracts.storage.store import ToolRecord, ToolRecordStatus
+from awaken.contracts.suspension.tickets import (
+    DEADLINE,
+    DecisionAction,
+    SuspendTicket,
+    Ticket,
+    ToolCallResume,
+)
+from awaken.contracts.tool_results import ToolResult, ToolStatus
+from awaken.contracts.tools.tool import Tool, ToolEffect, ToolOutput
+from awaken.contracts.workflows.steps import StepKind
+from awaken.runtime.journal.bookmark import PendingAfterHook
+from awaken.runtime.loop.closing import count_completed
+from awaken.runtime.phases.commands import dispatch_effects
+from awaken.runtime.phases.contexts import tool_phase_context
+from awaken.runtime.phases.runner import run_phase
+from awaken.runtime.plugins.input_screens import look_at_decision
+from awaken.runtime.progress import Recovery
+from awaken.runtime.run import Run
+from awaken.runtime.spending.questions import question
+from awaken.runtime.switches import NO_SWITCHES
+from awaken.runtime.tools.batch import execute_alone, is_stale
+from awaken.runtime.tools.execution import ToolExecution, prepare_attempt
+from awaken.runtime.tools.gate import ask_gates, refuse_disabled
+from awaken.runtime.tools.recall import reconcile_lost
+from awaken.runtime.tools.settle import (
+    CANCELLED,
+    apply_updates,
+    let_delegate_go,
+    run_hooks_after,
+    write_result,
+)
+
+from .event_queue import EventQueue, WaitingEvent
+from .flow import Flow
+from .step_errors import DECLINED, ONCE_TIMEOUT, TIMED_OUT
+from .step_journal import WorkflowStep
+from .wait_answers import build_answer, edit_call
+from .workflow_tools import AskTool, NamedTool
+
+_NO_EFFECT = ToolEffect.NONE
+
+
+class LiveSteps:
+    """Executes the steps of one run in this process."""
+
+    def __init__(self, run: Run, flow: Flow) -> None:
+        self._run = run
+        self._flow = flow
+        self._branches = flow.branches
+        self._lock = asyncio.Lock()
+        """Gates, hooks and settling: one step after the other, as in a model's run.
+
+        So a result is durable before a later one is recorded.
+        """
+        self._place = flow.journal.last_place
+        self.events = EventQueue(run, flow.journal.steps.values())
+        self._checks: dict[str, Any] = {}
+
+    @property
+    def deps(self) -> Any:
+        """The open dependencies of the runtime."""
+        found = self._run.services.dependencies
+        return None if found is None else found.get()
+
+    # --- markers and values ---
+
+    def note(self, step: WorkflowStep, data: Any = None) -> None:
+        """Write a marker with the next commit."""
+        self._record(step, ToolResult(tool_name=step.name, data=data))
+
+    async def read_value(self, step: WorkflowStep) -> ToolResult:
+        """Read the clock, a random number or a new id; durable when it is returned."""
+        services = self._run.services
+        data: int | float | str
+        match step.kind:
+            case StepKind.NOW:
+                data = services.clock.now_ms()
+            case StepKind.UUID:
+                data = services.ids.new_id()
+            case _:
+                seed = hashlib.blake2b(services.ids.new_id().encode(), digest_size=7).digest()
+                data = (int.from_bytes(seed) >> 3) / (1 << 53)
+        result = ToolResult(tool_name=step.name, data=data)
+        async with self._lock:
+            self._record(step, result)
+            await self._run.flush()
+        return result
+
+    async def end_race(self, step: WorkflowStep, winner: int, losers: tuple[str, ...]) -> None:
+        """Record the winner of a race, and close what the losers wait for."""
+        run = self._run
+        async with self._lock:
+            for path, ticket in tuple(run.tickets.items()):
+                if path.startswith(losers):
+                    self._close_ticket(ticket, "race")
+                    run.tickets.pop(path)
+                    let_delegate_go(run, ticket)
+            self._record(step, ToolResult(tool_name=step.name, data={"winner": winner}))
+            await run.flush()
+
+    # --- calls ---
+
+    async def call(self, step: WorkflowStep, tool: Tool, timeout_ms: int | None) -> ToolResult:
+        """Call a tool, through gates, budgets and tickets."""
+        call = ToolCall(id=step.path, name=step.name, arguments=step.arguments)
+        own = tool if isinstance(tool, AskTool) else None
+        self._offer(tool)
+        self._forget_lost_wait(step)
+        resume, lost = None, None
+        number = 0 if step.record is None else step.record.attempt
+        message_id = ""
+        try:
+            if step.is_waiting:
+                resume = await self._await_decision(step)
+            elif step.record is not None:
+                resume = self._find_decision(step)
+                lost = await self._recover_lost(step, edit_call(call, resume), own, step.record)
+            while True:
+                number += 1
+                call = edit_call(call, resume)
+                message_id = self._announce(call) if resume is None else ""
+                if lost is None:
+                    attempt, output, is_gated = await self._attempt(
+                        step, call, resume, own, number=number, timeout_ms=timeout_ms
+                    )
+                else:
+                    attempt, is_gated, number = lost, False, lost.number
+                    assert lost.output is not None
+                    output, lost = lost.output, None
+                if timeout_ms is not None and output.result.status is ToolStatus.PENDING:
+                    output = self._limit_wait(output, timeout_ms)
+                result = await self._settle(
+                    step, call, output, resume, attempt, message_id=message_id, is_gated=is_gated
+                )
+                if result.status is not ToolStatus.PENDING:
+                    return result
+                resume = await self._await_decision(step)
+        except asyncio.CancelledError:
+            self._interrupt(step, call, message_id)
+            raise
+
+    def _forget_lost_wait(self, step: WorkflowStep) -> None:
+        """Take a step again that is recorded as waiting, and whose ticket is not there."""
+        if step.is_waiting and step.path not in self._run.tickets:
+            step.record = None
+
+    def _offer(self, tool: Tool) -> None:
+        """Let gates, switches and the pipeline know a tool that the workflow does not declare."""
+        run, name = self._run, tool.descriptor.id
+        is_known = isinstance(tool, AskTool | NamedTool) or name in run.agent.tools
+        if not is_known and name not in run.pinned.registries.disabled_tools:
+            run.agent = run.agent.with_tools((tool,))
+
+    async def _attempt(
+        self,
+        step: WorkflowStep,
+        call: ToolCall,
+        resume: ToolCallResume | None,
+        own: Tool | None,
+        *,
+        number: int,
+        timeout_ms: int | None,
+    ) -> tuple[ToolExecution | None, ToolOutput, bool]:
+        """Gate a call and execute it; returns the execution, its output, and if a gate answered."""
+        run = self._run
+        async with self._lock:
+            output = await self._ask_gates(call, resume)
+            if output is not None:
+                return None, output, True
+            attempt = prepare_attempt(run, call, resume, own)
+            attempt.idempotency_key = f"{run.identity.run_id}:{step.generation}:{step.path}"
+            attempt.number, attempt.is_journalled = number, False
+            if attempt.output is not None:
+                return attempt, self._read_refusal(step, attempt.output, resume), False
+            if run.has_phases and run.has_work(Phase.BEFORE_TOOL_EXECUTE):
+                context = tool_phase_context(run, BeforeToolExecuteContext, call, resume)
+                await run_phase(run, Phase.BEFORE_TOOL_EXECUTE, context)
+        assert attempt.tool is not None
+        effect = attempt.tool.descriptor.effect
+        if effect is not _NO_EFFECT:
+            # Durable before it runs, so that a process that takes over knows that it may have run.
+            self._record(step, None, attempt=number, effect=effect)
+            await run.flush()
+        output = await execute_alone(run, attempt, timeout_ms)
+        while attempt.state is not None and is_stale(run, attempt.state):
+            if effect is ToolEffect.ONCE:
+                result = ToolResult.error_with_code(
+                    call.name, "state_conflict", "another branch changed the same state"
+                )
+                return attempt, ToolOutput(result=result), False
+            attempt.output, attempt.is_again = None, True
+            output = await execute_alone(run, attempt, timeout_ms)
+        if effect is ToolEffect.ONCE and output.result.error_class == "tool_timeout":
+            metadata = {**output.result.metadata, "code": ONCE_TIMEOUT}
+            result = msgspec.structs.replace(output.result, metadata=metadata)
+            output = ToolOutput(result=result)
+        return attempt, output, False
+
+    async def _ask_gates(self, call: ToolCall, resume: ToolCallResume | None) -> ToolOutput | None:
+        """Return the answer of the gates or of a budget, if it takes the place of the call."""
+        run, decision = self._run, None
+        if run.services.switches.current is not NO_SWITCHES and (
+            refused := refuse_disabled(run, call, resume, None)
+        ):
+            return refused
+        agent = run.agent
+        if agent.env.gates or agent.approvals or run.record.purpose is RunKind.PREVIEW:
+            decision = await ask_gates(run, call, resume)
+        if isinstance(decision, Block):
+            result = ToolResult.error(call.name, decision.reason, code="blocked")
+            return ToolOutput(result=result)
+        if run.has_budgets and not isinstance(decision, Suspend):
+            decision = await question(run, call, resume) or decision
+        if decision is None:
+            return None
+        if isinstance(decision, SetResult):
+            return ToolOutput(result=decision.result)
+        assert not isinstance(decision, Block)
+        return ToolOutput(result=ToolResult.from_ticket(call.name, decision.ticket))
+
+    def _read_refusal(
+        self, step: WorkflowStep, output: ToolOutput, resume: ToolCallResume | None
+    ) -> ToolOutput:
+        """A call that a person declined, or that no answer came for in time, fails its step."""
+        if resume is None or resume.action is not DecisionAction.CANCEL:
+            return output
+        code = TIMED_OUT if resume.decided_by == DEADLINE else DECLINED
+        text = resume.reason or "The call was declined."
+        return ToolOutput(result=ToolResult.error(step.name, text, code=code))
+
+    async def _recover_lost(
+        self, step: WorkflowStep, call: ToolCall, own: Tool | None, record: ToolRecord
+    ) -> ToolExecution | None:
+        """Return the outcome of a call that another process left running; None: run it again."""
+        if record.effect is not ToolEffect.ONCE:
+            return None
+        run = self._run
+        attempt = prepare_attempt(run, call, None, own)
+        attempt.is_journalled = False
+        attempt.idempotency_key = f"{run.identity.run_id}:{step.generation}:{step.path}"
+        return await reconcile_lost(run, run.recovery or Recovery(), attempt, record)
+
+    def _limit_wait(self, output: ToolOutput, timeout_ms: int) -> ToolOutput:
+        """Let the ticket of a call end with the timeout of its step."""
+        due = self._run.services.clock.now_ms() + timeout_ms
+        wanted = output.result.suspension or SuspendTicket()
+        expires_at = due if wanted.expires_at is None else min(due, wanted.expires_at)
+        wanted = msgspec.structs.replace(
+            wanted, expires_at=expires_at, on_expiry=DecisionAction.CANCEL
+        )
+        result = msgspec.structs.replace(output.result, suspension=wanted)
+        return msgspec.structs.replace(output, result=result)
+
+    def _interrupt(self, step: WorkflowStep, call: ToolCall, message_id: str) -> None:
+        """Answer a call whose run or branch was cancelled; not one that is left for later."""
+        run = self._run
+        is_left = self._flow.is_parked or run.journal.closed_by is not None
+        if is_left or not message_id or call.id in run.tickets:
+            return
+        result = ToolResult.error(call.name, CANCELLED, code="interrupted")
+        self._append_call(call, message_id)
+        write_result(run, call, result)
+        self._record(step, result)
+
+    # --- waiting ---
+
+    async def suspend(
+        self, step: WorkflowStep, ticket: SuspendTicket, duration_ms: int | None, wanted: Any
+    ) -> ToolResult:
+        """Wait for a time, an event or a person."""
+        run = self._run
+        if self._flow.is_cancelled:
+            # The run ends: it waits for nothing any more. The turn lets others go on meanwhile.
+            await asyncio.sleep(0)
+            raise asyncio.CancelledError
+        self._forget_lost_wait(step)
+        call = ToolCall(id=step.path, name=step.name, arguments=step.arguments)
+        message_id, event = "", None
+        if step.kind is StepKind.WAIT_FOR:
+            self._checks[step.path] = wanted
+        if step.record is None:
+            message_id = self._announce(call)
+            if step.kind is StepKind.WAIT_FOR:
+                event = self.events.take(step.name)
+            is_over = step.kind is StepKind.SLEEP and not duration_ms
+            if event is None and not is_over:
+                message_id = ""
+                now = run.services.clock.now_ms()
+                expires_at = None if duration_ms is None else now + duration_ms
+                asked = msgspec.structs.replace(ticket, expires_at=expires_at)
+                result = ToolResult.from_ticket(step.name, asked)
+                write_result(run, call, result)
+                self._record(step, result)
+        resume = None
+        if step.path in run.tickets:
+            found = await self._await_answer(step)
+            event, resume = (found, None) if isinstance(found, WaitingEvent) else (None, found)
+        result = build_answer(step, event, resume, self._checks.get(step.path))
+        if event is not None and step.path in run.tickets:
+            self._close_ticket(run.tickets[step.path], "event")
+            resume = ToolCallResume(decision_id=event.message_id, result=event.payload)
+        return await self._settle(
+            step, call, ToolOutput(result=result), resume, None, message_id=message_id
+        )
+
+    async def _await_decision(self, step: WorkflowStep) -> ToolCallResume:
+        found = await self._await_answer(step)
+        assert isinstance(found, ToolCallResume)
+        return found
+
+    async def _await_answer(self, step: WorkflowStep) -> "ToolCallResume | WaitingEvent":
+        """Wait for the decision on a step's ticket, or for its event."""
+        run = self._run
+        if self._flow.is_cancelled:
+            # The run ends: it waits for nothing any more.
+            raise asyncio.CancelledError
+        if run.tickets[step.path].decision is None:
+            event = await self._branches.wait(step.path)
+            if isinstance(event, WaitingEvent):
+                return event
+        decision = self._find_decision(step)
+        assert decision is not None
+        return decision
+
+    def _find_decision(self, step: WorkflowStep) -> ToolCallResume | None:
+        """Return the decision on the ticket of a step, if it has one."""
+        ticket = self._run.tickets.get(step.path)
+        if ticket is None or ticket.decision is None:
+            return None
+        shown, _ = look_at_decision(self._run.agent.env, ticket.decision)
+        return shown
+
+    def release_answered(self) -> bool:
+        """Let the branches go on whose ticket is decided or whose event has come."""
+        waits, has_released = self._branches.waits, False
+        for path in tuple(waits):
+            ticket = self._run.tickets.get(path)
+            if ticket is None:
+                continue
+            answer: Any = None
+            if ticket.decision is None:
+                is_event = ticket.suspension.action == "workflow:wait_for"
+                answer = self.events.take(ticket.tool_name) if is_event else None
+                if answer is None:
+                    continue
+            has_released = True
+            self._branches.release(path, answer)
+        return has_released
+
+    # --- writing ---
+
+    def _announce(self, call: ToolCall) -> str:
+        """Show that a call begins; returns the id of the message that will ask for it."""
+        run = self._run
+        run.begin_step()
+        run.show(ToolCallStart(id=call.id, name=call.name))
+        run.show(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
+        count_completed(run)
+        run.step.is_open = False
+        if run.feed.readers:
+            run.emit(StateSnapshot(snapshot=run.state.export_values(RUN_LIFECYCLE)))
+        run.show(StepEnd())
+        return run.step.message_id
+
+    async def _settle(  # noqa: PLR0913 - what a settled call has
+        self,
+        step: WorkflowStep,
+        call: ToolCall,
+        output: ToolOutput,
+        resume: ToolCallResume | None,
+        attempt: ToolExecution | None,
+        *,
+        message_id: str,
+        is_gated: bool = False,
+    ) -> ToolResult:
+        """Write a result, its record and its state; all is durable when this returns.
+
+        Not so the ticket of a suspended call: it is written before the run waits for it.
+        """
+        run = self._run
+        async with self._lock:
+            ticket = run.tickets.get(call.id)
+            is_plain = output.command is EMPTY_COMMAND
+            result = output.result if is_plain else apply_updates(run, call, output)
+            if result.status is not ToolStatus.PENDING:
+                self._append_call(call, message_id or run.services.ids.new_id())
+            write_result(run, call, result, resume, attempt, is_gated=is_gated)
+            tool, number = (None, 1) if attempt is None else (attempt.tool, attempt.number)
+            effect = _NO_EFFECT if tool is None else tool.descriptor.effect
+            self._record(step, result, attempt=number, effect=effect)
+            if result.status is ToolStatus.PENDING:
+                return result
+            if output.command.effects and result is output.result:
+                await run.flush()
+                await dispatch_effects(run, output.command)
+            if attempt is not None and run.has_work(Phase.AFTER_TOOL_EXECUTE):
+                run.step.pending_after_hook = PendingAfterHook(
+                    call=call,
+                    result=result,
+                    resume=resume,
+                    question=None if ticket is None else ticket.question,
+                )
+                await run.flush()
+                await run_hooks_after(run, run.step.pending_after_hook)
+                run.step.pending_after_hook = None
+            await run.flush()
+        return result
+
+    def _append_call(self, call: ToolCall, message_id: str) -> None:
+        run = self._run
+        run.append(
+            Message(
+                role=Role.ASSISTANT,
+                id=message_id,
+                tool_calls=(call,),
+                metadata=run.step.metadata,
+            )
+        )
+
+    def _record(
+        self,
+        step: WorkflowStep,
+        result: ToolResult | None,
+        *,
+        attempt: int = 1,
+        effect: ToolEffect = ToolEffect.NONE,
+    ) -> None:
+        """Write the newest state of a step with the next commit; without a result, its intent."""
+        is_over = result is not None
+        self._place += 1
+        record = step.record = ToolRecord(
+            run_id=self._run.identity.run_id,
+            call_id=step.path,
+            step=step.generation,
+            tool_name=step.name,
+            attempt=attempt,
+            arguments_hash=step.arguments_hash,
+            effect=effect,
+            status=ToolRecordStatus.FINISHED if is_over else ToolRecordStatus.STARTED,
+            result=result,
+            kind=step.kind,
+            place=self._place,
+        )
+        self._run.journal.tool_records += (record,)
+
+    def _close_ticket(self, ticket: Ticket, because: str) -> None:
+        run = self._run
+        if ticket.status is TicketStatus.OPEN:
+            run.journal.tickets[ticket.ticket_id] = msgspec.structs.replace(
+                ticket,
+                status=TicketStatus.CLOSED,
+                closed_because=because,
+                updated_at=run.services.clock.now_ms(),
+            )

@@ -1,0 +1,54 @@
+"""From the result of a step to the exception that its workflow sees."""
+
+from awaken.contracts.tool_results import ToolResult, ToolStatus
+from awaken.contracts.workflows.errors import (
+    EventInvalid,
+    OutcomeUnknown,
+    ResultTooLarge,
+    StepBlocked,
+    StepDeclined,
+    StepFailed,
+    StepTimedOut,
+)
+
+from .step_journal import WorkflowStep
+
+DECLINED = "declined"
+TIMED_OUT = "timed_out"
+ONCE_TIMEOUT = "once_timeout"
+"""A `once` call that took too long: it may have taken effect, and is not tried again."""
+TOO_LARGE = "step_result_too_large"
+_CLASSES: dict[str, type[StepFailed]] = {
+    "outcome_unknown": OutcomeUnknown,
+    "tool_timeout": StepTimedOut,
+    ONCE_TIMEOUT: StepTimedOut,
+    TIMED_OUT: StepTimedOut,
+    DECLINED: StepDeclined,
+    "blocked": StepBlocked,
+    TOO_LARGE: ResultTooLarge,
+    "event_invalid": EventInvalid,
+}
+
+
+def raise_failure(step: WorkflowStep, result: ToolResult) -> None:
+    """Raise the exception of a failed step.
+
+    Raises:
+        StepFailed: The step failed.
+    """
+    if result.status is not ToolStatus.ERROR:
+        return
+    code = result.error_class
+    kind = _CLASSES.get(code, StepFailed)
+    problem = result.message or code
+    raise kind(step=step.path, name=step.name, problem=problem, cause_code=code)
+
+
+def can_retry(error: StepFailed) -> bool:
+    """Whether a step may be tried again: a person's no and a fault of the call stay what they are.
+
+    So does a `once` call that may have taken effect.
+    """
+    if isinstance(error, StepDeclined | StepBlocked | ResultTooLarge | OutcomeUnknown):
+        return False
+    return error.cause_code not in ("invalid_arguments", "tool_not_found", ONCE_TIMEOUT)

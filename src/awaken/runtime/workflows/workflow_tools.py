@@ -1,0 +1,171 @@
+"""The tools that a workflow calls: found by name, or made of a function that it passes."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from awaken.authoring.delegates import AgentTool, ask_delegate
+from awaken.authoring.functions import FunctionTool, as_tool
+from awaken.authoring.signatures import read_hints, source_of
+from awaken.authoring.workflows import Workflow, decode_as, to_exact_form
+from awaken.contracts.backends.errors import ExecutionBackendError
+from awaken.contracts.errors import InvalidSpec, UsageError
+from awaken.contracts.tasks import SUB_AGENT, TaskError, TaskFate, TaskInfo
+from awaken.contracts.tool_results import ToolResult
+from awaken.contracts.tools.context import ToolContext
+from awaken.contracts.tools.sub_runs import Delegation
+from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolInternalError, ToolOutput
+from awaken.contracts.workflows.errors import WorkflowMisuse
+
+_MADE: "WeakKeyDictionary[Any, Tool]" = WeakKeyDictionary()
+"""The tools of plain functions, made once for each."""
+_TYPES: "WeakKeyDictionary[Any, Callable[[Any], Any]]" = WeakKeyDictionary()
+
+
+class AskTool(AgentTool):
+    """A tool whose result is the answer of an agent alone."""
+
+    def __init__(self, agent_id: str, output_schema: dict[str, Any] | None) -> None:
+        self._output_schema = output_schema
+        super().__init__(agent_id, f"Ask the agent '{agent_id}'.")
+
+    async def _ask_agent(self, prompt: str, ctx: ToolContext) -> ToolResult:
+        """Ask the agent.
+
+        Args:
+            prompt: What the agent should do.
+            ctx: The call.
+        """
+        asked = Delegation(agent_id=self.agent_id, prompt=prompt, output_schema=self._output_schema)
+        return await ask_delegate(asked, ctx, {"prompt": prompt})
+
+
+class StartTool(AskTool):
+    """A tool that starts an agent and does not wait for it."""
+
+    def __init__(self, agent_id: str) -> None:
+        super().__init__(agent_id, None)
+
+    async def _ask_agent(self, prompt: str, ctx: ToolContext) -> ToolResult:
+        """Start the agent; a call that is run again finds what it has started.
+
+        Args:
+            prompt: What the agent should do.
+            ctx: The call.
+        """
+        detached = TaskInfo(fate=TaskFate.DETACH, task_type=SUB_AGENT)
+        try:
+            started = await ctx.sub_runs.spawn_agent(self.agent_id, prompt, detached)
+        except (ExecutionBackendError, UsageError, TaskError) as error:
+            return ToolResult.error(ctx.tool_name, str(error), code=error.code)
+        return ToolResult(tool_name=ctx.tool_name, data=started.task_id)
+
+
+def name_agent(agent: Any) -> str:
+    """Return the id of an agent that is given as itself or by its id.
+
+    Raises:
+        WorkflowMisuse: It is neither.
+    """
+    agent_id = agent if isinstance(agent, str) else getattr(agent, "id", None)
+    if not isinstance(agent_id, str):
+        problem = "ctx.ask and ctx.start take an agent, a workflow or the id of one."
+        raise WorkflowMisuse(problem=problem)
+    return agent_id
+
+
+class NamedTool(msgspec.Struct, frozen=True):
+    """A tool that only its name is known of: the runtime has it."""
+
+    descriptor: ToolDescriptor
+
+    def validate(self, arguments: Any) -> Any:
+        """Return the arguments; the tool itself checks them."""
+        return arguments
+
+    async def execute(self, arguments: Any, context: ToolContext) -> ToolOutput:
+        """Never called: the runtime replaces it by the tool of its name."""
+        raise NotImplementedError
+
+
+def to_workflow_tool(workflow: Workflow, tool: Any) -> Tool:
+    """Return the tool that a workflow means: a tool, a function, or an id.
+
+    Raises:
+        WorkflowMisuse: It is none of them.
+    """
+    if isinstance(tool, str):
+        return workflow.own_tools.get(tool) or NamedTool(ToolDescriptor(id=tool))
+    if isinstance(tool, Tool):
+        return tool
+    made = _MADE.get(tool) if callable(tool) else None
+    if made is None:
+        try:
+            made = as_tool(tool)
+        except InvalidSpec as error:
+            raise WorkflowMisuse(problem=f"ctx.call: {error}") from error
+        _MADE[tool] = made
+    return made
+
+
+def bind_arguments(tool: Tool, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call by name, as JSON.
+
+    Raises:
+        WorkflowMisuse: There are too many of them, one is given twice, or has no JSON form.
+    """
+    names = [*tool.descriptor.parameters.get("properties", {})]
+    given = dict(zip(names, args, strict=False))
+    name = tool.descriptor.id
+    if args and isinstance(tool, NamedTool):
+        problem = f"tool '{name}' is not one of the workflow's tools: give its arguments by name."
+        raise WorkflowMisuse(problem=problem)
+    if len(args) > len(names):
+        problem = f"tool '{name}' takes {len(names)} arguments, not {len(args)}."
+        raise WorkflowMisuse(problem=problem)
+    if twice := sorted(given.keys() & named.keys()):
+        raise WorkflowMisuse(problem=f"tool '{name}': {', '.join(twice)} is given twice.")
+    return {
+        key: to_step_form(f"argument '{key}' of tool '{name}'", value)
+        for key, value in (given | named).items()
+    }
+
+
+def to_step_form(what: str, value: Any) -> Any:
+    """Return the JSON form of what a step is given; the same in every process.
+
+    Raises:
+        WorkflowMisuse: It has none.
+    """
+    try:
+        return to_exact_form(value)
+    except ToolInternalError as error:
+        raise WorkflowMisuse(problem=f"{what} has no JSON form: {error}.") from error
+
+
+def find_result_type(tool: Tool) -> Callable[[Any], Any]:
+    """Return what makes a value of a tool's JSON result: its function's return type, if it has one.
+
+    A result that does not fit, such as one of a plugin, stays plain JSON.
+    """
+    known = _TYPES.get(tool) if isinstance(tool, FunctionTool) else None
+    if known is not None:
+        return known
+    wanted: Any = None
+    if isinstance(tool, FunctionTool) and not isinstance(tool, AgentTool):
+        wanted = read_hints(source_of(inspect.unwrap(tool.__wrapped__))).get("return")
+    if wanted in (None, Any, ToolResult, ToolOutput, type(None)):
+        wanted = None
+
+    def decode(data: Any) -> Any:
+        try:
+            return decode_as(wanted, data)
+        except (msgspec.ValidationError, TypeError):
+            return data
+
+    if isinstance(tool, FunctionTool):
+        _TYPES[tool] = decode
+    return decode

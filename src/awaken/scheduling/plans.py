@@ -1,0 +1,112 @@
+"""What to do with the due times of a schedule that have come. Pure."""
+
+import hashlib
+from itertools import chain, takewhile
+
+import msgspec
+
+from awaken.contracts.record import Record
+from awaken.contracts.storage.schedules import (
+    Firing,
+    FiringOutcome,
+    OverlapPolicy,
+    Schedule,
+)
+
+from .due_times import iterate_due
+
+LATE_MS = 60_000
+"""A due time that is older than this was missed, unless its schedule let it wait."""
+SCANNED_MAX = 10_000
+"""How many due times one look decides at most; the next look goes on behind them."""
+MISSED, OVERLAP, CHANGED = "missed", "overlap", "changed"
+
+
+class FiringPlan(Record, frozen=True, kw_only=True):
+    """What one look at a schedule decides."""
+
+    skipped: Firing | None = None
+    """The missed due times, as one range."""
+    due: int | None = None
+    """The due time that fires now, unless the previous run forbids it."""
+    following: int | None = None
+    """The due time after all of these; None: there is none."""
+
+
+def plan_firing(schedule: Schedule, now: int) -> FiringPlan:
+    """Decide which of the due times up to now are missed, and which one fires."""
+    spec, first = schedule.spec, schedule.next_due
+    if first is None:
+        return FiringPlan()
+    due: list[int] = []
+    following: int | None = None
+    for found in chain((first,), iterate_due(spec, first, schedule.created_at)):
+        if find_wake(schedule, found) > now or len(due) >= SCANNED_MAX:
+            following = found
+            break
+        due.append(found)
+    # A due time that waits for the previous run has been missed by no process.
+    kept = max(spec.catch_up, spec.overlap is OverlapPolicy.QUEUE)
+    late = [it for it in due if find_wake(schedule, it) + LATE_MS < now]
+    missed = late[: len(late) - kept] if kept else late
+    rest = due[len(missed) :]
+    skipped = _skip(schedule, missed, MISSED, "No process fired it in time.")
+    if not rest:
+        return FiringPlan(skipped=skipped, following=following)
+    return FiringPlan(
+        skipped=skipped, due=rest[0], following=rest[1] if len(rest) > 1 else following
+    )
+
+
+def skip_overdue(schedule: Schedule, now: int, reason: str) -> Firing | None:
+    """Return the firing that skips all due times up to now, because a person changed the schedule.
+
+    None if there are none.
+    """
+    if schedule.next_due is None or schedule.next_due > now:
+        return None
+    after = iterate_due(schedule.spec, schedule.next_due, schedule.created_at)
+    due = [schedule.next_due, *takewhile(lambda it: it <= now, after)]
+    return _skip(schedule, due, reason, "A person changed the schedule before it was fired.")
+
+
+def _skip(schedule: Schedule, due: list[int], reason: str, detail: str) -> Firing | None:
+    if not due:
+        return None
+    return Firing(
+        firing_id=name_firing(schedule.schedule_id, due[0]),
+        schedule_id=schedule.schedule_id,
+        due_at=due[0],
+        last_due_at=due[-1] if len(due) > 1 else None,
+        count=len(due),
+        outcome=FiringOutcome.SKIPPED,
+        reason=reason,
+        detail=detail,
+    )
+
+
+def count_firing(schedule: Schedule, firing: Firing) -> Schedule:
+    """Return a schedule with a firing counted."""
+    if not firing.is_manual:
+        until = max(schedule.decided_until, firing.last_due_at or firing.due_at)
+        schedule = msgspec.structs.replace(schedule, decided_until=until)
+    if firing.outcome is not FiringOutcome.FIRED:
+        skipped = schedule.skipped_count + firing.count
+        return msgspec.structs.replace(schedule, skipped_count=skipped)
+    fired, run_id = schedule.fired_count + 1, firing.run_id
+    return msgspec.structs.replace(schedule, fired_count=fired, last_run_id=run_id)
+
+
+def find_wake(schedule: Schedule, due: int) -> int:
+    """Return when a due time fires: its jitter depends only on it and on the schedule."""
+    jitter = schedule.spec.jitter_ms
+    if not jitter:
+        return due
+    data = f"{schedule.schedule_id}\0{due}".encode()
+    number = int.from_bytes(hashlib.blake2b(data, digest_size=8).digest())
+    return due + number % (jitter + 1)
+
+
+def name_firing(schedule_id: str, due: int) -> str:
+    """Return the id of the firing that decides a due time."""
+    return f"{schedule_id}@{due}"

@@ -1,0 +1,364 @@
+"""The use cases of webhook triggers, and what a delivered request starts."""
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from awaken.contracts.clock import IdSource
+from awaken.contracts.errors import AwakenError, InvalidInput
+from awaken.contracts.secrets import SecretUnresolved
+from awaken.contracts.storage.dispatch import RunDispatch
+from awaken.contracts.storage.queries import DeliveryQuery, Page, TriggerQuery
+from awaken.contracts.storage.schedules import (
+    DeliveryOutcome,
+    HookDelivery,
+    HookRefused,
+    HookUnreadable,
+    ScheduleChanged,
+    ScheduleStore,
+    SignatureScheme,
+    Trigger,
+    TriggerPaused,
+    TriggerSpec,
+    UnknownTrigger,
+)
+from awaken.mailbox.services import MailboxServices
+
+from .callers import HOST, ScheduleCaller, check_new_id, retry_change
+from .due_times import check_description
+from .mapping import check_mapping, is_wanted, map_target
+from .rights import RunRefusal, RunStarter
+from .run_requests import StartedBy, build_dispatch, build_request
+from .signatures import SignedDelivery, verify
+
+logger = logging.getLogger(__name__)
+
+SECRETS_MAX = 5
+_NO_SECRET = "no trigger has this secret"
+"""Signatures of unknown triggers are computed with it, so that their refusal takes as long."""
+
+ResolveSecret = Callable[[str], str]
+
+
+class TriggerParts(msgspec.Struct, frozen=True, kw_only=True):
+    """What triggers need of their process."""
+
+    store: ScheduleStore
+    services: MailboxServices
+    starter: RunStarter
+    ids: IdSource
+    now_ms: Callable[[], Awaitable[int]]
+    resolve_secret: ResolveSecret
+    check_reference: Callable[[object], str]
+    """Says what is wrong with a reference to a secret; an empty text if nothing is."""
+
+
+class Triggers:
+    """Creates and changes webhook triggers, and accepts what senders deliver."""
+
+    def __init__(self, parts: TriggerParts, caller: ScheduleCaller = HOST) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._caller = caller
+
+    def as_caller(self, caller: ScheduleCaller) -> "Triggers":
+        """Return the use cases as a caller of a server sees them."""
+        return Triggers(self._parts, caller)
+
+    async def create(
+        self,
+        spec: TriggerSpec | Mapping[str, Any],
+        *,
+        trigger_id: str | None = None,
+        tenant_id: str | None = None,
+        user_id: str | None = None,
+    ) -> Trigger:
+        """Create a trigger; its address is `/v1/triggers/{id}`.
+
+        Args:
+            spec: What it says; see `TriggerSpec`.
+            trigger_id: Its name, a part of its address. None: a new id.
+            tenant_id: The tenant whose runs it starts. None: no tenant.
+            user_id: The user of its runs.
+
+        Raises:
+            InvalidInput: A field is malformed.
+            UnknownAgent: The agent is not registered.
+            SecretNotAllowed: The caller may not name one of its secrets.
+            AlreadyExists: There is a trigger with that id.
+            RightsUnverifiable: The caller's rights cannot be looked up later.
+        """
+        wanted = await self._check(spec)
+        caller = self._caller
+        if tenant_id is not None and caller.tenant_id is None:
+            caller = msgspec.structs.replace(caller, tenant_id=tenant_id)
+        creator = await caller.as_creator(self._parts.starter, user_id)
+        given = self._parts.ids.new_id() if trigger_id is None else check_new_id(trigger_id)
+        made = Trigger(trigger_id=caller.add_namespace(given), spec=wanted, creator=creator)
+        return self._show(await self._store.add_trigger(made))
+
+    async def get(self, trigger_id: str) -> Trigger:
+        """Return a trigger.
+
+        Raises:
+            UnknownTrigger: There is none, or it belongs to another tenant.
+        """
+        return self._show(await self._load(trigger_id))
+
+    async def list(self, query: TriggerQuery | None = None) -> Page[Trigger]:
+        """List triggers by creation time; of a tenant, its own."""
+        query = query or TriggerQuery()
+        if self._caller.tenant_id is not None:
+            query = msgspec.structs.replace(query, tenant_id=self._caller.tenant_id)
+        page = await self._store.list_triggers(query)
+        return msgspec.structs.replace(page, items=tuple(map(self._show, page.items)))
+
+    async def update(self, trigger_id: str, spec: TriggerSpec | Mapping[str, Any]) -> Trigger:
+        """Replace what a trigger says.
+
+        Raises:
+            UnknownTrigger: There is none, or it belongs to another tenant.
+            InvalidInput: A field is malformed.
+            UnknownAgent: The agent is not registered.
+            SecretNotAllowed: The caller may not name one of its secrets.
+            NotTheCreator: The caller may not change it.
+        """
+        stored = await self._load(trigger_id)
+        creator = await self._caller.take_over(self._parts.starter, trigger_id, stored.creator)
+        wanted = await self._check(spec)
+
+        def change(trigger: Trigger) -> Trigger:
+            if trigger.creator != stored.creator:
+                raise ScheduleChanged(record_id=trigger_id)
+            return msgspec.structs.replace(trigger, spec=wanted, creator=creator)
+
+        return await self._change(trigger_id, change)
+
+    async def check_control(self, trigger_id: str) -> None:
+        """Refuse a caller that may not pause, resume or delete a trigger.
+
+        Raises:
+            UnknownTrigger: There is none, or it belongs to another tenant.
+            NotTheCreator: The caller is neither its creator nor an operator.
+        """
+        await self._load_to_control(trigger_id)
+
+    async def pause(self, trigger_id: str) -> Trigger:
+        """Refuse deliveries until it is resumed.
+
+        Raises:
+            UnknownTrigger: There is none, or it belongs to another tenant.
+            NotTheCreator: The caller is neither its creator nor an operator.
+        """
+        return await self._switch(trigger_id, is_paused=True)
+
+    async def resume(self, trigger_id: str) -> Trigger:
+        """Accept deliveries again.
+
+        Raises:
+            UnknownTrigger: There is none, or it belongs to another tenant.
+            NotTheCreator: The caller is neither its creator nor an operator.
+        """
+        return await self._switch(trigger_id, is_paused=False)
+
+    async def delete(self, trigger_id: str) -> None:
+        """Remove a trigger with its deliveries; runs that it started go on.
+
+        Raises:
+            UnknownTrigger: There is none, or it belongs to another tenant.
+            NotTheCreator: The caller is neither its creator nor an operator.
+        """
+        stored = await self._load_to_control(trigger_id)
+        await self._store.delete_trigger(stored.trigger_id)
+
+    async def deliveries(
+        self, trigger_id: str, query: DeliveryQuery | None = None
+    ) -> Page[HookDelivery]:
+        """List what senders delivered, by when it was received.
+
+        Raises:
+            UnknownTrigger: There is none, or it belongs to another tenant.
+        """
+        stored = await self._load(trigger_id)
+        query = query or DeliveryQuery(trigger_id=trigger_id)
+        query = msgspec.structs.replace(query, trigger_id=stored.trigger_id)
+        page = await self._store.list_deliveries(query)
+        return msgspec.structs.replace(page, items=tuple(map(self.show_delivery, page.items)))
+
+    def list_missing_secrets(self, trigger: Trigger) -> tuple[str, ...]:
+        """List the references of a trigger that this process cannot read."""
+        return tuple(it for it in trigger.spec.secrets if self._resolve(it) is None)
+
+    async def accept(
+        self, trigger_id: str, headers: Mapping[str, str], body: bytes
+    ) -> HookDelivery:
+        """Verify a delivered request and start its run, once; a repeat returns the first answer.
+
+        `trigger_id` is the stored id: the address names the tenant's trigger. Headers are keyed by
+        lower-case names.
+
+        Raises:
+            HookRefused: There is no such trigger, or the request is not signed or too old.
+            HookUnreadable: The request is signed, and its body is no JSON or names no event.
+            TriggerPaused: The request is signed, and the trigger is paused.
+            StorageError: The run cannot be queued; the sender tries again.
+        """
+        trigger = await self._store.find_trigger(trigger_id)
+        now = await self._parts.now_ms()
+        secrets = (_NO_SECRET,) if trigger is None else self._read_secrets(trigger)
+        scheme = SignatureScheme.GITHUB if trigger is None else trigger.spec.scheme
+        signed = verify(scheme, secrets, headers, body, now)
+        if trigger is None or signed is None:
+            raise HookRefused
+        event, delivery = _read_event(trigger, signed, body)
+        known = await self._store.find_delivery(trigger_id, delivery.delivery_id)
+        if known is not None and known.outcome is not DeliveryOutcome.REFUSED:
+            return known
+        if trigger.spec.is_paused:
+            raise TriggerPaused
+        if not is_wanted(trigger.spec.filter, delivery.event, event):
+            ignored = msgspec.structs.replace(delivery, outcome=DeliveryOutcome.IGNORED)
+            return await self._record(ignored)
+        return await self._start(trigger, delivery, event)
+
+    def show_delivery(self, delivery: HookDelivery) -> HookDelivery:
+        """Return a delivery with the ids that the caller knows."""
+        hide = self._caller.hide_namespace
+        return msgspec.structs.replace(
+            delivery,
+            trigger_id=hide(delivery.trigger_id),
+            run_id=delivery.run_id and hide(delivery.run_id),
+            thread_id=delivery.thread_id and hide(delivery.thread_id),
+        )
+
+    async def _start(self, trigger: Trigger, delivery: HookDelivery, event: Any) -> HookDelivery:
+        spec, starter = trigger.spec, self._parts.starter
+        refusal = await starter.find_refusal(trigger.creator, spec.target.agent_id)
+        dispatch: RunDispatch | None = None
+        if refusal is None:
+            started_by = StartedBy(kind="trigger", id=trigger.trigger_id, key=delivery.delivery_id)
+            try:
+                target = map_target(spec, trigger.trigger_id, event)
+                request = await starter.screen(build_request(target, trigger.creator, started_by))
+                attempts = self._parts.services.config.max_attempts
+                dispatch = build_dispatch(request, started_by, attempts)
+            except AwakenError as error:
+                refusal = RunRefusal(error.code, str(error))
+        if refusal is not None or dispatch is None:
+            reason, detail = ("", "") if refusal is None else (refusal.reason, refusal.detail)
+            outcome = DeliveryOutcome.REFUSED
+            return await self._record(
+                msgspec.structs.replace(delivery, outcome=outcome, reason=reason, detail=detail)
+            )
+        fired = msgspec.structs.replace(
+            delivery, run_id=dispatch.run_id, thread_id=dispatch.thread_id
+        )
+        recorded = await self._record(fired, dispatch)
+        if recorded.run_id == dispatch.run_id:
+            await self._parts.services.announce_queued(dispatch)
+            starter.on_queued()
+        return recorded
+
+    async def _record(
+        self, delivery: HookDelivery, dispatch: RunDispatch | None = None
+    ) -> HookDelivery:
+        recorded = await self._store.accept_delivery(delivery, dispatch)
+        if recorded is None:
+            # Deleted since it was read.
+            raise HookRefused
+        return recorded
+
+    def _read_secrets(self, trigger: Trigger) -> tuple[str, ...]:
+        texts = map(self._resolve, trigger.spec.secrets)
+        found = tuple(it for it in texts if it is not None)
+        if not found:
+            logger.error("No secret of trigger '%s' can be read.", trigger.trigger_id)
+        return found or (_NO_SECRET + trigger.trigger_id,)
+
+    def _resolve(self, reference: str) -> str | None:
+        try:
+            return self._parts.resolve_secret(reference)
+        except SecretUnresolved:
+            return None
+
+    async def _check(self, given: TriggerSpec | Mapping[str, Any]) -> TriggerSpec:
+        if isinstance(given, TriggerSpec):
+            spec = given
+        else:
+            try:
+                spec = msgspec.convert(given, TriggerSpec)
+            except msgspec.ValidationError as error:
+                raise InvalidInput(what="trigger", problem=str(error)) from error
+        if not 1 <= len(spec.secrets) <= SECRETS_MAX:
+            problem = f"name 1 to {SECRETS_MAX} references such as env:HOOK_GITHUB"
+            raise InvalidInput(what="secrets", problem=problem)
+        for reference in spec.secrets:
+            if problem := self._parts.check_reference(reference):
+                raise InvalidInput(what="secrets", problem=problem)
+            self._caller.check_secret(reference)
+        check_description(spec.description)
+        check_mapping(spec)
+        await self._parts.starter.check_agent(spec.target.agent_id)
+        return spec
+
+    async def _switch(self, trigger_id: str, *, is_paused: bool) -> Trigger:
+        def change(trigger: Trigger) -> Trigger:
+            spec = msgspec.structs.replace(trigger.spec, is_paused=is_paused)
+            return msgspec.structs.replace(trigger, spec=spec)
+
+        return await self._change(trigger_id, change)
+
+    async def _change(self, trigger_id: str, change: Callable[[Trigger], Trigger]) -> Trigger:
+        async def change_once() -> Trigger:
+            stored = await self._load_to_control(trigger_id)
+            return await self._store.save_trigger(change(stored))
+
+        return self._show(await retry_change(change_once))
+
+    async def _load_to_control(self, trigger_id: str) -> Trigger:
+        stored = await self._load(trigger_id)
+        self._caller.check_control(trigger_id, stored.creator)
+        return stored
+
+    async def _load(self, trigger_id: str) -> Trigger:
+        stored = await self._store.find_trigger(self._caller.add_namespace(trigger_id))
+        if stored is None or not self._caller.sees(stored.creator):
+            raise UnknownTrigger(trigger_id=trigger_id)
+        return stored
+
+    def _show(self, trigger: Trigger) -> Trigger:
+        return msgspec.structs.replace(
+            trigger,
+            trigger_id=self._caller.hide_namespace(trigger.trigger_id),
+            last=None if trigger.last is None else self.show_delivery(trigger.last),
+        )
+
+
+def _read_event(trigger: Trigger, signed: SignedDelivery, body: bytes) -> tuple[Any, HookDelivery]:
+    """Decode a verified body, and name its event.
+
+    Raises:
+        HookUnreadable: It is no JSON, or does not say which event it is.
+    """
+    try:
+        event = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise HookUnreadable(problem="it is no JSON") from error
+    fields = event if isinstance(event, dict) else {}
+    delivery_id = signed.delivery_id
+    if delivery_id is None:
+        delivery_id = fields.get("id")
+    if not isinstance(delivery_id, str) or not 0 < len(delivery_id) <= 256:
+        raise HookUnreadable(problem="it has no id")
+    name = signed.event if signed.event is not None else fields.get("type")
+    # GitHub signs the body alone: the same body under another id is a repeat too.
+    is_unbound = trigger.spec.scheme is SignatureScheme.GITHUB
+    return event, HookDelivery(
+        trigger_id=trigger.trigger_id,
+        delivery_id=delivery_id,
+        digest=hashlib.sha256(body).hexdigest() if is_unbound else "",
+        event=name[:200] if isinstance(name, str) else None,
+    )

@@ -1,0 +1,157 @@
+"""Forgetting leaves no byte in the memory tables, and lists transcripts that hold it."""
+
+import asyncio
+import random
+from pathlib import Path
+
+import pytest
+from tests.postgres.server import server
+from tests.postgres.stores import opened
+
+from awaken import Agent, AgentRuntime
+from awaken.errors import UnknownFact
+from awaken.extensions.memory import (
+    DocumentDraft,
+    DocumentFormat,
+    FactSource,
+    MemoryPlugin,
+    knowledge_collection,
+    user_memory,
+)
+from awaken.testing import ScriptedModel, ToolCalls
+
+ANN = user_memory("acme", "ann")
+SOURCE = FactSource()
+
+
+def words(chance: random.Random) -> str:
+    """A word that no other has, however an index shortens words that begin alike."""
+    return "".join(chance.choice("bcdfghjklmnpqrstvwxz") for _ in range(12))
+
+
+def count_in_files(folder: Path, text: str) -> int:
+    return sum(it.read_bytes().count(text.encode()) for it in folder.glob("*.db*"))
+
+
+def test_a_forgotten_fact_is_in_no_byte_of_the_sqlite_file_and_its_log(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    marks = [words(chance) for _ in range(150)]
+
+    async def run() -> None:
+        async with AgentRuntime(store=f"sqlite:///{tmp_path}/a.db") as runtime:
+            facts = []
+            for mark in marks:
+                text = f"{mark} " + " ".join(words(chance) for _ in range(chance.randrange(30)))
+                facts += await runtime.memory.remember(ANN, [text], SOURCE)
+            gone, kept = facts[::15], [it for it in facts if it not in facts[::15]]
+            assert all(count_in_files(tmp_path, it.text.split()[0]) for it in facts)
+            edited = kept[0]
+            await runtime.memory.edit(ANN, edited.id, "something else", by="ann")
+            for fact in gone:
+                forgotten = await runtime.memory.forget(ANN, fact.id)
+                assert forgotten.is_erased
+            left = [
+                word
+                for it in (*gone, edited)
+                for word in it.text.split()
+                if count_in_files(tmp_path, word)
+            ]
+            assert left == []
+            assert all(count_in_files(tmp_path, it.text.split()[0]) for it in kept[1:])
+
+    asyncio.run(run())
+
+
+def test_a_forgotten_user_is_in_no_byte_of_the_sqlite_file(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with AgentRuntime(store=f"sqlite:///{tmp_path}/a.db") as runtime:
+            owner = user_memory("acme", "zvoltrixenberg")
+            await runtime.memory.remember(owner, ["drinks quervolantine", "keeps bees"], SOURCE)
+            assert count_in_files(tmp_path, "zvoltrixenberg")
+            assert len((await runtime.memory.forget_all(owner)).facts) == 2
+            assert not count_in_files(tmp_path, "zvoltrixenberg")
+            assert not count_in_files(tmp_path, "quervolantine")
+
+    asyncio.run(run())
+
+
+def test_a_replaced_document_is_in_no_byte_of_the_sqlite_file(tmp_path: Path) -> None:
+    docs = knowledge_collection(None, "docs")
+
+    def draft(text: str) -> DocumentDraft:
+        return DocumentDraft(data=text, format=DocumentFormat.MARKDOWN, id="one")
+
+    async def run() -> None:
+        async with AgentRuntime(store=f"sqlite:///{tmp_path}/a.db") as runtime:
+            await runtime.knowledge.ingest(docs, draft("# Title\n\nthe quervolantine clause"))
+            assert count_in_files(tmp_path, "quervolantine")
+            await runtime.knowledge.ingest(docs, draft("# Title\n\nthe other clause"))
+            assert not count_in_files(tmp_path, "quervolantine")
+            assert await runtime.knowledge.search(docs, "quervolantine") == ()
+            assert len(await runtime.knowledge.search(docs, "clauses")) == 1
+
+    asyncio.run(run())
+
+
+def test_a_forgotten_fact_is_in_no_byte_of_the_postgres_tables() -> None:
+    async def files(schema: str) -> list[bytes]:
+        rows = await server().sql(
+            "SELECT pg_relation_filepath(c.oid) FROM pg_class c JOIN pg_namespace n"
+            " ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname LIKE 'memory%'"
+            " AND c.relkind IN ('r', 'i')",
+            schema,
+        )
+        await server().sql("CHECKPOINT")
+        folder = Path((await server().sql("SHOW data_directory"))[0][0])
+        return [(folder / row[0]).read_bytes() for row in rows]
+
+    async def run() -> None:
+        async with opened(connect_timeout_ms=30_000) as store:
+            schema = store.database._server.schema
+            async with AgentRuntime(store=store) as runtime:
+                gone, kept = await runtime.memory.remember(
+                    ANN, ["drinks quervolantine", "keeps bromeliads"], SOURCE
+                )
+                assert any(b"quervolantine" in it for it in await files(schema))
+                assert (await runtime.memory.forget(ANN, gone.id)).is_erased
+                found = await files(schema)
+                assert not any(b"quervolantine" in it for it in found)
+                assert any(b"bromeliads" in it for it in found)
+                assert await runtime.memory.get(ANN, kept.id) == kept
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/a.db"])
+def test_forgetting_lists_the_transcripts_that_still_hold_the_text(
+    url: str, tmp_path: Path
+) -> None:
+    model = ScriptedModel(
+        [
+            ToolCalls([("remember", {"fact": "Ann drinks quervolantine"})]),
+            "Noted.",
+            "You said: Ann drinks quervolantine.",
+            "Hello.",
+            "Someone else's Ann drinks quervolantine.",
+        ]
+    )
+
+    async def run() -> None:
+        agent = Agent("a", model=model, plugins=[MemoryPlugin()])
+        async with AgentRuntime([agent], store=url.format(tmp_path)) as runtime:
+            whose = {"tenant_id": "acme", "user_id": "ann"}
+            first = await runtime.run("a", "Note this.", thread_id="first", **whose)
+            await runtime.run("a", "What did I say?", thread_id="second", **whose)
+            await runtime.run("a", "Hi.", thread_id="third", **whose)
+            await runtime.run("a", "Hi.", thread_id="fourth", tenant_id="other", user_id="ann")
+            (fact,) = (await runtime.memory.list_facts(ANN)).items
+            gone = await runtime.memory.forget(ANN, fact.id)
+            held = {it.thread_id: it for it in gone.transcripts}
+            assert sorted(held) == ["first", "second"]
+            assert held["first"].run_id == first.run_id
+            assert all(it.message_ids for it in held.values())
+            assert gone.is_search_complete
+            with pytest.raises(UnknownFact):
+                await runtime.memory.forget(ANN, fact.id)
+
+    asyncio.run(run())
