@@ -327,3 +327,56 @@ def test_whoever_flushes_beside_a_run_that_ends_does_not_take_its_last_event_alo
         assert (record.status is RunStatus.DONE) is bool(ends)
 
     simulated(scenario)
+
+
+class Shaky(MemoryStore):
+    """Fails once, at one of the writes and look-ups after it was armed; it may have written."""
+
+    def __init__(self, at: int, *, has_written: bool) -> None:
+        super().__init__()
+        self.is_armed = False
+        self.calls_left = at
+        self._has_written = has_written
+
+    async def commit(self, commit: Commit) -> CommitReceipt:
+        if not self._fails_now():
+            return await super().commit(commit)
+        if self._has_written:
+            await super().commit(commit)
+        # Whether it was applied cannot be asked at once either.
+        self.calls_left = 1
+        raise StoreUnavailable(store="test", problem="the connection was lost")
+
+    async def find_commit(self, commit_id: str, thread_id: str) -> CommitReceipt | None:
+        if self._fails_now():
+            raise StoreUnavailable(store="test", problem="the connection was lost")
+        return await super().find_commit(commit_id, thread_id)
+
+    def _fails_now(self) -> bool:
+        self.calls_left -= self.is_armed
+        return self.is_armed and self.calls_left == 0
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+@pytest.mark.parametrize("has_written", [True, False])
+def test_an_acknowledged_cancel_of_a_waiting_run_holds_although_the_store_failed_in_it(
+    at: int, has_written: bool
+) -> None:
+    async def scenario() -> None:
+        store, shop = Shaky(at, has_written=has_written), Shop()
+        async with shop.process(store) as runtime:
+            waiting = await runtime.run("shop", "buy", thread_id="t")
+            store.is_armed = True
+            is_acknowledged = False
+            with suppress(StoreUnavailable):
+                is_acknowledged = await runtime.cancel(waiting.run_id)
+            store.is_armed = False
+            record = await runtime.store.load_run(waiting.run_id)
+            assert record is not None
+            is_cancelled = isinstance(record.termination, Cancelled)
+            assert is_cancelled or not is_acknowledged, record.termination
+            # What was left open can be asked for again.
+            assert is_cancelled or await runtime.cancel(waiting.run_id)
+            assert shop.paid == []
+
+    simulated(scenario)

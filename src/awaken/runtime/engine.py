@@ -260,7 +260,7 @@ class RunEngine:
         if record is None or not record.is_resumable_waiting:
             return False
         try:
-            await self._execution.run_here(
+            ended = await self._execution.run_here(
                 continuation(record), lambda run: run.token.cancel(cause)
             )
         except ThreadBusy:
@@ -271,7 +271,7 @@ class RunEngine:
         except (InvalidResume, UnsupportedFeature, VersionConflict):
             # It was resumed, or its backend cannot resume it: then the caller ends it by force.
             return False
-        return True
+        return isinstance(ended.termination, Cancelled)
 
     async def cancel_and_wait(self, active: ActiveRun, timeout_ms: int = 5_000) -> bool:
         """Cancel the run in a slot and wait until its thread is free; False on timeout."""

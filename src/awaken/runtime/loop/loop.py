@@ -102,19 +102,19 @@ async def _run_to_end(run: Run, body: Body) -> BackendRunResult:
         else:
             # The run was not cancelled: foreign code raised the error by itself.
             message = "a provider or a plugin cancelled itself"
-            termination = Failed(message=message, code="internal_error")
+            termination = _end_failed(run, message, "internal_error")
     except BudgetExceeded as error:
         termination = Stopped(reason=error.reason)
     except AwakenError as error:
         if isinstance(error, StoreUnavailable) and run.is_delivered:
             # When the store is available again, the next worker continues from the last commit.
             run.journal.close(error)
-        termination = Failed(message=remove_secrets(str(error)), code=error.code)
+        termination = _end_failed(run, remove_secrets(str(error)), error.code)
     except BaseException as error:
         if is_interruption(error):
             raise
         logger.error("A run raised an unexpected error.", exc_info=make_loggable(error))
-        termination = Failed(message=describe_error(error), code="internal_error")
+        termination = _end_failed(run, describe_error(error), "internal_error")
     if (reason := run.journal.closed_by) is not None:
         if not isinstance(reason, ThreadClaimed):
             run.feed.emit(ErrorEvent(message=str(reason), code=reason.code))
@@ -123,6 +123,12 @@ async def _run_to_end(run: Run, body: Body) -> BackendRunResult:
     if run.cancels.has_pending and await run.cancels.absorb_pending():
         termination = Cancelled(cause=run.cancel_cause)
     return _build_result(run, await close_run(run, termination))
+
+
+def _end_failed(run: Run, message: str, code: str) -> Termination:
+    """Return how a run ends that raised an error: as cancelled, if a cancel was acknowledged."""
+    cause = run.token.cause
+    return Failed(message=message, code=code) if cause is None else Cancelled(cause=cause)
 
 
 async def _take_steps(run: Run) -> Termination:
