@@ -20,9 +20,12 @@ from awaken import (
     RunFinish,
     RunStatus,
     ToolContext,
+    WorkflowContext,
     tool,
+    workflow,
 )
 from awaken.buses.memory import MemoryBus
+from awaken.contracts.config.heads import Switch, SwitchKind, SwitchState
 from awaken.errors import AlreadyDecided, StoreUnavailable
 from awaken.messages import Role
 from awaken.stores import Commit, CommitReceipt, DispatchQuery, DispatchStatus, MemoryStore
@@ -50,7 +53,7 @@ def in_real_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...
 class Shop:
     """An agent that pays when it may, and does something else beside that."""
 
-    def __init__(self, *, is_busy: bool = False) -> None:
+    def __init__(self, *, is_busy: bool = False, pays: bool = True) -> None:
         self.paid: list[Any] = []
         self.is_busy = asyncio.Event()
         self.may_end = asyncio.Event()
@@ -68,7 +71,8 @@ class Shop:
             await self.may_end.wait()
             return "worked"
 
-        calls = [("pay", {}), ("work", {})] if is_busy else [("pay", {})]
+        calls = [("pay", {})] if pays else []
+        calls += [("work", {})] if is_busy else []
         self.model = ScriptedModel([ToolCalls(calls), *["thanks"] * 9])
         self.agent = Agent("shop", model=self.model, tools=[pay, work])
 
@@ -378,5 +382,52 @@ def test_an_acknowledged_cancel_of_a_waiting_run_holds_although_the_store_failed
             # What was left open can be asked for again.
             assert is_cancelled or await runtime.cancel(waiting.run_id)
             assert shop.paid == []
+
+    simulated(scenario)
+
+
+class Lingering(MemoryStore):
+    """The commit with which a run begins to wait is durable a while before it returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_waiting = asyncio.Event()
+
+    async def commit(self, commit: Commit) -> CommitReceipt:
+        receipt = await super().commit(commit)
+        if commit.run is not None and commit.run.status is RunStatus.WAITING:
+            self.is_waiting.set()
+            await asyncio.sleep(1)
+        return receipt
+
+
+@workflow
+async def patience(ctx: WorkflowContext) -> str:
+    """Wait for something that never happens."""
+    return str(await ctx.wait_for("never"))
+
+
+PAUSED = Switch(
+    kind=SwitchKind.AGENT, id="shop", state=SwitchState.PAUSED, reason="stop", by="ann", at=1
+)
+
+
+@pytest.mark.parametrize("waits_for", ["a ticket", "its agent, which is paused", "an event"])
+def test_a_run_that_is_just_beginning_to_wait_can_be_cancelled(waits_for: str) -> None:
+    async def scenario() -> None:
+        is_paused = waits_for.startswith("its agent")
+        store, shop = Lingering(), Shop(is_busy=is_paused, pays=not is_paused)
+        async with AgentRuntime([shop.agent, patience], store=store, mailbox=PROMPT) as runtime:
+            agent_id, given = ("patience", {}) if waits_for == "an event" else ("shop", "buy")
+            run = await runtime.submit(agent_id, given, thread_id="t")
+            if is_paused:
+                await shop.is_busy.wait()
+                runtime.switches.apply((PAUSED,))
+                shop.may_end.set()
+            await store.is_waiting.wait()
+            assert await runtime.cancel(run.run_id)
+            record = await runtime.store.load_run(run.run_id)
+            assert record is not None
+            assert isinstance(record.termination, Cancelled)
 
     simulated(scenario)

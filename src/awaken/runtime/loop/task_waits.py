@@ -33,8 +33,9 @@ def is_suspending(run: Run) -> bool:
     if not run.token.is_sealed:
         return False
     is_asking = run.remote_end is not None and run.remote_end.waiting is not None
+    is_told = run.is_paused or run.waiting is not None
     is_held = bool(run.state.get(BACKGROUND_TASKS)) or has_pending_work(run)
-    return is_asking or bool(run.tickets) or is_held
+    return is_asking or is_told or bool(run.tickets) or is_held
 
 
 def first_outcome(run: Run) -> StepOutcome:
