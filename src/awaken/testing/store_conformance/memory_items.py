@@ -232,6 +232,22 @@ async def what_has_expired_is_as_if_it_were_not_there(engine: MemoryEngine) -> N
     assert _names(await engine.list_items(ANN, after=None, limit=9)) == ["new", "again"]
 
 
+async def what_has_expired_takes_no_place_of_others(engine: MemoryEngine) -> None:
+    """A search returns as many items as it may, although better ones have expired."""
+    old = [
+        _item(f"old{n}", f"tea tea{n}", expires_at=LONG_AGO, vector=_vector(1, 0), model="m")
+        for n in range(9)
+    ]
+    new = [
+        _item(f"new{n}", f"tea and much else {n}", vector=_vector(n, 1), model="m")
+        for n in range(3)
+    ]
+    await engine.add(ANN, [*old, *new], limit=MANY)
+    assert len(await engine.search(ANN, ["tea"], 3)) == 3
+    if (await engine.read_vector_support()).is_there:
+        assert len(await engine.search_vectors(ANN, _vector(1, 0), "m", 3)) == 3
+
+
 async def partitions_have_nothing_in_common(engine: MemoryEngine) -> None:
     """Names that look alike, other kinds, other tenants and none: each sees its own only."""
     owners = [
@@ -290,6 +306,7 @@ CHECKS: tuple[MemoryCheck, ...] = (
     what_is_deleted_is_found_nowhere,
     a_partition_is_cleared_with_its_marks,
     what_has_expired_is_as_if_it_were_not_there,
+    what_has_expired_takes_no_place_of_others,
     partitions_have_nothing_in_common,
     odd_words_are_only_words,
 )
