@@ -18,6 +18,9 @@ from awaken.extensions.memory import (
     knowledge_collection,
     user_memory,
 )
+from awaken.stores.postgres import PostgresStore
+from awaken.stores.postgres.connection import connect
+from awaken.stores.postgres.rewriting import TRIES, rewrite_tables
 from awaken.testing import ScriptedModel, ToolCalls
 
 ANN = user_memory("acme", "ann")
@@ -93,31 +96,107 @@ def test_a_replaced_document_is_in_no_byte_of_the_sqlite_file(tmp_path: Path) ->
     asyncio.run(run())
 
 
-def test_a_forgotten_fact_is_in_no_byte_of_the_postgres_tables() -> None:
-    async def files(schema: str) -> list[bytes]:
-        rows = await server().sql(
-            "SELECT pg_relation_filepath(c.oid) FROM pg_class c JOIN pg_namespace n"
-            " ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname LIKE 'memory%'"
-            " AND c.relkind IN ('r', 'i')",
-            schema,
-        )
-        await server().sql("CHECKPOINT")
-        folder = Path((await server().sql("SHOW data_directory"))[0][0])
-        return [(folder / row[0]).read_bytes() for row in rows]
+async def read_tables(store: PostgresStore) -> bytes:
+    """The files of the memory tables and of their indexes."""
+    rows = await server().sql(
+        "SELECT pg_relation_filepath(c.oid) FROM pg_class c JOIN pg_namespace n"
+        " ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname LIKE 'memory%'"
+        " AND c.relkind IN ('r', 'i')",
+        store.database._server.schema,
+    )
+    await server().sql("CHECKPOINT")
+    folder = Path((await server().sql("SHOW data_directory"))[0][0])
+    return b"\0".join((folder / row[0]).read_bytes() for row in rows)
 
+
+def test_what_a_killed_process_deleted_is_erased_by_another(tmp_path: Path) -> None:
     async def run() -> None:
-        async with opened(connect_timeout_ms=30_000) as store:
-            schema = store.database._server.schema
-            async with AgentRuntime(store=store) as runtime:
-                gone, kept = await runtime.memory.remember(
-                    ANN, ["drinks quervolantine", "keeps bromeliads"], SOURCE
-                )
-                assert any(b"quervolantine" in it for it in await files(schema))
-                assert (await runtime.memory.forget(ANN, gone.id)).is_erased
-                found = await files(schema)
-                assert not any(b"quervolantine" in it for it in found)
-                assert any(b"bromeliads" in it for it in found)
-                assert await runtime.memory.get(ANN, kept.id) == kept
+        url = f"sqlite:///{tmp_path}/a.db"
+        async with AgentRuntime(store=url) as runtime:
+            (fact,) = await runtime.memory.remember(ANN, ["drinks quervolantine"], SOURCE)
+            # It is killed before it erases what it has deleted.
+            await runtime.memory._engine.delete(ANN, [fact.id])
+        assert count_in_files(tmp_path, "quervolantine")
+        async with AgentRuntime(store=url) as runtime:
+            service = runtime._parts.memory.find()
+            assert await service.engine.needs_erasure()
+            await service.delete_expired()
+            assert not await service.engine.needs_erasure()
+        assert not count_in_files(tmp_path, "quervolantine")
+
+    asyncio.run(run())
+
+
+def test_postgres_says_so_if_an_open_transaction_keeps_the_bytes() -> None:
+    async def run() -> None:
+        async with opened(connect_timeout_ms=30_000) as store, AgentRuntime(store=store) as runtime:
+            (fact,) = await runtime.memory.remember(ANN, ["drinks quervolantine"], SOURCE)
+            # A backup, say: it reads other tables, and could still read this one as it was.
+            backup = await connect(store.database._server)
+            await backup.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            await backup.execute("SELECT 1 FROM threads")
+            assert not (await runtime.memory.forget(ANN, fact.id)).is_erased
+            service = runtime._parts.memory.find()
+            assert await service.engine.needs_erasure()
+            await backup.execute("COMMIT")
+            backup.terminate()
+            await service.delete_expired()
+            assert not await service.engine.needs_erasure()
+            assert b"quervolantine" not in await read_tables(store)
+
+    asyncio.run(run())
+
+
+def test_others_search_and_write_while_postgres_waits_for_a_table() -> None:
+    async def run() -> None:
+        async with opened(connect_timeout_ms=30_000) as store, AgentRuntime(store=store) as runtime:
+            bob = user_memory("acme", "bob")
+            (fact,) = await runtime.memory.remember(ANN, ["drinks quervolantine"], SOURCE)
+            await runtime.memory.remember(bob, ["drinks tea"], SOURCE)
+            reader = await connect(store.database._server)
+            await reader.execute("BEGIN; LOCK TABLE memory_items IN ACCESS SHARE MODE")
+            forgetting = asyncio.create_task(runtime.memory.forget(ANN, fact.id))
+            served = 0
+            while not forgetting.done():
+                await runtime.memory.remember(bob, [f"likes number {served}"], SOURCE)
+                assert await runtime.memory.search(bob, "tea")
+                served += not forgetting.done()
+                await asyncio.sleep(0)
+            # Between two tries of the rewrite others get the table; they wait for one try only.
+            assert served >= TRIES
+            assert not (await forgetting).is_erased
+            await reader.execute("COMMIT")
+            reader.terminate()
+            await runtime._parts.memory.find().delete_expired()
+            assert b"quervolantine" not in await read_tables(store)
+
+    asyncio.run(run())
+
+
+def test_the_rewrite_of_a_large_table_is_given_up() -> None:
+    async def run() -> None:
+        async with opened(connect_timeout_ms=30_000) as store, AgentRuntime(store=store) as runtime:
+            await runtime.memory.remember(ANN, ["drinks tea"], SOURCE)
+            server_of = store.database._server
+            assert not await rewrite_tables(server_of, ["memory_items"], rewrite_ms=1)
+            assert await rewrite_tables(server_of, ["memory_items"])
+            assert await runtime.memory.search(ANN, "tea")
+
+    asyncio.run(run())
+
+
+def test_a_forgotten_fact_is_in_no_byte_of_the_postgres_tables() -> None:
+    async def run() -> None:
+        async with opened(connect_timeout_ms=30_000) as store, AgentRuntime(store=store) as runtime:
+            gone, kept = await runtime.memory.remember(
+                ANN, ["drinks quervolantine", "keeps bromeliads"], SOURCE
+            )
+            assert b"quervolantine" in await read_tables(store)
+            assert (await runtime.memory.forget(ANN, gone.id)).is_erased
+            found = await read_tables(store)
+            assert b"quervolantine" not in found
+            assert b"bromeliads" in found
+            assert await runtime.memory.get(ANN, kept.id) == kept
 
     asyncio.run(run())
 

@@ -187,6 +187,10 @@ class ItemsInMemory:
         """Do nothing: what is deleted is nowhere."""
         return True
 
+    async def needs_erasure(self) -> bool:
+        """Nothing does."""
+        return False
+
     def _live(self, partition: Partition) -> Iterator[MemoryItem]:
         shelf, now = self._shelves.get(_key(partition)), self._clock.now_ms()
         items = () if shelf is None else shelf.items.values()

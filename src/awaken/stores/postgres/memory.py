@@ -11,7 +11,7 @@ from awaken.stores.sql.statements import read_statements
 from .database import PostgresDatabase
 from .session import STATEMENTS
 
-_TABLES = "memory_items, memory_terms, memory_vectors, memory_marks, memory_partitions"
+_TABLES = ("memory_items", "memory_terms", "memory_vectors", "memory_marks", "memory_partitions")
 _COLUMNS = "i.no, i.item_id, i.group_id, i.position, i.body"
 _OWN = {
     "memory_add_terms": (

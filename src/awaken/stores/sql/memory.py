@@ -14,6 +14,8 @@ from awaken.contracts.memory.records import CollectionInfo, Partition, Partition
 from .session import Database, Row, SqlSession
 
 EXPIRED_AT_ONCE = 500
+NO_PARTITION = 0
+"""The numbers of partitions begin with 1; marks of none say what is to be erased."""
 
 
 class MemoryIndex(Protocol):
@@ -69,7 +71,30 @@ class SqlMemoryEngine:
 
     async def erase_deleted(self) -> bool:
         """Overwrite the bytes of deleted items in the tables and their logs."""
-        return await self._index.erase_deleted()
+
+        async def list_due(session: SqlSession) -> list[str]:
+            return [row[0] for row in await session.all("memory_list_marks", NO_PARTITION)]
+
+        due = await self._database.read(list_due)
+        if not await self._index.erase_deleted():
+            return False
+
+        async def settle(session: SqlSession) -> None:
+            # What was deleted meanwhile has other marks.
+            for mark in due:
+                await session.run("memory_delete_mark", NO_PARTITION, mark)
+
+        if due:
+            await self._database.write(settle)
+        return True
+
+    async def needs_erasure(self) -> bool:
+        """Whether items were deleted since the last complete `erase_deleted`, by any process."""
+
+        async def work(session: SqlSession) -> bool:
+            return await session.one("memory_list_marks", NO_PARTITION) is not None
+
+        return await self._database.read(work)
 
     async def add(
         self,
@@ -140,6 +165,7 @@ class SqlMemoryEngine:
             await self._index.remove_words(session, row[0])
             await session.run("memory_delete_vector", row[0])
             await self._index_item(session, no, row[0], item)
+            await _want_erasure(session, row[0])
             return True
 
         return await self._database.write(work)
@@ -248,6 +274,7 @@ class SqlMemoryEngine:
             count = await self._delete_rows(session, await session.all("memory_list_all", no))
             await session.run("memory_delete_marks", no)
             await session.run("memory_delete_partition", no)
+            await _want_erasure(session, no)
             return count
 
         return await self._database.write(work)
@@ -319,6 +346,8 @@ class SqlMemoryEngine:
             await self._index.remove_words(session, row[0])
             await session.run("memory_delete_vector", row[0])
             await session.run("memory_delete_item", row[0])
+        if rows:
+            await _want_erasure(session, rows[0][0])
         return len(rows)
 
 
@@ -343,6 +372,12 @@ async def _lock_partition(session: SqlSession, partition: Partition) -> int:
         row = await session.one("memory_lock_partition", *_key(partition))
     no: int = row[0]
     return no
+
+
+async def _want_erasure(session: SqlSession, no: int) -> None:
+    """Mark, in the transaction that deletes, that bytes are left: its process may die before."""
+    now = (await session.now()).wall_ms
+    await session.run("memory_add_mark", NO_PARTITION, f"erase {no} {now}")
 
 
 async def _check_count(session: SqlSession, no: int, partition: Partition, limit: int) -> None:
