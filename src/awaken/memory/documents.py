@@ -21,7 +21,7 @@ from awaken.contracts.memory.records import (
 )
 from awaken.contracts.record import Record
 
-from .facts import check_limit
+from .facts import GONE, check_limit
 from .hybrid import HybridIndex
 from .passages import Passage, cut_markdown, cut_text
 from .pdf_text import PdfReader
@@ -99,6 +99,8 @@ class KnowledgeBase:
         wanted = check_limit(limit)
         after = None if cursor is None else _first_id(cursor)
         found = await self._engine.list_items(collection, after=after, limit=wanted + 1, position=0)
+        if found is None:
+            raise InvalidInput(what="The cursor", problem=GONE)
         documents = tuple(_read_document(it) for it in found[:wanted])
         last = documents[-1].id if len(found) > wanted else None
         return DocumentPage(items=documents, next_cursor=last)

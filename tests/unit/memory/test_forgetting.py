@@ -9,7 +9,7 @@ from tests.postgres.server import server
 from tests.postgres.stores import opened
 
 from awaken import Agent, AgentRuntime
-from awaken.errors import UnknownFact
+from awaken.errors import InvalidInput, UnknownFact
 from awaken.extensions.memory import (
     DocumentDraft,
     DocumentFormat,
@@ -133,6 +133,7 @@ def test_postgres_says_so_if_an_open_transaction_keeps_the_bytes() -> None:
             (fact,) = await runtime.memory.remember(ANN, ["drinks quervolantine"], SOURCE)
             # A backup, say: it reads other tables, and could still read this one as it was.
             backup = await connect(store.database._server)
+            await backup.execute("SET idle_in_transaction_session_timeout = 0")
             await backup.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             await backup.execute("SELECT 1 FROM threads")
             assert not (await runtime.memory.forget(ANN, fact.id)).is_erased
@@ -154,6 +155,7 @@ def test_others_search_and_write_while_postgres_waits_for_a_table() -> None:
             (fact,) = await runtime.memory.remember(ANN, ["drinks quervolantine"], SOURCE)
             await runtime.memory.remember(bob, ["drinks tea"], SOURCE)
             reader = await connect(store.database._server)
+            await reader.execute("SET idle_in_transaction_session_timeout = 0")
             await reader.execute("BEGIN; LOCK TABLE memory_items IN ACCESS SHARE MODE")
             forgetting = asyncio.create_task(runtime.memory.forget(ANN, fact.id))
             served = 0
@@ -232,5 +234,56 @@ def test_forgetting_lists_the_transcripts_that_still_hold_the_text(
             assert gone.is_search_complete
             with pytest.raises(UnknownFact):
                 await runtime.memory.forget(ANN, fact.id)
+
+    asyncio.run(run())
+
+
+def test_a_user_who_forgets_learns_nothing_of_transcripts_of_others() -> None:
+    told_bob: list[str] = []
+
+    async def run() -> None:
+        model = ScriptedModel(
+            [
+                "Your code word is quervolantine.",
+                ToolCalls([("remember", {"fact": "quervolantine"})]),
+                "Noted.",
+                lambda _: ToolCalls([("forget", {"fact_id": told_bob[0]})]),
+                "Forgotten.",
+            ]
+        )
+        agent = Agent("a", model=model, plugins=[MemoryPlugin()])
+        async with AgentRuntime([agent]) as runtime:
+            bob = user_memory("acme", "bob")
+            ask = {"tenant_id": "acme"}
+            await runtime.run("a", "My code word?", thread_id="of-ann", user_id="ann", **ask)
+            await runtime.run("a", "Note it.", thread_id="of-bob", user_id="bob", **ask)
+            told_bob.append((await runtime.memory.list_facts(bob)).items[0].id)
+            await runtime.run("a", "Forget it.", thread_id="of-bob", user_id="bob", **ask)
+            answered = model.requests[-1].messages[-1].text
+            assert "of-bob" in answered
+            assert "of-ann" not in answered
+            # The host of the application, who may read all of them, is told of both.
+            (fact,) = await runtime.memory.remember(bob, ["quervolantine"], SOURCE)
+            held = (await runtime.memory.forget(bob, fact.id)).transcripts
+            assert sorted(it.thread_id for it in held) == ["of-ann", "of-bob"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/a.db"])
+def test_facts_that_are_forgotten_meanwhile_end_no_export(url: str, tmp_path: Path) -> None:
+    async def run() -> None:
+        async with AgentRuntime(store=url.format(tmp_path)) as runtime:
+            facts = await runtime.memory.remember(ANN, [f"fact {n}" for n in range(6)], SOURCE)
+            exported = []
+            async for fact in runtime.memory.export(ANN):
+                exported.append(fact)
+                if len(exported) == 2:
+                    await runtime.memory.forget(ANN, fact.id)
+            assert exported == list(facts)
+            page = await runtime.memory.list_facts(ANN, limit=2)
+            await runtime.memory.forget(ANN, page.items[-1].id)
+            with pytest.raises(InvalidInput, match="list again"):
+                await runtime.memory.list_facts(ANN, cursor=page.next_cursor, limit=2)
 
     asyncio.run(run())

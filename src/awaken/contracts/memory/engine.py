@@ -109,10 +109,10 @@ class MemoryEngine(Protocol):
 
     async def list_items(
         self, partition: Partition, *, after: str | None, limit: int, position: int | None = None
-    ) -> tuple[KeptItem, ...]:
+    ) -> tuple[KeptItem, ...] | None:
         """Return items in the order in which they were added, after the one of that id.
 
-        With `position`, only items of that position in their group.
+        None: there is no such item. With `position`, only items of that position in their group.
         """
         ...
 

@@ -1,8 +1,8 @@
 """Writes tables anew, so that no bytes of deleted rows are left in their files.
 
 A rewrite locks its table, also against readers, and everything that comes later waits behind it.
-So each table is rewritten by itself, the lock is awaited for a moment only, and the rewrite is given
-up after a while: other work is delayed by at most `LOCK_MS` and `REWRITE_MS`, at `TRIES` times.
+So each table is rewritten by itself, its lock is awaited for a moment only, and the rewrite is
+given up after a while: nothing else waits for longer than `LOCK_MS` and `REWRITE_MS`.
 """
 
 import asyncio

@@ -185,18 +185,18 @@ class SqlMemoryEngine:
 
     async def list_items(
         self, partition: Partition, *, after: str | None, limit: int, position: int | None = None
-    ) -> tuple[KeptItem, ...]:
+    ) -> tuple[KeptItem, ...] | None:
         """Return items in the order in which they were added, after the one of that id."""
 
-        async def work(session: SqlSession) -> tuple[KeptItem, ...]:
+        async def work(session: SqlSession) -> tuple[KeptItem, ...] | None:
             no = await _find_partition(session, partition)
             if no is None:
-                return ()
+                return () if after is None else None
             first = 0
             if after is not None:
                 row = await session.one("memory_find_any_item", no, after)
                 if row is None:
-                    return ()
+                    return None
                 first = row[0]
             now = (await session.now()).wall_ms
             if position is None:
