@@ -18,7 +18,9 @@ from awaken.contracts.memory.records import (
     Forgotten,
     MemoryLimits,
     Partition,
+    can_be_kept,
 )
+from awaken.contracts.messages.content import replace_surrogates
 
 from .hybrid import HybridIndex
 from .terms import split_terms
@@ -100,7 +102,7 @@ class FactBook:
 
     async def get(self, owner: Partition, fact_id: str) -> Fact:
         """Return a fact."""
-        found = await self._engine.find(owner, fact_id)
+        found = await self._engine.find(owner, _check_id(fact_id))
         if found is None:
             raise UnknownFact(fact_id=fact_id)
         return _read_fact(found)
@@ -110,6 +112,8 @@ class FactBook:
     ) -> FactPage:
         """List facts, oldest first."""
         wanted = check_limit(limit)
+        if cursor is not None and not can_be_kept(cursor):
+            raise InvalidInput(what="The cursor", problem=GONE)
         found = await self._engine.list_items(owner, after=cursor, limit=wanted + 1)
         if found is None:
             raise InvalidInput(what="The cursor", problem=GONE)
@@ -156,7 +160,7 @@ class FactBook:
         self, owner: Partition, fact_id: str, *, reader: str | None = None
     ) -> Forgotten:
         """Forget a fact, and tell which transcripts of the reader still hold its text."""
-        found = await self._engine.find(owner, fact_id)
+        found = await self._engine.find(owner, _check_id(fact_id))
         if not await self._engine.delete(owner, [fact_id]):
             raise UnknownFact(fact_id=fact_id)
         is_erased = await self._engine.erase_deleted()
@@ -236,6 +240,12 @@ def check_limit(limit: int) -> int:
     if not 1 <= limit <= LIMIT_MAX:
         raise InvalidInput(what=f"limit {limit}", problem=f"choose 1 to {LIMIT_MAX}")
     return limit
+
+
+def _check_id(fact_id: str) -> str:
+    if not can_be_kept(fact_id):
+        raise UnknownFact(fact_id=replace_surrogates(fact_id))
+    return fact_id
 
 
 def _expiry(now: int, ttl_ms: int | None) -> int | None:
