@@ -19,6 +19,7 @@ from awaken.testing.store_conformance.writing import read_everything
 from .in_process import ask, bearer, config, token
 
 PATH = "/v1/system/demo-data"
+KNOWLEDGE = "/v1/knowledge/demo-data-handbook"
 
 
 def refuse(_: InferenceRequest) -> str:
@@ -136,5 +137,30 @@ def test_a_thread_of_a_client_with_such_a_name_stays() -> None:
             await do(app, "DELETE")
             runs = (await runtime.store.list_runs(RunQuery())).items
             assert [(it.run_id, it.kind) for it in runs] == [(own.run_id, RunKind.CHAT)]
+
+    asyncio.run(main())
+
+
+def test_the_pages_of_memory_have_demo_data_which_is_removed_whole(store: str) -> None:
+    async def main() -> None:
+        runtime = make_runtime(store)
+        async with asyncio.timeout(60), runtime:
+            app = runtime.asgi(tokens())
+            owned = "/v1/memory/facts?project=demo-data-orders"
+            mine = await ask(app, "POST", owned, body={"text": "mine"}, headers=bearer("ann"))
+            assert mine.status == 201, mine
+            for _ in range(2):
+                await do(app, "POST")
+                facts = (await get(app, owned))["items"]
+                assert len(facts) == 3
+                assert {it["thread_id"] for it in facts} == {STORY_IDS[0]}
+                (found, *_) = (await get(app, f"{KNOWLEDGE}/search?query=refund"))["items"]
+                assert found["title"] == "Shipping handbook"
+                assert len((await get(app, f"{KNOWLEDGE}/documents"))["items"]) == 1
+            assert (await do(app, "DELETE"))["is_there"] is False
+            assert (await get(app, owned))["items"] == []
+            assert (await get(app, f"{KNOWLEDGE}/documents"))["items"] == []
+            # A tenant's project of the same name is another one.
+            assert len((await get(app, owned, "ann"))["items"]) == 1
 
     asyncio.run(main())

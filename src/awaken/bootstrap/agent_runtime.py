@@ -194,7 +194,7 @@ class AgentRuntime(ControlCalls, ScriptCalls, ThreadCalls, RunQueries, LastingPa
             report=self._parts.report,
             audit=None if self.managed is None else self.managed.audit,
             config=None if self.managed is None else self.managed.reading,
-            demo=build_demo_data(self.store, self._clock, self._parts.ids, self._node.leases),
+            demo=build_demo_data(self.store, self._clock, self._parts, self._node.leases),
             policy=PermissionInspector(),
             find_memory=self._parts.memory.find,
         )

@@ -7,6 +7,7 @@ from typing import Any
 from awaken.authoring.agents import Agent
 from awaken.authoring.functions import tool
 from awaken.contracts.clock import Clock, IdSource
+from awaken.contracts.memory.records import FactOrigin, FactSource
 from awaken.contracts.messages.deltas import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.contracts.messages.message import Role
 from awaken.contracts.models.errors import InvalidRequest
@@ -24,9 +25,10 @@ from awaken.contracts.tools.context import ToolContext
 from awaken.runtime.engine import RunEngine
 from awaken.runtime.journal.leases import LeaseBook
 from awaken.runtime.limits import Limits
-from awaken.services.demo_data import DemoData, DemoStory
+from awaken.services.demo_data import DemoData, DemoNotes, DemoStory
 from awaken.stores.memory.profiles import MemoryProfileStore
 
+from .composition import RuntimeParts
 from .host_agents import registry_handle
 from .registries import registry_set
 from .run_services import build_services
@@ -62,6 +64,34 @@ _STORIES = tuple(
         ("long", "A long check", ("Check all orders of this week.",)),
         ("children", "A question for two agents", ("Compare the two carriers.",)),
     )
+)
+_NOTES = DemoNotes(
+    facts=(
+        "Order A-1042 was delivered late once; the customer got a voucher.",
+        "Refunds above 40.00 EUR need an approval.",
+        "The first carrier is a day faster than the second one.",
+    ),
+    source=FactSource(
+        origin=FactOrigin.TOOL,
+        thread_id=_STORIES[0].thread_id,
+        agent_id="demo-assistant",
+    ),
+    title="Shipping handbook",
+    document="""# Shipping handbook
+
+## Carriers
+
+The first carrier delivers within two days, the second one within three.
+
+## Refunds
+
+A refund above 40.00 EUR waits for an approval. It is paid back the way the order was paid.
+
+| Amount | Approval |
+|---|---|
+| up to 40.00 EUR | none |
+| above | one person |
+""",
 )
 
 
@@ -117,10 +147,11 @@ class DemoModel:
 
 
 def build_demo_data(
-    store: Store, clock: Clock, ids: IdSource, leases: LeaseBook | None
+    store: Store, clock: Clock, parts: RuntimeParts, leases: LeaseBook | None
 ) -> DemoData:
     """Build the maker of demo data for a store; its agents are made when they are first needed."""
-    return DemoData(store, clock, partial(_build_engine, store, clock, ids, leases), _STORIES)
+    build_engine = partial(_build_engine, store, clock, parts.ids, leases)
+    return DemoData(store, clock, build_engine, _STORIES, _NOTES, parts.memory.find)
 
 
 def _build_engine(store: Store, clock: Clock, ids: IdSource, leases: LeaseBook | None) -> RunEngine:

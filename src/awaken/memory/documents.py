@@ -18,10 +18,12 @@ from awaken.contracts.memory.records import (
     KnowledgeMatch,
     MemoryLimits,
     Partition,
+    can_be_kept,
 )
+from awaken.contracts.messages.content import replace_surrogates
 from awaken.contracts.record import Record
 
-from .facts import check_limit
+from .facts import GONE, check_limit
 from .hybrid import HybridIndex
 from .passages import Passage, cut_markdown, cut_text
 from .pdf_text import PdfReader
@@ -97,17 +99,24 @@ class KnowledgeBase:
     ) -> DocumentPage:
         """List documents in the order in which they were added."""
         wanted = check_limit(limit)
+        if cursor is not None and not can_be_kept(cursor):
+            raise InvalidInput(what="The cursor", problem=GONE)
         after = None if cursor is None else _first_id(cursor)
         found = await self._engine.list_items(collection, after=after, limit=wanted + 1, position=0)
+        if found is None:
+            raise InvalidInput(what="The cursor", problem=GONE)
         documents = tuple(_read_document(it) for it in found[:wanted])
         last = documents[-1].id if len(found) > wanted else None
         return DocumentPage(items=documents, next_cursor=last)
 
     async def get(self, collection: Partition, document_id: str) -> KnowledgeDocument:
         """Return a document."""
-        found = await self._engine.find(collection, _first_id(document_id))
+        found = None
+        if can_be_kept(document_id):
+            found = await self._engine.find(collection, _first_id(document_id))
         if found is None:
-            raise UnknownDocument(document_id=document_id, collection=collection.name)
+            named = replace_surrogates(document_id)
+            raise UnknownDocument(document_id=named, collection=collection.name)
         return _read_document(found)
 
     async def delete(self, collection: Partition, document_id: str) -> KnowledgeDocument:
@@ -183,7 +192,7 @@ class KnowledgeBase:
 def _check_id(draft: DocumentDraft, collection: Partition) -> str:
     if draft.id is None:
         given = draft.source or (draft.data if isinstance(draft.data, str) else draft.data.hex())
-        return derive_id(collection.tenant, collection.name, given)
+        return derive_id(collection.tenant, collection.name, replace_surrogates(given))
     if not draft.id.strip() or len(draft.id) > ID_CHARS or not draft.id.isprintable():
         problem = f"use 1 to {ID_CHARS} visible characters"
         raise InvalidInput(what="The id of a document", problem=problem)

@@ -18,7 +18,9 @@ from awaken.contracts.memory.records import (
     Forgotten,
     MemoryLimits,
     Partition,
+    can_be_kept,
 )
+from awaken.contracts.messages.content import replace_surrogates
 
 from .hybrid import HybridIndex
 from .terms import split_terms
@@ -27,7 +29,8 @@ from .transcripts import TranscriptSearch
 
 logger = logging.getLogger(__name__)
 
-PAGE = 500
+EXPORTED_MAX = 1 << 31
+GONE = "the item at which the previous page ended is gone; list again from the beginning"
 LIMIT_MAX = 1_000
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Fact).decode
@@ -99,7 +102,7 @@ class FactBook:
 
     async def get(self, owner: Partition, fact_id: str) -> Fact:
         """Return a fact."""
-        found = await self._engine.find(owner, fact_id)
+        found = await self._engine.find(owner, _check_id(fact_id))
         if found is None:
             raise UnknownFact(fact_id=fact_id)
         return _read_fact(found)
@@ -109,7 +112,11 @@ class FactBook:
     ) -> FactPage:
         """List facts, oldest first."""
         wanted = check_limit(limit)
+        if cursor is not None and not can_be_kept(cursor):
+            raise InvalidInput(what="The cursor", problem=GONE)
         found = await self._engine.list_items(owner, after=cursor, limit=wanted + 1)
+        if found is None:
+            raise InvalidInput(what="The cursor", problem=GONE)
         facts = tuple(map(_read_fact, found[:wanted]))
         return FactPage(items=facts, next_cursor=facts[-1].id if len(found) > wanted else None)
 
@@ -149,9 +156,11 @@ class FactBook:
         await self._engine.erase_deleted()
         return fact
 
-    async def forget(self, owner: Partition, fact_id: str) -> Forgotten:
-        """Forget a fact, and tell which transcripts still hold its text."""
-        found = await self._engine.find(owner, fact_id)
+    async def forget(
+        self, owner: Partition, fact_id: str, *, reader: str | None = None
+    ) -> Forgotten:
+        """Forget a fact, and tell which transcripts of the reader still hold its text."""
+        found = await self._engine.find(owner, _check_id(fact_id))
         if not await self._engine.delete(owner, [fact_id]):
             raise UnknownFact(fact_id=fact_id)
         is_erased = await self._engine.erase_deleted()
@@ -159,7 +168,7 @@ class FactBook:
             # It had expired: nobody is shown its text any more, so that none is searched for.
             return Forgotten(facts=(), is_erased=is_erased, is_search_complete=False)
         fact = _read_fact(found)
-        held = await self._transcripts.find_text(owner.tenant_id, fact)
+        held = await self._transcripts.find_text(owner.tenant_id, fact, reader)
         return Forgotten(
             facts=(fact,),
             is_erased=is_erased,
@@ -180,15 +189,11 @@ class FactBook:
         )
 
     async def export(self, owner: Partition) -> AsyncIterator[Fact]:
-        """Yield every fact of an owner, oldest first."""
-        cursor: str | None = None
-        while True:
-            page = await self.list_facts(owner, cursor=cursor, limit=PAGE)
-            for fact in page.items:
-                yield fact
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        """Yield every fact of an owner, oldest first, as one moment had them."""
+        # Read at once, bounded by `facts_per_owner`: between two pages the last fact of the first
+        # one may be forgotten, and nothing says where to go on.
+        for item in await self._engine.list_items(owner, after=None, limit=EXPORTED_MAX) or ():
+            yield _read_fact(item)
 
     async def _renew(self, owner: Partition, known: KeptItem, new: MemoryItem) -> Fact:
         fact = _read_fact(known)
@@ -235,6 +240,12 @@ def check_limit(limit: int) -> int:
     if not 1 <= limit <= LIMIT_MAX:
         raise InvalidInput(what=f"limit {limit}", problem=f"choose 1 to {LIMIT_MAX}")
     return limit
+
+
+def _check_id(fact_id: str) -> str:
+    if not can_be_kept(fact_id):
+        raise UnknownFact(fact_id=replace_surrogates(fact_id))
+    return fact_id
 
 
 def _expiry(now: int, ttl_ms: int | None) -> int | None:

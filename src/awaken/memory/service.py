@@ -1,5 +1,7 @@
 """Memory and knowledge of one runtime, made from an engine."""
 
+import logging
+
 from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.memory.engine import Embedder, MemoryEngine, VectorSupport
 from awaken.contracts.memory.records import CollectionInfo, MemoryLimits, PartitionKind
@@ -9,6 +11,8 @@ from .documents import KnowledgeBase
 from .facts import FactBook
 from .hybrid import HybridIndex
 from .transcripts import TranscriptSearch
+
+logger = logging.getLogger(__name__)
 
 
 class MemoryService:
@@ -43,8 +47,14 @@ class MemoryService:
         return await self.engine.read_vector_support()
 
     async def delete_expired(self) -> int:
-        """Delete and erase what has expired; returns how many items."""
+        """Delete and erase what has expired; returns how many items.
+
+        What was deleted before and could not be erased then is erased as well.
+        """
         count = await self.engine.delete_expired()
-        if count:
-            await self.engine.erase_deleted()
+        if await self.engine.needs_erasure() and not await self.engine.erase_deleted():
+            logger.warning(
+                "Bytes of forgotten facts are still in the store: readers or a long transaction "
+                "prevent their removal. It is tried again in some minutes."
+            )
         return count

@@ -9,7 +9,13 @@ from awaken.contracts.messages.content import text_of
 from awaken.contracts.messages.message import Message
 from awaken.contracts.record import Record
 from awaken.contracts.runs.threads import Thread
-from awaken.contracts.storage.queries import LIMIT_MAX, MessageQuery, ThreadQuery
+from awaken.contracts.storage.queries import (
+    LIMIT_MAX,
+    MessageQuery,
+    RunQuery,
+    ThreadQuery,
+    at_cursor,
+)
 from awaken.contracts.storage.store import Store
 from awaken.contracts.tenancy import namespace_of, remove_namespace
 
@@ -47,16 +53,25 @@ class TranscriptSearch:
         }
         return tuple(found.values())
 
-    async def find_text(self, tenant_id: str | None, fact: Fact) -> HeldText:
-        """Return the threads of the tenant that have the text, or that it comes from."""
+    async def find_text(
+        self, tenant_id: str | None, fact: Fact, reader: str | None = None
+    ) -> HeldText:
+        """Return the threads of the tenant that have the text, or that it comes from.
+
+        With a reader, only threads with a run of that user are searched and named.
+        """
         namespace, left = namespace_of(tenant_id), MESSAGES_MAX
-        held = {it.thread_id: it for it in self.list_sources(tenant_id, [fact])}
+        held: dict[str, HoldingThread] = {}
+        if reader is None or fact.source.by == reader:
+            held = {it.thread_id: it for it in self.list_sources(tenant_id, [fact])}
         page = await self._store.list_threads(
             ThreadQuery(tenant_id=tenant_id, limit=min(self._threads_max, LIMIT_MAX))
         )
         is_complete = page.next_cursor is None
         for thread in page.items:
             if thread.tenant_id != tenant_id:
+                continue
+            if reader is not None and not await self._has_run_of(thread, reader):
                 continue
             named, read = await self._search_thread(thread, _plain(fact.text), left)
             left -= read
@@ -71,6 +86,16 @@ class TranscriptSearch:
                 is_complete = False
                 break
         return HeldText(threads=tuple(held.values()), is_complete=is_complete)
+
+    async def _has_run_of(self, thread: Thread, user_id: str) -> bool:
+        query = RunQuery(thread_id=thread.id, limit=LIMIT_MAX)
+        while True:
+            page = await self._store.list_runs(query)
+            if any(run.user_id == user_id for run in page.items):
+                return True
+            if page.next_cursor is None:
+                return False
+            query = at_cursor(query, page.next_cursor)
 
     async def _search_thread(self, thread: Thread, text: str, most: int) -> tuple[list[str], int]:
         named: list[str] = []

@@ -1,15 +1,26 @@
 """Demo data: threads with runs of several outcomes, so that no page of a new server is empty.
 
+A project has facts, and a collection a document, so that the pages of memory have something too.
+
 The runs are real ones of scripted agents, executed by an engine that knows no other agent, model,
 tool or budget. Their kind is `demo`: they count in no usage and are in no list that asks for none.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from awaken.contracts.clock import Clock
+from awaken.contracts.memory.access import DocumentDraft, MemoryAccess
+from awaken.contracts.memory.errors import MemoryUnavailable, UnknownDocument
+from awaken.contracts.memory.records import (
+    DocumentFormat,
+    FactSource,
+    knowledge_collection,
+    project_memory,
+)
 from awaken.contracts.messages.message import user
 from awaken.contracts.runs.records import RunKind, RunRequest
 from awaken.contracts.runs.threads import Thread, ThreadMetadata
@@ -22,6 +33,9 @@ PREFIX = "demo-data-"
 """How the ids of the threads begin."""
 STORY_IDS = tuple(PREFIX + it for it in ("order", "refund", "failed", "long", "children"))
 """The threads of the demo data."""
+PROJECT = project_memory(None, PREFIX + "orders")
+COLLECTION = knowledge_collection(None, PREFIX + "handbook")
+DOCUMENT_ID = PREFIX + "shipping"
 FILL_S = 60
 OUTBOX_MAX = 1000
 
@@ -40,6 +54,15 @@ class DemoStory(msgspec.Struct, frozen=True, kw_only=True):
         return PREFIX + self.name
 
 
+class DemoNotes(msgspec.Struct, frozen=True, kw_only=True):
+    """What the demo data has in memory: facts of a project, and a document."""
+
+    facts: tuple[str, ...]
+    source: FactSource
+    document: str
+    title: str
+
+
 class DemoStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the server has demo data, and on which threads."""
 
@@ -56,11 +79,15 @@ class DemoData:
         clock: Clock,
         build_engine: Callable[[], RunEngine],
         stories: Sequence[DemoStory],
+        notes: DemoNotes,
+        find_memory: Callable[[], MemoryAccess],
     ) -> None:
         self._store = store
         self._clock = clock
         self._build_engine = build_engine
         self._stories = stories
+        self._notes = notes
+        self._find_memory = find_memory
         self._one_at_a_time = asyncio.Lock()
 
     async def read_status(self) -> DemoStatus:
@@ -83,11 +110,18 @@ class DemoData:
             finally:
                 await engine.close()
                 await self._drop_reports()
+            with suppress(MemoryUnavailable):
+                await self._write_notes(self._find_memory())
         return await self.read_status()
 
     async def remove(self) -> DemoStatus:
-        """Remove the threads of the demo data with their runs and child threads."""
+        """Remove the threads of the demo data with their runs and child threads, and its notes.
+
+        The threads go last: they are what says that there is demo data to remove.
+        """
         async with asyncio.timeout(FILL_S), self._one_at_a_time:
+            with suppress(MemoryUnavailable):
+                await self._remove_notes(self._find_memory())
             for thread_id in (await self.read_status()).thread_ids:
                 await self._store.delete_thread(thread_id, DeleteStrategy.CASCADE)
         return await self.read_status()
@@ -109,6 +143,27 @@ class DemoData:
                     purpose=RunKind.DEMO,
                 )
             )
+
+    async def _write_notes(self, memory: MemoryAccess) -> None:
+        """Write facts and a document; what is there already stays as it is."""
+        notes = self._notes
+        await memory.facts.remember(PROJECT, notes.facts, notes.source)
+        draft = DocumentDraft(
+            data=notes.document,
+            format=DocumentFormat.MARKDOWN,
+            id=DOCUMENT_ID,
+            title=notes.title,
+        )
+        try:
+            await memory.knowledge.get(COLLECTION, DOCUMENT_ID)
+        except UnknownDocument:
+            await memory.knowledge.ingest(COLLECTION, draft)
+
+    async def _remove_notes(self, memory: MemoryAccess) -> None:
+        if (await memory.facts.list_facts(PROJECT, limit=1)).items:
+            await memory.facts.forget_all(PROJECT)
+        with suppress(UnknownDocument):
+            await memory.knowledge.delete(COLLECTION, DOCUMENT_ID)
 
     async def _drop_reports(self) -> None:
         """Remove the reports of children to their parents, which have had the answers already."""

@@ -9,7 +9,7 @@ from tests.postgres.server import server
 from tests.postgres.stores import opened
 
 from awaken import Agent, AgentRuntime
-from awaken.errors import UnknownFact
+from awaken.errors import InvalidInput, UnknownFact
 from awaken.extensions.memory import (
     DocumentDraft,
     DocumentFormat,
@@ -18,6 +18,9 @@ from awaken.extensions.memory import (
     knowledge_collection,
     user_memory,
 )
+from awaken.stores.postgres import PostgresStore
+from awaken.stores.postgres.connection import connect
+from awaken.stores.postgres.rewriting import TRIES, rewrite_tables
 from awaken.testing import ScriptedModel, ToolCalls
 
 ANN = user_memory("acme", "ann")
@@ -93,31 +96,109 @@ def test_a_replaced_document_is_in_no_byte_of_the_sqlite_file(tmp_path: Path) ->
     asyncio.run(run())
 
 
-def test_a_forgotten_fact_is_in_no_byte_of_the_postgres_tables() -> None:
-    async def files(schema: str) -> list[bytes]:
-        rows = await server().sql(
-            "SELECT pg_relation_filepath(c.oid) FROM pg_class c JOIN pg_namespace n"
-            " ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname LIKE 'memory%'"
-            " AND c.relkind IN ('r', 'i')",
-            schema,
-        )
-        await server().sql("CHECKPOINT")
-        folder = Path((await server().sql("SHOW data_directory"))[0][0])
-        return [(folder / row[0]).read_bytes() for row in rows]
+async def read_tables(store: PostgresStore) -> bytes:
+    """The files of the memory tables and of their indexes."""
+    rows = await server().sql(
+        "SELECT pg_relation_filepath(c.oid) FROM pg_class c JOIN pg_namespace n"
+        " ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname LIKE 'memory%'"
+        " AND c.relkind IN ('r', 'i')",
+        store.database._server.schema,
+    )
+    await server().sql("CHECKPOINT")
+    folder = Path((await server().sql("SHOW data_directory"))[0][0])
+    return b"\0".join((folder / row[0]).read_bytes() for row in rows)
 
+
+def test_what_a_killed_process_deleted_is_erased_by_another(tmp_path: Path) -> None:
     async def run() -> None:
-        async with opened(connect_timeout_ms=30_000) as store:
-            schema = store.database._server.schema
-            async with AgentRuntime(store=store) as runtime:
-                gone, kept = await runtime.memory.remember(
-                    ANN, ["drinks quervolantine", "keeps bromeliads"], SOURCE
-                )
-                assert any(b"quervolantine" in it for it in await files(schema))
-                assert (await runtime.memory.forget(ANN, gone.id)).is_erased
-                found = await files(schema)
-                assert not any(b"quervolantine" in it for it in found)
-                assert any(b"bromeliads" in it for it in found)
-                assert await runtime.memory.get(ANN, kept.id) == kept
+        url = f"sqlite:///{tmp_path}/a.db"
+        async with AgentRuntime(store=url) as runtime:
+            (fact,) = await runtime.memory.remember(ANN, ["drinks quervolantine"], SOURCE)
+            # It is killed before it erases what it has deleted.
+            await runtime.memory._engine.delete(ANN, [fact.id])
+        assert count_in_files(tmp_path, "quervolantine")
+        async with AgentRuntime(store=url) as runtime:
+            service = runtime._parts.memory.find()
+            assert await service.engine.needs_erasure()
+            await service.delete_expired()
+            assert not await service.engine.needs_erasure()
+        assert not count_in_files(tmp_path, "quervolantine")
+
+    asyncio.run(run())
+
+
+def test_postgres_says_so_if_an_open_transaction_keeps_the_bytes() -> None:
+    async def run() -> None:
+        async with opened(connect_timeout_ms=30_000) as store, AgentRuntime(store=store) as runtime:
+            (fact,) = await runtime.memory.remember(ANN, ["drinks quervolantine"], SOURCE)
+            # A backup, say: it reads other tables, and could still read this one as it was.
+            backup = await connect(store.database._server)
+            await backup.execute("SET idle_in_transaction_session_timeout = 0")
+            await backup.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            await backup.execute("SELECT 1 FROM threads")
+            assert not (await runtime.memory.forget(ANN, fact.id)).is_erased
+            service = runtime._parts.memory.find()
+            assert await service.engine.needs_erasure()
+            await backup.execute("COMMIT")
+            backup.terminate()
+            await service.delete_expired()
+            assert not await service.engine.needs_erasure()
+            assert b"quervolantine" not in await read_tables(store)
+
+    asyncio.run(run())
+
+
+def test_others_search_and_write_while_postgres_waits_for_a_table() -> None:
+    async def run() -> None:
+        async with opened(connect_timeout_ms=30_000) as store, AgentRuntime(store=store) as runtime:
+            bob = user_memory("acme", "bob")
+            (fact,) = await runtime.memory.remember(ANN, ["drinks quervolantine"], SOURCE)
+            await runtime.memory.remember(bob, ["drinks tea"], SOURCE)
+            reader = await connect(store.database._server)
+            await reader.execute("SET idle_in_transaction_session_timeout = 0")
+            await reader.execute("BEGIN; LOCK TABLE memory_items IN ACCESS SHARE MODE")
+            forgetting = asyncio.create_task(runtime.memory.forget(ANN, fact.id))
+            served = 0
+            while not forgetting.done():
+                await runtime.memory.remember(bob, [f"likes number {served}"], SOURCE)
+                assert await runtime.memory.search(bob, "tea")
+                served += not forgetting.done()
+                await asyncio.sleep(0)
+            # Between two tries of the rewrite others get the table; they wait for one try only.
+            assert served >= TRIES
+            assert not (await forgetting).is_erased
+            await reader.execute("COMMIT")
+            reader.terminate()
+            await runtime._parts.memory.find().delete_expired()
+            assert b"quervolantine" not in await read_tables(store)
+
+    asyncio.run(run())
+
+
+def test_the_rewrite_of_a_large_table_is_given_up() -> None:
+    async def run() -> None:
+        async with opened(connect_timeout_ms=30_000) as store, AgentRuntime(store=store) as runtime:
+            await runtime.memory.remember(ANN, ["drinks tea"], SOURCE)
+            server_of = store.database._server
+            assert not await rewrite_tables(server_of, ["memory_items"], rewrite_ms=1)
+            assert await rewrite_tables(server_of, ["memory_items"])
+            assert await runtime.memory.search(ANN, "tea")
+
+    asyncio.run(run())
+
+
+def test_a_forgotten_fact_is_in_no_byte_of_the_postgres_tables() -> None:
+    async def run() -> None:
+        async with opened(connect_timeout_ms=30_000) as store, AgentRuntime(store=store) as runtime:
+            gone, kept = await runtime.memory.remember(
+                ANN, ["drinks quervolantine", "keeps bromeliads"], SOURCE
+            )
+            assert b"quervolantine" in await read_tables(store)
+            assert (await runtime.memory.forget(ANN, gone.id)).is_erased
+            found = await read_tables(store)
+            assert b"quervolantine" not in found
+            assert b"bromeliads" in found
+            assert await runtime.memory.get(ANN, kept.id) == kept
 
     asyncio.run(run())
 
@@ -153,5 +234,56 @@ def test_forgetting_lists_the_transcripts_that_still_hold_the_text(
             assert gone.is_search_complete
             with pytest.raises(UnknownFact):
                 await runtime.memory.forget(ANN, fact.id)
+
+    asyncio.run(run())
+
+
+def test_a_user_who_forgets_learns_nothing_of_transcripts_of_others() -> None:
+    told_bob: list[str] = []
+
+    async def run() -> None:
+        model = ScriptedModel(
+            [
+                "Your code word is quervolantine.",
+                ToolCalls([("remember", {"fact": "quervolantine"})]),
+                "Noted.",
+                lambda _: ToolCalls([("forget", {"fact_id": told_bob[0]})]),
+                "Forgotten.",
+            ]
+        )
+        agent = Agent("a", model=model, plugins=[MemoryPlugin()])
+        async with AgentRuntime([agent]) as runtime:
+            bob = user_memory("acme", "bob")
+            ask = {"tenant_id": "acme"}
+            await runtime.run("a", "My code word?", thread_id="of-ann", user_id="ann", **ask)
+            await runtime.run("a", "Note it.", thread_id="of-bob", user_id="bob", **ask)
+            told_bob.append((await runtime.memory.list_facts(bob)).items[0].id)
+            await runtime.run("a", "Forget it.", thread_id="of-bob", user_id="bob", **ask)
+            answered = model.requests[-1].messages[-1].text
+            assert "of-bob" in answered
+            assert "of-ann" not in answered
+            # The host of the application, who may read all of them, is told of both.
+            (fact,) = await runtime.memory.remember(bob, ["quervolantine"], SOURCE)
+            held = (await runtime.memory.forget(bob, fact.id)).transcripts
+            assert sorted(it.thread_id for it in held) == ["of-ann", "of-bob"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/a.db"])
+def test_facts_that_are_forgotten_meanwhile_end_no_export(url: str, tmp_path: Path) -> None:
+    async def run() -> None:
+        async with AgentRuntime(store=url.format(tmp_path)) as runtime:
+            facts = await runtime.memory.remember(ANN, [f"fact {n}" for n in range(6)], SOURCE)
+            exported = []
+            async for fact in runtime.memory.export(ANN):
+                exported.append(fact)
+                if len(exported) == 2:
+                    await runtime.memory.forget(ANN, fact.id)
+            assert exported == list(facts)
+            page = await runtime.memory.list_facts(ANN, limit=2)
+            await runtime.memory.forget(ANN, page.items[-1].id)
+            with pytest.raises(InvalidInput, match="list again"):
+                await runtime.memory.list_facts(ANN, cursor=page.next_cursor, limit=2)
 
     asyncio.run(run())

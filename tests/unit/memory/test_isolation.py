@@ -16,7 +16,7 @@ from tests.sampling import choose_size, sampled
 from tests.server.in_process import ask, bearer, config, token
 
 from awaken import Access, Agent, AgentRuntime
-from awaken.errors import UnknownFact
+from awaken.errors import InvalidInput, UnknownDocument, UnknownFact
 from awaken.extensions.memory import (
     DocumentDraft,
     Fact,
@@ -91,8 +91,12 @@ class Model:
             case "list":
                 page = await memory.list_facts(owner, cursor=None, limit=100)
                 assert {it.id: it.text for it in page.items} == mine
-                stolen = await memory.list_facts(owner, cursor=some_id, limit=100)
-                assert {it.id for it in stolen.items} <= mine.keys()
+                if some_id in mine:
+                    rest = await memory.list_facts(owner, cursor=some_id, limit=100)
+                    assert {it.id for it in rest.items} < mine.keys()
+                else:
+                    with pytest.raises(InvalidInput):
+                        await memory.list_facts(owner, cursor=some_id, limit=100)
             case "export":
                 assert {it.id: it.text async for it in memory.export(owner)} == mine
             case "edit":
@@ -291,5 +295,41 @@ def test_documents_of_one_tenant_are_not_there_for_another(kind: str) -> None:
             assert (found["document_id"], found["heading"]) == ("d", "Tea")
             assert (await send("ann", "DELETE", "/docs/documents/d")).json["title"] == "Tea"
             assert (await send("ann", "GET", "/docs/search?query=secret")).json["items"] == []
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("odd", ["\0", "a\0b", "\ud800", "x" * 5_000])
+def test_an_id_that_no_store_can_keep_is_that_of_nothing(kind: str, odd: str) -> None:
+    async def run() -> None:
+        async with opened_store(kind) as store, AgentRuntime(store=store) as runtime:
+            ann, docs = user_memory("acme", "ann"), knowledge_collection("acme", "docs")
+            memory, knowledge = runtime.memory, runtime.knowledge
+            await memory.remember(ann, ["tea"], FactSource())
+            for use in (
+                memory.get(ann, odd),
+                memory.forget(ann, odd),
+                memory.edit(ann, odd, "x", by=None),
+            ):
+                with pytest.raises(UnknownFact):
+                    await use
+            for use in (knowledge.get(docs, odd), knowledge.delete(docs, odd)):
+                with pytest.raises(UnknownDocument):
+                    await use
+            for use in (
+                memory.list_facts(ann, cursor=odd),
+                knowledge.list_documents(docs, cursor=odd),
+                knowledge.ingest(docs, DocumentDraft(data="tea", id=odd)),
+            ):
+                with pytest.raises(InvalidInput):
+                    await use
+            made = await knowledge.ingest(docs, DocumentDraft(data="tea", source=odd))
+            assert await knowledge.get(docs, made.id) == made
+            for make in (user_memory, project_memory, knowledge_collection):
+                for tenant, name in (("acme", odd), (odd, "ann")):
+                    if len(odd) < 100:
+                        with pytest.raises(InvalidInput):
+                            make(tenant, name)
 
     asyncio.run(run())

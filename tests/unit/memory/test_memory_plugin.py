@@ -271,6 +271,19 @@ def test_an_extraction_that_fails_harms_no_run(answer: Any) -> None:
     run_agent(model, scenario, MemoryPlugin(EXTRACTING))
 
 
+def test_a_slow_extraction_delays_the_end_of_a_run_by_its_bound_only() -> None:
+    model = ScriptedModel(["Nice.", Turn('["Lives in Rome"]', delay_ms=40_000)])
+    config = msgspec.structs.replace(EXTRACTING, extract_ms=100)
+
+    async def scenario(runtime: AgentRuntime) -> None:
+        # The runtime itself would wait for 30 seconds.
+        async with asyncio.timeout(20):
+            assert (await runtime.run("a", "I live in Rome.", **WHOSE)).text == "Nice."
+        assert (await runtime.memory.list_facts(ANN)).items == ()
+
+    run_agent(model, scenario, MemoryPlugin(config))
+
+
 def test_an_extraction_needs_the_budget_of_the_run() -> None:
     much = TokenUsage(prompt_tokens=99_980, completion_tokens=20, total_tokens=100_000)
     model = ScriptedModel([Turn("Nice.", usage=much), '["Lives in Rome"]'])

@@ -81,7 +81,11 @@ class FactAccess(Protocol):
     async def list_facts(
         self, owner: Partition, *, cursor: str | None = None, limit: int = 100
     ) -> FactPage:
-        """List facts, oldest first."""
+        """List facts, oldest first.
+
+        Raises:
+            InvalidInput: The fact at which the previous page ended is forgotten.
+        """
         ...
 
     async def search(
@@ -108,8 +112,17 @@ class FactAccess(Protocol):
         """
         ...
 
-    async def forget(self, owner: Partition, fact_id: str) -> Forgotten:
+    async def forget(
+        self, owner: Partition, fact_id: str, *, reader: str | None = None
+    ) -> Forgotten:
         """Forget a fact, and tell which transcripts still hold its text.
+
+        Args:
+            owner: Whose fact.
+            fact_id: The fact.
+            reader: The user who gets the answer: it names transcripts of runs of this user only,
+                because a text of others would be found by remembering and forgetting it. None: the
+                answer is for somebody who may read every transcript of the tenant.
 
         Raises:
             UnknownFact: The owner has no such fact.

@@ -54,7 +54,7 @@ class VectorSupport(Record, frozen=True, kw_only=True):
 
 
 class MemoryEngine(Protocol):
-    """Keeps items in partitions. Every method but the last four acts on one partition only.
+    """Keeps items in partitions. Every method but the last five acts on one partition only.
 
     Expired items are never returned. All writes are whole or absent, and durable on return.
     """
@@ -109,10 +109,10 @@ class MemoryEngine(Protocol):
 
     async def list_items(
         self, partition: Partition, *, after: str | None, limit: int, position: int | None = None
-    ) -> tuple[KeptItem, ...]:
+    ) -> tuple[KeptItem, ...] | None:
         """Return items in the order in which they were added, after the one of that id.
 
-        With `position`, only items of that position in their group.
+        None: there is no such item. With `position`, only items of that position in their group.
         """
         ...
 
@@ -154,6 +154,13 @@ class MemoryEngine(Protocol):
         """Overwrite the bytes of deleted items in the tables and their logs.
 
         Returns whether that is complete: a reader that is still busy may prevent it for now.
+        """
+        ...
+
+    async def needs_erasure(self) -> bool:
+        """Whether items were deleted since the last complete `erase_deleted`, by any process.
+
+        So a process finds what another one left that was killed, or prevented by a reader.
         """
         ...
 

@@ -22,6 +22,17 @@ class PartitionKind(StrEnum):
     COLLECTION = "collection"
 
 
+def can_be_kept(text: str) -> bool:
+    """Whether every store can keep a text; an id of which none could is that of nothing."""
+    if "\0" in text:
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class Partition(Record, frozen=True, kw_only=True):
     """Whose facts or documents. Nothing of one partition is ever found in another.
 
@@ -34,13 +45,16 @@ class Partition(Record, frozen=True, kw_only=True):
     tenant_id: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a name that is blank or too long.
+        """Refuse a name that is blank or too long, or that no column can keep.
 
         Raises:
             InvalidInput: There is no such name.
         """
         if not self.name.strip() or len(self.name) > NAME_CHARS:
             problem = f"give a name of 1 to {NAME_CHARS} characters"
+            raise InvalidInput(what=f"The name of a {self.kind.value}", problem=problem)
+        if not can_be_kept(self.name) or not can_be_kept(self.tenant):
+            problem = "it has U+0000 or half of a surrogate pair"
             raise InvalidInput(what=f"The name of a {self.kind.value}", problem=problem)
 
     @property

@@ -1,5 +1,6 @@
 """What is learnt from a run at its end: the model is asked once, and its answer is data."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -47,7 +48,9 @@ async def extract_facts(facts: FactAccess, context: RunEndContext) -> None:
         if not text or await facts.was_done(owner, once):
             return
         system = SYSTEM.format(count=config.extract_facts)
-        answer = await context.ask_model([user(text)], system=(system,))
+        # The run is charged for the question, so that it ends after it: not much later.
+        async with asyncio.timeout(config.extract_ms / 1000):
+            answer = await context.ask_model([user(text)], system=(system,))
         found = _read_sentences(answer.text)[: config.extract_facts]
         kept = [it for it in found if it.strip() and len(it) <= facts.limits.fact_chars]
         source = FactSource(

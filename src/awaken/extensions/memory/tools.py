@@ -106,7 +106,9 @@ def _make_forget(get_memory: GetMemory) -> Tool:
             refused: UsageError | None = None
             for _, owner in owners:
                 try:
-                    gone = await get_memory().facts.forget(owner, fact_id)
+                    gone = await get_memory().facts.forget(
+                        owner, fact_id, reader=ctx.run.user_id or ""
+                    )
                 except UsageError as error:
                     refused = error
                 else:

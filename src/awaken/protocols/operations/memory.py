@@ -169,8 +169,9 @@ class MemoryRoutes:
         """Forget a fact; answers with the transcripts that still hold its text."""
         owner = find_owner(call, call.query, writes=True)
         await self._audit(call, AuditAction.DELETE, owner, _fact_id(call))
+        reader = None if call.principal.may(Access.READ) else call.principal.id
         return _reply_forgotten(
-            owner, await self._context.memory.facts.forget(owner, _fact_id(call))
+            owner, await self._context.memory.facts.forget(owner, _fact_id(call), reader=reader)
         )
 
     async def forget_all(self, call: RouteCall) -> Reply:

@@ -97,10 +97,12 @@ class ItemsInMemory:
 
     async def list_items(
         self, partition: Partition, *, after: str | None, limit: int, position: int | None = None
-    ) -> tuple[KeptItem, ...]:
+    ) -> tuple[KeptItem, ...] | None:
         """Return items in the order in which they were added, after the one of that id."""
         shelf = self._shelves.get(_key(partition))
-        if shelf is None or (after is not None and after not in shelf.items):
+        if after is not None and (shelf is None or after not in shelf.items):
+            return None
+        if shelf is None:
             return ()
         places = {item_id: place for place, item_id in enumerate(shelf.items)}
         first = -1 if after is None else places[after]
@@ -186,6 +188,10 @@ class ItemsInMemory:
     async def erase_deleted(self) -> bool:
         """Do nothing: what is deleted is nowhere."""
         return True
+
+    async def needs_erasure(self) -> bool:
+        """Nothing does."""
+        return False
 
     def _live(self, partition: Partition) -> Iterator[MemoryItem]:
         shelf, now = self._shelves.get(_key(partition)), self._clock.now_ms()

@@ -2,9 +2,8 @@
 
 import asyncio
 import math
+from collections.abc import Sequence
 from typing import TypeVar
-
-import asyncpg
 
 from awaken.contracts.errors import InvalidInput, StoreUnavailable
 from awaken.contracts.storage.mailbox import LeaseKeeper
@@ -14,14 +13,13 @@ from .connection import Connection, connect
 from .errors import DRIVER_ERRORS, is_broken, is_read_only, is_transient, translate_error
 from .keeper import PostgresLeaseKeeper
 from .pool import Pool
+from .rewriting import rewrite_tables
 from .schema import prepare, schema_version
 from .server import PostgresServer
 from .session import PostgresSession
 
 T = TypeVar("T")
 
-LOCK_MS = 2_000
-"""How long writing tables anew waits for work that uses them."""
 ATTEMPTS = 6
 """How often work is tried if it conflicts with other transactions."""
 
@@ -97,25 +95,16 @@ class PostgresDatabase:
         """
         return await self._run(work, is_write=True)
 
-    async def rewrite_tables(self, tables: str) -> bool:
-        """Write tables anew, so that no bytes of deleted rows are left in their files.
-
-        Returns False if other work holds a table for longer than a moment.
+    async def rewrite_tables(self, tables: Sequence[str]) -> bool:
+        """Write tables anew; returns whether no byte of a deleted row is left in their files.
 
         Raises:
             StoreUnavailable: The server cannot be reached, or refuses.
         """
-        connection = await connect(self._server)
         try:
-            await connection.execute(f"SET lock_timeout = {LOCK_MS}")
-            await connection.execute(f"VACUUM (FULL) {tables}")
-        except asyncpg.LockNotAvailableError:
-            return False
+            return await rewrite_tables(self._server, tables)
         except DRIVER_ERRORS as error:
             raise translate_error(error, self.name) from error
-        finally:
-            connection.terminate()
-        return True
 
     def find_shown(self, thread_id: str) -> None:
         """Return None: only the server knows what other processes have written."""

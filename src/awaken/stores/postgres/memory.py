@@ -4,14 +4,14 @@ from array import array
 from collections.abc import Sequence
 
 from awaken.contracts.memory.engine import VectorSupport
-from awaken.stores.sql.memory import SqlMemoryEngine, mark_terms
+from awaken.stores.sql.memory import mark_terms
 from awaken.stores.sql.session import Row, SqlSession
 from awaken.stores.sql.statements import read_statements
 
 from .database import PostgresDatabase
 from .session import STATEMENTS
 
-_TABLES = "memory_items, memory_terms, memory_vectors, memory_marks, memory_partitions"
+_TABLES = ("memory_items", "memory_terms", "memory_vectors", "memory_marks", "memory_partitions")
 _COLUMNS = "i.no, i.item_id, i.group_id, i.position, i.body"
 _OWN = {
     "memory_add_terms": (
@@ -39,30 +39,36 @@ NOT_CREATED = (
 )
 
 
-class PostgresMemoryEngine(SqlMemoryEngine):
-    """A `MemoryEngine` in the database of the store."""
+class PostgresMemoryIndex:
+    """A `MemoryIndex` in the database of the store."""
 
     def __init__(self, database: PostgresDatabase) -> None:
-        super().__init__(database)
-        self._server = database
+        self._database = database
 
-    async def _index(self, session: SqlSession, item_no: int, terms: Sequence[str]) -> None:
-        await session.run("memory_add_terms", item_no, " ".join(dict.fromkeys(terms)))
+    async def prepare(self, session: SqlSession) -> None:
+        """Prepare nothing: the tables are there."""
 
-    async def _unindex(self, session: SqlSession, item_no: int) -> None:
+    async def add_words(self, session: SqlSession, item_no: int, words: Sequence[str]) -> None:
+        """Index the words of a new item."""
+        await session.run("memory_add_terms", item_no, " ".join(dict.fromkeys(words)))
+
+    async def remove_words(self, session: SqlSession, item_no: int) -> None:
+        """Remove the words of an item."""
         await session.run("memory_delete_terms", item_no)
 
-    async def _find_words(
+    async def find_words(
         self, session: SqlSession, partition_no: int, terms: Sequence[str], limit: int
     ) -> Sequence[Row]:
+        """Return the rows of items that have one of the words, the best first."""
         # Each word is quoted, and has letters and digits only: nothing of it is query syntax.
         words = " | ".join(f"'{word}'" for word in mark_terms(partition_no, terms))
         now = (await session.now()).wall_ms
         return await session.all("memory_search", words, partition_no, now, limit)
 
-    async def _find_near(
+    async def find_near(
         self, session: SqlSession, partition_no: int, vector: bytes, model: str, limit: int
     ) -> Sequence[Row]:
+        """Return the rows of items with the nearest vectors."""
         row = await session.one("memory_vector_schema")
         if row is None:
             return ()
@@ -71,7 +77,8 @@ class PostgresMemoryEngine(SqlMemoryEngine):
             _vector_search(row[0]), partition_no, _read_floats(vector), model, now, limit
         )
 
-    def _encode_vector(self, vector: bytes) -> list[float]:
+    def encode_vector(self, vector: bytes) -> list[float]:
+        """Return a vector as its column keeps it."""
         return _read_floats(vector)
 
     async def read_vector_support(self) -> VectorSupport:
@@ -91,7 +98,7 @@ class PostgresMemoryEngine(SqlMemoryEngine):
 
         A plain VACUUM leaves the bytes of deleted rows in the free space of their pages.
         """
-        return await self._server.rewrite_tables(_TABLES)
+        return await self._database.rewrite_tables(_TABLES)
 
 
 def _vector_search(schema: str) -> str:

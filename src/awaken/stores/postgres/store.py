@@ -35,9 +35,11 @@ class PostgresStore(SqlStore):
 
     def open_memory(self) -> "MemoryEngine":
         """Return where facts and documents are kept; few programs need it."""
-        from .memory import PostgresMemoryEngine  # noqa: PLC0415
+        from awaken.stores.sql.memory import SqlMemoryEngine  # noqa: PLC0415
 
-        return PostgresMemoryEngine(self.database)
+        from .memory import PostgresMemoryIndex  # noqa: PLC0415
+
+        return SqlMemoryEngine(self.database, PostgresMemoryIndex(self.database))
 
     async def schema_versions(self) -> tuple[int, int]:
         """Return the schema of the database, 0 if it has none, and the newest known one.

@@ -5,7 +5,7 @@ are different words: a search cannot find, count or weigh anything of another pa
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from awaken.contracts.memory.engine import AddedItem, KeptItem, MemoryItem, VectorSupport
 from awaken.contracts.memory.errors import FactExists, MemoryFull
@@ -14,48 +14,87 @@ from awaken.contracts.memory.records import CollectionInfo, Partition, Partition
 from .session import Database, Row, SqlSession
 
 EXPIRED_AT_ONCE = 500
+NO_PARTITION = 0
+"""The numbers of partitions begin with 1; marks of none say what is to be erased."""
 
 
-class SqlMemoryEngine:
-    """A `MemoryEngine` in a SQL database; a database adds its own index of words and vectors."""
+class MemoryIndex(Protocol):
+    """What a database adds: its own index of words and vectors. Rows are those of items."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def _prepare(self, session: SqlSession) -> None:
+    async def prepare(self, session: SqlSession) -> None:
         """Prepare a transaction that writes."""
+        ...
 
-    async def _index(self, session: SqlSession, item_no: int, terms: Sequence[str]) -> None:
+    async def add_words(self, session: SqlSession, item_no: int, words: Sequence[str]) -> None:
         """Index the words of a new item."""
-        raise NotImplementedError
+        ...
 
-    async def _unindex(self, session: SqlSession, item_no: int) -> None:
+    async def remove_words(self, session: SqlSession, item_no: int) -> None:
         """Remove the words of an item."""
-        raise NotImplementedError
+        ...
 
-    async def _find_words(
+    async def find_words(
         self, session: SqlSession, partition_no: int, terms: Sequence[str], limit: int
     ) -> Sequence[Row]:
         """Return the rows of items that have one of the words, the best first."""
-        raise NotImplementedError
+        ...
 
-    async def _find_near(
+    async def find_near(
         self, session: SqlSession, partition_no: int, vector: bytes, model: str, limit: int
     ) -> Sequence[Row]:
         """Return the rows of items with the nearest vectors."""
-        raise NotImplementedError
+        ...
+
+    def encode_vector(self, vector: bytes) -> Any:
+        """Return a vector as its column keeps it."""
+        ...
 
     async def read_vector_support(self) -> VectorSupport:
-        """Tell whether `search_vectors` finds anything."""
-        raise NotImplementedError
+        """Tell whether `find_near` finds anything."""
+        ...
 
     async def erase_deleted(self) -> bool:
         """Overwrite the bytes of deleted items in the tables and their logs."""
-        raise NotImplementedError
+        ...
 
-    def _encode_vector(self, vector: bytes) -> Any:
-        """Return a vector as its column keeps it."""
-        return vector
+
+class SqlMemoryEngine:
+    """A `MemoryEngine` in a SQL database, with the index of that database."""
+
+    def __init__(self, database: Database, index: MemoryIndex) -> None:
+        self._database = database
+        self._index = index
+
+    async def read_vector_support(self) -> VectorSupport:
+        """Tell whether `search_vectors` finds anything."""
+        return await self._index.read_vector_support()
+
+    async def erase_deleted(self) -> bool:
+        """Overwrite the bytes of deleted items in the tables and their logs."""
+
+        async def list_due(session: SqlSession) -> list[str]:
+            return [row[0] for row in await session.all("memory_list_marks", NO_PARTITION)]
+
+        due = await self._database.read(list_due)
+        if not await self._index.erase_deleted():
+            return False
+
+        async def settle(session: SqlSession) -> None:
+            # What was deleted meanwhile has other marks.
+            for mark in due:
+                await session.run("memory_delete_mark", NO_PARTITION, mark)
+
+        if due:
+            await self._database.write(settle)
+        return True
+
+    async def needs_erasure(self) -> bool:
+        """Whether items were deleted since the last complete `erase_deleted`, by any process."""
+
+        async def work(session: SqlSession) -> bool:
+            return await session.one("memory_list_marks", NO_PARTITION) is not None
+
+        return await self._database.read(work)
 
     async def add(
         self,
@@ -68,7 +107,7 @@ class SqlMemoryEngine:
         """Add items, except those whose digest the partition has."""
 
         async def work(session: SqlSession) -> tuple[AddedItem, ...] | None:
-            await self._prepare(session)
+            await self._index.prepare(session)
             no = await _lock_partition(session, partition)
             if mark is not None and not await session.run("memory_add_mark", no, mark):
                 return None
@@ -95,7 +134,7 @@ class SqlMemoryEngine:
         """Put these items in the place of all of a group; returns whether it had any."""
 
         async def work(session: SqlSession) -> bool:
-            await self._prepare(session)
+            await self._index.prepare(session)
             no = await _lock_partition(session, partition)
             before = await session.all("memory_list_group", no, group)
             await self._delete_rows(session, before)
@@ -111,7 +150,7 @@ class SqlMemoryEngine:
         """Replace the item of that id; False if there is none."""
 
         async def work(session: SqlSession) -> bool:
-            await self._prepare(session)
+            await self._index.prepare(session)
             no = await _lock_partition(session, partition)
             now = (await session.now()).wall_ms
             row = await session.one("memory_find_item", no, item.id, now)
@@ -123,9 +162,10 @@ class SqlMemoryEngine:
                     raise FactExists(fact_id=equal[1])
                 await self._delete_rows(session, [equal])
             await session.run("memory_update_item", row[0], item.digest, item.expires_at, item.body)
-            await self._unindex(session, row[0])
+            await self._index.remove_words(session, row[0])
             await session.run("memory_delete_vector", row[0])
             await self._index_item(session, no, row[0], item)
+            await _want_erasure(session, row[0])
             return True
 
         return await self._database.write(work)
@@ -145,18 +185,18 @@ class SqlMemoryEngine:
 
     async def list_items(
         self, partition: Partition, *, after: str | None, limit: int, position: int | None = None
-    ) -> tuple[KeptItem, ...]:
+    ) -> tuple[KeptItem, ...] | None:
         """Return items in the order in which they were added, after the one of that id."""
 
-        async def work(session: SqlSession) -> tuple[KeptItem, ...]:
+        async def work(session: SqlSession) -> tuple[KeptItem, ...] | None:
             no = await _find_partition(session, partition)
             if no is None:
-                return ()
+                return () if after is None else None
             first = 0
             if after is not None:
                 row = await session.one("memory_find_any_item", no, after)
                 if row is None:
-                    return ()
+                    return None
                 first = row[0]
             now = (await session.now()).wall_ms
             if position is None:
@@ -176,7 +216,7 @@ class SqlMemoryEngine:
             no = await _find_partition(session, partition)
             if no is None or not terms:
                 return ()
-            return tuple(map(_keep, await self._find_words(session, no, terms, limit)))
+            return tuple(map(_keep, await self._index.find_words(session, no, terms, limit)))
 
         return await self._database.read(work)
 
@@ -189,7 +229,7 @@ class SqlMemoryEngine:
             no = await _find_partition(session, partition)
             if no is None:
                 return ()
-            return tuple(map(_keep, await self._find_near(session, no, vector, model, limit)))
+            return tuple(map(_keep, await self._index.find_near(session, no, vector, model, limit)))
 
         return await self._database.read(work)
 
@@ -201,7 +241,7 @@ class SqlMemoryEngine:
             no = await _find_partition(session, partition)
             if no is None:
                 return 0
-            await self._prepare(session)
+            await self._index.prepare(session)
             found = [await session.one("memory_find_any_item", no, it) for it in wanted]
             return await self._delete_rows(session, [row for row in found if row is not None])
 
@@ -214,7 +254,7 @@ class SqlMemoryEngine:
             no = await _find_partition(session, partition)
             if no is None:
                 return 0
-            await self._prepare(session)
+            await self._index.prepare(session)
             return await self._delete_rows(
                 session, await session.all("memory_list_group", no, group)
             )
@@ -228,12 +268,13 @@ class SqlMemoryEngine:
             no = await _find_partition(session, partition)
             if no is None:
                 return 0
-            await self._prepare(session)
+            await self._index.prepare(session)
             # Others that add to the partition wait for this lock, and then make it anew.
             await session.one("memory_lock_partition", *_key(partition))
             count = await self._delete_rows(session, await session.all("memory_list_all", no))
             await session.run("memory_delete_marks", no)
             await session.run("memory_delete_partition", no)
+            await _want_erasure(session, no)
             return count
 
         return await self._database.write(work)
@@ -261,7 +302,7 @@ class SqlMemoryEngine:
             now = (await session.now()).wall_ms
             rows = await session.all("memory_list_expired", now, EXPIRED_AT_ONCE)
             if rows:
-                await self._prepare(session)
+                await self._index.prepare(session)
             return await self._delete_rows(session, rows)
 
         total = 0
@@ -295,16 +336,18 @@ class SqlMemoryEngine:
     async def _index_item(
         self, session: SqlSession, partition_no: int, item_no: int, item: MemoryItem
     ) -> None:
-        await self._index(session, item_no, mark_terms(partition_no, item.terms))
+        await self._index.add_words(session, item_no, mark_terms(partition_no, item.terms))
         if item.vector is not None:
-            vector = self._encode_vector(item.vector)
+            vector = self._index.encode_vector(item.vector)
             await session.run("memory_save_vector", partition_no, item_no, item.model, vector)
 
     async def _delete_rows(self, session: SqlSession, rows: Sequence[Row]) -> int:
         for row in rows:
-            await self._unindex(session, row[0])
+            await self._index.remove_words(session, row[0])
             await session.run("memory_delete_vector", row[0])
             await session.run("memory_delete_item", row[0])
+        if rows:
+            await _want_erasure(session, rows[0][0])
         return len(rows)
 
 
@@ -329,6 +372,12 @@ async def _lock_partition(session: SqlSession, partition: Partition) -> int:
         row = await session.one("memory_lock_partition", *_key(partition))
     no: int = row[0]
     return no
+
+
+async def _want_erasure(session: SqlSession, no: int) -> None:
+    """Mark, in the transaction that deletes, that bytes are left: its process may die before."""
+    now = (await session.now()).wall_ms
+    await session.run("memory_add_mark", NO_PARTITION, f"erase {no} {now}")
 
 
 async def _check_count(session: SqlSession, no: int, partition: Partition, limit: int) -> None:

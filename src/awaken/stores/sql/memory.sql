@@ -72,3 +72,9 @@ SELECT 1 FROM memory_marks WHERE partition_no = $1 AND mark = $2
 
 -- name: memory_delete_marks
 DELETE FROM memory_marks WHERE partition_no = $1
+
+-- name: memory_list_marks
+SELECT mark FROM memory_marks WHERE partition_no = $1
+
+-- name: memory_delete_mark
+DELETE FROM memory_marks WHERE partition_no = $1 AND mark = $2

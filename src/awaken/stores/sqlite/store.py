@@ -27,9 +27,11 @@ class SqliteStore(SqlStore):
 
     def open_memory(self) -> "MemoryEngine":
         """Return where facts and documents are kept; few programs need it."""
-        from .memory import SqliteMemoryEngine  # noqa: PLC0415
+        from awaken.stores.sql.memory import SqlMemoryEngine  # noqa: PLC0415
 
-        return SqliteMemoryEngine(self.database)
+        from .memory import SqliteMemoryIndex  # noqa: PLC0415
+
+        return SqlMemoryEngine(self.database, SqliteMemoryIndex(self.database))
 
     async def schema_versions(self) -> tuple[int, int]:
         """Return the file's schema and the newest known one; the file is not changed."""

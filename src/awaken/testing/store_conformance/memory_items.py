@@ -37,7 +37,8 @@ def _vector(*values: float) -> bytes:
     return array("f", values).tobytes()
 
 
-def _names(found: tuple[KeptItem, ...]) -> list[str]:
+def _names(found: tuple[KeptItem, ...] | None) -> list[str]:
+    assert found is not None
     return [it.id for it in found]
 
 
@@ -80,7 +81,8 @@ async def a_list_continues_after_an_item(engine: MemoryEngine) -> None:
         "item3",
         "item4",
     ]
-    assert await engine.list_items(ANN, after="theirs", limit=9) == ()
+    # There is no place after an item of others, or after one that is gone.
+    assert await engine.list_items(ANN, after="theirs", limit=9) is None
     assert await engine.list_items(ANN, after="item4", limit=9) == ()
 
 
@@ -210,7 +212,7 @@ async def a_partition_is_cleared_with_its_marks(engine: MemoryEngine) -> None:
     assert await engine.clear(ANN) == 0
     assert await engine.list_items(ANN, after=None, limit=9) == ()
     assert not await engine.has_mark(ANN, "run-1")
-    assert len(await engine.list_items(BOB, after=None, limit=9)) == 2
+    assert len(_names(await engine.list_items(BOB, after=None, limit=9))) == 2
     assert await engine.has_mark(BOB, "run-1")
 
 
@@ -230,6 +232,22 @@ async def what_has_expired_is_as_if_it_were_not_there(engine: MemoryEngine) -> N
     assert await engine.delete_expired() >= 1
     assert await engine.delete_expired() == 0
     assert _names(await engine.list_items(ANN, after=None, limit=9)) == ["new", "again"]
+
+
+async def what_has_expired_takes_no_place_of_others(engine: MemoryEngine) -> None:
+    """A search returns as many items as it may, although better ones have expired."""
+    old = [
+        _item(f"old{n}", f"tea tea{n}", expires_at=LONG_AGO, vector=_vector(1, 0), model="m")
+        for n in range(9)
+    ]
+    new = [
+        _item(f"new{n}", f"tea and much else {n}", vector=_vector(n, 1), model="m")
+        for n in range(3)
+    ]
+    await engine.add(ANN, [*old, *new], limit=MANY)
+    assert len(await engine.search(ANN, ["tea"], 3)) == 3
+    if (await engine.read_vector_support()).is_there:
+        assert len(await engine.search_vectors(ANN, _vector(1, 0), "m", 3)) == 3
 
 
 async def partitions_have_nothing_in_common(engine: MemoryEngine) -> None:
@@ -290,6 +308,7 @@ CHECKS: tuple[MemoryCheck, ...] = (
     what_is_deleted_is_found_nowhere,
     a_partition_is_cleared_with_its_marks,
     what_has_expired_is_as_if_it_were_not_there,
+    what_has_expired_takes_no_place_of_others,
     partitions_have_nothing_in_common,
     odd_words_are_only_words,
 )
