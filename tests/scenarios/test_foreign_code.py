@@ -170,7 +170,9 @@ async def of_check(bad: Function) -> tuple[str, str]:
     def pay(x: int) -> str:
         return "paid"
 
-    return await ask(Agent("a", model=call("pay", x=1), tools=[pay]))
+    outcome, read = await ask(Agent("a", model=call("pay", x=1), tools=[pay]))
+    assert "paid" not in read
+    return outcome, read
 
 
 async def of_async_check(bad: Function) -> tuple[str, str]:
