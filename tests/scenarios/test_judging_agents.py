@@ -341,17 +341,19 @@ def test_results_of_the_agents_own_tools_are_not_input() -> None:
     assert judged(court) == ["Hi"]
 
 
-@pytest.mark.parametrize("is_mapping", [False, True])
-def test_a_judge_that_a_rule_is_given_is_registered_with_its_agent(is_mapping: bool) -> None:
+@pytest.mark.parametrize("form", ["section", "rules", "data"])
+def test_a_judge_that_a_rule_is_given_is_registered_with_its_agent(form: str) -> None:
     judge = Agent("judge", model=ScriptedModel([NO]), output_type=GuardVerdict)
     about = rule("input", agent=judge)
     assert about == rule("input", agent="judge")
-    sections: Any = (
-        {"guardrails": {"rules": [about]}} if is_mapping else [GuardrailsConfig(rules=(about,))]
-    )
-    helper = Agent(
-        "helper", model=ScriptedModel(["Sure."]), plugins=[GuardrailsPlugin()], config=sections
-    )
+    data = {"name": "policy", "on": ["input"], "action": "block", "agent": judge}
+    config: Any = {
+        "section": [GuardrailsConfig(rules=(about,))],
+        "rules": {"guardrails": {"rules": [about]}},
+        "data": {"guardrails": {"rules": [data]}},
+    }[form]
+    model = ScriptedModel(["Sure."])
+    helper = Agent("helper", model=model, plugins=[GuardrailsPlugin()], config=config)
     assert helper.spec.sections["guardrails"]["rules"][0]["agent"] == "judge"
     assert isinstance(helper.run_sync("Do my homework.").termination, Blocked)
 

@@ -22,7 +22,7 @@ from awaken.contracts.tools.tool import Tool
 
 from .functions import as_tool
 from .output import OutputType
-from .plugin_names import plugin_problem
+from .plugin_names import name_agents, plugin_problem
 from .pydantic_models import encode_model
 
 if TYPE_CHECKING:
@@ -405,7 +405,7 @@ def _encode_sections(agent: Agent) -> dict[str, Any]:
     sections = agent.config if isinstance(agent.config, Mapping) else _name_sections(agent)
     try:
         return {
-            name: msgspec.to_builtins(section, str_keys=True, enc_hook=encode_model)
+            name: msgspec.to_builtins(name_agents(section), str_keys=True, enc_hook=encode_model)
             for name, section in sections.items()
         }
     except (TypeError, ValueError, RecursionError) as error:
