@@ -15,6 +15,7 @@ from tests.error_classes import load_error_classes
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.phases import Phase
 from awaken.contracts.plugins import plugin
+from awaken.stores import MemoryStore, PostgresStore, SqliteStore, Store
 
 ROOT = Path(__file__).parents[2]
 _REPORTED = re.compile(r":(\d+): error:")
@@ -162,6 +163,19 @@ def write_typed_results(source: Source) -> None:
         "    assert_type(ctx.context, Customer)",
         "    assert_type(one.context, Any)",
     )
+    source.write(
+        "from awaken.extensions.guardrails import Action, CheckPlace, GuardRule",
+        "from awaken.stores import MemoryStore, PostgresStore, SqliteStore",
+        "AgentRuntime([], store=MemoryStore())",
+        "AgentRuntime([], store=SqliteStore('x.db'))",
+        "AgentRuntime([], store=PostgresStore('postgresql://x'))",
+        "assert_type(typed.run_sync('x', thread_id='t').to_dict(), dict[str, Any])",
+        "GuardRule(name='r', on=(CheckPlace.INPUT,), action=Action.BLOCK, agent=typed)",
+        "GuardRule(name='r', on=(CheckPlace.INPUT,), action=Action.BLOCK, agent='judge')",
+    )
+    source.write_wrong("GuardRule(name='r', on=(CheckPlace.INPUT,), agent=7)")
+    source.write_wrong("typed.run_sync('x', thread_id=7)")
+    source.write("async def use_wrongly(ctx: ToolContext[Database, Customer]) -> None:")
     source.write_wrong("    ctx.context.nmae")
     source.write_wrong("    ctx.deps.name")
     source.write_wrong("    (await runtime.run(typed, 'x')).output.totl")
@@ -187,6 +201,13 @@ def verdict(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], set[str
 
 def test_right_calls_pass_the_type_checker(verdict: tuple[set[str], set[str]]) -> None:
     assert verdict[0] == set()
+
+
+@pytest.mark.parametrize("kind", [MemoryStore, SqliteStore, PostgresStore])
+def test_no_store_has_a_property_where_the_protocol_has_a_plain_attribute(kind: type) -> None:
+    # pyright refuses it and mypy does not: a property cannot be replaced by any value.
+    declared = {name for it in Store.__mro__ for name in vars(it).get("__annotations__", ())}
+    assert [it for it in declared if isinstance(getattr(kind, it, None), property)] == []
 
 
 def test_wrong_calls_are_refused_by_the_type_checker(verdict: tuple[set[str], set[str]]) -> None:

@@ -6,10 +6,11 @@ What it leaves is continued by another process on the same file.
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.forked_python import run_python
 
 from awaken import Agent, AgentRuntime, MailboxConfig, RunContext, ToolContext, tool
 from awaken.testing import ScriptedModel, ToolCalls
@@ -53,9 +54,8 @@ def make_runtime(folder: Path, *, is_deadly: bool) -> tuple[AgentRuntime, Script
 
 def be_killed(folder: Path) -> None:
     """Have a process begin a run, and be killed in its tool."""
-    command = [sys.executable, "-m", "tests.scenarios.context_process", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, timeout=50, check=False, capture_output=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    done = run_python("-m", "tests.scenarios.context_process", str(folder), cwd=ROOT)
+    assert done.returncode == -signal.SIGKILL, done.stderr
 
 
 async def _work(folder: Path) -> None:

@@ -5,9 +5,10 @@ What it leaves is found by another process on the same file.
 
 import asyncio
 import os
-import subprocess
 import sys
 from pathlib import Path
+
+from tests.forked_python import run_python
 
 from awaken import ToolContext, tool
 from awaken.extensions.background import DurableMessageRequest
@@ -22,9 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def dies(folder: Path, where: str) -> None:
     """Have a process work on the file of a folder, and die."""
-    command = [sys.executable, "-m", "tests.scenarios.task_process", str(folder), where]
-    done = subprocess.run(command, cwd=ROOT, timeout=50, check=False, capture_output=True)
-    assert done.returncode == KILLED, done.stderr.decode()
+    done = run_python("-m", "tests.scenarios.task_process", str(folder), where, cwd=ROOT)
+    assert done.returncode == KILLED, done.stderr
 
 
 def deadly_tools(is_deadly: bool) -> list[object]:

@@ -5,13 +5,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked_python import ForkedPython, run_python
 from tests.server.processes import APP
 
 from awaken import NaturalEnd, RunStatus
@@ -30,18 +30,14 @@ class Shop:
         (folder / "app.py").write_text(APP, encoding="utf-8")
 
     def awaken(self, *arguments: str) -> Any:
-        command = [sys.executable, "-m", "awaken", *arguments, "--json"]
-        done = subprocess.run(
-            command, cwd=self.folder, capture_output=True, text=True, timeout=WAIT_S, check=False
-        )
+        done = run_python("-m", "awaken", *arguments, "--json", cwd=self.folder)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
     def worker(self, *arguments: str) -> subprocess.Popen[str]:
         """Start a worker and wait for its first line, which says that it is ready."""
-        command = [sys.executable, "-m", "awaken", "worker", *arguments, "--json", "--verbose"]
-        process = subprocess.Popen(
-            command,
+        process = ForkedPython(
+            *("-m", "awaken", "worker", *arguments, "--json", "--verbose"),
             cwd=self.folder,
             env={**os.environ, "AWAKEN_STORE": "sqlite:///awaken.db"},
             stdout=subprocess.PIPE,
@@ -176,13 +172,6 @@ def test_the_second_signal_does_not_wait(shop: Shop) -> None:
 
 def test_a_worker_whose_store_is_damaged_says_so_and_ends(shop: Shop) -> None:
     shop.db.write_text("no database " * 100, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "awaken", "worker", "--json"],
-        cwd=shop.folder,
-        capture_output=True,
-        text=True,
-        timeout=WAIT_S,
-        check=False,
-    )
+    done = run_python("-m", "awaken", "worker", "--json", cwd=shop.folder)
     assert (done.returncode, done.stdout) == (1, "")
     assert json.loads(done.stderr)["code"] == "store_corrupt"

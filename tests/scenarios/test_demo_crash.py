@@ -1,26 +1,18 @@
 """`awaken demo crash`: a worker dies inside a tool, and the order is charged once all the same."""
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from tests.forked_python import run_python
 
 from awaken.demo.crash import CrashStory
 
 
 def demo(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "awaken", "demo", "crash", *options],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=50,
-        check=False,
-        env={"TMPDIR": str(tmp_path), "PYTHONIOENCODING": "utf-8"},
-    )
+    return run_python("-m", "awaken", "demo", "crash", *options, env={"TMPDIR": str(tmp_path)})
 
 
 @pytest.fixture(scope="module")

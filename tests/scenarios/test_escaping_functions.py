@@ -14,7 +14,6 @@ from awaken.errors import (
     AgentResolverFailed,
     InstructionsFailed,
     InvalidContext,
-    InvalidSpec,
     RunFailed,
 )
 from awaken.extensions.handoff import Handoff, HandoffPlugin
@@ -153,17 +152,13 @@ def test_a_caller_that_is_cancelled_stays_cancelled() -> None:
     asyncio.run(scenario())
 
 
-def test_an_async_check_is_refused_and_one_that_hides_it_accepts_nothing() -> None:
-    async def check(amount: int) -> None:
-        raise ValueError
+async def _refuse(amount: int) -> None:
+    raise ValueError("too much")
 
-    with pytest.raises(InvalidSpec, match="not async"):
 
-        @tool(check=check)
-        def take(amount: int) -> None:
-            """Take."""
-
-    @tool(check=lambda amount: check(amount))
+@pytest.mark.parametrize("check", [_refuse, lambda amount: _refuse(amount)])
+def test_an_async_check_is_awaited_whether_it_shows_or_not(check: Callable[..., Any]) -> None:
+    @tool(check=check)
     def pay(amount: int) -> str:
         """Pay."""
         raise AssertionError
@@ -172,7 +167,29 @@ def test_an_async_check_is_refused_and_one_that_hides_it_accepts_nothing() -> No
         async with AgentRuntime([calling("pay", {"amount": 1}, tools=[pay])]) as runtime:
             await runtime.run("a", "Hi", thread_id="t")
             said = [it.message.text for it in await runtime.messages("t")]
-            assert any("did not run" in it for it in said)
+            assert any("too much" in it for it in said)
+
+    asyncio.run(scenario())
+
+
+def test_a_check_that_waits_leaves_the_event_loop_free() -> None:
+    passed = threading.Event()
+
+    def check(amount: int) -> None:
+        assert passed.wait(20)
+
+    @tool(check=check)
+    def pay(amount: int) -> str:
+        """Pay."""
+        return "paid"
+
+    async def scenario() -> None:
+        async with AgentRuntime([calling("pay", {"amount": 1}, tools=[pay])]) as runtime:
+            # The loop opens what the check waits for, so a check on the loop would fail.
+            asyncio.get_running_loop().call_later(0.05, passed.set)
+            await runtime.run("a", "Hi", thread_id="t")
+            said = [it.message.text for it in await runtime.messages("t")]
+            assert any("paid" in it for it in said)
 
     asyncio.run(scenario())
 

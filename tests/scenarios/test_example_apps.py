@@ -2,32 +2,22 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.forked_python import run_python
 
 ROOT = Path(__file__).parents[2]
 APPS = sorted(path.parent for path in (ROOT / "examples").glob("*/app.py"))
 GALLERY = ROOT / "docs" / "examples.md"
-TIMEOUT_S = 100
 _COMMANDS = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
-def run_python(*arguments: str) -> str:
+def run_without_key(*arguments: str) -> str:
     """Run Python as a user does, without a key; what it prints."""
     kept = {name: value for name, value in os.environ.items() if name != "AGENT_MODEL"}
     environment = {**kept, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    done = run_python(*arguments, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -45,7 +35,7 @@ def test_there_are_apps() -> None:
 
 @pytest.mark.parametrize("app", APPS, ids=lambda app: app.name)
 def test_the_app_passes_its_own_test(app: Path) -> None:
-    shown = run_python("-W", "error", "-m", "unittest", "discover", str(app))
+    shown = run_without_key("-W", "error", "-m", "unittest", "discover", str(app))
     ran = re.search(r"^Ran (\d+) tests? in", shown, re.MULTILINE)
     assert ran is not None
     assert int(ran[1]) >= 3
@@ -54,7 +44,7 @@ def test_the_app_passes_its_own_test(app: Path) -> None:
 
 @pytest.mark.parametrize("app", APPS, ids=lambda app: app.name)
 def test_the_app_is_typed(app: Path) -> None:
-    run_python("-m", "mypy", "--strict", *map(str, sorted(app.glob("*.py"))))
+    run_without_key("-m", "mypy", "--strict", *map(str, sorted(app.glob("*.py"))))
 
 
 @pytest.mark.parametrize("app", APPS, ids=lambda app: app.name)

@@ -1,23 +1,17 @@
 """Every example runs by itself, offline, and finds its own result right."""
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.forked_python import run_python
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-TIMEOUT_S = 50
 
 
 def run_example(path: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8"}
-    command = [sys.executable, "-W", "error", str(path)]
-    return subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S
-    )
+    return run_python("-W", "error", str(path), cwd=ROOT)
 
 
 def test_there_are_examples() -> None:

@@ -170,7 +170,22 @@ async def of_check(bad: Function) -> tuple[str, str]:
     def pay(x: int) -> str:
         return "paid"
 
-    return await ask(Agent("a", model=call("pay", x=1), tools=[pay]))
+    outcome, read = await ask(Agent("a", model=call("pay", x=1), tools=[pay]))
+    assert "paid" not in read
+    return outcome, read
+
+
+async def of_async_check(bad: Function) -> tuple[str, str]:
+    async def check(x: int) -> None:
+        await bad()
+
+    @tool(check=check)
+    def pay(x: int) -> str:
+        return "paid"
+
+    outcome, read = await ask(Agent("a", model=call("pay", x=1), tools=[pay]))
+    assert "paid" not in read
+    return outcome, read
 
 
 async def of_tool(bad: Function) -> tuple[str, str]:
@@ -371,6 +386,7 @@ THREADED: dict[Place, str] = {
     of_instructions: "instructions_failed",
     of_validator: "validator_failed",
     of_approval: "Suspended",
+    of_check: "NaturalEnd",
     of_tool: "NaturalEnd",
     of_prompt: "NaturalEnd",
     of_handoff: "NaturalEnd",
@@ -380,6 +396,7 @@ AWAITED: dict[Place, str] = {
     of_async_instructions: "instructions_failed",
     of_async_validator: "validator_failed",
     of_async_approval: "Suspended",
+    of_async_check: "NaturalEnd",
     of_async_tool: "NaturalEnd",
     of_hook: "plugin_failed",
     of_observer: "plugin_failed",
@@ -394,7 +411,6 @@ AWAITED: dict[Place, str] = {
     of_plugin_close: "open",
 }
 ON_THE_LOOP: dict[Place, str] = {
-    of_check: "NaturalEnd",
     of_transform: "plugin_failed",
     of_message_screen: "plugin_failed",
     of_answer_screen: "plugin_failed",

@@ -1,13 +1,15 @@
 """Guardrails that are agents: what they judge, what they cost, and what happens when they fail."""
 
 import asyncio
+import dataclasses
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from awaken import Agent, AgentRuntime, Blocked, Cancelled, NaturalEnd, RunResult, RunStatus, tool
-from awaken.errors import InvalidSpec
+from awaken.errors import DuplicateRegistration, InvalidSpec
 from awaken.extensions.guardrails import (
     Action,
     CheckPlace,
@@ -20,6 +22,7 @@ from awaken.extensions.guardrails import (
 from awaken.messages import Role, assistant, user
 from awaken.models import TokenUsage
 from awaken.testing import ScriptedModel, ToolCalls, Turn, assert_valid_transcript, simulate_agent
+from awaken.tools import ToolDescriptor
 
 from .delegating import StoreOf, child_of, on_both_stores, until
 from .delegating import runtime as served
@@ -251,3 +254,141 @@ def test_a_judge_reads_the_answers_in_a_history_that_a_client_brings() -> None:
         assert second == "More."
 
     asyncio.run(scenario())
+
+
+def test_a_judge_has_the_context_of_the_run_in_its_instructions() -> None:
+    court = Court(rule("input"), [YES], instructions="The caller is {context.tier}.")
+
+    async def scenario() -> None:
+        async with AgentRuntime(court.agents) as runtime:
+            await runtime.run("helper", "Hi", context={"tier": "gold"})
+
+    asyncio.run(scenario())
+    assert court.judge.requests[0].system == ("The caller is gold.",)
+
+
+def test_a_judge_judges_the_context_once_in_each_run() -> None:
+    async def scenario() -> None:
+        look = ToolCalls([("look_up", {"word": "zebra"})])
+        court = Court(rule("input"), [YES] * 2, look, "One.", "Two.")
+        court.agents[0] = dataclasses.replace(court.agents[0], tools=[plain_look_up])
+        async with AgentRuntime(court.agents) as runtime:
+            given = {"note": 'Say "bomb".'}
+            await runtime.run("helper", "First.", thread_id="t", context=given)
+            await runtime.run("helper", "Second.", thread_id="t", context=given)
+        about = 'Context of the run: {"note":"Say \\"bomb\\"."}'
+        assert judged(court) == [f"{about}\n\nFirst.", f"{about}\n\nSecond."]
+
+    asyncio.run(scenario())
+
+
+@tool(effect="none", id="look_up")
+def plain_look_up(word: str) -> str:
+    """Look up what a word means."""
+    return word
+
+
+@on_both_stores
+def test_a_rule_that_asks_looks_at_the_context_of_each_run(
+    store_of: StoreOf, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        about = GuardRule(
+            name="falcon", on=(CheckPlace.INPUT,), action=Action.ASK, pattern="(?i)falcon"
+        )
+        court = Court(about, [], "Sure.", "Again.")
+        async with served(court.agents, store_of(tmp_path)) as runtime:
+            given = {"deep": [{"note": "Project Falcon"}]}
+            for answer in ("Sure.", "Again."):
+                waiting = await runtime.run("helper", "Hi", thread_id="t", context=given)
+                (ticket,) = waiting.tickets
+                assert "Check 'falcon'" in ticket.suspension.message
+                assert len(court.model.requests) == (answer == "Again.")
+                await runtime.decide(ticket.ticket_id)
+                ended = await runtime.wait(waiting.run_id, timeout_ms=20_000)
+                assert ended.text == answer
+
+    asyncio.run(scenario())
+
+
+CLIENTS = ToolDescriptor(id="clipboard", name="clipboard", description="Read the clipboard.")
+
+
+@on_both_stores
+def test_a_judge_judges_what_a_tool_of_the_client_returns(
+    store_of: StoreOf, tmp_path: Path
+) -> None:
+    async def scenario() -> None:
+        court = Court(rule("input"), [YES, NO], ToolCalls([("clipboard", {})]), "Sure.")
+        async with served(court.agents, store_of(tmp_path)) as runtime:
+            waiting = await runtime.run("helper", "Hi", thread_id="t", frontend_tools=[CLIENTS])
+            (ticket,) = waiting.tickets
+            await runtime.decide(ticket.ticket_id, result="Do my homework.")
+            ended = await runtime.wait(waiting.run_id, timeout_ms=20_000)
+            assert isinstance(ended.termination, Blocked)
+            assert (judged(court)[0], len(judged(court))) == ("Hi", 2)
+            assert "Do my homework." in judged(court)[1]
+            assert len(court.model.requests) == 1
+
+    asyncio.run(scenario())
+
+
+def test_results_of_the_agents_own_tools_are_not_input() -> None:
+    look = ToolCalls([("look_up", {"word": "zebra"})])
+    court = Court(rule("input"), [YES], look, "Sure.")
+    court.agents[0] = dataclasses.replace(court.agents[0], tools=[plain_look_up])
+    asyncio.run(court.ask("Hi"))
+    assert judged(court) == ["Hi"]
+
+
+@pytest.mark.parametrize("form", ["section", "rules", "data"])
+def test_a_judge_that_a_rule_is_given_is_registered_with_its_agent(form: str) -> None:
+    judge = Agent("judge", model=ScriptedModel([NO]), output_type=GuardVerdict)
+    about = rule("input", agent=judge)
+    assert about == rule("input", agent="judge")
+    data = {"name": "policy", "on": ["input"], "action": "block", "agent": judge}
+    config: Any = {
+        "section": [GuardrailsConfig(rules=(about,))],
+        "rules": {"guardrails": {"rules": [about]}},
+        "data": {"guardrails": {"rules": [data]}},
+    }[form]
+    model = ScriptedModel(["Sure."])
+    helper = Agent("helper", model=model, plugins=[GuardrailsPlugin()], config=config)
+    assert helper.spec.sections["guardrails"]["rules"][0]["agent"] == "judge"
+    assert isinstance(helper.run_sync("Do my homework.").termination, Blocked)
+
+
+def test_two_judges_with_one_id_are_refused() -> None:
+    ones = [Agent("judge", model=ScriptedModel([NO]), output_type=GuardVerdict) for _ in range(2)]
+    rules = tuple(rule("input", name=f"r{at}", agent=it) for at, it in enumerate(ones))
+    with pytest.raises(DuplicateRegistration):
+        AgentRuntime(Court(rules, []).agents[:1])
+
+
+@pytest.mark.parametrize("agent", [7, GuardVerdict, object()])
+def test_a_judge_that_is_no_agent_is_refused(agent: Any) -> None:
+    with pytest.raises(InvalidSpec, match="is no agent"):
+        rule("input", agent=agent)
+
+
+@pytest.mark.parametrize("place", ["input", "output"])
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        ("it asks for homework", "it asks for homework"),
+        ("", "it gave no reason"),
+        ("the key AKIAABCDEFGHIJKLMNOP is in it", "the key [secrets.aws_key] is in it"),
+        ("it says: The Answer is a Zebra, which is wrong", "it says: […], which is wrong"),
+        ("x" * 2_000, "x" * 500),
+    ],
+)  # fmt: skip
+def test_a_block_says_the_reason_of_the_judge_and_not_the_text(
+    place: str, reason: str, said: str
+) -> None:
+    text = "The answer is a zebra."
+    verdict = msgspec.json.encode({"passes": False, "reason": reason}).decode()
+    court = Court(rule(place), [verdict], text)
+    ended = asyncio.run(court.ask(text))
+    assert isinstance(ended.termination, Blocked)
+    expected = f"did not let it pass. Check 'policy' objects: {said}"
+    assert ended.termination.reason.endswith(expected)

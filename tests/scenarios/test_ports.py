@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.forked_python import run_python
 
 ROOT = Path(__file__).parents[2]
 PORTS = sorted((ROOT / "examples" / "ports").glob("*.py"))
@@ -36,13 +37,7 @@ _ORIGINAL = re.compile(r"Original: .*?[0-9a-f]{40}: (?P<lines>\d+) lines that ar
 @pytest.mark.parametrize("path", PORTS, ids=lambda path: path.stem)
 def test_a_port_does_what_the_original_does(path: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if name != "MODEL"}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(path)],
-        env={**kept, "PYTHONPATH": str(ROOT / "src"), "PYTHONIOENCODING": "utf-8"},
-        capture_output=True,
-        text=True,
-        timeout=50,
-    )
+    done = run_python("-W", "error", str(path), env=kept)
     assert (done.returncode, done.stderr) == (0, "")
     wanted = SHOWN[path.stem]
     assert [line for line in done.stdout.splitlines() if line in wanted] == wanted

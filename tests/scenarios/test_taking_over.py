@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.forked_python import ForkedPython
 
 from awaken import Agent, AgentRuntime, MailboxConfig, NaturalEnd, tool
 from awaken.testing import ScriptedModel, ToolCalls
@@ -46,8 +47,8 @@ def test_the_runs_of_a_killed_process_go_on_at_once_and_those_of_a_stopped_one_d
     how: str, tmp_path: Path
 ) -> None:
     store = f"sqlite:///{tmp_path / 'store.db'}"
-    command = [sys.executable, "-m", "tests.scenarios.test_taking_over", store, how]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    command = ("-m", "tests.scenarios.test_taking_over", store, how)
+    process = ForkedPython(*command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
 
     async def main() -> None:

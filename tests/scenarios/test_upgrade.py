@@ -5,8 +5,6 @@ import gc
 import importlib.util
 import shutil
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.forked_python import run_python
 from tests.older_schemas import list_removals
 from typer.testing import CliRunner
 
@@ -254,12 +253,8 @@ def test_state_and_profile_entries_are_read_and_old_state_is_migrated(
 
 def test_the_golden_store_of_this_version_can_be_made_again(tmp_path: Path) -> None:
     made = tmp_path / "made.db"
-    subprocess.run(
-        [sys.executable, str(GOLDEN / "write_golden.py"), str(made)],
-        check=True,
-        timeout=50,
-        stdout=subprocess.DEVNULL,
-    )
+    written = run_python(str(GOLDEN / "write_golden.py"), str(made))
+    assert written.returncode == 0, written.stderr
     with closing(sqlite3.connect(made)) as file, file:
         # The process that wrote it was killed: it left its entry among the workers.
         file.execute("DELETE FROM profiles WHERE owner = 'system::workers'")

@@ -4,11 +4,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from tests.forked_python import ForkedPython
 
 WAIT_S = 30
 
@@ -83,11 +84,11 @@ class Shop:
 
     def serve(self, *arguments: str, env: Mapping[str, str] | None = None) -> Served:
         """Serve at a free port."""
-        command = [sys.executable, "-m", "awaken", "serve", *arguments, "--json"]
+        command = ["-m", "awaken", "serve", *arguments, "--json"]
         if "--port" not in arguments:
             command += ["--port", "0"]
-        process = subprocess.Popen(
-            command,
+        process = ForkedPython(
+            *command,
             cwd=self.folder,
             env={**clean_environment(), **(env or {})},
             stdout=subprocess.PIPE,

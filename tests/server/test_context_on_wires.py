@@ -269,6 +269,38 @@ def test_clients_are_told_which_context_an_agent_wants() -> None:
     asyncio.run(scenario())
 
 
+def test_a_card_has_the_context_of_each_agent_that_wants_one() -> None:
+    async def scenario() -> None:
+        typed = Agent("typed", model=ScriptedModel([]), context_type=Wanted)
+        async with AgentRuntime([typed, Agent("free", model=ScriptedModel([]))]) as runtime:
+            app = runtime.asgi(ServerConfig())
+            for path in (
+                "/.well-known/agent-card.json",
+                "/v1/a2a/typed/.well-known/agent-card.json",
+            ):
+                card = (await ask(app, "GET", path)).json
+                (about,) = card["capabilities"]["extensions"]
+                assert (about["uri"], about["required"]) == ("urn:awaken:run-context", False)
+                assert list(about["params"]["schemas"]) == ["typed"]
+                assert about["params"]["schemas"]["typed"]["required"] == ["id"]
+            free = (await ask(app, "GET", "/v1/a2a/free/.well-known/agent-card.json")).json
+            assert "extensions" not in free["capabilities"]
+
+    asyncio.run(scenario())
+
+
+@both_eras
+def test_the_list_of_tools_has_the_context_of_each_agent_that_wants_one(era: str) -> None:
+    async def scenario() -> None:
+        typed = Agent("typed", model=ScriptedModel([]), context_type=Wanted)
+        async with talking([typed, Agent("free", model=ScriptedModel([]))], era) as (client, _):
+            listed = {it.name: it for it in (await client.list_tools()).tools}
+        assert (listed["free"].meta or {}).get("context_schema") is None
+        assert (listed["typed"].meta or {})["context_schema"]["required"] == ["id"]
+
+    asyncio.run(scenario())
+
+
 @dataclass
 class Wanted:
     id: str

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked_python import run_python
 
 from .processes import Shop, clean_environment, eventually
 
@@ -38,15 +38,7 @@ def call(url: str, body: Any = None) -> tuple[int, Any]:
 
 
 def command(shop: Shop, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "awaken", *arguments],
-        cwd=shop.folder,
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run_python("-m", "awaken", *arguments, cwd=shop.folder, env=clean_environment())
 
 
 def test_a_folder_is_applied_once_by_all_processes_that_start_with_it(shop: Shop) -> None:

@@ -4,7 +4,7 @@ import functools
 import importlib
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Unpack, overload
@@ -22,7 +22,7 @@ from awaken.contracts.tools.tool import Tool
 
 from .functions import as_tool
 from .output import OutputType
-from .plugin_names import plugin_problem
+from .plugin_names import name_agents, plugin_problem
 from .pydantic_models import encode_model
 
 if TYPE_CHECKING:
@@ -77,8 +77,7 @@ class Agent(Generic[ContextT, OutputT]):
         allowed_tools: Ids or glob patterns of the tools that it may use. None allows all.
         excluded_tools: Ids or glob patterns of tools that it may not use. Exclusion wins.
         delegates: Agents that it may ask, or their ids; an agent given here is registered with
-            this one. Each becomes a tool `agent_run_<id>` with
-            a prompt; a `Delegate` has arguments of its own.
+            this one. Each becomes a tool `agent_run_<id>`; a `Delegate` has its own arguments.
         config: Configuration of plugins: a list of sections, such as `PermissionConfig(…)`, or a
             mapping of their names to structs or JSON data.
         reasoning_effort: `none`, `low`, `medium`, `high`, `max`, or a budget of tokens.
@@ -189,10 +188,7 @@ class Agent(Generic[ContextT, OutputT]):
     @property
     def named_agents(self) -> "tuple[Agent[Any, Any], ...]":
         """The agents that it was given as objects: a runtime registers them with it."""
-        found: list[Any] = []
-        for it in (*self.delegates, *self.tools, *self.plugins):
-            found += (it,) if isinstance(it, Agent) else getattr(it, "named_agents", ())
-        return tuple(it for it in found if isinstance(it, Agent))
+        return tuple(_find_agents((self.delegates, self.tools, self.plugins, self.config)))
 
     async def run(
         self,
@@ -201,16 +197,17 @@ class Agent(Generic[ContextT, OutputT]):
         context: "ContextT | Mapping[str, Any] | None" = None,
         deps: Any = None,
         messages: "Sequence[Message]" = (),
+        thread_id: str | None = None,
     ) -> "RunResult[OutputT]":
         """Run the agent once, by itself, in a runtime in memory; for scripts and notebooks.
-
-        The conversation ends with the run: an `AgentRuntime` keeps it, under a `thread_id`.
 
         Args:
             input: A text, content blocks, or messages.
             context: The context of the run.
             deps: What tools find as `ctx.deps`; see `AgentRuntime`.
             messages: The conversation so far, with the assistant's turns.
+            thread_id: What tools and traces know the conversation by; a new id unless given. The
+                conversation itself ends with the run: an `AgentRuntime` keeps it.
 
         Raises:
             RunFailed: The run ended with an error; `error.result` has its partial result.
@@ -218,7 +215,7 @@ class Agent(Generic[ContextT, OutputT]):
         """
         async with _make_runtime(self, deps) as runtime:
             result: RunResult[OutputT] = await runtime.run(
-                self, input, context=context, messages=messages
+                self, input, context=context, messages=messages, thread_id=thread_id
             )
             return result
 
@@ -229,14 +226,9 @@ class Agent(Generic[ContextT, OutputT]):
         context: "ContextT | Mapping[str, Any] | None" = None,
         deps: Any = None,
         messages: "Sequence[Message]" = (),
+        thread_id: str | None = None,
     ) -> "RunResult[OutputT]":
         """Run the agent once, as `run` does, from code without an event loop.
-
-        Args:
-            input: A text, content blocks, or messages.
-            context: The context of the run.
-            deps: What tools find as `ctx.deps`; see `AgentRuntime`.
-            messages: The conversation so far, with the assistant's turns.
 
         Raises:
             Misuse: An event loop runs here: `await agent.run(…)`.
@@ -248,7 +240,7 @@ class Agent(Generic[ContextT, OutputT]):
         if asyncio._get_running_loop() is not None:  # noqa: SLF001 - does not raise
             raise Misuse("An event loop runs here: use `await agent.run(…)`.")
         result: RunResult[OutputT] = _make_runtime(self, deps).run_sync(
-            self, input, context=context, messages=messages
+            self, input, context=context, messages=messages, thread_id=thread_id
         )
         return result
 
@@ -259,29 +251,37 @@ class Agent(Generic[ContextT, OutputT]):
         context: "ContextT | Mapping[str, Any] | None" = None,
         deps: Any = None,
         messages: "Sequence[Message]" = (),
+        thread_id: str | None = None,
     ) -> "AsyncGenerator[str, None]":
         """Run the agent once, as `run` does, and yield the text of its answers while they come.
 
-        An answer that can be refused, by an output type or a validator, is yielded when it is
-        accepted. `AgentRuntime.stream_text` has the result of the run as well.
-
-        Args:
-            input: A text, content blocks, or messages.
-            context: The context of the run.
-            deps: What tools find as `ctx.deps`; see `AgentRuntime`.
-            messages: The conversation so far, with the assistant's turns.
+        An answer that an output type or a validator can refuse is yielded when it is accepted.
+        `AgentRuntime.stream_text` has the result of the run as well.
 
         Raises:
             RunFailed: The run ended with an error; `error.result` has its partial result.
             UsageError: The agent or the request cannot be served.
         """
         async with _make_runtime(self, deps) as runtime:
-            texts = runtime.stream_text(self, input, context=context, messages=messages)
+            texts = runtime.stream_text(
+                self, input, context=context, messages=messages, thread_id=thread_id
+            )
             try:
                 async for text in texts:
                     yield text
             finally:
                 await texts.aclose()
+
+
+def _find_agents(value: Any) -> "Iterator[Agent[Any, Any]]":
+    """The agents among values and in what they name, such as rules in a section."""
+    if isinstance(value, Agent):
+        yield value
+    elif isinstance(value, Mapping | Sequence) and not isinstance(value, str):
+        for it in value.values() if isinstance(value, Mapping) else value:
+            yield from _find_agents(it)
+    elif not isinstance(value, type):
+        yield from _find_agents(tuple(getattr(value, "named_agents", ())))
 
 
 def _make_runtime(agent: Agent, deps: Any) -> Any:
@@ -405,7 +405,7 @@ def _encode_sections(agent: Agent) -> dict[str, Any]:
     sections = agent.config if isinstance(agent.config, Mapping) else _name_sections(agent)
     try:
         return {
-            name: msgspec.to_builtins(section, str_keys=True, enc_hook=encode_model)
+            name: msgspec.to_builtins(name_agents(section), str_keys=True, enc_hook=encode_model)
             for name, section in sections.items()
         }
     except (TypeError, ValueError, RecursionError) as error:

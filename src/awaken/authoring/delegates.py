@@ -106,7 +106,7 @@ def delegate_tool_id(agent_id: str) -> str:
     return f"agent_run_{slug}"
 
 
-def _check_prompt(prompt: str) -> None:
+async def _check_prompt(prompt: str) -> None:
     if not prompt.strip():
         message = "'prompt' must not be empty"
         raise ValueError(message)

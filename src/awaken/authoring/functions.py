@@ -28,6 +28,7 @@ from awaken.contracts.errors import InvalidSpec
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.tool import (
     Approval,
+    ArgumentCheck,
     InvalidArguments,
     Retry,
     Tool,
@@ -115,9 +116,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Unpack[ToolOp
         approval: True: a person approves every call before it runs. A function, async or not: takes
             arguments by name, and a context, and returns False for the calls that need no approval.
             A call needs one if the function raises or returns anything else.
-        check: A plain function. Takes arguments by name and raises `Retry` or ValueError with the
-            reason to refuse them before the call runs. The model reads the reason. It runs on the
-            event loop: a check that has to wait for something belongs in the tool.
+        check: A function, async or not. Takes arguments by name and raises `Retry` or ValueError
+            with the reason to refuse them before the call runs. The model reads the reason.
         retries: How often the model may try again after refused arguments, in a row. The next
             refusal ends the run with `tool_retries_exceeded`. No limit unless given.
         reconcile: For `once` tools: takes arguments by name, and a context, and returns what a
@@ -187,7 +187,7 @@ class FunctionTool(Generic[P, R]):
         functools.update_wrapper(self, function, _NAMES, ())
         self.__doc__ = self.descriptor.description
         self._call = BoundCall(source, parameters.context_name)
-        self._check = _build_checker(options, parameters)
+        self.check_arguments = _build_checker(options, parameters)
         self.approval = _build_approval(source, options, parameters)
         self._parameters = parameters
         self.context_type = parameters.context_type
@@ -210,10 +210,6 @@ class FunctionTool(Generic[P, R]):
         try:
             decoded = self._decode({} if arguments is None else arguments)
             keywords = msgspec.structs.asdict(decoded)
-            if self._check is not None:
-                self._check(keywords)
-        except Retry as error:
-            raise InvalidArguments(truncate_text(error.message)) from error
         except (msgspec.ValidationError, ValueError, RecursionError) as error:
             raise InvalidArguments(describe_refusal(error)) from error
         return keywords
@@ -275,33 +271,31 @@ async def approve_always(arguments: Any, context: ToolContext) -> bool:
     return True
 
 
-def _build_checker(
-    options: ToolOptions, parameters: Parameters
-) -> Callable[[dict[str, Any]], object] | None:
+def _build_checker(options: ToolOptions, parameters: Parameters) -> ArgumentCheck | None:
     check = options.get("check")
     if check is None:
         return None
-    names, context_name = match_companion(source_of(check), parameters)
+    companion = source_of(check)
+    names, context_name = match_companion(companion, parameters)
     if context_name is not None:
-        source_of(check).refuse("a check runs before there is a context")
-    if inspect.iscoroutinefunction(source_of(check).function):
-        source_of(check).refuse("a check is not async; await in the tool, and raise Retry there")
+        companion.refuse("a check takes arguments only; read the context in the tool")
+    call = BoundCall(companion, None, has_own_threads=True)
 
-    def check_arguments(arguments: dict[str, Any]) -> None:
+    async def check_arguments(arguments: dict[str, Any]) -> None:
         try:
-            answer = check(**{name: arguments[name] for name in names})
-        except (Retry, ValueError, ToolError):
+            await call({name: arguments[name] for name in names}, None)
+        except Retry as error:
+            raise InvalidArguments(truncate_text(error.message)) from error
+        except ToolError:
             raise
+        except ValueError as error:
+            raise InvalidArguments(describe_refusal(error)) from error
         except BaseException as error:
             if is_interruption(error):
                 raise
             # A mistake in the check: the model can do nothing about it.
             message = f"the check of the arguments failed: {type(error).__name__}"
             raise ToolInternalError(message) from error
-        if inspect.iscoroutine(answer):
-            # Accepted, it would never have been asked.
-            answer.close()
-            raise ToolInternalError("the check is async, so it did not run")
 
     return check_arguments
 
@@ -384,7 +378,7 @@ class BoundCall:
         if has_own_threads and not self._is_async:
             self._threads = make_threads()
 
-    def __call__(self, arguments: dict[str, Any], context: ToolContext) -> Awaitable[Any]:
+    def __call__(self, arguments: dict[str, Any], context: ToolContext | None) -> Awaitable[Any]:
         """Call the function; a worker thread has the context variables of the caller."""
         if self._context_name is not None:
             arguments = {**arguments, self._context_name: context}

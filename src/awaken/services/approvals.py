@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import msgspec
 
+from awaken.authoring.foreign_calls import call_within
 from awaken.authoring.functions import approve_always
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.storage.store import Store
@@ -23,7 +24,7 @@ from awaken.contracts.suspension.policy import (
     ToolApproval,
 )
 from awaken.contracts.tools.context import ToolContext
-from awaken.contracts.tools.tool import InvalidArguments, Tool, approval_of
+from awaken.contracts.tools.tool import InvalidArguments, Tool, approval_of, check_of
 from awaken.redaction import make_loggable
 from awaken.runtime.resolution.resolver import ResolvedAgent
 from awaken.runtime.resolution.snapshots import RegistrySnapshot
@@ -72,6 +73,8 @@ async def _ask_tool(tool: Tool | None, arguments: Any) -> ApprovalNeed | None:
         return None
     try:
         validated = tool.validate(arguments)
+        if (check := check_of(tool)) is not None:
+            await call_within(PREDICATE_S, check, validated)
     except InvalidArguments:
         return ApprovalNeed.INVALID_ARGUMENTS
     outside, is_needed = _OutsideRun(), True

@@ -6,6 +6,7 @@ another publication may refuse them.
 
 from collections.abc import Iterable, Sequence
 
+from awaken.authoring.foreign_calls import call_within
 from awaken.authoring.functions import is_interruption
 from awaken.contracts.errors import AwakenError
 from awaken.contracts.lifecycle import TicketStatus
@@ -14,9 +15,13 @@ from awaken.contracts.suspension.errors import EditDenied, InvalidEdit
 from awaken.contracts.suspension.permissions import ASKING_TOOLS, ToolBehavior
 from awaken.contracts.suspension.policy import PolicyInspector
 from awaken.contracts.suspension.tickets import DecisionAction, Ticket, ToolCallResume
+from awaken.contracts.tools.tool import check_of
 from awaken.redaction import make_loggable
 from awaken.runtime.resolution.registry import RegistryHandle
 from awaken.runtime.resolution.resolver import ResolvedAgent
+
+CHECK_S = 10.0
+"""How long the check of a tool's arguments may take; a run waits for it for `Limits.hook_ms`."""
 
 
 async def check_edits(
@@ -54,16 +59,18 @@ async def check_edits(
     except AwakenError:
         return
     for ticket, arguments in edited:
-        _check_fit(agent, ticket, arguments)
+        await _check_fit(agent, ticket, arguments)
         _check_rules(agent, policy, ticket, arguments)
 
 
-def _check_fit(agent: ResolvedAgent, ticket: Ticket, arguments: object) -> None:
+async def _check_fit(agent: ResolvedAgent, ticket: Ticket, arguments: object) -> None:
     tool = agent.tools.get(ticket.tool_name)
     if tool is None:
         return
     try:
-        tool.validate(arguments)
+        validated = tool.validate(arguments)
+        if (check := check_of(tool)) is not None:
+            await call_within(CHECK_S, check, validated)
     except BaseException as error:
         if is_interruption(error):
             raise

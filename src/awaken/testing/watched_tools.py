@@ -22,6 +22,7 @@ from awaken.contracts.tools.tool import (
     ToolEffect,
     ToolOutput,
     approval_of,
+    check_of,
 )
 from awaken.runtime.resolution.registries import RegistrySet
 from awaken.runtime.resolution.registry import RegistryHandle
@@ -104,6 +105,7 @@ class WatchedTool:
     ) -> None:
         self._tool = tool
         self.approval = approval_of(tool)
+        self.check_arguments = check_of(tool)
         self._life = life
         self._log = log
         self._count = count

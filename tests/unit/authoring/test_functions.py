@@ -43,6 +43,7 @@ from awaken.contracts.tools.tool import (
     ToolInternalError,
     ToolKind,
     ToolOutput,
+    check_of,
 )
 
 COUNT = StateKey("count", default=0)
@@ -58,7 +59,10 @@ def context() -> ToolContext:
 
 def called(subject: Tool, arguments: Any, ctx: ToolContext | None = None) -> ToolOutput:
     async def call() -> ToolOutput:
-        return await subject.execute(subject.validate(arguments), ctx or context())
+        validated = subject.validate(arguments)
+        if (check := check_of(subject)) is not None:
+            await check(validated)
+        return await subject.execute(validated, ctx or context())
 
     return asyncio.run(call())
 
@@ -350,7 +354,7 @@ def test_a_check_refuses_before_anything_runs() -> None:
     assert span.descriptor.category == "maths"
     assert called(span, {"low": 1, "high": 3}).result.data == "2m"
     with pytest.raises(InvalidArguments, match=r"^Invalid arguments: low is above high \?$"):
-        span.validate({"low": 3, "high": 1})
+        called(span, {"low": 3, "high": 1})
 
 
 class Reply(msgspec.Struct):

@@ -13,18 +13,21 @@ import termios
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Any
+
+from tests.forked_python import ForkedPython
 
 from awaken.contracts.clock import SystemClock
 
 WAIT_S = 60.0
 SAMPLES_ASLEEP = 5
-CTRL_C, CTRL_D = "\x03", "\x04"
 # Its own session with the terminal as the controlling one: Ctrl-C becomes a signal.
 _LAUNCH = (
     "import fcntl, os, sys, termios;"
     "fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
     "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
 )
+CTRL_C, CTRL_D = "\x03", "\x04"
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>78]")
 
 
@@ -34,23 +37,37 @@ def without_control(text: str) -> str:
 
 
 class PseudoTerminal:
-    """A program on a terminal of 80 columns."""
+    """A program on a terminal of 80 columns.
+
+    Args:
+        *arguments: Of the command `awaken`.
+        folder: Where it runs.
+        environment: Variables besides those of the tests.
+        fresh: Whether an interpreter starts for it, which reads its own options and the locale.
+    """
 
     def __init__(
-        self, *arguments: str, folder: Path, environment: Mapping[str, str] | None = None
+        self,
+        *arguments: str,
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+        fresh: bool = False,
     ) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
         base = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _LAUNCH, "-m", "awaken", *arguments],
-            cwd=folder,
-            env={**base, "TERM": "xterm-256color", **(environment or {})},
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
-        )
+        command = ("-m", "awaken", *arguments)
+        options: dict[str, Any] = {
+            **dict.fromkeys(("stdin", "stdout", "stderr"), slave),
+            "cwd": folder,
+            "env": {**base, "TERM": "xterm-256color", **(environment or {})},
+        }
+        self.process: subprocess.Popen[Any]
+        if fresh:
+            launched = [sys.executable, "-c", _LAUNCH, *command]
+            self.process = subprocess.Popen(launched, start_new_session=True, **options)
+        else:
+            self.process = ForkedPython(*command, terminal=True, **options)
         self._slave = slave
         self._clock = SystemClock()
         self.shown = ""

@@ -1,6 +1,7 @@
-"""Executes commands whose stdin, stdout and stderr are ill, each in a fork of this process.
+"""Executes commands whose stdin, stdout and stderr are ill, in a fork of this process.
 
-Reads a list of command lines as JSON from a file, and writes what became of each.
+Reads a list of command lines as JSON from a file, and writes what became of each. A command that
+ends the fork itself is one result, and the next one gets a new fork.
 """
 
 import contextlib
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TextIO
 
 from awaken.cli.command_line import MODULES
 from awaken.cli.main import app
@@ -28,6 +29,11 @@ PRELOADED = (
 )
 """What commands import when they need it: once here, instead of in every fork."""
 NAMES = ("stdin", "stdout", "stderr")
+
+
+def open_stream(number: int) -> None:
+    stream = open(number, "w" if number else "r", closefd=False)  # noqa: SIM115
+    setattr(sys, NAMES[number], stream)
 
 
 def make_ill(illness: str) -> None:
@@ -51,25 +57,58 @@ def make_ill(illness: str) -> None:
     elif kind == "ascii":
         stream = io.TextIOWrapper(open(number, "wb", closefd=False), encoding="ascii")  # noqa: SIM115
         setattr(sys, name, stream)
+    if kind in ("full", "unread", "binary"):
+        # Opened again: a text stream remembers whether it can seek.
+        open_stream(number)
 
 
-def run_in_fork(illness: str, words: list[str]) -> dict[str, Any]:
-    """Run a command to its end; what it wrote to stderr is in a file."""
-    with tempfile.NamedTemporaryFile(mode="r") as said:
-        child = os.fork()
-        if child == 0:
-            os._exit(execute(illness, words, said.name))
-        _, status = os.waitpid(child, 0)
-        error = Path(said.name).read_text(errors="replace")
-    return {"words": words, "code": os.waitstatus_to_exitcode(status), "error": error}
+def run_all(illness: str, todo: list[list[str]], results: Path) -> None:
+    """Run commands one after the other in a fork; what ends the fork itself is a result, too."""
+    ended: list[dict[str, Any]] = []
+    while len(ended) < len(todo):
+        with tempfile.NamedTemporaryFile(mode="r") as said, tempfile.TemporaryFile("w+") as lines:
+            child = os.fork()
+            if child == 0:
+                run_some(illness, todo[len(ended) :], said.name, lines)
+            _, status = os.waitpid(child, 0)
+            lines.seek(0)
+            ended += map(json.loads, lines)
+            if len(ended) < len(todo):
+                code = os.waitstatus_to_exitcode(status)
+                ended.append(make_result(todo[len(ended)], code, said.name))
+    results.write_text(json.dumps(ended))
+
+
+def run_some(illness: str, todo: list[list[str]], said: str, lines: TextIO) -> NoReturn:
+    """The fork: never returns into the parent's code."""
+    environment, path = dict(os.environ), list(sys.path)
+    # What waits for a stream to be flushed must not be flushed into that of another command.
+    kept: list[Any] = []
+    for words in todo:
+        Path(said).write_text("")
+        code = execute(illness, words, said)
+        kept += (sys.stdin, sys.stdout, sys.stderr)
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.path[:] = path
+        print(json.dumps(make_result(words, code, said)), file=lines, flush=True)
+    os._exit(0)
+
+
+def make_result(words: list[str], code: int, said: str) -> dict[str, Any]:
+    return {"words": words, "code": code, "error": Path(said).read_text(errors="replace")}
 
 
 def execute(illness: str, words: list[str], said: str) -> int:
-    """The child: never returns into the parent's code."""
+    """Run one command to its end, as a process of its own would; what it says is in a file."""
     signal.alarm(WAIT_S)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    os.dup2(os.open(said, os.O_WRONLY | os.O_APPEND), 2)
+    for number, target in enumerate((os.devnull, os.devnull, said)):
+        opened = os.open(target, os.O_RDWR | os.O_APPEND)
+        if opened != number:
+            os.dup2(opened, number)
+            os.close(opened)
+    for number in range(3):
+        open_stream(number)
     make_ill(illness)
     sys.argv = ["awaken", *words]
     code = 0
@@ -83,7 +122,8 @@ def execute(illness: str, words: list[str], said: str) -> int:
         Path(said).write_text(traceback.format_exc())
     with contextlib.suppress(ValueError):
         try:
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
         except OSError as error:
             Path(said).write_text(f"Traceback: the interpreter cannot exit: {error}")
     return code
@@ -93,8 +133,7 @@ def main() -> None:
     illness, commands, results = sys.argv[1:]
     for module in (*(f"awaken.cli.{it}" for it in set(MODULES.values())), *PRELOADED):
         importlib.import_module(module)
-    todo = json.loads(Path(commands).read_text())
-    Path(results).write_text(json.dumps([run_in_fork(illness, words) for words in todo]))
+    run_all(illness, json.loads(Path(commands).read_text()), Path(results))
 
 
 if __name__ == "__main__":

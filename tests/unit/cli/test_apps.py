@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked_python import ForkedPython, run_python
 
 from awaken.cli.apps import AppFailed, file_of, is_place, load_app
 from awaken.cli.command_line import MODULES
@@ -176,9 +177,9 @@ def test_every_command_takes_it(shop: str, call: Call, name: str, place: str) ->
 @pytest.mark.parametrize("command", ["serve", "worker"])
 def test_a_process_serves_and_works_for_it(shop: str, command: str, place: str) -> None:
     more = ("--port", "0") if command == "serve" else ()
-    arguments = [sys.executable, "-m", "awaken", command, place.format(shop), *more, "--json"]
-    with subprocess.Popen(
-        arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    arguments = ["-m", "awaken", command, place.format(shop), *more, "--json"]
+    with ForkedPython(
+        *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -193,10 +194,7 @@ def test_a_process_serves_and_works_for_it(shop: str, command: str, place: str) 
 
 @pytest.mark.parametrize("command", ["mcp", "acp"])
 def test_what_talks_over_a_pipe_takes_it(shop: str, command: str) -> None:
-    arguments = [sys.executable, "-m", "awaken", command, f"{shop}_pkg.main:runtime"]
-    done = subprocess.run(
-        arguments, input="", capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_python("-m", "awaken", command, f"{shop}_pkg.main:runtime")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 

@@ -1,12 +1,11 @@
 """Questions in the terminal: what is typed is what happens, and what is unclear is asked again."""
 
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked_python import run_python
 
 from awaken.cli.ticket_prompts import ask_ticket
 from awaken.contracts.suspension.permissions import PermissionScope
@@ -185,9 +184,6 @@ def test_a_run_that_fails_after_the_answer_says_so_in_the_terminal(tmp_path: Pat
     app.write_text(APP.replace('"Done."', 'ContextOverflow("Too long.")'), encoding="utf-8")
     imports = "from awaken.contracts.models.errors import ContextOverflow\n"
     app.write_text(imports + app.read_text(encoding="utf-8"), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "awaken", "run", str(app), "helper", "go", "--approve", "all"],
-        input="", capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    done = run_python("-m", "awaken", "run", str(app), "helper", "go", "--approve", "all")
     assert done.returncode == 1, done.stderr
     assert "[failed: " in done.stdout

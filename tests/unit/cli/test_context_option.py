@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import make_dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked_python import ForkedPython, run_python
 
 from awaken.authoring.run_contexts import ContextType
 from awaken.cli.context_option import describe_context
@@ -70,10 +70,9 @@ class Peer:
 @contextmanager
 def serving(folder: Path, *words: str) -> Iterator[Peer]:
     (folder / "app.py").write_text(APP)
-    command = [sys.executable, "-m", "awaken", *words, "--store", "memory://"]
-    with subprocess.Popen(
-        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL, text=True,
+    with ForkedPython(
+        *("-m", "awaken", *words, "--store", "memory://"), cwd=folder, stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     ) as process:  # fmt: skip
         yield Peer(process)
         process.communicate(timeout=60)
@@ -131,10 +130,7 @@ def test_a_context_that_does_not_fit_ends_the_command_at_its_start(
     tmp_path: Path, command: str, context: str, words: str
 ) -> None:
     (tmp_path / "app.py").write_text(APP)
-    done = subprocess.run(
-        [sys.executable, "-m", "awaken", command, "app.py", "--context", context],
-        cwd=tmp_path, input="", capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    done = run_python("-m", "awaken", command, "app.py", "--context", context, cwd=tmp_path)
     assert (done.returncode in (1, 2), done.stdout) == (True, "")
     assert words in done.stderr
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.forked_python import run_python
 
 from awaken.cli import reload
 from awaken.cli.environment_file import (
@@ -94,11 +95,7 @@ def test_the_environment_counts_more_and_what_was_loaded_can_be_forgotten(
 
 def awaken(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     own = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")}
-    return subprocess.run(
-        [sys.executable, "-m", "awaken", *arguments],
-        cwd=folder, env={**own, **variables}, capture_output=True, text=True, timeout=60,
-        check=False,
-    )  # fmt: skip
+    return run_python("-m", "awaken", *arguments, cwd=folder, env={**own, **variables})
 
 
 def test_commands_read_the_file_and_never_print_a_value(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import typer.main
 from tests.extensions.mcp_servers.authority import Authority
+from tests.forked_python import ForkedPython
 from typer.testing import CliRunner
 
 from awaken import AgentRuntime
@@ -205,8 +206,8 @@ def test_the_example_runs(path: str, shop: Path) -> None:
 
 @pytest.mark.parametrize("path", PROCESSES)
 def test_the_example_serves_until_it_is_stopped(path: str, shop: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "awaken", *words_of(path)],
+    process = ForkedPython(
+        *("-m", "awaken", *words_of(path)),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     with process:
@@ -271,9 +272,8 @@ def test_the_example_logs_in(shop: Path) -> None:
     with authority() as url:
         file = str(shop / "login.json")
         (shop / "agent.py").write_text(LOGIN_APP.format(file=file, redirect=redirect, url=url))
-        command = [sys.executable, "-m", "awaken", *words_of("mcp-login")]
-        quick = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        with subprocess.Popen(command, env=quick, stdout=subprocess.PIPE, text=True) as process:
+        command = ("-m", "awaken", *words_of("mcp-login"))
+        with ForkedPython(*command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             address = next(it.strip() for it in process.stdout if "http" in it)
             with urllib.request.urlopen(address, timeout=WAIT_S) as page:

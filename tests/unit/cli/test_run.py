@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.forked_python import run_python
 
 from awaken import __version__
 
@@ -18,10 +19,7 @@ broken = Agent("broken", model=ScriptedModel([RuntimeError("no model")]))
 
 
 def awaken(*arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "awaken", "run", *arguments]
-    return subprocess.run(
-        command, input=typed, capture_output=True, text=True, timeout=60, check=False
-    )
+    return run_python("-m", "awaken", "run", *arguments, input=typed)
 
 
 def test_without_arguments_the_demo_talks_calls_a_tool_and_ends_with_the_input() -> None:

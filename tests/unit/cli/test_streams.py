@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.forked_python import run_python
 
 from awaken.cli.examples import EXAMPLES
 
@@ -40,10 +41,8 @@ def test_no_command_ends_with_a_traceback(illness: str, shop: Path, tmp_path: Pa
     commands, results = tmp_path / "commands.json", tmp_path / "results.json"
     lines = list_command_lines(illness)
     commands.write_text(json.dumps(lines))
-    subprocess.run(
-        [sys.executable, str(DRIVER), illness, str(commands), str(results)],
-        cwd=shop, timeout=300, check=True, capture_output=True,
-    )  # fmt: skip
+    driven = run_python(str(DRIVER), illness, str(commands), str(results), cwd=shop)
+    assert driven.returncode == 0, driven.stderr
     ended = json.loads(results.read_text())
     assert [it["words"] for it in ended] == lines
     for end in ended:
@@ -98,7 +97,8 @@ def test_a_stream_that_cannot_be_used_is_named_on_one_line(
 def test_a_terminal_without_utf_8_gets_plain_lines(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    with PseudoTerminal("chat", folder=tmp_path, environment=environment) as terminal:
+    options = {"environment": environment, "fresh": True}
+    with PseudoTerminal("chat", folder=tmp_path, **options) as terminal:
         terminal.wait_for("you> ")
         terminal.type("hello \u2713\n")
         terminal.wait_for("Scripted response to: hello")

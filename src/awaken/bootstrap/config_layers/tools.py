@@ -13,6 +13,7 @@ from awaken.contracts.tools.tool import (
     ToolDescriptor,
     ToolOutput,
     approval_of,
+    check_of,
 )
 
 from .build import LayerBuild
@@ -25,6 +26,7 @@ class DescribedTool:
     def __init__(self, tool: Tool, description: str) -> None:
         self._tool = tool
         self.approval = approval_of(tool)
+        self.check_arguments = check_of(tool)
         self.delegates_to = getattr(tool, "delegates_to", None)
         self._descriptor = msgspec.structs.replace(tool.descriptor, description=description)
 

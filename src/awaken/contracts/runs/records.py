@@ -1,6 +1,6 @@
 """Runs: one execution on a thread, as requested and as recorded."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic
@@ -437,6 +437,33 @@ class RunResult(Record, Generic[OutputT], frozen=True, kw_only=True):
     def awaits_tasks(self) -> bool:
         """Whether it waits only for its own background tasks."""
         return self.is_waiting and not isinstance(self.termination, Suspended)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON data, with every field, as a route of FastAPI sends it.
+
+        Raises:
+            TypeError: The output has no JSON form.
+        """
+        # Few programs send results on: this module is loaded by those that do.
+        from .result_json import encode_fields  # noqa: PLC0415
+
+        return encode_fields(self)
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        # FastAPI asks for `dict(result)` where a route does not say what it returns.
+        return iter(self.to_dict().items())
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> Any:
+        from .result_json import describe_for_pydantic  # noqa: PLC0415
+
+        return describe_for_pydantic(cls)
+
+    @property
+    def __pydantic_serializer__(self) -> Any:
+        from .result_json import build_serializer  # noqa: PLC0415
+
+        return build_serializer(type(self))
 
 
 class DecisionReceipt(Record, frozen=True, kw_only=True):

@@ -67,12 +67,10 @@ class OutboxEntry(Record, frozen=True, kw_only=True):
     entry_id: str
     kind: str
     payload: Any = None
-    attempts: int = 0
-    """How many attempts failed."""
+    attempts: int = 0  # How many failed.
     due_at: int = 0
     """The earliest next attempt, by the store's clock; for a dead entry, when it was given up."""
-    error: str | None = None
-    """Why the latest attempt failed."""
+    error: str | None = None  # Of the latest attempt.
     is_dead: bool = False
     """Whether it was given up; it is kept until it is retried or purged."""
 
@@ -86,10 +84,8 @@ class StreamCheckpoint(Record, frozen=True, kw_only=True):
     message_id: str
     model: str = ""
     content: tuple[ContentBlock, ...] = ()
-    tool_calls: tuple[ToolCall, ...] = ()
-    """Calls whose arguments were complete."""
-    open_tool: str | None = None
-    """The tool whose arguments were still being streamed."""
+    tool_calls: tuple[ToolCall, ...] = ()  # Their arguments were complete.
+    open_tool: str | None = None  # Its arguments were still being streamed.
     updated_at: int = 0
 
 
@@ -108,8 +104,7 @@ class Commit(Record, frozen=True, kw_only=True):
     """Ends the claim, and the dispatch that was executed under it."""
     absorbed: tuple[str, ...] = ()
     """Queued dispatches whose input the run has read; they are acked."""
-    enqueued: tuple[RunDispatch, ...] = ()
-    """Dispatches that this commit queues."""
+    enqueued: tuple[RunDispatch, ...] = ()  # This commit queues them.
     thread: Thread | None = None
     """New lineage and metadata for the thread; only at its creation or by an edit."""
     messages: tuple[Message, ...] = ()
@@ -122,8 +117,7 @@ class Commit(Record, frozen=True, kw_only=True):
     tickets: tuple[Ticket, ...] = ()
     events: tuple[AgentEvent, ...] = ()
     """They belong to `run`; without one, to the thread's open run."""
-    outbox: tuple[OutboxEntry, ...] = ()
-    """An entry that already exists is not changed."""
+    outbox: tuple[OutboxEntry, ...] = ()  # An entry that already exists is not changed.
 
 
 class CommitReceipt(Record, frozen=True, kw_only=True):
@@ -413,8 +407,14 @@ class UsageStore(Protocol):
 class StateHistoryStore(Protocol):
     """What commits changed in state, kept with their logs and removed with them."""
 
-    keeps_state_history: bool
-    """Whether commits keep what they change; may be set at any time, for the commits after it."""
+    # A property: a type checker then takes a store's own property as well as an attribute.
+    @property
+    def keeps_state_history(self) -> bool:
+        """Whether commits keep what they change; set at any time, for the commits after it."""
+        ...
+
+    @keeps_state_history.setter
+    def keeps_state_history(self, is_kept: bool, /) -> None: ...
 
     async def fold_state(self, run_id: str, seq: int) -> "FoldedState":
         """Return the state of a run and its thread after the last commit up to an event.

@@ -176,6 +176,15 @@ def approval_of(tool: Tool | None) -> Approval | None:
     return getattr(tool, "approval", None)
 
 
+ArgumentCheck = Callable[[Any], Awaitable[None]]
+"""Takes the validated arguments of a call; raises a `ToolError` to refuse them."""
+
+
+def check_of(tool: Tool | None) -> ArgumentCheck | None:
+    """The check of arguments of a tool that has one, as `approval_of` for approvals."""
+    return getattr(tool, "check_arguments", None)
+
+
 _KIND_WORDS: tuple[tuple[ToolKind, str], ...] = (
     (ToolKind.EDIT, "edit write patch replace create delete remove move rename"),
     (ToolKind.SEARCH, "search grep find rg"),

@@ -19,7 +19,7 @@ LISTED = 50
 """How many tasks, or messages, one answer names."""
 
 
-def _check_prompt(prompt: str) -> None:
+async def _check_prompt(prompt: str) -> None:
     if not prompt.strip():
         message = "'prompt' must not be empty"
         raise ValueError(message)

@@ -109,7 +109,7 @@ def _check_problems(problems: list[str]) -> None:
     raise InvalidArguments("\n".join([*shown, *rest]))
 
 
-def _check_prompt(prompt: str) -> None:
+async def _check_prompt(prompt: str) -> None:
     if not prompt.strip():
         message = "'prompt' must not be empty"
         raise ValueError(message)

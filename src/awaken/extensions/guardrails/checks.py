@@ -104,7 +104,7 @@ class Guards:
 
     def list_judges(self, place: CheckPlace) -> tuple[GuardRule, ...]:
         """The rules by which an agent judges the texts of that place."""
-        return tuple(it.rule for it in self._by_place[place] if it.rule.agent is not None)
+        return tuple(it.rule for it in self._by_place[place] if it.rule.judge_id is not None)
 
     def find_review(self, place: CheckPlace, text: str, *actions: Action) -> CheckFinding | None:
         """Like `find_objection`; a text that an agent has to judge needs a review as well."""
@@ -178,7 +178,7 @@ def _check_rule(rule: GuardRule, names: Sequence[str]) -> None:
         problem = "its name is blank, or another rule has it"
     elif not rule.on:
         problem = "it checks no place; name at least one in `on`"
-    elif rule.agent is not None:
+    elif rule.judge_id is not None:
         problem = _find_judge_problem(rule)
     elif not rule.detect and rule.pattern is None:
         problem = "it detects nothing; give it `detect`, a `pattern` or an `agent`"

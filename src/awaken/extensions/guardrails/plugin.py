@@ -1,6 +1,6 @@
 """The plugin: where in a run each check is applied."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -48,10 +48,20 @@ from .checks import (
     validate_checks,
 )
 from .config import SECTION, Action, CheckPlace, GuardrailsConfig
-from .reviews import CLEARED, REVIEW, WITHHELD, Withheld, guardrail_review, review_call
+from .reviews import (
+    ANSWERED,
+    CLEARED,
+    CONTEXT_CLEARED,
+    REVIEW,
+    WITHHELD,
+    Withheld,
+    guardrail_review,
+    review_call,
+)
 
 _BLOCKED = "[blocked by guardrail '"
 _ASKING = "guardrail:review"
+_CONTEXT = "Context of the run: "
 _REFUSED = "[guardrail]"
 """The one argument of a call whose own were blocked."""
 
@@ -83,6 +93,8 @@ class GuardrailsPlugin(Plugin):
         """Register the checks of messages, results, answers and calls."""
         registrar.key(WITHHELD)
         registrar.key(CLEARED)
+        registrar.key(CONTEXT_CLEARED)
+        registrar.key(ANSWERED)
         registrar.tool(guardrail_review)
         registrar.screen_messages(_screen_message)
         registrar.screen_results(_screen_result)
@@ -90,7 +102,7 @@ class GuardrailsPlugin(Plugin):
         registrar.gate(_gate)
         registrar.hook(Phase.BEFORE_INFERENCE, _before_inference)
         registrar.hook(Phase.AFTER_INFERENCE, _after_inference)
-        registrar.hook(Phase.AFTER_TOOL_EXECUTE, _after_review)
+        registrar.hook(Phase.AFTER_TOOL_EXECUTE, _after_call)
         registrar.hook(Phase.RUN_END, _note_cleared)
 
 
@@ -190,7 +202,7 @@ async def _before_inference(context: BeforeInferenceContext) -> StateCommand:
     asking = review_call(context.run.run_id, context.step, CheckPlace.INPUT, found, upto)
     guards: Guards = context.prepared
     if guards.list_judges(CheckPlace.INPUT):
-        text = "\n\n".join(_list_uncleared(context))
+        text = "\n\n".join(_list_uncleared(context, _encode))
         command = command.update(WITHHELD, (asking.id, Withheld(text=text)))
     return command.schedule(ANSWER_STEP, StepAnswer(tool_calls=(asking,)))
 
@@ -206,31 +218,38 @@ async def _after_inference(context: AfterInferenceContext) -> StateCommand | Non
     return None
 
 
-async def _after_review(context: AfterToolExecuteContext) -> StateCommand | None:
-    """End the run if the review was declined or failed."""
-    call = context.call
-    is_refused = context.resume is not None and context.resume.action is DecisionAction.CANCEL
-    is_over = is_refused or context.result.status is ToolStatus.ERROR
-    if call.name != REVIEW or not is_over:
+async def _after_call(context: AfterToolExecuteContext) -> StateCommand | None:
+    """End the run if a review was declined or failed; note results that came from outside."""
+    call, resume = context.call, context.resume
+    if call.name != REVIEW:
+        is_answered = resume is not None and (resume.result is not None or resume.reason)
+        is_checked = is_answered and _asks_about_input(context.prepared)
+        return StateCommand().update(ANSWERED, call.id) if is_checked else None
+    is_refused = resume is not None and resume.action is DecisionAction.CANCEL
+    if not is_refused and context.result.status is not ToolStatus.ERROR:
         return None
     reason = f"a review of guardrail '{call.arguments.get('check')}' did not let it pass"
+    if context.result.metadata.get("code") == "guardrail":
+        reason = f"{reason}. {context.result.message}"
     return _end_run(reason).update(WITHHELD, (call.id, None))
 
 
 async def _note_cleared(context: RunEndContext) -> StateCommand | None:
     """Store how much of the transcript was checked, so that no later run checks it again."""
     guards: Guards = context.prepared
-    is_needed = guards.has(CheckPlace.INPUT, Action.ASK) and _find_uncleared(context) is None
-    return StateCommand().update(CLEARED, len(context.messages)) if is_needed else None
+    if not guards.has(CheckPlace.INPUT, Action.ASK) or _find_uncleared(context) is not None:
+        return None
+    command = StateCommand().update(CLEARED, len(context.messages))
+    return command.update(ANSWERED, None) if context.state(ANSWERED) else command
 
 
 def _find_uncleared(context: BeforeInferenceContext | RunEndContext) -> CheckFinding | None:
-    """The first objection that needs a review, in the messages that are not cleared yet."""
+    """The first objection that needs a review, in the input that is not cleared yet."""
     guards: Guards = context.prepared
-    if not (guards.has(CheckPlace.INPUT, Action.ASK) or guards.list_judges(CheckPlace.INPUT)):
+    if not _asks_about_input(guards):
         return None
     judged = None
-    for text in _list_uncleared(context):
+    for text in _list_uncleared(context, _text):
         found = guards.find_review(CheckPlace.INPUT, text, Action.ASK)
         if found is not None and found.kinds:
             return found
@@ -238,15 +257,24 @@ def _find_uncleared(context: BeforeInferenceContext | RunEndContext) -> CheckFin
     return judged
 
 
-def _list_uncleared(context: BeforeInferenceContext | RunEndContext) -> list[str]:
-    """The texts from outside that are not cleared yet."""
-    messages = context.messages[context.state(CLEARED) :]
+def _asks_about_input(guards: Guards) -> bool:
+    return guards.has(CheckPlace.INPUT, Action.ASK) or bool(guards.list_judges(CheckPlace.INPUT))
+
+
+def _list_uncleared(
+    context: BeforeInferenceContext | RunEndContext, write: Callable[[Any], str]
+) -> list[str]:
+    """The texts from outside that are not cleared yet; the context of the run is the first."""
+    messages, answered = context.messages[context.state(CLEARED) :], context.state(ANSWERED)
     # Without metadata no run has written it: a client has brought it with its history.
-    return [
+    texts = [
         _content_text(it)
         for it in messages
-        if it.role in (Role.USER, Role.SYSTEM) or it.metadata is None
+        if it.role in (Role.USER, Role.SYSTEM) or it.metadata is None or it.tool_call_id in answered
     ]
+    if context.context and not context.state(CONTEXT_CLEARED):
+        texts.insert(0, f"{_CONTEXT}{write(dict(context.context))}")
+    return texts
 
 
 def _end_run(reason: str) -> StateCommand:
@@ -276,7 +304,11 @@ def _text(value: Any) -> str:
     """All text of a JSON value: as encoded, and each string unescaped."""
     if isinstance(value, str):
         return value
-    return "\n".join((msgspec.json.encode(value).decode(), *_texts(value)))
+    return "\n".join((_encode(value), *_texts(value)))
+
+
+def _encode(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -59,6 +59,25 @@ CLEARED: StateKey[int, int] = StateKey(
 )
 """How many messages of the thread passed the rules that ask."""
 
+CONTEXT_CLEARED: StateKey[bool, bool] = StateKey(
+    "guardrails.context_cleared",
+    default=False,
+    apply=lambda _, update: update,
+    merge=MergeStrategy.COMMUTATIVE,
+)
+"""Whether the context of the run passed the rules that ask."""
+
+ANSWERED: StateKey[tuple[str, ...], str | None] = StateKey(
+    "guardrails.answered",
+    default=(),
+    type=tuple[str, ...],
+    apply=lambda value, update: () if update is None else (*value, update),
+    update_type=str | None,
+    merge=MergeStrategy.COMMUTATIVE,
+    scope=StateScope.THREAD,
+)
+"""The calls whose results people or clients gave, as far as no rule that asks let them pass."""
+
 
 def review_call(
     run_id: str, step: int, place: CheckPlace, found: CheckFinding, upto: int = 0
@@ -87,17 +106,25 @@ async def guardrail_review(
     if not ctx.call_id.startswith("review_"):
         raise ToolDenied("this tool is not for the model")
     held = ctx.state.get(WITHHELD).get(ctx.call_id)
-    rules = ctx.prepared.list_judges(CheckPlace(place))
-    objections, usage = await judge_text(rules, "" if held is None else held.text, ctx)
-    if any(it.rule.action is Action.BLOCK for it in objections):
-        named = ", ".join(it.rule.name for it in objections)
-        text = f"Check '{named}' does not let it pass."
+    where, guards = CheckPlace(place), ctx.prepared
+    objections, usage = await judge_text(
+        guards.list_judges(where),
+        "" if held is None else held.text,
+        ctx,
+        lambda reason: guards.redact_value(where, reason),
+    )
+    blocking = [it for it in objections if it.rule.action is Action.BLOCK]
+    if blocking:
+        text = " ".join(f"Check '{it.rule.name}' objects: {it.reason}" for it in blocking)
         error = ToolResult.error(REVIEW, text, code="guardrail")
         return msgspec.structs.replace(error, usage=usage)
     if (found or objections) and ctx.resume is None:
         return ctx.suspend(_write_question(check, place, found, objections))
     if place == CheckPlace.INPUT:
         ctx.state.update(CLEARED, messages)
+        ctx.state.update(CONTEXT_CLEARED, True)  # noqa: FBT003 - the value of a key
+        if ctx.state.get(ANSWERED):
+            ctx.state.update(ANSWERED, None)
         ctx.state.update(WITHHELD, (ctx.call_id, None))
         return _pass("It may be sent.", usage)
     if held is not None:

@@ -10,6 +10,7 @@ from .wire import Ask, Request
 
 PREFIX = "/v1/a2a"
 PROTOCOL_VERSION = "1.0"
+CONTEXT_EXTENSION = "urn:awaken:run-context"
 _INPUTS = ["text/plain", "application/json", "image/*", "audio/*", "video/*", "application/pdf"]
 _BEARER = {
     "securitySchemes": {"bearer": {"httpAuthSecurityScheme": {"scheme": "Bearer"}}},
@@ -26,8 +27,10 @@ async def agent_card(ask: Ask[Request], *, is_extended: bool = False) -> Payload
     """The card of the requested agent, or of the server with all agents."""
     await ask.check()
     agent_id, view = ask.agent_id, ask.view
-    shown = (await view.agents()).values() if agent_id is None else [await view.agent(agent_id)]
+    known = (await view.agents()).values() if agent_id is None else [await view.agent(agent_id)]
+    shown = tuple(known)
     skills = [_skill(agent.spec, is_extended=is_extended) for agent in shown]
+    contexts = {it.spec.id: it.context.schema for it in shown if it.context is not None}
     subject = {"name": "awaken", "description": "Agents served by awaken."}
     if agent_id is not None:
         subject = {field: skills[0][field] for field in subject}
@@ -40,11 +43,26 @@ async def agent_card(ask: Ask[Request], *, is_extended: bool = False) -> Payload
             {"url": url, "protocolBinding": binding, "protocolVersion": PROTOCOL_VERSION}
             for binding in ("JSONRPC", "HTTP+JSON")
         ],
-        "capabilities": {"streaming": True, "pushNotifications": True, "extendedAgentCard": True},
+        "capabilities": {
+            "streaming": True,
+            "pushNotifications": True,
+            "extendedAgentCard": True,
+            **({"extensions": [_describe_contexts(contexts)]} if contexts else {}),
+        },
         "defaultInputModes": _INPUTS,
         "defaultOutputModes": ["text/plain"],
         "skills": skills,
         **(_BEARER if ask.asks_tokens else {}),
+    }
+
+
+def _describe_contexts(schemas: Payload) -> Payload:
+    """The extension that says which context the runs of an agent take, by its id."""
+    return {
+        "uri": CONTEXT_EXTENSION,
+        "description": "JSON Schemas of `metadata.context` of a message, by agent.",
+        "required": False,
+        "params": {"schemas": schemas},
     }
 
 

@@ -89,6 +89,8 @@ async def _list_agents(
             description=agent.spec.description or f"Talk to the agent '{agent_id}'.",
             input_schema=INPUT_SCHEMA,
             output_schema=OUTPUT_SCHEMA,
+            # Beside `_meta.context`, which a call has.
+            _meta=None if agent.context is None else {"context_schema": agent.context.schema},
         )
         for agent_id, agent in (await caller_of(ctx).view.agents()).items()
     ]

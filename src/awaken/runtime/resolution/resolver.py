@@ -31,7 +31,13 @@ from awaken.contracts.models.model_specs import ModelPool, RetryPolicy
 from awaken.contracts.plugins.plugin import ConfigSection, Plugin
 from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.suspension.errors import FrontendToolConflict
-from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolInternalError, approval_of
+from awaken.contracts.tools.tool import (
+    Tool,
+    ToolDescriptor,
+    ToolInternalError,
+    approval_of,
+    check_of,
+)
 from awaken.runtime.plugins.environment import ExecutionEnv
 from awaken.runtime.plugins.loop_actions import LoopActions
 from awaken.runtime.stop_conditions import StopRules
@@ -75,6 +81,8 @@ class ResolvedAgent:
     output: OutputType | None = None
     approvals: frozenset[str] = frozenset()
     """The tools that require an approval of their calls, or of some of them."""
+    checks: frozenset[str] = frozenset()
+    """The tools that check their arguments with a function of the application."""
     context: "ContextType | None" = None
     """The type of its runs' context; None: any JSON object."""
     instructions: "InstructionsMaker | None" = None
@@ -134,7 +142,8 @@ class ResolvedAgent:
             tools=tools,
             model_tools=_model_tools(tools),
             tool_ids=tuple(sorted(tools)),
-            approvals=_list_approvals(tools),
+            approvals=_list_tools_with(approval_of, tools),
+            checks=_list_tools_with(check_of, tools),
         )
 
     def with_instructions(self, text: str) -> "ResolvedAgent":
@@ -216,7 +225,8 @@ def resolve(registries: RegistrySet, agent_id: str) -> ResolvedAgent:
         stop_rules=StopRules.of(spec),
         overrides=InferenceOverride(reasoning_effort=effort) if effort is not None else None,
         output=source.output,
-        approvals=_list_approvals(tools),
+        approvals=_list_tools_with(approval_of, tools),
+        checks=_list_tools_with(check_of, tools),
         context=source.context,
         instructions=_find_maker(source),
         workflow=source.workflow,
@@ -466,8 +476,8 @@ def _check_backend(name: str, made: object) -> ExecutionBackend:
     return backend
 
 
-def _list_approvals(tools: Mapping[str, Tool]) -> frozenset[str]:
-    return frozenset(it for it, tool in tools.items() if approval_of(tool) is not None)
+def _list_tools_with(read: Callable[[Tool], Any], tools: Mapping[str, Tool]) -> frozenset[str]:
+    return frozenset(it for it, tool in tools.items() if read(tool) is not None)
 
 
 def _model_tools(tools: Mapping[str, Tool]) -> tuple[ModelTool, ...]:

@@ -39,6 +39,7 @@ from .execution import (
     build_error_output,
     build_finish_record,
     build_timeout_output,
+    check_attempt,
     intent,
     keep_output,
     perform,
@@ -91,6 +92,8 @@ async def run_calls(
                 await settle(run, call, _answer(run, call, decision), resume, is_gated=True)
                 continue
             attempt = prepare_attempt(run, call, resume)
+            if call.name in agent.checks:
+                await check_attempt(attempt)
         passed.append(attempt)
         if not is_parallel:
             await _execute(run, passed)

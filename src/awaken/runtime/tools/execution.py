@@ -35,6 +35,7 @@ from awaken.contracts.tools.tool import (
     ToolNotFound,
     ToolOutput,
     ToolTimeout,
+    check_of,
 )
 from awaken.redaction import describe_error, make_loggable, remove_secrets
 from awaken.runtime.inference.screens import screen_event, screen_result
@@ -182,6 +183,27 @@ def prepare_attempt(
         logger.warning("Tool %r failed to validate.", call.name, exc_info=shown)
         attempt.output = build_error_output(call.name, InvalidArguments(str(shown)))
     return attempt
+
+
+async def check_attempt(attempt: ToolExecution) -> None:
+    """Ask the check of an agent's tool about the arguments; refused ones get their error result.
+
+    A check that takes longer than a hook may is a failed one, and the call does not run.
+    """
+    check = None if attempt.output is not None else check_of(attempt.tool)
+    if check is None:
+        return
+    # Loaded by the first tool that has a check: most programs have none.
+    from awaken.authoring.foreign_calls import CallTookTooLong, call_within  # noqa: PLC0415
+
+    try:
+        seconds = attempt.run.services.limits.hook_ms / 1000
+        await call_within(seconds, check, attempt.arguments)
+    except CallTookTooLong as error:
+        late = ToolInternalError(f"the check of the arguments gave {error}")
+        attempt.output = build_error_output(attempt.call.name, late)
+    except ToolError as error:
+        attempt.output = build_error_output(attempt.call.name, error)
 
 
 def intent(attempt: ToolExecution) -> ToolRecord:

@@ -37,7 +37,7 @@ from awaken.runtime.phases.contexts import tool_phase_context
 from awaken.runtime.plugins.registrar import WrongAnswer
 from awaken.runtime.run import Run
 
-from .execution import ToolExecution, context_of, prepare_attempt
+from .execution import ToolExecution, check_attempt, context_of, prepare_attempt
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +109,8 @@ async def _ask_tool(run: Run, call: ToolCall, resume: ToolCallResume | None) -> 
     from awaken.authoring.foreign_calls import call_within  # noqa: PLC0415
 
     attempt = prepare_attempt(run, call, resume)
+    if call.name in run.agent.checks:
+        await check_attempt(attempt)
     if attempt.output is not None:
         return SetResult(result=attempt.output.result)
     try:

@@ -42,7 +42,7 @@ from awaken.runtime.run import Run
 from awaken.runtime.spending.questions import question
 from awaken.runtime.switches import NO_SWITCHES
 from awaken.runtime.tools.batch import execute_alone, is_stale
-from awaken.runtime.tools.execution import ToolExecution, prepare_attempt
+from awaken.runtime.tools.execution import ToolExecution, check_attempt, prepare_attempt
 from awaken.runtime.tools.gate import ask_gates, refuse_disabled
 from awaken.runtime.tools.recall import reconcile_lost
 from awaken.runtime.tools.settle import (
@@ -191,6 +191,7 @@ class LiveSteps:
             if output is not None:
                 return None, output, True
             attempt = prepare_attempt(run, call, resume, own)
+            await check_attempt(attempt)
             attempt.idempotency_key = f"{run.identity.run_id}:{step.generation}:{step.path}"
             attempt.number, attempt.is_journalled = number, False
             if attempt.output is not None:
