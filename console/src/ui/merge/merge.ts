@@ -1,6 +1,6 @@
 /** Three versions of a record: what both began with, what another person saved, what this page has. Pure. */
 import { isSame } from "../../api/changes";
-import { isObject, type Json, type JsonObject } from "../../ui/schema/model";
+import { isObject, type Json, type JsonObject } from "../schema/model";
 
 export type FieldVersions = {
   /** A field, or `sections/<key>`. */
@@ -22,14 +22,14 @@ function flatten(record: JsonObject): Map<string, Json> {
   return new Map([...fields, ...parts]);
 }
 
-function unflatten(fields: ReadonlyMap<string, Json>): JsonObject {
+function unflatten(fields: ReadonlyMap<string, Json>, hasSections: boolean): JsonObject {
   const record: Record<string, Json> = {};
   const sections: Record<string, Json> = {};
   for (const [path, value] of fields) {
     if (path.startsWith("sections/")) sections[path.slice("sections/".length)] = value;
     else record[path] = value;
   }
-  return { ...record, sections };
+  return hasSections ? { ...record, sections } : record;
 }
 
 /** The fields in which one side differs from the base. */
@@ -53,5 +53,5 @@ export function mergeVersions(base: JsonObject, theirs: JsonObject, mine: JsonOb
     if (value === undefined) merged.delete(it.path);
     else merged.set(it.path, value);
   }
-  return unflatten(merged);
+  return unflatten(merged, [base, theirs, mine].some((it) => "sections" in it));
 }
