@@ -231,7 +231,7 @@ export async function visit(page: Page, path: string): Promise<void> {
     await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
   }, to);
   // The heading of the other page may be the same element with another text.
-  await page.waitForFunction(() => [...document.querySelectorAll("h1")].some((it) => it.dataset.left === undefined || it.dataset.left !== it.textContent));
+  await page.waitForFunction(() => [...document.querySelectorAll("h1")].some((it) => it.checkVisibility() && (it.dataset.left === undefined || it.dataset.left !== it.textContent)));
   await expect(page.locator('[aria-busy="true"]')).toHaveCount(0);
 }
 
