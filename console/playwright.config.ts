@@ -1,7 +1,7 @@
 /** The console in a real browser against a real `awaken serve`. */
 import { defineConfig } from "@playwright/test";
 
-const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+const FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--js-flags=--no-opt"];
 
 export default defineConfig({
   testDir: "tests",
@@ -9,8 +9,8 @@ export default defineConfig({
   outputDir: "test-results",
   fullyParallel: true,
   workers: 2,
-  // A test that passes only when it is repeated is listed as flaky: a fault of the test or of the page, to be mended.
-  retries: 1,
+  // A test that passes only when it is repeated shows a fault of the test or of the page: it is mended, not repeated.
+  retries: 0,
   // Long enough for a machine that has other work: what arrives costs no waiting.
   timeout: 120_000,
   expect: { timeout: 30_000 },

@@ -1,24 +1,10 @@
-import { join } from "node:path";
-
 import type { Locator, Page } from "@playwright/test";
 
-import { recordBodies } from "./bodies";
-import { expect, expectAccessible, open, Server, test as base } from "./fixtures";
+import { sentTo } from "./bodies";
+import { expect, expectAccessible, open, test, visit, type Server } from "./fixtures";
 
 type Ticket = { ticket_id: string; run_id: string; arguments_hash: string };
 type Waiting = { run_id: string; thread_id: string; tickets: Ticket[] };
-
-/** Agents that ask; see `apps/inbox.py`. */
-const test = base.extend<{}, { inbox: Server }>({
-  inbox: [
-    async ({}, use) => {
-      const server = await Server.start([join(import.meta.dirname, "apps/inbox.py")]);
-      await use(server);
-      await server.close();
-    },
-    { scope: "worker" },
-  ],
-});
 
 async function ask(server: Server, agent: string): Promise<Waiting> {
   return (await server.run(agent, "go")) as unknown as Waiting;
@@ -41,33 +27,32 @@ async function lastText(server: Server, run: Waiting): Promise<string> {
   return (await server.ask<{ final_output: string }>("GET", `/v1/runs/${run.run_id}`)).final_output;
 }
 
-test("a call is approved on what was shown", async ({ page, inbox }) => {
-  const sentTo = await recordBodies(page);
-  const run = await ask(inbox, "cleaner");
-  const card = await openCard(page, inbox, run);
+test("a call is approved on what was shown", async ({ page, apps }) => {
+  const run = await ask(apps, "cleaner");
+  const card = await openCard(page, apps, run);
   await expect(card.getByRole("region", { name: "Arguments" })).toContainText('"path": "/tmp/old"');
   await expect(card).toContainText("the call runs with these arguments");
   await card.getByRole("button", { name: "Approve" }).click();
-  await expect.poll(() => sentTo("/decision")).toMatchObject({ action: "resume", arguments_hash: ticketOf(run).arguments_hash });
-  expect(await lastText(inbox, run)).toBe("It says: wiped /tmp/old");
+  await expect.poll(() => sentTo(page, "/decision")).toMatchObject({ action: "resume", arguments_hash: ticketOf(run).arguments_hash });
+  expect(await lastText(apps, run)).toBe("It says: wiped /tmp/old");
 });
 
-test("the reason of a denial reaches the model, and the decision is listed with who made it", async ({ page, inbox }) => {
-  const run = await ask(inbox, "cleaner");
-  const card = await openCard(page, inbox, run);
+test("the reason of a denial reaches the model, and the decision is listed with who made it", async ({ page, apps }) => {
+  const run = await ask(apps, "cleaner");
+  const card = await openCard(page, apps, run);
   await card.getByLabel("Reason").fill("We still need it.");
   await card.getByRole("button", { name: "Deny" }).click();
-  expect(await lastText(inbox, run)).toBe("It says: We still need it.");
-  await open(page, inbox, "/approvals?view=decided");
+  expect(await lastText(apps, run)).toBe("It says: We still need it.");
+  await visit(page, "/approvals?view=decided");
   const row = page.getByRole("row").filter({ hasText: "We still need it." });
   await expect(row).toContainText("denied");
   await expect(row).toContainText("local");
   await expectAccessible(page);
 });
 
-test("edited arguments show their difference, and are what the tool gets", async ({ page, inbox }) => {
-  const run = await ask(inbox, "cleaner");
-  const card = await openCard(page, inbox, run);
+test("edited arguments show their difference, and are what the tool gets", async ({ page, apps }) => {
+  const run = await ask(apps, "cleaner");
+  const card = await openCard(page, apps, run);
   await card.getByRole("button", { name: "Edit arguments" }).click();
   // The tool's schema makes a form.
   await card.getByLabel("path").fill("/tmp/new");
@@ -86,12 +71,12 @@ test("edited arguments show their difference, and are what the tool gets", async
   await card.getByLabel("Edited arguments as JSON").fill('{"path": "/tmp/newer"}');
   await expectAccessible(page);
   await card.getByRole("button", { name: "Approve with the edit" }).click();
-  expect(await lastText(inbox, run)).toBe("It says: wiped /tmp/newer");
+  expect(await lastText(apps, run)).toBe("It says: wiped /tmp/newer");
 });
 
-test("a question is answered by the form of its schema, and problems stand at their field", async ({ page, inbox }) => {
-  const run = await ask(inbox, "hotel");
-  const card = await openCard(page, inbox, run);
+test("a question is answered by the form of its schema, and problems stand at their field", async ({ page, apps }) => {
+  const run = await ask(apps, "hotel");
+  const card = await openCard(page, apps, run);
   await expect(card).toContainText("Where do you want to stay?");
   await card.getByLabel("City").fill("Zürich");
   await card.getByRole("button", { name: "Send the answer" }).click();
@@ -100,12 +85,12 @@ test("a question is answered by the form of its schema, and problems stand at th
   await card.getByLabel("Breakfast").check({ force: true });
   await expectAccessible(page);
   await card.getByRole("button", { name: "Send the answer" }).click();
-  expect(await lastText(inbox, run)).toContain("'city': 'Zürich', 'nights': 2, 'is_breakfast': True");
+  expect(await lastText(apps, run)).toContain("'city': 'Zürich', 'nights': 2, 'is_breakfast': True");
 });
 
-test("hostile arguments are shown whole, with nothing hidden, and do nothing", async ({ page, inbox }) => {
-  const run = await ask(inbox, "mailer");
-  const card = await openCard(page, inbox, run);
+test("hostile arguments are shown whole, with nothing hidden, and do nothing", async ({ page, apps }) => {
+  const run = await ask(apps, "mailer");
+  const card = await openCard(page, apps, run);
   const shown = card.getByRole("region", { name: "Arguments" });
   await expect(shown).toContainText("invoice\\u202efdp.exe\\u200b");
   await expect(shown).toContainText("<script>alert(2)</script>");
@@ -116,11 +101,10 @@ test("hostile arguments are shown whole, with nothing hidden, and do nothing", a
   await expectAccessible(page);
 });
 
-test("several are decided together by keyboard alone, each shown whole before", async ({ page, inbox }) => {
-  const runs = await Promise.all([1, 2].map(async () => ask(inbox, "cleaner")));
-  const question = await ask(inbox, "hotel");
-  const sentTo = await recordBodies(page);
-  await open(page, inbox, "/approvals?group=tool");
+test("several are decided together by keyboard alone, each shown whole before", async ({ page, apps }) => {
+  const runs = await Promise.all([1, 2].map(async () => ask(apps, "cleaner")));
+  const question = await ask(apps, "hotel");
+  await open(page, apps, "/approvals?group=tool");
   const boxes = [...runs, question].map((it) => page.locator(`[data-ticket="${ticketOf(it).ticket_id}"]`));
   await expect(boxes[0] as Locator).toBeVisible();
   // The keys walk the list; a ticket of another test may stand between.
@@ -142,48 +126,48 @@ test("several are decided together by keyboard alone, each shown whole before", 
   await expectAccessible(page);
   await page.keyboard.press("Enter");
   const hashes = Object.fromEntries(runs.map((it) => [ticketOf(it).ticket_id, ticketOf(it).arguments_hash]));
-  await expect.poll(() => sentTo("/v1/batch")).toMatchObject({ action: "decide", decision: { arguments_hashes: hashes } });
-  for (const run of runs) expect(await lastText(inbox, run)).toBe("It says: wiped /tmp/old");
+  await expect.poll(() => sentTo(page, "/v1/batch")).toMatchObject({ action: "decide", decision: { arguments_hashes: hashes } });
+  for (const run of runs) expect(await lastText(apps, run)).toBe("It says: wiped /tmp/old");
   await expect(dialog).toHaveCount(0);
 });
 
-test("a denial by key asks once and takes a reason", async ({ page, inbox }) => {
-  const run = await ask(inbox, "cleaner");
-  await openCard(page, inbox, run);
+test("a denial by key asks once and takes a reason", async ({ page, apps }) => {
+  const run = await ask(apps, "cleaner");
+  await openCard(page, apps, run);
   await page.keyboard.press("d");
   await expect(page.getByRole("dialog")).toContainText("This call will not run:");
   await page.keyboard.type("Not today.");
   await page.keyboard.press("Tab");
   await page.keyboard.press("Tab");
   await page.keyboard.press("Enter");
-  expect(await lastText(inbox, run)).toBe("It says: Not today.");
+  expect(await lastText(apps, run)).toBe("It says: Not today.");
 });
 
-test("an answer is remembered for the thread, and taken back", async ({ page, inbox }) => {
-  const run = await ask(inbox, "cleaner");
-  const card = await openCard(page, inbox, run);
+test("an answer is remembered for the thread, and taken back", async ({ page, apps }) => {
+  const run = await ask(apps, "cleaner");
+  const card = await openCard(page, apps, run);
   await card.getByRole("combobox", { name: "Remember for" }).click();
   await page.getByRole("option", { name: "This thread" }).click();
   await card.getByRole("button", { name: "Approve" }).click();
-  await lastText(inbox, run);
-  await open(page, inbox, `/approvals?view=remembered&thread=${run.thread_id}`);
+  await lastText(apps, run);
+  await visit(page, `/approvals?view=remembered&thread=${run.thread_id}`);
   await expectAccessible(page);
   await page.getByRole("row").filter({ hasText: "wipe" }).getByRole("button", { name: "Take back" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Take back" }).click();
   await expect(page.getByText("Nothing is remembered")).toBeVisible();
 });
 
-test("a ticket that another person decided is no longer offered", async ({ page, inbox }) => {
-  const run = await ask(inbox, "cleaner");
-  const card = await openCard(page, inbox, run);
+test("a ticket that another person decided is no longer offered", async ({ page, apps }) => {
+  const run = await ask(apps, "cleaner");
+  const card = await openCard(page, apps, run);
   await expect(card.getByRole("button", { name: "Approve" })).toBeVisible();
-  await inbox.ask("POST", `/v1/runs/${run.run_id}/decision`, { action: "cancel", ticket_id: ticketOf(run).ticket_id });
+  await apps.ask("POST", `/v1/runs/${run.run_id}/decision`, { action: "cancel", ticket_id: ticketOf(run).ticket_id });
   await expect(page.getByText("This ticket is no longer open.")).toBeVisible();
 });
 
-test("the inbox is accessible with tickets", async ({ page, inbox }) => {
-  const run = await ask(inbox, "cleaner");
-  await openCard(page, inbox, run);
+test("the inbox is accessible with tickets", async ({ page, apps }) => {
+  const run = await ask(apps, "cleaner");
+  await openCard(page, apps, run);
   await expect(page.getByText("The conversation so far")).toBeVisible();
   await expectAccessible(page);
   await page.setViewportSize({ width: 320, height: 640 });
@@ -191,9 +175,9 @@ test("the inbox is accessible with tickets", async ({ page, inbox }) => {
   await expect.poll(() => page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(320);
 });
 
-test("digits are shown and sent as they are; an edit outlives other tickets and the keys; a dialog has the keys for itself", async ({ page, inbox }) => {
-  const [run, other] = [await ask(inbox, "payer"), await ask(inbox, "cleaner")];
-  await open(page, inbox, "/approvals?group=agent");
+test("digits are shown and sent as they are; an edit outlives other tickets and the keys; a dialog has the keys for itself", async ({ page, apps }) => {
+  const [run, other] = [await ask(apps, "payer"), await ask(apps, "cleaner")];
+  await open(page, apps, "/approvals?group=agent");
   const item = (it: Waiting) => page.locator(`[data-ticket="${ticketOf(it).ticket_id}"]`);
   await item(run).getByRole("button").click();
   const shown = page.locator("section").getByRole("region", { name: "Arguments" });
@@ -223,19 +207,19 @@ test("digits are shown and sent as they are; an edit outlives other tickets and 
   await expect(dialog).toContainText("Approve this call?");
   expect(page.url()).toBe(address);
   await dialog.getByRole("button", { name: "Approve" }).click();
-  expect(await lastText(inbox, run)).toBe("It says: paid 12345678901234567890 1.0 'rent'");
+  expect(await lastText(apps, run)).toBe("It says: paid 12345678901234567890 1.0 'rent'");
   // Going back from a ticket leads to the list.
-  await open(page, inbox, "/approvals");
+  await visit(page, "/approvals");
   await item(other).getByRole("button").click();
   await expect(page).toHaveURL(/ticket=/);
   await page.goBack();
   await expect(page).toHaveURL(/\/approvals$/);
-  await inbox.ask("POST", `/v1/runs/${other.run_id}/decision`, { action: "cancel", ticket_id: ticketOf(other).ticket_id });
+  await apps.ask("POST", `/v1/runs/${other.run_id}/decision`, { action: "cancel", ticket_id: ticketOf(other).ticket_id });
 });
 
-test("the second click of a double click decides nothing, and the next card has the focus", async ({ page, inbox }) => {
-  const runs = [await ask(inbox, "cleaner"), await ask(inbox, "cleaner")] as const;
-  await open(page, inbox, `/approvals?ticket=${ticketOf(runs[0]).ticket_id}&agent=cleaner`);
+test("the second click of a double click decides nothing, and the next card has the focus", async ({ page, apps }) => {
+  const runs = [await ask(apps, "cleaner"), await ask(apps, "cleaner")] as const;
+  await open(page, apps, `/approvals?ticket=${ticketOf(runs[0]).ticket_id}&agent=cleaner`);
   const approve = page.getByRole("button", { name: "Approve", exact: true });
   const place = await approve.boundingBox();
   if (place === null) throw new Error("There is no button.");
@@ -245,26 +229,27 @@ test("the second click of a double click decides nothing, and the next card has 
   await page.mouse.click(x, y);
   await expect(page.locator("section:focus")).toHaveAttribute("aria-label", "wipe");
   await expect(approve).toBeEnabled();
-  expect((await inbox.ask<{ status: string }>("GET", `/v1/runs/${runs[1].run_id}`)).status).toBe("waiting");
+  expect((await apps.ask<{ status: string }>("GET", `/v1/runs/${runs[1].run_id}`)).status).toBe("waiting");
   await approve.click();
-  expect(await lastText(inbox, runs[1])).toBe("It says: wiped /tmp/old");
+  expect(await lastText(apps, runs[1])).toBe("It says: wiped /tmp/old");
 });
 
-test("every view of a ticket shows it whole, marked and without a freeze; a hostile form is a form", async ({ page, inbox }) => {
-  const [mail, hidden, odd] = [await ask(inbox, "mailer"), await ask(inbox, "hider"), await ask(inbox, "chooser")];
+test("every view of a ticket shows it whole, marked and without a freeze; a hostile form is a form", async ({ page, apps }) => {
+  const [mail, hidden, odd] = [await ask(apps, "mailer"), await ask(apps, "hider"), await ask(apps, "chooser")];
+  await open(page, apps, "/settings");
   for (const path of [`/runs/${mail.run_id}`, `/chat/${mail.thread_id}`]) {
-    await open(page, inbox, path);
+    await visit(page, path);
     const shown = page.getByRole("region", { name: `Arguments: ${ticketOf(mail).ticket_id}` });
     await expect(shown).toContainText("invoice\\u202efdp.exe\\u200b");
     await expect(shown).toContainText("xTHE END");
     await expect(shown.locator("mark").filter({ hasText: "\u0430" })).toHaveCount(1);
   }
-  await openCard(page, inbox, hidden);
+  await visit(page, `/approvals?ticket=${ticketOf(hidden).ticket_id}&q=${hidden.thread_id}`);
   await expect(page.locator("section").getByText("100000 hidden characters are shown as escapes")).toBeVisible();
   expect(await page.locator("section mark").count()).toBeLessThan(2_000);
-  await open(page, inbox, `/chat/${odd.thread_id}`);
+  await visit(page, `/chat/${odd.thread_id}`);
   await page.getByLabel("City").fill("Bern");
   await page.getByLabel("Odd").fill("yes");
   await page.getByRole("button", { name: "Send the answer" }).click();
-  expect(await lastText(inbox, odd)).toContain("'city': 'Bern', '__proto__': 'yes'");
+  expect(await lastText(apps, odd)).toContain("'city': 'Bern', '__proto__': 'yes'");
 });

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 
-import { expect, expectAccessible, open, test } from "./fixtures";
+import { expect, expectAccessible, open, test, visit } from "./fixtures";
 import { putAgent, unique } from "./govern";
 
 test("events are filtered in the address, opened with the fields that changed, and the chain is verified", async ({ page, server }) => {
@@ -19,10 +19,10 @@ test("events are filtered in the address, opened with the fields that changed, a
   const dialog = page.getByRole("dialog");
   await expect(dialog.getByRole("region", { name: `agents/${agent}` })).toContainText("system_prompt");
   await expect(dialog.getByText("Two.", { exact: true })).toBeVisible();
-  await expectAccessible(page);
+  await expectAccessible(page, "[role=dialog]");
 });
 
-test("the events that match are exported as lines of JSON", async ({ page, server }) => {
+test("the events that match are exported as lines of JSON; filters that nothing matches say so", async ({ page, server }) => {
   const agent = unique("exported");
   await putAgent(server, agent, {});
   await open(page, server, `/audit?resource=agents/${agent}`);
@@ -30,9 +30,6 @@ test("the events that match are exported as lines of JSON", async ({ page, serve
   await page.getByRole("button", { name: "Export as NDJSON" }).click();
   const lines = (await readFile(await (await download).path(), "utf8")).trim().split("\n");
   expect(lines.map((it) => (JSON.parse(it) as { resource: string }).resource)).toEqual([`agents/${agent}`]);
-});
-
-test("filters that nothing matches say so", async ({ page, server }) => {
-  await open(page, server, "/audit?actor=no-one-has-this-name");
+  await visit(page, "/audit?actor=no-one-has-this-name");
   await expect(page.getByText("No event matches the filters")).toBeVisible();
 });

@@ -1,4 +1,4 @@
-import { expect, expectAccessible, open, Server, test } from "./fixtures";
+import { expect, expectAccessible, open, Server, test, visit } from "./fixtures";
 import { beginDraft, livePublication, putAgent, unique } from "./govern";
 
 // The head of a server is one: what these tests do to it comes one after the other.
@@ -37,7 +37,7 @@ test("a draft is compared, checked, judged, published with a message, and taken 
   expect(now).toBeGreaterThan(before);
 
   // Back to what was live before, with a look at what that changes.
-  await open(page, server, `/changes?tab=publications&publication=${before}`);
+  await visit(page, `/changes?tab=publications&publication=${before}`);
   await page.getByRole("button", { name: "Go back to it…" }).click();
   const dialog = page.getByRole("dialog", { name: `Go back to publication ${before}` });
   await expect(dialog.locator('[data-kind="removed"]')).toContainText("Answer briefly.");
@@ -84,7 +84,7 @@ test("a canary is begun from a draft, compared, and promoted", async ({ page, se
   await expect(page).toHaveURL(/tab=publications/);
   await server.run(agent, "Hello");
 
-  await open(page, server, "/changes?tab=canary");
+  await visit(page, "/changes?tab=canary");
   await expect(page.getByText("takes 100 % of new runs")).toBeVisible();
   await expect(page.getByRole("row", { name: /^Canary \d+ 1 / })).toBeVisible();
   await expectAccessible(page);
@@ -157,7 +157,7 @@ test("two publications are compared, and a preview leads to Chat", async ({ page
   await expectAccessible(page);
 
   const draft = await beginDraft(server, "Preview", { [agent]: { max_rounds: 9 } });
-  await open(page, server, `/changes?draft=${draft}`);
+  await visit(page, `/changes?draft=${draft}`);
   await page.getByRole("button", { name: "Try it in Chat" }).click();
   await expect(page).toHaveURL(new RegExp(`/chat\\?publication=\\d+&agent=${agent}`));
   const publication = Number(/publication=(\d+)/.exec(page.url())?.[1]);

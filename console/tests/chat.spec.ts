@@ -1,10 +1,6 @@
-import { join } from "node:path";
+import type { Page, Request } from "@playwright/test";
 
-import type { Page } from "@playwright/test";
-
-import { expect, expectAccessible, open, Server, test } from "./fixtures";
-
-const APP = join(import.meta.dirname, "chat_app.py");
+import { expect, expectAccessible, open, Server, test, visit } from "./fixtures";
 
 const field = (page: Page) => page.getByRole("textbox", { name: "Message" });
 const turns = (page: Page, kind: string) => page.locator(`[data-turn="${kind}"]`);
@@ -37,7 +33,7 @@ test("a conversation: an answer, a tool, its details, and the same after a reloa
   await expectAccessible(page);
   await page.getByRole("tab", { name: "Requests" }).click();
   await expect(page.getByRole("tabpanel")).toContainText("Messages");
-  await expectAccessible(page);
+  await expectAccessible(page, "aside");
   await page.reload();
   await expect(turns(page, "user")).toHaveText([/Hello!/, /RUN_WEATHER_TOOL/]);
   await expect(turns(page, "assistant").last()).toContainText("get_weather returned");
@@ -113,7 +109,8 @@ test("consent with edited arguments, and an answer to a question", async ({ page
   await expect(turns(page, "assistant").last()).toContainText("deleted other.txt");
   // The call shows what it was made with.
   await expect(call(page, "delete_file")).toContainText('edited: {"path":"other.txt"}');
-  await open(page, server, "/chat?agent=default");
+  await visit(page, "/chat?agent=default");
+  await expect(turns(page, "end")).toHaveCount(0);
   await say(page, "RUN_QUESTION_TOOL");
   await page.getByRole("textbox", { name: "Your answer" }).fill("Kyoto");
   await page.getByRole("button", { name: "Send the answer" }).click();
@@ -186,6 +183,17 @@ test("an edited message begins a fork, and the conversation before stays", async
   expect(page.url()).not.toBe(before);
   await page.goto(before);
   await expect(turns(page, "user")).toHaveText([/First/, /Secnod/]);
+
+  // A resend that the server refuses is not lost: the text stands in the field of the fork.
+  const isStart = (url: URL) => url.pathname === "/v1/runs";
+  await page.route(isStart, (route) => route.request().method() === "POST" ? route.fulfill({ status: 429, contentType: "application/json", body: '{"error": "too many", "code": "rate_limited"}' }) : route.fallback());
+  await page.getByRole("button", { name: "Edit and resend" }).last().click();
+  await page.getByRole("dialog").getByRole("textbox").fill("Third");
+  await page.getByRole("button", { name: "Resend in a fork" }).click();
+  await expect(page.getByRole("dialog")).toHaveCount(0);
+  await expect(field(page)).toHaveValue("Third");
+  expect(page.url()).not.toBe(before);
+  await expect(turns(page, "user")).toHaveText([/First/]);
 });
 
 test("two panes have two agents, and both are in the address", async ({ page, server }) => {
@@ -213,6 +221,8 @@ test("files go as content blocks", async ({ page, server }) => {
   await expect(turns(page, "user").getByRole("img", { name: "Image" })).toBeVisible();
   await expect(turns(page, "user")).toContainText("notes.txt");
   const thread = await page.waitForURL(/chat-/).then(() => new URL(page.url()).pathname.split("/").at(-1) ?? "");
+  // The page shows a message before the server has stored it.
+  await ended(page);
   const { items } = await server.ask<{ items: { message: { content: { type: string }[] } }[] }>("GET", `/v1/threads/${thread}/messages`);
   expect(items[0]?.message.content.map((it) => it.type)).toEqual(["text", "image", "document"]);
 });
@@ -243,7 +253,8 @@ test("runs that stream and that wait go on after the server was killed and start
     await expect(page.locator('[data-call="progress_demo"]')).toHaveCount(1);
     await page.getByRole("button", { name: "Stop", exact: true }).click();
     await ended(page, "cancelled");
-    await open(page, server, "/chat?agent=permission");
+    await visit(page, "/chat?agent=permission");
+    await expect(turns(page, "end")).toHaveCount(0);
     await say(page, "RUN_DELETE_TOOL");
     await expect(page.getByRole("button", { name: "Approve" })).toBeVisible();
     await restart();
@@ -254,48 +265,43 @@ test("runs that stream and that wait go on after the server was killed and start
   }
 });
 
-test("a hostile agent's output does nothing but show; a fast one loses nothing; a reload goes on", async ({ page }) => {
-  test.setTimeout(120_000);
-  const server = await Server.start([APP]);
-  try {
-    await open(page, server, "/chat?agent=hostile");
-    await say(page, "go");
-    await ended(page);
-    const answer = turns(page, "assistant").last();
-    await expect(answer).toContainText("<script>window.hacked = 1</script>");
-    await expect(answer).toContainText("\\u001b[31mred");
-    await expect(answer).toContainText("\\u202egnp.exe");
-    await expect(answer).toContainText("[remote: https://evil.example/pixel.png]");
-    expect(await answer.locator("a").evaluateAll((links) => links.map((it) => [it.getAttribute("href"), it.getAttribute("rel")]))).toEqual([["https://good.example/page", "noopener noreferrer nofollow"]]);
-    await expect(answer.locator("script, iframe, img, h1, h2, input")).toHaveCount(0);
-    await expectAccessible(page);
-    await say(page, "TOOL");
-    await expect(call(page, "echo")).toHaveAttribute("data-state", "succeeded");
-    await call(page, "echo").locator("summary").click();
-    await expect(call(page, "echo")).toContainText("<iframe");
-    await say(page, "THINK");
-    await page.getByText("Reasoning").last().click();
-    await expect(turns(page, "assistant").last()).toContainText("\\u202egnp.exe");
-    await say(page, "LONG");
-    await expect(page.getByRole("button", { name: "Show all" })).toBeVisible();
-    await say(page, "FAIL");
-    await ended(page, "error");
-    await say(page, "FAST");
-    await expect(turns(page, "assistant").last()).toContainText("w1999", { timeout: 30_000 });
-    expect((await turns(page, "assistant").last().innerText()).match(/w\d+/g)).toEqual(Array.from({ length: 2_000 }, (_, at) => `w${at}`));
-    expect(await page.evaluate(() => "hacked" in window)).toBe(false);
-    expect(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth)).toBe(true);
-    await open(page, server, "/chat?agent=hostile");
-    await say(page, "SLOW");
-    await expect(turns(page, "assistant").last()).toContainText("w5");
-    await expect(page).toHaveURL(/chat-/);
-    await page.reload();
-    await expect(turns(page, "assistant").last()).toContainText("w99", { timeout: 30_000 });
-    expect((await turns(page, "assistant").last().innerText()).match(/w\d+/g)?.slice(0, 100)).toEqual(Array.from({ length: 100 }, (_, at) => `w${at}`));
-    await expect(turns(page, "user")).toHaveCount(1);
-  } finally {
-    await server.close();
-  }
+test("a hostile agent's output does nothing but show; a fast one loses nothing; a reload goes on", async ({ page, apps: server }) => {
+  await open(page, server, "/chat?agent=hostile");
+  await say(page, "go");
+  await ended(page);
+  const answer = turns(page, "assistant").last();
+  await expect(answer).toContainText("<script>window.hacked = 1</script>");
+  await expect(answer).toContainText("\\u001b[31mred");
+  await expect(answer).toContainText("\\u202egnp.exe");
+  await expect(answer).toContainText("[remote: https://evil.example/pixel.png]");
+  expect(await answer.locator("a").evaluateAll((links) => links.map((it) => [it.getAttribute("href"), it.getAttribute("rel")]))).toEqual([["https://good.example/page", "noopener noreferrer nofollow"]]);
+  await expect(answer.locator("script, iframe, img, h1, h2, input")).toHaveCount(0);
+  await expectAccessible(page);
+  await say(page, "TOOL");
+  await expect(call(page, "echo")).toHaveAttribute("data-state", "succeeded");
+  await call(page, "echo").locator("summary").click();
+  await expect(call(page, "echo")).toContainText("<iframe");
+  await say(page, "THINK");
+  await page.getByText("Reasoning").last().click();
+  await expect(turns(page, "assistant").last()).toContainText("\\u202egnp.exe");
+  await say(page, "LONG");
+  await expect(page.getByRole("button", { name: "Show all" })).toBeVisible();
+  await say(page, "FAIL");
+  await ended(page, "error");
+  await say(page, "FAST");
+  await expect(turns(page, "assistant").last()).toContainText("w1999", { timeout: 60_000 });
+  expect((await turns(page, "assistant").last().innerText()).match(/w\d+/g)).toEqual(Array.from({ length: 2_000 }, (_, at) => `w${at}`));
+  expect(await page.evaluate(() => "hacked" in window)).toBe(false);
+  expect(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth)).toBe(true);
+  await visit(page, "/chat?agent=hostile");
+  await expect(turns(page, "end")).toHaveCount(0);
+  await say(page, "SLOW");
+  await expect(turns(page, "assistant").last()).toContainText("w5");
+  await expect(page).toHaveURL(/chat-/);
+  await page.reload();
+  await expect(turns(page, "assistant").last()).toContainText("w99", { timeout: 30_000 });
+  expect((await turns(page, "assistant").last().innerText()).match(/w\d+/g)?.slice(0, 100)).toEqual(Array.from({ length: 100 }, (_, at) => `w${at}`));
+  await expect(turns(page, "user")).toHaveCount(1);
 });
 
 test("what is typed stays with its conversation; a late refusal, an unknown thread and a slow server lose nothing and move no person", async ({ page, server }) => {
@@ -311,6 +317,8 @@ test("what is typed stays with its conversation; a late refusal, an unknown thre
   await page.goBack();
   await page.goBack();
   await expect(field(page)).toHaveValue("for a");
+  await page.reload();
+  await expect(field(page)).toHaveValue("for a");
 
   let refuse = () => {};
   const asked = new Promise<void>((resolve) => { refuse = resolve; });
@@ -320,10 +328,14 @@ test("what is typed stays with its conversation; a late refusal, an unknown thre
     await asked;
     await route.fulfill({ status: 429, contentType: "application/json", body: '{"error": "too many", "code": "rate_limited"}' });
   });
+  await page.locator('input[type="file"]').setInputFiles([{ name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("notes") }]);
+  await expect(page.getByRole("button", { name: "Remove notes.txt" })).toBeVisible();
   await say(page, "first");
+  await expect(page.getByRole("button", { name: "Remove notes.txt" })).toHaveCount(0);
   await field(page).fill("second");
   refuse();
   await expect(field(page)).toHaveValue("first\nsecond");
+  await expect(page.getByRole("button", { name: "Remove notes.txt" })).toBeVisible();
   await page.unroute(isStart);
 
   await open(page, server, "/chat/typed-unknown?agent=default");
@@ -344,31 +356,48 @@ test("what is typed stays with its conversation; a late refusal, an unknown thre
   expect(new URL(page.url()).pathname).toMatch(/\/runs$/);
 });
 
-test("a hidden window keeps no stream, and four visible ones leave connections for requests", async ({ page, server, context }) => {
-  const streams = new Set<unknown>();
-  page.on("request", (it) => { if (it.url().includes("/stream")) streams.add(it); });
-  for (const event of ["requestfinished", "requestfailed"] as const) page.on(event as "requestfinished", (it) => streams.delete(it));
-  await server.run("default", "hello", "window-0");
-  await open(page, server, "/chat/window-0");
-  await expect(page.locator("[data-link]")).toHaveAttribute("data-link", "live");
-  await expect.poll(() => streams.size).toBe(2);
-  const show = (isHidden: boolean) => page.evaluate((is) => {
-    Object.defineProperty(document, "hidden", { configurable: true, get: () => is });
-    document.dispatchEvent(new Event("visibilitychange"));
-  }, isHidden);
-  await show(true);
-  await expect.poll(() => streams.size).toBe(0);
-  const later = server.run("default", "meanwhile", "window-0");
-  await show(false);
-  await later;
-  await expect(turns(page, "user").last()).toContainText("meanwhile");
-  for (let at = 1; at < 4; at += 1) {
-    const other = await context.newPage();
-    await open(other, server, `/chat/window-0?agent=default`);
-    await expect(other.locator("[data-link]")).toHaveAttribute("data-link", "live");
-    if (at < 3) continue;
-    await say(other, "from the last window");
-    await expect(turns(other, "end")).toHaveCount(3);
+test("a hidden window keeps no stream, and four visible ones share one of the server's, with connections left for requests", async ({ page, server, context }) => {
+  const streams = new Map<unknown, string>();
+  const count = (path: string, of?: Page) => [...streams].filter(([it, url]) => url.includes(path) && (of === undefined || (it as Request).frame().page() === of)).length;
+  const begin = (it: Request) => { if (it.url().includes("/stream")) streams.set(it, new URL(it.url()).pathname); };
+  const end = (it: Request) => void streams.delete(it);
+  context.on("request", begin).on("requestfinished", end).on("requestfailed", end);
+  try {
+    await server.run("default", "hello", "window-0");
+    await open(page, server, "/chat/window-0");
+    await expect(page.locator("[data-link]")).toHaveAttribute("data-link", "live");
+    await expect.poll(() => [count("/v1/activity/"), count("/v1/threads/")]).toEqual([1, 1]);
+    const show = (isHidden: boolean) => page.evaluate((is) => {
+      Object.defineProperty(document, "hidden", { configurable: true, get: () => is });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, isHidden);
+    await show(true);
+    await expect.poll(() => streams.size).toBe(0);
+    const later = server.run("default", "meanwhile", "window-0");
+    await show(false);
+    await later;
+    await expect(turns(page, "user").last()).toContainText("meanwhile");
+    const others: Page[] = [];
+    for (let at = 1; at < 4; at += 1) {
+      const other = await context.newPage();
+      others.push(other);
+      await open(other, server, at === 1 ? "/runs" : "/chat/window-0?agent=default");
+      if (at > 1) await expect(other.locator("[data-link]")).toHaveAttribute("data-link", "live");
+    }
+    const [list, , last] = others as [Page, Page, Page];
+    // One window follows what changes on the server; the others hear it from that one.
+    await expect.poll(() => [count("/v1/activity/"), count("/v1/activity/", page)]).toEqual([1, 1]);
+    await say(last, "from the last window");
+    await expect(turns(last, "end")).toHaveCount(3);
+    await expect(turns(page, "user").last()).toContainText("from the last window");
+    const { run_id: told } = await server.run("travel", "told to all");
+    await expect(list.getByTitle(told)).toBeVisible({ timeout: 15_000 });
+    // When it is hidden, another one takes its place, and all are told again.
+    await show(true);
+    await expect.poll(() => [count("/v1/activity/"), count("/v1/activity/", page)]).toEqual([1, 0]);
+    const { run_id: later2 } = await server.run("travel", "told by another");
+    await expect(list.getByTitle(later2)).toBeVisible({ timeout: 15_000 });
+  } finally {
+    context.off("request", begin).off("requestfinished", end).off("requestfailed", end);
   }
-  await expect(turns(page, "user").last()).toContainText("from the last window");
 });

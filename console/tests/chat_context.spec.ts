@@ -1,19 +1,6 @@
-import { join } from "node:path";
-
 import type { Page } from "@playwright/test";
 
-import { expect, expectAccessible, open, Server, test as base } from "./fixtures";
-
-const test = base.extend<object, { greeting: Server }>({
-  greeting: [
-    async ({}, use) => {
-      const server = await Server.start([join(import.meta.dirname, "context_app.py")]);
-      await use(server);
-      await server.close();
-    },
-    { scope: "worker" },
-  ],
-});
+import { expect, expectAccessible, open, test, type Server } from "./fixtures";
 
 async function say(page: Page, text: string): Promise<void> {
   await page.getByRole("textbox", { name: "Message" }).fill(text);
@@ -28,8 +15,8 @@ async function firstRequest(server: Server, page: Page): Promise<string> {
   return JSON.stringify(await server.ask("GET", `/v1/runs/${items[0]?.run_id}/steps/1/request`));
 }
 
-test("an agent that says what it wants has a form; what does not fit is not sent, and nothing typed is lost", async ({ page, greeting }) => {
-  await open(page, greeting, "/chat?agent=greeter");
+test("an agent that says what it wants has a form; what does not fit is not sent, and nothing typed is lost", async ({ page, apps }) => {
+  await open(page, apps, "/chat?agent=greeter");
   const button = page.getByRole("button", { name: /^Context/ });
   await expect(button).toHaveText("Context needed");
   await say(page, "Hello");
@@ -39,24 +26,24 @@ test("an agent that says what it wants has a form; what does not fit is not sent
   await button.click();
   const dialog = page.getByRole("dialog", { name: "Context of the runs" });
   await dialog.getByRole("textbox", { name: "Name" }).fill("Ann");
-  await expectAccessible(page);
+  await expectAccessible(page, "[role=dialog]");
   await dialog.getByRole("button", { name: "Done" }).click();
   await expect(button).toHaveText("Context: 1 field");
   await say(page, "Hello again");
-  expect(await firstRequest(greeting, page)).toContain("Greet Ann.");
+  expect(await firstRequest(apps, page)).toContain("Greet Ann.");
 
   // It stays with its pane: the next start has it, after a reload as well; the other pane has its own.
   await page.reload();
   await expect(button).toHaveText("Context: 1 field");
   await say(page, "And now?");
   await expect(page.locator('[data-turn="end"]')).toHaveCount(2);
-  expect(await firstRequest(greeting, page)).toContain("Greet Ann.");
+  expect(await firstRequest(apps, page)).toContain("Greet Ann.");
   await page.getByRole("button", { name: "Side by side" }).click();
   await expect(page.getByRole("region", { name: "Chat, second pane" }).getByRole("button", { name: /^Context/ })).not.toHaveText("Context: 1 field");
 });
 
-test("any object will do for an agent without a type, digit for digit; what is no object is refused here", async ({ page, greeting }) => {
-  await open(page, greeting, "/chat?agent=open-minded");
+test("any object will do for an agent without a type, digit for digit; what is no object is refused here", async ({ page, apps }) => {
+  await open(page, apps, "/chat?agent=open-minded");
   await page.getByRole("button", { name: /^Context/ }).click();
   const json = page.getByRole("textbox", { name: "Context as JSON" });
   await json.fill("[1]");
@@ -64,5 +51,5 @@ test("any object will do for an agent without a type, digit for digit; what is n
   await json.fill('{"order": 12345678901234567890}');
   await page.getByRole("button", { name: "Done" }).click();
   await say(page, "Hello");
-  expect(await firstRequest(greeting, page)).toContain("Order 12345678901234567890.");
+  expect(await firstRequest(apps, page)).toContain("Order 12345678901234567890.");
 });

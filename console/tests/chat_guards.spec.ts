@@ -1,30 +1,16 @@
-import { join } from "node:path";
-
 import type { Page } from "@playwright/test";
 
-import { expect, open, Server, test as base } from "./fixtures";
+import { expect, open, test, type Server } from "./fixtures";
 
 type Waiting = { run_id: string; thread_id: string };
-
-/** A server whose agents ask before every call: see `apps/inbox.py`. */
-const test = base.extend<object, { inbox: Server }>({
-  inbox: [
-    async ({}, use) => {
-      const server = await Server.start([join(import.meta.dirname, "apps/inbox.py")]);
-      await use(server);
-      await server.close();
-    },
-    { scope: "worker" },
-  ],
-});
 
 const ask = (server: Server, agent: string): Promise<Waiting> => server.run(agent, "go");
 const statusOf = async (server: Server, run: Waiting) => (await server.ask<{ status: string }>("GET", `/v1/runs/${run.run_id}`)).status;
 const pane = (page: Page, name: string) => page.getByRole("region", { name, exact: true });
 
-test("the chat shows a call digit for digit, and the tool gets these digits", async ({ page, inbox }) => {
-  const run = await ask(inbox, "payer");
-  await open(page, inbox, `/chat/${run.thread_id}`);
+test("the chat shows a call digit for digit, and the tool gets these digits", async ({ page, apps }) => {
+  const run = await ask(apps, "payer");
+  await open(page, apps, `/chat/${run.thread_id}`);
   const shown = page.getByRole("region", { name: /^Arguments/ }).first();
   await expect(shown).toContainText('"account": 12345678901234567890');
   await expect(shown).toContainText('"amount": 1.0');
@@ -32,9 +18,9 @@ test("the chat shows a call digit for digit, and the tool gets these digits", as
   await expect(page.locator('[data-turn="assistant"]').last()).toContainText("paid 12345678901234567890 1.0 None");
 });
 
-test("for a moment after a decision in one pane, the other pane takes none", async ({ page, inbox }) => {
-  const [first, second] = [await ask(inbox, "cleaner"), await ask(inbox, "cleaner")];
-  await open(page, inbox, `/chat/${first.thread_id}?beside=${second.thread_id}`);
+test("for a moment after a decision in one pane, the other pane takes none", async ({ page, apps }) => {
+  const [first, second] = [await ask(apps, "cleaner"), await ask(apps, "cleaner")];
+  await open(page, apps, `/chat/${first.thread_id}?beside=${second.thread_id}`);
   const approve = pane(page, "Chat, second pane").getByRole("button", { name: "Approve" });
   await expect(approve).toBeEnabled();
   // The moment is looked for where it is: by the clock of a busy machine it may be over before a click arrives.
@@ -44,15 +30,15 @@ test("for a moment after a decision in one pane, the other pane takes none", asy
   await pane(page, "Chat").getByRole("button", { name: "Approve" }).click();
   expect(await pressed).toBe(true);
   await expect(pane(page, "Chat").locator('[data-turn="assistant"]').last()).toContainText("wiped /tmp/old");
-  expect(await statusOf(inbox, second)).toBe("waiting");
+  expect(await statusOf(apps, second)).toBe("waiting");
   await expect(approve).toBeEnabled();
   await approve.click();
   await expect(pane(page, "Chat, second pane").locator('[data-turn="assistant"]').last()).toContainText("wiped /tmp/old");
 });
 
-test("a decision that does not arrive keeps the reason that was typed, and is made by the next click", async ({ page, inbox }) => {
-  const run = await ask(inbox, "cleaner");
-  await open(page, inbox, `/chat/${run.thread_id}`);
+test("a decision that does not arrive keeps the reason that was typed, and is made by the next click", async ({ page, apps }) => {
+  const run = await ask(apps, "cleaner");
+  await open(page, apps, `/chat/${run.thread_id}`);
   await page.getByRole("textbox", { name: "Reason" }).fill("Not today.");
   const isDecision = (url: URL) => url.pathname.endsWith("/decision") || url.pathname.endsWith("/decisions");
   await page.route(isDecision, (route) => route.fulfill({ status: 500, contentType: "application/json", body: '{"error": "the store is away", "code": "internal"}' }));
@@ -64,11 +50,11 @@ test("a decision that does not arrive keeps the reason that was typed, and is ma
   await expect(page.locator('[data-turn="assistant"]').last()).toContainText("Not today.");
 });
 
-test("a call that was decided in another tab is offered in none, and each tab keeps what is typed in it", async ({ page, inbox, context }) => {
-  const run = await ask(inbox, "cleaner");
+test("a call that was decided in another tab is offered in none, and each tab keeps what is typed in it", async ({ page, apps, context }) => {
+  const run = await ask(apps, "cleaner");
   const other = await context.newPage();
   for (const tab of [page, other]) {
-    await open(tab, inbox, `/chat/${run.thread_id}`);
+    await open(tab, apps, `/chat/${run.thread_id}`);
     await expect(tab.getByRole("button", { name: "Approve" })).toBeVisible();
   }
   await page.getByRole("textbox", { name: "Message" }).fill("typed here");

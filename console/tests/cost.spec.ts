@@ -30,7 +30,7 @@ test("usage is shown as bars and as a table, by agent and by model, with the mos
   await expectAccessible(page);
   await page.getByRole("button", { name: "As a table" }).click();
   await expect(page).toHaveURL(/view=table/);
-  await expect(page.getByRole("region", { name: "Spend by day", exact: true }).getByRole("row").last()).toBeVisible();
+  await expect(page.getByRole("region", { name: /^(Spend|Tokens) by day$/ }).getByRole("row").last()).toBeVisible();
   await page.getByText("Model", { exact: true }).click();
   await expect(page.getByRole("region", { name: "By model", exact: true })).toContainText("scripted");
   await expectAccessible(page);

@@ -1,4 +1,4 @@
-import { expect, open, Server, test } from "./fixtures";
+import { expect, open, Server, test, visit } from "./fixtures";
 
 test("demo data fills a fresh server, stays out of what counts, and is removed whole", async ({ page }) => {
   const server = await Server.start();
@@ -6,17 +6,17 @@ test("demo data fills a fresh server, stays out of what counts, and is removed w
     await open(page, server, "/");
     await page.getByRole("button", { name: "Add demo data" }).click();
     await expect(page.getByText("Demo data was added.", { exact: false })).toBeVisible();
-    await open(page, server, "/runs?kind=demo");
+    await visit(page, "/runs?kind=demo");
     await expect(page.getByRole("row").nth(2)).toBeVisible();
-    await open(page, server, "/runs");
+    await visit(page, "/runs");
     await expect(page.getByRole("heading", { name: "No runs yet" })).toBeVisible();
-    await open(page, server, "/threads");
+    await visit(page, "/threads");
     await expect(page.getByRole("heading", { name: "No threads yet" })).toBeVisible();
-    await open(page, server, "/threads?demo=true");
+    await visit(page, "/threads?demo=true");
     await expect(page.getByRole("link", { name: "A refund that needs an approval" })).toBeVisible();
-    await open(page, server, "/approvals");
+    await visit(page, "/approvals");
     await expect(page.getByRole("heading", { name: "Nothing waits for you" })).toBeVisible();
-    await open(page, server, "/settings");
+    await visit(page, "/settings");
     await page.getByRole("button", { name: "Remove demo data" }).click();
     await expect(page.getByRole("button", { name: "Add demo data" })).toBeVisible();
     expect((await server.ask<{ items: unknown[] }>("GET", "/v1/runs?kind=demo")).items).toEqual([]);

@@ -2,24 +2,11 @@
 import { createHmac } from "node:crypto";
 import { join } from "node:path";
 
-import type { Page } from "@playwright/test";
+import type { Page, Route } from "@playwright/test";
 
-import { expect, expectAccessible, open, Server, test as base, visit } from "./fixtures";
+import { expect, expectAccessible, HOOK_SECRET, open, Server, test, visit } from "./fixtures";
 
-const HOOK_SECRET = "a-secret-of-the-sender";
 const CYRILLIC = "\u0430";
-
-/** A server with workflows; see `apps/durable.py`. */
-const test = base.extend<object, { durable: Server }>({
-  durable: [
-    async ({}, use) => {
-      const server = await Server.start([join(import.meta.dirname, "apps/durable.py")], { GITHUB_HOOK: HOOK_SECRET });
-      await use(server);
-      await server.close();
-    },
-    { scope: "worker" },
-  ],
-});
 
 type Journal = { waiting_events: string[]; steps: { path: string; status: string }[] };
 
@@ -29,8 +16,8 @@ async function expectNarrow(page: Page): Promise<void> {
   await page.setViewportSize({ width: 1360, height: 850 });
 }
 
-test("a schedule is made in a form that shows its times, fired, paused, edited and deleted", async ({ page, durable }) => {
-  await open(page, durable, "/schedules");
+test("a schedule is made in a form that shows its times, fired, paused, edited and deleted", async ({ page, apps }) => {
+  await open(page, apps, "/schedules");
   await page.getByRole("button", { name: "New schedule" }).first().click();
   const form = page.getByRole("dialog", { name: "New schedule" });
   await form.getByLabel("ID", { exact: true }).fill("daily");
@@ -40,14 +27,14 @@ test("a schedule is made in a form that shows its times, fired, paused, edited a
   await expect(form.getByRole("region", { name: "Upcoming times of what is typed" })).toContainText("five fields");
   await form.getByLabel(/^Expression/).fill("0 8 * * *");
   await expect(form.getByRole("listitem").filter({ hasText: "8:00:00" })).toHaveCount(6);
-  await expectAccessible(page);
+  await expectAccessible(page, "[role=dialog]");
   await form.getByRole("button", { name: "Create" }).click();
   const drawer = page.getByRole("dialog", { name: /daily/ });
   await expect(drawer.getByText("Nothing was due yet.")).toBeVisible();
   await drawer.getByRole("button", { name: "Fire now" }).click();
   await expect(drawer.getByRole("region", { name: "History" })).toContainText("by hand");
   await expect(drawer.getByRole("region", { name: "History" }).getByRole("link")).toHaveAttribute("href", /\/runs\//);
-  await expectAccessible(page);
+  await expectAccessible(page, "[role=dialog]");
   await drawer.getByRole("button", { name: "Edit" }).click();
   await page.getByRole("dialog", { name: "Edit daily" }).getByLabel(/^Description/).fill("Report <b>of</b> the day");
   await page.getByRole("dialog", { name: "Edit daily" }).getByRole("button", { name: "Save" }).click();
@@ -67,8 +54,33 @@ test("a schedule is made in a form that shows its times, fired, paused, edited a
   await expect(page.getByRole("heading", { name: "No schedules" })).toBeVisible();
 });
 
-test("a trigger shows its address and what was delivered, and never a secret", async ({ page, durable }) => {
-  await open(page, durable, "/schedules?view=triggers&edit=%2B");
+test("what someone else saved meanwhile is merged with what was typed, and nothing is lost", async ({ page, apps }) => {
+  const id = "merged";
+  const spec = (description: string, max: number | null) => ({ description, max_count: max, target: { agent_id: "reporter", input: "Report." }, timing: { type: "cron", expression: "0 8 * * *", zone: "UTC" } });
+  await apps.ask("POST", "/v1/schedules", { ...spec("Before", null), id });
+  await open(page, apps, `/schedules?edit=${id}`);
+  const form = page.getByRole("dialog", { name: `Edit ${id}` });
+  await form.getByLabel(/^Description/).fill("Mine");
+  await apps.ask("PUT", `/v1/schedules/${id}`, spec("Theirs", 7), { "If-Match": "*" });
+  // The server says so by a conflict.
+  const isIt = (url: URL) => url.pathname === `/v1/schedules/${id}`;
+  const refuse = (route: Route) => (route.request().method() === "PUT" ? route.fulfill({ status: 409, contentType: "application/json", body: '{"error": "It was changed meanwhile.", "code": "revision_conflict"}' }) : route.fallback());
+  await page.route(isIt, refuse);
+  await form.getByRole("button", { name: "Save" }).click();
+  const dialog = page.getByRole("dialog", { name: `Another person changed ${id}` });
+  await expect(dialog.getByRole("group", { name: "max_count" })).toContainText("changed by them");
+  for (const text of ["Before", "Theirs", "Mine"]) await expect(dialog.getByRole("group", { name: "description" }).getByText(text, { exact: true }).last()).toBeVisible();
+  await expectAccessible(page, ".mantine-Modal-content");
+  await dialog.getByRole("radiogroup").getByText("Mine", { exact: true }).click();
+  await page.unroute(isIt, refuse);
+  await dialog.getByRole("button", { name: "Save the merged version" }).click();
+  await expect(page.getByRole("dialog", { name: new RegExp(id) }).getByText("Mine").first()).toBeVisible();
+  expect(await apps.ask("GET", `/v1/schedules/${id}`)).toMatchObject({ description: "Mine", max_count: 7 });
+  await apps.ask("DELETE", `/v1/schedules/${id}`);
+});
+
+test("a trigger shows its address and what was delivered, and never a secret", async ({ page, apps }) => {
+  await open(page, apps, "/schedules?view=triggers&edit=%2B");
   const form = page.getByRole("dialog", { name: "New trigger" });
   await form.getByLabel("ID", { exact: true }).fill("issues");
   await form.getByLabel(/^Agent ID/).fill("reporter");
@@ -77,13 +89,13 @@ test("a trigger shows its address and what was delivered, and never a secret", a
   await page.keyboard.press("Enter");
   await form.getByRole("button", { name: "Create" }).click();
   const drawer = page.getByRole("dialog", { name: /issues/ });
-  await expect(drawer.getByText(`${durable.url}/v1/triggers/issues`)).toBeVisible();
+  await expect(drawer.getByText(`${apps.url}/v1/triggers/issues`)).toBeVisible();
   const body = JSON.stringify({ action: "opened", issue: { title: "It is broken" } });
   const signature = `sha256=${createHmac("sha256", HOOK_SECRET).update(body).digest("hex")}`;
   const hook = { "Content-Type": "application/json", "X-GitHub-Delivery": "d-1", "X-GitHub-Event": "<i>issues</i>", "X-Hub-Signature-256": signature };
-  expect((await fetch(`${durable.url}/v1/triggers/issues`, { method: "POST", headers: hook, body })).status).toBe(202);
+  expect((await fetch(`${apps.url}/v1/triggers/issues`, { method: "POST", headers: hook, body })).status).toBe(202);
   await expect(drawer.getByRole("region", { name: "Deliveries" })).toContainText("<i>issues</i>");
-  await expectAccessible(page);
+  await expectAccessible(page, "[role=dialog]");
   await page.keyboard.press("Escape");
   await expect(page.getByRole("row").filter({ hasText: "issues" })).toContainText("GitHub");
   expect(await page.content()).not.toContain(HOOK_SECRET);
@@ -91,11 +103,11 @@ test("a trigger shows its address and what was delivered, and never a secret", a
   await expectNarrow(page);
 });
 
-test("facts are added, found, edited and forgotten, with the transcripts that still hold them", async ({ page, durable }) => {
+test("facts are added, found, edited and forgotten, with the transcripts that still hold them", async ({ page, apps }) => {
   const told = "Ann drinks green tea at four";
-  await durable.run("reporter", `Remember this: ${told}`);
-  await durable.ask("POST", "/v1/memory/facts", { text: `<img src=x onerror="window.hacked=1"> p${CYRILLIC}ypal` });
-  await open(page, durable, "/memory");
+  await apps.run("reporter", `Remember this: ${told}`);
+  await apps.ask("POST", "/v1/memory/facts", { text: `<img src=x onerror="window.hacked=1"> p${CYRILLIC}ypal` });
+  await open(page, apps, "/memory");
   await page.getByRole("button", { name: "Add a fact" }).first().click();
   await page.getByRole("dialog").getByLabel(/^Text/).fill(told);
   await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
@@ -111,7 +123,7 @@ test("facts are added, found, edited and forgotten, with the transcripts that st
   await rows.filter({ hasText: told }).click();
   const drawer = page.getByRole("dialog").first();
   await expect(drawer.getByText("a person", { exact: true })).toBeVisible();
-  await expectAccessible(page);
+  await expectAccessible(page, "[role=dialog]");
   await drawer.getByRole("button", { name: "Edit" }).click();
   await drawer.getByLabel(/^Forget by itself/).fill("30");
   await drawer.getByRole("button", { name: "Save" }).click();
@@ -120,20 +132,20 @@ test("facts are added, found, edited and forgotten, with the transcripts that st
   const held = page.getByRole("dialog", { name: "One fact was forgotten" });
   await expect(held.getByRole("status")).toContainText("1 transcript still holds");
   await expect(held.getByRole("link")).toHaveAttribute("href", /\/threads\//);
-  await expectAccessible(page);
+  await expectAccessible(page, "[role=dialog]");
   await page.keyboard.press("Escape");
   await expect(rows).toHaveCount(2);
 });
 
-test("documents are added, searched by passage and deleted", async ({ page, durable }) => {
-  await open(page, durable, "/memory?view=documents");
+test("documents are added, searched by passage and deleted", async ({ page, apps }) => {
+  await open(page, apps, "/memory?view=documents");
   await page.getByRole("button", { name: "Add a document" }).first().click();
   const form = page.getByRole("dialog", { name: "Add a document" });
   await form.getByLabel(/^Collection/).fill("handbook");
   const text = "# Leave\n\nParents take <script>window.hacked=1</script> twelve weeks of leave.\n\n# Travel\n\nTrains are booked early.\n";
   await form.locator('input[type="file"]').setInputFiles({ name: "handbook.md", mimeType: "text/markdown", buffer: Buffer.from(text) });
   await expect(form.getByLabel(/^Title/)).toHaveValue("handbook.md");
-  await expectAccessible(page);
+  await expectAccessible(page, "[role=dialog]");
   await form.getByRole("button", { name: "Add a document" }).click();
   const rows = page.getByRole("region", { name: "Documents" }).getByRole("row");
   await expect(rows.filter({ hasText: "handbook.md" })).toContainText("Markdown");
@@ -142,16 +154,16 @@ test("documents are added, searched by passage and deleted", async ({ page, dura
   await page.getByLabel("Search the passages").fill("parents leave");
   await expect(page.getByRole("listitem").filter({ hasText: "twelve weeks" })).toContainText("<script>");
   expect(await page.evaluate(() => "hacked" in window)).toBe(false);
-  await expectAccessible(page);
+  await expectAccessible(page, "main");
   await page.getByLabel("Search the passages").fill("");
   await rows.filter({ hasText: "handbook.md" }).getByRole("button", { name: "Delete" }).click();
   await page.getByRole("dialog", { name: /^Delete handbook.md/ }).getByRole("button", { name: "Delete" }).click();
   await expect(page.getByRole("heading", { name: "No documents" })).toBeVisible();
 });
 
-test("the picture of a workflow has its branches as lanes, and an event is sent to it by a form", async ({ page, durable }) => {
-  const { run_id: runId } = await durable.run("refund", "A-1");
-  await open(page, durable, "/workflows");
+test("the picture of a workflow has its branches as lanes, and an event is sent to it by a form", async ({ page, apps }) => {
+  const { run_id: runId } = await apps.run("refund", "A-1");
+  await open(page, apps, "/workflows");
   const row = page.getByRole("row").filter({ hasText: "refund" }).first();
   await expect(row).toContainText("waiting");
   await expectAccessible(page);
@@ -161,7 +173,8 @@ test("the picture of a workflow has its branches as lanes, and an event is sent 
   await expect(picture.getByRole("group", { name: /^Branch/ })).toHaveCount(3);
   await expect(picture.getByRole("group", { name: "Branch 2" }).getByRole("button", { name: /3\.1\.2: sleep/ })).toContainText("in 3 d");
   await expect(page.getByText("One decision is open")).toBeVisible();
-  await expect(page.getByRole("navigation").getByRole("link", { name: /^Approvals/ })).toContainText("1");
+  // Other tests of this server may wait for a person as well.
+  await expect(page.getByRole("navigation").getByRole("link", { name: /^Approvals/ })).toContainText(/[1-9]/);
   await expectAccessible(page);
   await expectNarrow(page);
   await picture.getByRole("button", { name: /^Step 2: call pay_back/ }).focus();
@@ -178,17 +191,17 @@ test("the picture of a workflow has its branches as lanes, and an event is sent 
   await form.getByRole("button", { name: "Send", exact: true }).click();
   await expect(form.getByRole("alert")).toContainText("amount");
   await form.getByLabel(/^Amount/).fill("5");
-  await expectAccessible(page);
+  await expectAccessible(page, "[role=dialog]");
   await form.getByRole("button", { name: "Send", exact: true }).click();
   await expect(page.getByText("The workflow returned.")).toBeVisible();
   await expect(picture.getByRole("group", { name: "Branch 1" })).toContainText("won");
   expect(await page.evaluate(() => "hacked" in window)).toBe(false);
 });
 
-test("of very many steps those in view are drawn", async ({ page, durable }) => {
-  const { run_id: runId } = await durable.run("many", "A-2");
-  await expect.poll(async () => (await durable.ask<Journal>("GET", `/v1/runs/${runId}/workflow`)).waiting_events).toEqual(["stop"]);
-  await open(page, durable, `/runs/${runId}`);
+test("of very many steps those in view are drawn", async ({ page, apps }) => {
+  const { run_id: runId } = await apps.run("many", "A-2");
+  await expect.poll(async () => (await apps.ask<Journal>("GET", `/v1/runs/${runId}/workflow`)).waiting_events).toEqual(["stop"]);
+  await open(page, apps, `/runs/${runId}`);
   const picture = page.getByRole("region", { name: "Journal of the workflow" });
   await expect(picture.getByRole("button", { name: /^Step 1:/ })).toBeVisible();
   expect(await picture.getByRole("button").count()).toBeLessThan(60);

@@ -9,9 +9,13 @@ import { join } from "node:path";
 
 import { expect, test as base, type Browser, type BrowserContext, type Page } from "@playwright/test";
 
+import { recordBodies } from "./bodies";
+import { writeTokens } from "./tokens";
+
 const AWAKEN = process.env.AWAKEN ?? join(import.meta.dirname, "../../.venv/bin/awaken");
 const READY = /Ready: (http\S+?),/;
-const START_MS = 30_000;
+/** A start is two seconds of a processor; a machine that has ten other things to do gives it a tenth of one. */
+const START_MS = 90_000;
 
 async function findPort(): Promise<number> {
   const probe = createServer();
@@ -111,7 +115,9 @@ class Window {
 
   static async open(browser: Browser): Promise<Window> {
     // Colours are judged when they are still, not on their way.
-    return new Window(await browser.newContext({ viewport: VIEWPORT, reducedMotion: "reduce", colorScheme: "light" }));
+    const context = await browser.newContext({ viewport: VIEWPORT, reducedMotion: "reduce", colorScheme: "light" });
+    await recordBodies(context);
+    return new Window(context);
   }
 
   async take(): Promise<Page> {
@@ -120,12 +126,11 @@ class Window {
     return tab;
   }
 
-  async giveBack(tab: Page, isMarked: boolean): Promise<void> {
+  async giveBack(tab: Page): Promise<void> {
     for (const other of this.context.pages()) if (other !== tab) await other.close();
-    // A script that begins with every page cannot be taken back.
     tab.removeAllListeners();
     await tab.unrouteAll({ behavior: "ignoreErrors" });
-    if (isMarked || tab.isClosed() || !(await leave(tab))) return tab.close();
+    if (tab.isClosed() || !(await leave(tab))) return tab.close();
     await tab.setViewportSize(VIEWPORT);
     await tab.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
     this.tab = tab;
@@ -145,22 +150,36 @@ async function leave(tab: Page): Promise<boolean> {
   }
 }
 
+/** Agents that ask, are told who asks, answer as a hostile one would, and workflows: see `apps`. */
+const APPS = join(import.meta.dirname, "apps/all.py");
+/** The secret of a webhook that the server of the apps knows. */
+export const HOOK_SECRET = "a-secret-of-the-sender";
+
 type Fixtures = {
   /** A server that the tests of one worker share; tests use threads and records of their own. */
   server: Server;
+  /** A server with the apps of these tests, shared as well. */
+  apps: Server;
+  /** A server with tokens of different scopes, shared as well: see `tokens.ts`. */
+  guarded: Server;
   /** A page whose errors and requests to other origins fail the test. */
   page: Page;
 };
 
-export const test = base.extend<{ page: Page; context: BrowserContext }, { server: Server; window: Window }>({
-  server: [
-    async ({}, use) => {
-      const server = await Server.start();
-      await use(server);
-      await server.close();
-    },
-    { scope: "worker" },
-  ],
+/** Starts a server when the first test of a worker asks for it. All tests have these fixtures: those with fixtures of their own would need a worker, and a browser, of their own. */
+const shared = (begin: () => Promise<Server>) => [
+  async ({}, use: (server: Server) => Promise<void>) => {
+    const server = await begin();
+    await use(server);
+    await server.close();
+  },
+  { scope: "worker" as const },
+];
+
+export const test = base.extend<{ page: Page; context: BrowserContext }, { server: Server; apps: Server; guarded: Server; window: Window }>({
+  server: shared(() => Server.start()) as never,
+  apps: shared(() => Server.start([APPS], { GITHUB_HOOK: HOOK_SECRET })) as never,
+  guarded: shared(async () => Server.start([], { AWAKEN_TOKENS_FILE: await writeTokens() })) as never,
   window: [
     async ({ browser }, use) => {
       const window = await Window.open(browser);
@@ -173,9 +192,6 @@ export const test = base.extend<{ page: Page; context: BrowserContext }, { serve
   page: async ({ window }, use) => {
     const page = await window.take();
     const problems: string[] = [];
-    let isMarked = false;
-    const addScript = page.addInitScript.bind(page);
-    page.addInitScript = ((...given: Parameters<typeof addScript>) => { isMarked = true; return addScript(...given); }) as typeof page.addInitScript;
     page.on("pageerror", (error) => problems.push(error.message));
     page.on("console", (message) => {
       // The browser reports refused and failed requests by itself; tests of those look at the page.
@@ -187,8 +203,7 @@ export const test = base.extend<{ page: Page; context: BrowserContext }, { serve
     });
     await use(page);
     expect(problems).toEqual([]);
-    page.addInitScript = addScript;
-    await window.giveBack(page, isMarked);
+    await window.giveBack(page);
   },
 }) satisfies unknown as ReturnType<typeof base.extend<Fixtures>>;
 
@@ -201,15 +216,22 @@ export async function open(page: Page, server: Server, path: string): Promise<vo
   await expect(page.locator('[aria-busy="true"]')).toHaveCount(0);
 }
 
-/** Goes to a page that another component draws, without loading the console again, as a link of the rail does. */
+/**
+ * Goes to a page without loading the console again, as a link does: a fifth of the cost. Another page of the rail is waited for; what the same page shows
+ * next is for the test to expect.
+ */
 export async function visit(page: Page, path: string): Promise<void> {
   const to = new URL(page.url()).pathname.replace(/\/console.*/, `/console${path}`);
-  await page.evaluate((address) => {
-    for (const heading of document.querySelectorAll("h1")) heading.dataset.left = "";
+  await page.evaluate(async (address) => {
+    const nameOf = (path: string) => /\/console\/([^/]*)/.exec(path)?.[1];
+    const isOther = nameOf(location.pathname) !== nameOf(new URL(address, location.href).pathname);
+    if (isOther) for (const heading of document.querySelectorAll("h1")) heading.dataset.left = heading.textContent;
     history.pushState(null, "", address);
     dispatchEvent(new PopStateEvent("popstate"));
+    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
   }, to);
-  await expect(page.locator("h1:not([data-left])")).toBeVisible();
+  // The heading of the other page may be the same element with another text.
+  await page.waitForFunction(() => [...document.querySelectorAll("h1")].some((it) => it.checkVisibility() && (it.dataset.left === undefined || it.dataset.left !== it.textContent)));
   await expect(page.locator('[aria-busy="true"]')).toHaveCount(0);
 }
 
@@ -217,15 +239,15 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 /** The rules whose verdict depends on colours; the others say the same in both themes. */
 const COLOUR_RULES = ["color-contrast", "link-in-text-block"];
-type Axe = { run: (place: Document, options: object) => Promise<{ violations: { id: string; nodes: { target: unknown[] }[] }[] }> };
+type Axe = { run: (place: Document | string, options: object) => Promise<{ violations: { id: string; nodes: { target: unknown[] }[] }[] }> };
 
-/** Runs rules of axe on the page as it is; axe is loaded once for each document. */
-async function runAxe(page: Page, runOnly: object): Promise<string[]> {
+/** Runs rules of axe on a part of the page as it is; axe is loaded once for each document. */
+async function runAxe(page: Page, part: string | null, runOnly: object): Promise<string[]> {
   if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(AXE);
-  return page.evaluate(async (only) => {
-    const { violations } = await (window as unknown as { axe: Axe }).axe.run(document, { runOnly: only, resultTypes: ["violations"] });
+  return page.evaluate(async ({ place, only }) => {
+    const { violations } = await (window as unknown as { axe: Axe }).axe.run(place ?? document, { runOnly: only, resultTypes: ["violations"] });
     return violations.map((it) => `${it.id}: ${it.nodes.map((node) => node.target.join(" ")).join(", ")}`);
-  }, runOnly);
+  }, { place: part, only: runOnly });
 }
 
 /** Waits until every colour is where it goes: on the way it has no contrast to judge. */
@@ -237,19 +259,23 @@ async function settleColours(page: Page): Promise<void> {
   });
 }
 
-/** Fails if the page, in either theme, breaks a rule of WCAG 2.2 AA that axe can check: all rules in the theme it is in, those of colours in the other. */
-export async function expectAccessible(page: Page): Promise<void> {
+/**
+ * Fails if the page, in either theme, breaks a rule of WCAG 2.2 AA that axe can check: all rules in the theme it is in, those of colours in the other.
+ * With a selector, only that part is judged: for what opens on a page that was judged before.
+ */
+export async function expectAccessible(page: Page, part: string | null = null): Promise<void> {
   const html = page.locator("html");
   const now = await html.getAttribute("data-mantine-color-scheme");
   const other = now === "dark" ? "light" : "dark";
+  if (part !== null) await expect(page.locator(part).first()).toBeVisible();
   await settleColours(page);
-  const found = (await runAxe(page, { type: "tag", values: TAGS })).map((it) => `${now}: ${it}`);
+  const found = (await runAxe(page, part, { type: "tag", values: TAGS })).map((it) => `${now}: ${it}`);
   await page.emulateMedia({ colorScheme: other, reducedMotion: "reduce" });
   await expect(html).toHaveAttribute("data-mantine-color-scheme", other);
   expect(found).toEqual([]);
   // What the page draws again after the change of themes may be judged in between: it is judged until it stands.
   await expect(async () => {
     await settleColours(page);
-    expect((await runAxe(page, { type: "rule", values: COLOUR_RULES })).map((it) => `${other}: ${it}`)).toEqual([]);
+    expect((await runAxe(page, part, { type: "rule", values: COLOUR_RULES })).map((it) => `${other}: ${it}`)).toEqual([]);
   }).toPass({ timeout: 10_000 });
 }

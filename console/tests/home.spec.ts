@@ -2,10 +2,11 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 
 import { expect, expectAccessible, open, Server, test } from "./fixtures";
+import { tokenOf } from "./tokens";
 
 const run = promisify(execFile);
 
-test("a first start: three cards, snippets that work as they are, and a way to the chat", async ({ page }) => {
+test("a first start: three cards, snippets that work as they are, a way to the chat; what the server does not tell is not known, and nothing is calm", async ({ page }) => {
   const server = await Server.start();
   try {
     await open(page, server, "/");
@@ -31,6 +32,12 @@ test("a first start: three cards, snippets that work as they are, and a way to t
     await expect(page.getByRole("region", { name: "Make your own agent" })).toContainText(`awaken serve agent.py --port ${Number(new URL(server.url).port) + 1}`);
     await page.getByRole("button", { name: "Hide these cards" }).click();
     await expect(page.getByRole("region", { name: "Make your own agent" })).toHaveCount(0);
+    await expect(page.getByText("Nothing needs a person.")).toBeVisible();
+    await page.route("**/v1/tickets?*", (route) => route.fulfill({ status: 500, json: { error: "The store failed.", code: "internal" } }));
+    await page.reload();
+    await expect(page.locator('[data-need="unknown:tickets"]')).toContainText("Not known: what waits for an answer");
+    await expect(page.getByText("Nothing needs a person.")).toHaveCount(0);
+    await expectAccessible(page, "main");
   } finally {
     await server.close();
   }
@@ -61,42 +68,22 @@ test("a server that fails: what is wrong is first, and leads to where it is mend
   await expect(page).toHaveURL(/view=dead/);
 });
 
-test("what the server does not tell is not known, and nothing is calm", async ({ page }) => {
-  const server = await Server.start();
-  try {
-    await open(page, server, "/");
-    await expect(page.getByText("Nothing needs a person.")).toBeVisible();
-    await page.route("**/v1/tickets?*", (route) => route.fulfill({ status: 500, json: { error: "The store failed.", code: "internal" } }));
-    await page.reload();
-    await expect(page.locator('[data-need="unknown:tickets"]')).toContainText("Not known: what waits for an answer");
-    await expect(page.getByText("Nothing needs a person.")).toHaveCount(0);
-    await expectAccessible(page);
-  } finally {
-    await server.close();
-  }
-});
-
-test("a token: the refused requests are repeated with it, and no snippet has it", async ({ page }) => {
-  const server = await Server.start(["--token", "open-sesame"]);
-  try {
-    await page.goto(`${server.url}/console/`);
-    const dialog = page.getByRole("dialog");
-    await dialog.getByLabel("Token").fill("wrong");
-    await dialog.getByRole("button", { name: "Use it" }).click();
-    await expect(dialog.getByText("The server refused this token.")).toBeVisible();
-    await expect(dialog.getByLabel("Token")).toHaveValue("");
-    await dialog.getByLabel("Token").fill("open-sesame");
-    await dialog.getByRole("button", { name: "Use it" }).click();
-    await expect(page.getByRole("region", { name: "Connect a client" })).toBeVisible();
-    await expect(dialog).toHaveCount(0);
-    const snippet = page.locator('[data-snippet="curl"]');
-    await expect(snippet).toContainText("Authorization: Bearer $AWAKEN_TOKEN");
-    await expect(page.locator("body")).not.toContainText("open-sesame");
-    await page.getByRole("link", { name: "Start a chat" }).click();
-    await page.getByRole("textbox", { name: "Message" }).fill("Hello");
-    await page.getByRole("textbox", { name: "Message" }).press("Enter");
-    await expect(page.locator('[data-turn="assistant"]')).toContainText("Scripted response to: Hello");
-  } finally {
-    await server.close();
-  }
+test("a token: the refused requests are repeated with it, and no snippet has it", async ({ page, guarded: server }) => {
+  await page.goto(`${server.url}/console/`);
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Token").fill("wrong");
+  await dialog.getByRole("button", { name: "Use it" }).click();
+  await expect(dialog.getByText("The server refused this token.")).toBeVisible();
+  await expect(dialog.getByLabel("Token")).toHaveValue("");
+  await dialog.getByLabel("Token").fill(tokenOf("all"));
+  await dialog.getByRole("button", { name: "Use it" }).click();
+  await expect(page.getByRole("region", { name: "Connect a client" })).toBeVisible();
+  await expect(dialog).toHaveCount(0);
+  const snippet = page.locator('[data-snippet="curl"]');
+  await expect(snippet).toContainText("Authorization: Bearer $AWAKEN_TOKEN");
+  await expect(page.locator("body")).not.toContainText(tokenOf("all"));
+  await page.getByRole("navigation").getByRole("link", { name: "Chat" }).click();
+  await page.getByRole("textbox", { name: "Message" }).fill("Hello");
+  await page.getByRole("textbox", { name: "Message" }).press("Enter");
+  await expect(page.locator('[data-turn="assistant"]')).toContainText("Scripted response to: Hello");
 });

@@ -1,4 +1,4 @@
-import { expect, open, test } from "./fixtures";
+import { expect, open, test, visit } from "./fixtures";
 
 /** A part of the corpus of `tests/server/test_ids_in_paths.py`, in a browser: what encodes and decodes here are the console's router and client. */
 const IDS = ["x/messages", "%2F", "a?b=c#d", "../日本"] as const;
@@ -11,7 +11,7 @@ for (const id of IDS) {
     await page.getByRole("link", { name: "Run of default" }).click();
     await expect(page).toHaveURL(new RegExp(runId));
     await expect(page.getByRole("status").filter({ hasText: "The model answered" })).toBeVisible();
-    await open(page, server, `/chat/${encodeURIComponent(id)}?agent=default`);
+    await visit(page, `/chat/${encodeURIComponent(id)}?agent=default`);
     await expect(page.locator('[data-turn="user"]')).toHaveCount(1);
     await page.getByRole("textbox", { name: "Message" }).fill("Once more");
     await page.getByRole("textbox", { name: "Message" }).press("Enter");

@@ -1,4 +1,4 @@
-import { expect, expectAccessible, open, test } from "./fixtures";
+import { expect, expectAccessible, open, test, visit } from "./fixtures";
 import { publishRecord, unique, writeJson, writeRecord } from "./govern";
 
 test("a provider, a model and a pool are made, with problems on their path and a key that is never shown", async ({ page, server }) => {
@@ -10,7 +10,7 @@ test("a provider, a model and a pool are made, with problems on their path and a
   await expect(page.getByRole("alert")).toContainText(`providers/${provider}/adapter`);
   await writeJson(page, "Record as JSON", { adapter: "openai", base_url: "http://127.0.0.1:9/v1", api_key: "sk-canary-value" });
   await expect(page.getByText("It compiles.")).toBeVisible();
-  await expectAccessible(page);
+  await expectAccessible(page, "[role=dialog]");
   await publishRecord(page, "Our own server");
   const row = page.getByRole("row", { name: new RegExp(provider) });
   await expect(row).toContainText(`store:providers/${provider}/api_key`);
@@ -20,7 +20,7 @@ test("a provider, a model and a pool are made, with problems on their path and a
   await row.getByRole("button", { name: "Test with a call" }).click();
   await expect(page.getByText(new RegExp(`^${provider}: `))).toBeVisible();
 
-  await open(page, server, "/models?edit=%2B");
+  await visit(page, "/models?edit=%2B");
   await page.getByRole("textbox", { name: "ID", exact: true }).fill(model);
   await page.getByRole("combobox", { name: "Provider ID" }).fill(provider);
   await page.getByRole("textbox", { name: "Upstream model" }).fill("gpt-x");
@@ -29,7 +29,7 @@ test("a provider, a model and a pool are made, with problems on their path and a
   await expect(page.getByRole("row", { name: new RegExp(model) })).toContainText("$1.50 / $6.00");
 
   await server.ask("PUT", `/v1/config/model-pools/${pool}`, { members: [{ model_id: model }] });
-  await open(page, server, "/models?tab=pools");
+  await visit(page, "/models?tab=pools");
   await expect(page.getByRole("row", { name: new RegExp(pool) })).toContainText(model);
   await expectAccessible(page);
 });

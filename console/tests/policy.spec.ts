@@ -1,4 +1,4 @@
-import { expect, expectAccessible, open, test } from "./fixtures";
+import { expect, expectAccessible, open, test, visit } from "./fixtures";
 import { publishRecord, unique, writeJson } from "./govern";
 
 test("a ruleset is made and listed", async ({ page, server }) => {
@@ -23,7 +23,7 @@ test("a call is tried, and the rule that decides is named", async ({ page, serve
   await page.getByRole("textbox", { name: "Arguments as JSON" }).fill("{");
   await expect(page.getByText("This is not JSON.")).toBeVisible();
 
-  await open(page, server, "/policy?tab=bench&agent=default");
+  await visit(page, "/policy?tab=bench&agent=default");
   await expect(page.getByText("every call passes")).toBeVisible();
 });
 

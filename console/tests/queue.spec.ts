@@ -1,4 +1,4 @@
-import { expect, expectAccessible, open, test, type Server } from "./fixtures";
+import { expect, expectAccessible, open, test, visit, type Server } from "./fixtures";
 
 type Listed = { items: { dispatch_id: string; status: string }[] };
 
@@ -16,20 +16,21 @@ async function makeDeadLetter(server: Server): Promise<{ threadId: string; dispa
   return { threadId, dispatchId: found.items[0]?.dispatch_id ?? "" };
 }
 
-for (const view of ["waiting", "claimed", "dead", "outbox", "all"]) {
-  test(`${view} says what belongs there when it is empty`, async ({ page, server }) => {
-    await open(page, server, `/queue?view=${view}&thread=${view === "outbox" ? "" : "no-such-thread"}`);
-    await expect(page.getByRole("heading", { level: 2 })).toBeVisible();
-    await expectAccessible(page);
-  });
-}
+test("every view says what belongs there when it is empty", async ({ page, server }) => {
+  await open(page, server, "/queue?view=waiting&thread=no-such-thread");
+  for (const view of ["waiting", "claimed", "dead", "outbox", "all"]) {
+    await visit(page, `/queue?view=${view}&thread=${view === "outbox" ? "" : "no-such-thread"}`);
+    await expect(page.getByRole("heading", { level: 2, name: view === "outbox" ? "Nothing in the outbox was given up" : "No delivery matches the filters" })).toBeVisible();
+    await expectAccessible(page, view === "waiting" ? null : "main");
+  }
+});
 
 test("a dead letter has its error and is sent again", async ({ page, server }) => {
   const { threadId, dispatchId } = await makeDeadLetter(server);
   await open(page, server, `/queue?view=dead&thread=${threadId}`);
   await expect(page.getByRole("row").filter({ hasText: "a message id is used twice" })).toBeVisible();
   await expectAccessible(page);
-  await open(page, server, `/queue?view=dead&thread=${threadId}&open=${dispatchId}`);
+  await visit(page, `/queue?view=dead&thread=${threadId}&open=${dispatchId}`);
   const drawer = page.getByRole("dialog");
   await expect(drawer.getByRole("region", { name: "Error" })).toContainText("a message id is used twice");
   await expect(drawer.getByRole("region", { name: "Message of user" })).toContainText("second");

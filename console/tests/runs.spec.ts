@@ -1,7 +1,8 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-import { expect, expectAccessible, open, Server, test } from "./fixtures";
+import { expect, expectAccessible, open, test, visit } from "./fixtures";
+import { unique } from "./govern";
 
 test("the list shows why runs ended or wait, newest first, and is accessible", async ({ page, server }) => {
   test.slow();
@@ -28,7 +29,7 @@ test("filters stand in the address, and a time range asks the server", async ({ 
   await page.getByRole("button", { name: "Clear filters" }).click();
   await expect(page).not.toHaveURL(/agent=/);
   const asked = page.waitForRequest((it) => it.url().includes("/v1/runs?") && it.url().includes("until=86400000"));
-  await open(page, server, "/runs?since=0&until=86400000");
+  await visit(page, "/runs?since=0&until=86400000");
   await asked;
   await expect(page.getByRole("heading", { name: "No run matches the filters" })).toBeVisible();
   await expectAccessible(page);
@@ -60,32 +61,28 @@ test("a saved view is kept, exported and imported", async ({ page, server }, inf
   await expect(page.getByRole("menuitem", { name: "Journeys" })).toBeVisible();
 });
 
-test("runs are cancelled together by keyboard, after a preview", async ({ page }) => {
-  const server = await Server.start();
-  try {
-    await server.run("travel", "Hello");
-    const waiting = await server.run("permission", "RUN_DELETE_TOOL");
-    await open(page, server, "/runs");
-    await expect(page.getByTitle(waiting.run_id)).toBeVisible();
-    await page.keyboard.press("j");
-    // A run that comes meanwhile does not move the cursor to another one.
-    const { run_id: later } = await server.run("travel", "Later");
-    await expect(page.getByTitle(later)).toBeVisible();
-    for (const key of ["x", "j", "x"]) await page.keyboard.press(key);
-    await expect(page.getByText("2 selected")).toBeVisible();
-    const cancel = page.getByRole("button", { name: "Cancel runs" });
-    await cancel.focus();
-    await page.keyboard.press("Enter");
-    const dialog = page.getByRole("dialog");
-    await expect(dialog).toContainText("1 run will be asked to stop.");
-    await expect(dialog).toContainText("1 run ended before");
-    await page.keyboard.press("Enter");
-    await expect(page.getByRole("row").filter({ has: page.getByTitle(waiting.run_id) })).toContainText("cancelled");
-    await page.getByRole("button", { name: `As JSON ${waiting.run_id}` }).click();
-    await expect(page.getByRole("dialog")).toContainText('"type": "cancelled"');
-  } finally {
-    await server.close();
-  }
+test("runs are cancelled together by keyboard, after a preview", async ({ page, server }) => {
+  const own = unique("together");
+  await server.run("travel", "Hello", `${own}-1`);
+  const waiting = await server.run("permission", "RUN_DELETE_TOOL", `${own}-2`);
+  await open(page, server, `/runs?q=${own}`);
+  await expect(page.getByTitle(waiting.run_id)).toBeVisible();
+  await page.keyboard.press("j");
+  // A run that comes meanwhile does not move the cursor to another one.
+  const { run_id: later } = await server.run("travel", "Later", `${own}-3`);
+  await expect(page.getByTitle(later)).toBeVisible();
+  for (const key of ["x", "j", "x"]) await page.keyboard.press(key);
+  await expect(page.getByText("2 selected")).toBeVisible();
+  const cancel = page.getByRole("button", { name: "Cancel runs" });
+  await cancel.focus();
+  await page.keyboard.press("Enter");
+  const dialog = page.getByRole("dialog");
+  await expect(dialog).toContainText("1 run will be asked to stop.");
+  await expect(dialog).toContainText("1 run ended before");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("row").filter({ has: page.getByTitle(waiting.run_id) })).toContainText("cancelled");
+  await page.getByRole("button", { name: `As JSON ${waiting.run_id}` }).click();
+  await expect(page.getByRole("dialog")).toContainText('"type": "cancelled"');
 });
 
 test("a run that starts appears without a reload, and a click on a number filters", async ({ page, server }) => {

@@ -15,6 +15,8 @@ test("keys lead to pages, and the palette finds an agent, a run and its thread",
   await expect(page.locator("h1")).toHaveText("Runs");
   await page.keyboard.press("Control+k");
   await page.getByPlaceholder("Search…").fill("travel");
+  // What the palette finds first is what is known first: an id may be of a run.
+  await expect(page.getByRole("button", { name: "travel", exact: true }).or(page.getByRole("button", { name: /^travel\b/ })).first()).toBeVisible();
   await page.keyboard.press("Enter");
   await expect(page).toHaveURL(/agents\/travel/);
   await page.getByRole("button", { name: "Search… Ctrl K" }).click();

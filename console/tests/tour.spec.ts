@@ -1,6 +1,6 @@
 import { join } from "node:path";
 
-import { expect, open, test } from "./fixtures";
+import { expect, open, test, visit } from "./fixtures";
 
 /** Where the pictures of the documentation go; without it the tour only looks. */
 const PICTURES = process.env.AWAKEN_PICTURES;
@@ -15,8 +15,9 @@ test("the tour of the documentation", async ({ page, server }) => {
     { path: `/runs/${runId}`, picture: "console-run.png" },
     { path: "/approvals", picture: "console-approvals.png" },
   ];
+  await open(page, server, "/settings");
   for (const { path, picture } of stops) {
-    await open(page, server, path);
+    await visit(page, path);
     await expect(page.locator("main")).not.toHaveText("");
     if (path === "/approvals") await page.getByText("delete_file").first().click();
     if (PICTURES !== undefined) await page.screenshot({ path: join(PICTURES, picture), animations: "disabled" });

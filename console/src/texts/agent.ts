@@ -78,8 +78,5 @@ export const agent = {
     placeholder: "Say something to the draft", label: "Message to the draft", send: "Send", stop: "Stop", clear: "Begin anew", you: "You", tool: (name: string) => `Calls ${name}`,
     asks: (name: string) => `It wants to run ${name}`, on: (no: number) => `Preview ${no}`, needsInvoke: "Previews need the scope “invoke”.", openRun: "Open the run", failed: "The run failed", denied: "denied",
   },
-  merge: {
-    title: "Another person changed this agent", help: "Fields that only one side changed are taken over. Choose for the others.",
-    base: "Before", theirs: "Theirs", mine: "Mine", apply: "Save the merged version", both: "changed on both sides", onlyTheirs: "changed by them", onlyMine: "changed by you", absent: "not set", diff: "Difference from theirs to mine",
-  },
+  mergeTitle: "Another person changed this agent",
 } as const;

@@ -10,7 +10,7 @@ export const cost = {
   figures: { spent: "Spent", month: "This month so far", forecast: "Forecast to the month's end", tokens: "Tokens", runs: "Runs", errors: "Failed runs" },
   forecastHow: (days: number) => `What was spent this month, and for each day that is left the average of the last ${days} whole days.`,
   noForecast: "not enough days",
-  chart: "Spend by day",
+  charts: { cost: "Spend by day", tokens: "Tokens by day", runs: "Runs by day" },
   asTable: "As a table",
   asChart: "As a chart",
   groups: { agent: "By agent", model: "By model", tenant: "By tenant" },

@@ -65,6 +65,7 @@ export const run = {
     legend: "Colours",
     firstToken: "first token",
     problem: "problem",
+    legendProblem: "Problem",
   },
   span: {
     close: "Close",

@@ -16,6 +16,7 @@ export const schedules = {
   newTrigger: "New trigger",
   edit: "Edit",
   editTitle: (id: string) => `Edit ${id}`,
+  mergeTitle: (id: string) => `Another person changed ${id}`,
   id: "ID",
   idHelp: "Optional: it gets one by itself.",
   save: "Save",

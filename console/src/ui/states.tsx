@@ -27,7 +27,7 @@ export function Empty({ title, children, action, command }: EmptyProps) {
       <Title order={2} mb={4}>{title}</Title>
       {children === undefined ? null : <Text c="dimmed" size="sm" component="div">{children}</Text>}
       {action === undefined ? null : <Group justify="center" mt="md">{action}</Group>}
-      {command === undefined ? null : <Code block mt="md" ta="left" style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>{command}</Code>}
+      {command === undefined ? null : <Code block mt="md" bd="1px solid var(--aw-line)" style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>{command}</Code>}
     </Box>
   );
 }

@@ -41,8 +41,9 @@ export const theme = createTheme({
     Badge: { defaultProps: { size: "sm", variant: "light", radius: "sm", tt: "none", fw: 500, autoContrast: true } },
     Alert: { styles: { title: { color: "var(--mantine-color-text)" }, message: { color: "var(--mantine-color-text)" } } },
     Tooltip: { defaultProps: { openDelay: 300, withArrow: true, fz: "xs" } },
-    Modal: { defaultProps: { centered: true, overlayProps: { backgroundOpacity: 0.4 } } },
-    Drawer: { defaultProps: { position: "right", size: "lg", overlayProps: { backgroundOpacity: 0.2 } } },
+    // A dialog over a drawer: the head of each is no banner of the page.
+    Modal: { defaultProps: { centered: true, overlayProps: { backgroundOpacity: 0.4 }, attributes: { header: { role: "none" } } } },
+    Drawer: { defaultProps: { position: "right", size: "lg", overlayProps: { backgroundOpacity: 0.2 }, attributes: { header: { role: "none" } } } },
   },
 });
 

@@ -22,13 +22,13 @@ import { CopyIcon, JsonDrawer } from "../../ui/parts";
 import { Problems } from "../../ui/Problems";
 import type { JsonObject } from "../../ui/schema/model";
 import { Empty, Failure, Loading } from "../../ui/states";
+import { MergeDialog } from "../../ui/merge/MergeDialog";
 import { groupConflicts, readConflictPaths, type Conflict } from "../changes/conflicts";
 import { RebaseDialog } from "../changes/RebaseDialog";
 import { Owner, PublishDialog } from "../records/parts";
 import classes from "./AgentPage.module.css";
 import { AgentView } from "./AgentView";
 import { HistoryTab, UsageTab } from "./HistoryTab";
-import { MergeDialog } from "./MergeDialog";
 import { Overrides } from "./Overrides";
 import { Preview } from "./Preview";
 import { BasicsTab, BudgetsTab, DelegatesTab, JsonTab, PluginsTab, PromptTab, type TabProps } from "./tabs";
@@ -92,7 +92,7 @@ function LoadedAgent({ agentId, editor, mine, tab, isPreviewOpen, onChange }: Lo
         </div>
         {isPreviewOpen ? <Preview agentId={agentId} editor={editor} onClose={() => onChange({ preview: "off" })} /> : null}
       </div>
-      {editor.conflict === null ? null : <MergeDialog conflict={editor.conflict} onResolve={editor.resolve} />}
+      {editor.conflict === null ? null : <MergeDialog title={texts.mergeTitle} versions={editor.conflict} onResolve={editor.resolve} />}
       <PublishDialog title={texts.publishTitle} isOpen={isPublishing} onClose={() => setPublishing(false)} onPublish={publish}>
         <Text size="sm">{texts.publishCount(editor.draft?.changes.length ?? 0)}</Text>
       </PublishDialog>

@@ -11,7 +11,7 @@ import { records } from "../../texts/records";
 import type { JsonObject } from "../../ui/schema/model";
 import { useLeaveGuard } from "../../ui/useLeaveGuard";
 import { isRebaseNeeded } from "../changes/conflicts";
-import { compareVersions, mergeVersions } from "./merge";
+import { compareVersions, mergeVersions } from "../../ui/merge/merge";
 
 export type SaveState = "clean" | "dirty" | "saving" | "saved" | "refused" | "conflict" | "failed";
 export type Conflict = { base: JsonObject; theirs: JsonObject; mine: JsonObject; draft: Draft | null };

@@ -150,7 +150,7 @@ export function Pane({ address, label, isFirst, side, onAddress, onSide }: Props
       noteError(error);
     }
   };
-  useResend(threadId, state.isLoading, send);
+  useResend(threadId, state.isLoading, send, place);
   const actions = useMemo(() => ({
     onEdit: setEditing,
     onAction: (text: string) => { writeTyped(place, text); noteDone(texts.actionTaken); field.current?.focus(); },
@@ -180,11 +180,16 @@ export function Pane({ address, label, isFirst, side, onAddress, onSide }: Props
 /** What is to be sent into a fork once it is on the screen. */
 const resending = new Map<string, readonly Part[]>();
 
-function useResend(threadId: string | undefined, isLoading: boolean, send: (parts: readonly Part[], mode: PendingTurn["mode"]) => Promise<void>): void {
+function useResend(threadId: string | undefined, isLoading: boolean, send: (parts: readonly Part[], mode: PendingTurn["mode"]) => Promise<void>, place: string): void {
   useEffect(() => {
     const parts = threadId === undefined || isLoading ? undefined : resending.get(threadId);
     if (parts === undefined || threadId === undefined) return;
     resending.delete(threadId);
-    send(parts, "queue").catch(noteError);
-  }, [threadId, isLoading, send]);
+    send(parts, "queue").catch((error: unknown) => {
+      // What the server refuses stands in the field of the fork, to be sent again.
+      const now = readTyped(place, "");
+      writeTyped(place, [readText(parts), now].filter((it) => it.trim() !== "").join("\n"));
+      noteError(error);
+    });
+  }, [threadId, isLoading, send, place]);
 }

@@ -77,12 +77,12 @@ function Days({ rows, by, measure, from, now, isTable }: DaysProps) {
   const { names, points } = useMemo(() => makeSeries(rows, by, measure, from, now), [rows, by, measure, from, now]);
   const table = (
     <Table verticalSpacing={3}>
-      <caption className="unseen">{texts.chart}</caption>
+      <caption className="unseen">{texts.charts[measure]}</caption>
       <Table.Thead><Table.Tr><Table.Th>{texts.columns.day}</Table.Th>{names.map((it) => <Table.Th key={it} ta="right">{nameGroup(by, it)}</Table.Th>)}</Table.Tr></Table.Thead>
       <Table.Tbody>{points.map((point) => <Table.Tr key={point.day}><Table.Th scope="row" fw={400}>{new Date(point.day).toISOString().slice(0, 10)}</Table.Th>{names.map((it) => <Table.Td key={it} ta="right">{formatMeasure(measure, point[it] ?? 0)}</Table.Td>)}</Table.Tr>)}</Table.Tbody>
     </Table>
   );
-  if (isTable) return <div tabIndex={0} role="region" aria-label={texts.rowsOf(texts.chart)} style={{ maxHeight: 320, overflow: "auto" }}>{table}</div>;
+  if (isTable) return <div tabIndex={0} role="region" aria-label={texts.rowsOf(texts.charts[measure])} style={{ maxHeight: 320, overflow: "auto" }}>{table}</div>;
   return (
     <>
       <div aria-hidden><Suspense fallback={<Skeleton height={260} />}><SpendChart points={points} names={names} label={(it) => nameGroup(by, it)} format={(it) => formatMeasure(measure, it)} /></Suspense></div>
@@ -127,7 +127,7 @@ export function CostPage() {
             <>
               <Totals total={usage.data.total} now={today} />
               {isUnpriced ? <Text size="sm">{texts.priceHint} <Link to="/models" style={{ textDecoration: "underline" }}>{texts.setPrice}</Link></Text> : null}
-              <Panel title={texts.chart} actions={toggle}><Days rows={rows} by={by} measure={measure} from={from} now={today} isTable={isTable} /></Panel>
+              <Panel title={texts.charts[measure]} actions={toggle}><Days rows={rows} by={by} measure={measure} from={from} now={today} isTable={isTable} /></Panel>
               <Panel title={texts.groups[by]}><DataTable label={texts.rowsOf(texts.groups[by])} rows={groups} columns={columns} rowId={(it) => it.name} address={{ sort: search.sort, columns: search.columns }} onAddress={change} /></Panel>
               <CostlyRuns from={from} />
             </>

@@ -12,6 +12,7 @@ import { nameSpan } from "./spanText";
 import { buildAxis, listTicks, placeBar, type Axis, type SpanRow } from "./waterfall";
 import classes from "./waterfall.module.css";
 
+const TICK_LABEL_PX = 40;
 const ROW_PX = 26;
 const HEAD_PX = 24;
 const INDENT_PX = 14;
@@ -75,7 +76,7 @@ function Legend() {
   return (
     <div className={classes.legend} aria-label={texts.waterfall.legend} role="group">
       {["model", "tool", "wait"].map((it) => <span key={it}><i className={`${classes.bar} ${classes.swatch}`} data-kind={it} />{texts.waterfall.kinds[it]}</span>)}
-      <span><i className={`${classes.bar} ${classes.swatch}`} data-kind="tool" data-problem />{texts.waterfall.problem}</span>
+      <span><i className={`${classes.bar} ${classes.swatch}`} data-kind="tool" data-problem />{texts.waterfall.legendProblem}</span>
     </div>
   );
 }
@@ -88,7 +89,11 @@ export function WaterfallChart({ rows, isLive, end, zoom, step, chosen, shownChi
   const labelWidth = boxWidth > 0 && boxWidth < 560 ? 150 : 260;
   const room = Math.max(120, boxWidth - labelWidth - END_PX - 4);
   const axis = useMemo(() => buildAxis(rows, { width: room, zoom, isLive, end }), [rows, room, zoom, isLive, end]);
-  const ticks = useMemo(() => listTicks(axis, left - 200, left + room + 200), [axis, left, room]);
+  const ticks = useMemo(() => {
+    const end = axis.segments.at(-1);
+    // A label at the very end would be cut off.
+    return listTicks(axis, left - 200, left + room + 200).filter((it) => end === undefined || it.x <= end.x + end.width - TICK_LABEL_PX);
+  }, [axis, left, room]);
   useEffect(() => {
     if (step === undefined) return;
     const index = rows.findIndex((it) => it.childOf === null && it.span.kind === "step" && String(it.span.n) === step);

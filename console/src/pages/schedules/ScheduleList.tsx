@@ -21,11 +21,11 @@ import { Age, Status, Until } from "../../ui/parts";
 import type { JsonObject } from "../../ui/schema/model";
 import { useSettings } from "../../ui/settings";
 import { Empty, Failure, Loading } from "../../ui/states";
-import { saveSchedule } from "./actions";
+import { loadScheduleSpec, saveSchedule } from "./actions";
 import { Named, Outcome } from "./parts";
 import { ScheduleActions, ScheduleDrawer, scheduleQuery, Times } from "./ScheduleDrawer";
 import { NEW, SpecDrawer } from "./SpecDrawer";
-import { describeTiming, NEW_SCHEDULE, SCHEDULE_EXTRAS, takeSpec, type Schedule } from "./words";
+import { describeTiming, NEW_SCHEDULE, readRevision, SCHEDULE_EXTRAS, takeSpec, type Schedule } from "./words";
 
 const route = getRouteApi("/schedules");
 const TYPING_MS = 400;
@@ -106,7 +106,9 @@ export function ScheduleList() {
         schema={{ name: "ScheduleSpec", extras: SCHEDULE_EXTRAS, first: ["timing", "target"] }}
         id={edit}
         spec={isNew ? NEW_SCHEDULE : edited.data === undefined ? undefined : takeSpec(edited.data)}
+        revision={readRevision(edited.data)}
         save={saveSchedule}
+        load={loadScheduleSpec}
         onClose={(saved) => change({ edit: undefined, open: saved ?? open })}
         beside={(spec) => <Preview spec={spec} />}
       />

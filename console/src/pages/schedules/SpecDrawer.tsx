@@ -5,12 +5,13 @@ import { useEffect, useRef, useState, type ReactNode, type RefObject } from "rea
 
 import { bodySchemaQuery } from "../../api/bodySchemas";
 import type { Extras } from "../../api/cutSchema";
-import { ApiError } from "../../api/errors";
+import { ApiError, isConflict } from "../../api/errors";
 import { agentsQuery } from "../../api/queries";
 import { schedules as texts } from "../../texts/schedules";
 import { ui } from "../../texts/ui";
 import { useConfirm } from "../../ui/confirm";
 import { GatedButton } from "../../ui/GatedButton";
+import { MergeDialog, type Versions } from "../../ui/merge/MergeDialog";
 import { noteDone } from "../../ui/notices";
 import { Refusal } from "../../ui/Problems";
 import { SchemaForm } from "../../ui/SchemaForm";
@@ -31,7 +32,12 @@ type Props = {
   id: string | undefined;
   /** What the form begins with; undefined while it is not known. */
   spec: JsonObject | undefined;
-  save: (spec: JsonObject, id: string | null, isNew: boolean) => Promise<string>;
+  /** Names what the form began with; undefined for a new one. */
+  revision: string | undefined;
+  /** Stores it; what is edited is replaced only if it is still of the revision. */
+  save: (spec: JsonObject, id: string | null, revision: string | undefined, isNew: boolean) => Promise<string>;
+  /** What the server has now. */
+  load: (id: string) => Promise<{ spec: JsonObject; revision: string | undefined }>;
   onClose: (saved?: string) => void;
   beside?: (spec: JsonObject) => ReactNode;
 };
@@ -51,9 +57,11 @@ export function SpecDrawer(props: Props) {
   );
 }
 
-function SpecForm({ title, schema: { name, extras, first }, id, spec: given, save, onClose, beside, unsaved }: Props & { id: string; spec: JsonObject; unsaved: RefObject<boolean> }) {
-  const [initial] = useState(given);
+function SpecForm({ title, schema: { name, extras, first }, id, spec: given, revision: givenRevision, save, load, onClose, beside, unsaved }: Props & { id: string; spec: JsonObject; unsaved: RefObject<boolean> }) {
+  // What is typed is a change of what the form began with, whatever is loaded meanwhile.
+  const [{ base: initial, revision }, setBegun] = useState({ base: given, revision: givenRevision });
   const [spec, setSpec] = useState(initial);
+  const [theirs, setTheirs] = useState<(Versions & { revision: string | undefined }) | null>(null);
   const [newId, setNewId] = useState("");
   const [isBad, setBad] = useState(false);
   const [error, setError] = useState<unknown>(null);
@@ -76,30 +84,41 @@ function SpecForm({ title, schema: { name, extras, first }, id, spec: given, sav
   };
   const needsAgent = !isObject(spec.target) || spec.target.agent_id === "" || spec.target.agent_id === undefined;
   const needsInput = isObject(spec.target) && (spec.target.input === "" || spec.target.input == null);
-  const submit = async () => {
+  const submit = async (mine: JsonObject, of: string | undefined) => {
     setBusy(true);
     setError(null);
     try {
-      const saved = await save(spec, isNew ? newId.trim() || null : id, isNew);
+      const saved = await save(mine, isNew ? newId.trim() || null : id, of, isNew);
       unsaved.current = false;
       noteDone(texts.saved);
       onClose(saved);
     } catch (caught) {
-      setError(caught);
+      // Someone else has saved it meanwhile: both versions are shown, and nothing that was typed is lost.
+      const now = isConflict(caught) && !isNew ? await load(id).catch(() => null) : null;
+      if (now === null) setError(caught);
+      else setTheirs({ base: initial, theirs: now.spec, mine, revision: now.revision });
     } finally {
       setBusy(false);
     }
   };
+  const resolve = (merged: JsonObject) => {
+    if (theirs === null) return;
+    setBegun({ base: theirs.theirs, revision: theirs.revision });
+    setSpec(merged);
+    setTheirs(null);
+    void submit(merged, theirs.revision);
+  };
   return (
     <Stack gap="sm">
-      {isNew ? <TextInput data-autofocus label={texts.id} description={texts.idHelp} value={newId} onChange={(event) => setNewId(event.currentTarget.value)} /> : null}
+      {theirs === null ? null : <MergeDialog title={texts.mergeTitle(id)} versions={theirs} onResolve={resolve} />}
+      {isNew ? <TextInput autoFocus label={texts.id} description={texts.idHelp} value={newId} onChange={(event) => setNewId(event.currentTarget.value)} /> : null}
       <SchemaForm label={title} {...shared} hide={others} />
       {beside?.(spec)}
       <SchemaForm label={texts.options} {...shared} hide={first} />
       <Refusal error={error} />
       <Group justify="flex-end" gap="xs">
         <Button onClick={() => onClose()}>{ui.cancel}</Button>
-        <GatedButton scope="invoke" variant="filled" loading={isBusy} reason={needsAgent ? texts.needsAgent : needsInput ? texts.needsInput : isBad ? ui.fixJson : undefined} onClick={() => void submit()}>{isNew ? texts.create : texts.save}</GatedButton>
+        <GatedButton scope="invoke" variant="filled" loading={isBusy} reason={needsAgent ? texts.needsAgent : needsInput ? texts.needsInput : isBad ? ui.fixJson : undefined} onClick={() => void submit(spec, revision)}>{isNew ? texts.create : texts.save}</GatedButton>
       </Group>
     </Stack>
   );

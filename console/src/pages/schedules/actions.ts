@@ -7,7 +7,7 @@ import { schedules as texts } from "../../texts/schedules";
 import { useConfirm } from "../../ui/confirm";
 import { noteDone, noteError } from "../../ui/notices";
 import type { JsonObject } from "../../ui/schema/model";
-import { describeReason } from "./words";
+import { describeReason, readRevision, takeSpec } from "./words";
 
 async function attempt(act: () => Promise<string>): Promise<boolean> {
   try {
@@ -52,17 +52,30 @@ export function useTriggerActions() {
   };
 }
 
+/** The header by which a change names what it changes; a server that names no revisions takes any. */
+const match = (revision: string | undefined) => ({ "If-Match": revision === undefined ? "*" : `"${revision}"` });
+
 /** Stores a schedule; `id`: of a new one, or null if it is to get one. */
-export async function saveSchedule(spec: JsonObject, id: string | null, isNew: boolean): Promise<string> {
+export async function saveSchedule(spec: JsonObject, id: string | null, revision: string | undefined, isNew: boolean): Promise<string> {
   const body = spec as unknown as Schemas["ScheduleSpec"];
-  const saved = isNew ? await need(api.POST("/v1/schedules", { body: { ...body, id } })) : await need(api.PUT("/v1/schedules/{schedule_id}", { ...ofSchedule(id ?? ""), body }));
+  const saved = isNew ? await need(api.POST("/v1/schedules", { body: { ...body, id } })) : await need(api.PUT("/v1/schedules/{schedule_id}", { ...ofSchedule(id ?? ""), headers: match(revision), body }));
   await refreshKinds("schedule", "audit");
   return saved.id;
 }
 
-export async function saveTrigger(spec: JsonObject, id: string | null, isNew: boolean): Promise<string> {
+export async function saveTrigger(spec: JsonObject, id: string | null, revision: string | undefined, isNew: boolean): Promise<string> {
   const body = spec as unknown as Schemas["TriggerSpec"];
-  const saved = isNew ? await need(api.POST("/v1/triggers", { body: { ...body, id } })) : await need(api.PUT("/v1/triggers/{trigger_id}", { ...ofTrigger(id ?? ""), body }));
+  const saved = isNew ? await need(api.POST("/v1/triggers", { body: { ...body, id } })) : await need(api.PUT("/v1/triggers/{trigger_id}", { ...ofTrigger(id ?? ""), headers: match(revision), body }));
   await refreshKinds("schedule", "audit");
   return saved.id;
+}
+
+export async function loadScheduleSpec(id: string): Promise<{ spec: JsonObject; revision: string | undefined }> {
+  const shown = await need(api.GET("/v1/schedules/{schedule_id}", ofSchedule(id)));
+  return { spec: takeSpec(shown), revision: readRevision(shown) };
+}
+
+export async function loadTriggerSpec(id: string): Promise<{ spec: JsonObject; revision: string | undefined }> {
+  const shown = await need(api.GET("/v1/triggers/{trigger_id}", ofTrigger(id)));
+  return { spec: takeSpec(shown), revision: readRevision(shown) };
 }

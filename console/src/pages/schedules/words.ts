@@ -45,6 +45,12 @@ export function takeSpec(shown: Schedule | Trigger): JsonObject {
   return Object.fromEntries(Object.entries(shown).filter(([name]) => names.includes(name))) as JsonObject;
 }
 
+/** The name of what a record says, if the server gives one. */
+export function readRevision(shown: object | undefined): string | undefined {
+  const revision = shown === undefined ? undefined : (shown as { revision?: unknown }).revision;
+  return typeof revision === "string" ? revision : undefined;
+}
+
 const { help } = texts;
 /** A text, or fields. */
 const INPUT = { anyOf: [{ type: "string" }, { type: "object" }] };

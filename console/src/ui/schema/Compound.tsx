@@ -30,7 +30,7 @@ export function ObjectFields({ properties, value, path, tag }: { properties: rea
   const short = shown.filter((it) => isShort(it.schema, root) && !multiline.includes(it.name) && !isLongText(getOwn(fields, it.name)));
   return (
     <Stack gap="sm">
-      {short.length === 0 ? null : <SimpleGrid cols={{ base: 1, xs: 2, lg: short.length > 2 ? 3 : 2 }} spacing="sm" verticalSpacing="xs">{short.map(draw)}</SimpleGrid>}
+      {short.length === 0 ? null : <SimpleGrid cols={{ base: 1, xs: 2, lg: short.length > 2 ? 3 : 2 }} spacing="sm" verticalSpacing="xs" style={{ alignItems: "end" }}>{short.map(draw)}</SimpleGrid>}
       {shown.filter((it) => !short.includes(it)).map(draw)}
       {others.length === 0 ? null : <Text size="xs" c="dimmed">{forms.others(others.join(", "))}</Text>}
     </Stack>
@@ -129,7 +129,7 @@ function MapField({ value, path, label, field }: Props & { field: Extract<Field,
     <Frame label={label} description={field.description} path={path} action={<Button leftSection={<IconPlus size={13} />} disabled={isDisabled || entries.some(([key]) => key === "")} onClick={add}>{forms.addTo(label)}</Button>}>
       {entries.map(([key, it], index) => (
         <div key={index} className={classes.item}>
-          <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="xs" className={classes.itemBody}>
+          <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="xs" className={classes.itemBody} style={{ alignItems: "end" }}>
             <TextInput label={forms.key} disabled={isDisabled} value={key} onChange={(event) => rename(index, event.currentTarget.value)} />
             <SchemaField schema={field.values} value={it} path={[...path, key]} label={forms.value} isRequired />
           </SimpleGrid>

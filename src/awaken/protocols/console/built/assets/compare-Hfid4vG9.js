@@ -1,0 +1,2 @@
+function e(e){return typeof e==`object`&&!!e&&!Array.isArray(e)}function t(e,t){return JSON.stringify(e)===JSON.stringify(t)}function n(r,i,a=``){if(t(r,i))return[];if(!(e(r)&&e(i)||a===``&&(e(r)||e(i))))return[{path:a,live:r,mine:i}];let o=[e(r)?r:{},e(i)?i:{}];return[...new Set([...Object.keys(o[0]),...Object.keys(o[1])])].sort().flatMap(e=>n(o[0][e],o[1][e],a===``?e:`${a}/${e}`))}function r(e){return e===void 0?``:typeof e==`string`?e:JSON.stringify(e,null,2)}function i(e,t){return[e,t].some(e=>{let t=r(e);return t.includes(`
+`)||t.length>80})}export{i as n,r,n as t};
