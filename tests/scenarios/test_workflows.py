@@ -23,6 +23,7 @@ from awaken import (
     tool,
     workflow,
 )
+from awaken.contracts.workflows.steps import read_path
 from awaken.errors import (
     DedupeConflict,
     EventRefused,
@@ -141,7 +142,8 @@ async def ticket(runtime: AgentRuntime, run_id: str, name: str) -> str:
 
 
 async def journal(runtime: AgentRuntime, run_id: str) -> list[tuple[str, str]]:
-    return [(it.call_id, it.kind) for it in await runtime.store.list_tool_records(run_id)]
+    records = await runtime.store.list_tool_records(run_id)
+    return [(read_path(it.call_id), it.kind) for it in records]
 
 
 @each_store

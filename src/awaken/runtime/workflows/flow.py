@@ -344,7 +344,7 @@ class Flow(WorkflowEntry):
         pause = self.branches.leave_code()
         try:
             if not below.over:
-                await self.branches.wait(below.path, is_outside=False)
+                await self.branches.wait(f"{below.path}:branches")
             winner = below.over[0]
             losers = tuple(f"{step.path}.{it}." for it in range(len(below.tasks)) if it != winner)
             port = await self._become_live(step)
@@ -380,7 +380,7 @@ class Flow(WorkflowEntry):
         """Wait until all branches of a step are over, or one more in a race."""
         below.pause = pause = self.branches.leave_code()
         try:
-            await self.branches.wait(below.path, is_outside=False)
+            await self.branches.wait(f"{below.path}:branches")
         finally:
             below.pause = None
             self.branches.return_to_code(pause)
