@@ -47,7 +47,7 @@ from awaken.runtime.run import Run
 from awaken.runtime.spending.questions import question
 from awaken.runtime.switches import NO_SWITCHES
 from awaken.runtime.tools.batch import execute_alone, is_stale
-from awaken.runtime.tools.execution import ToolExecution, prepare_attempt
+from awaken.runtime.tools.execution import ToolExecution, keep_output, prepare_attempt
 from awaken.runtime.tools.gate import ask_gates, refuse_disabled
 from awaken.runtime.tools.recall import reconcile_lost
 from awaken.runtime.tools.settle import (
@@ -249,7 +249,7 @@ class LiveSteps:
         if decision is None:
             return None
         if isinstance(decision, SetResult):
-            return ToolOutput(result=decision.result)
+            return keep_output(run, call.name, ToolOutput(result=decision.result))
         assert not isinstance(decision, Block)
         return ToolOutput(result=ToolResult.from_ticket(call.name, decision.ticket))
 
@@ -334,9 +334,8 @@ class LiveSteps:
         if event is not None and call.id in run.tickets:
             self._close_ticket(run.tickets[call.id], "event")
             resume = ToolCallResume(decision_id=event.message_id, result=event.payload)
-        return await self._settle(
-            step, call, ToolOutput(result=result), resume, None, message_id=message_id
-        )
+        output = keep_output(run, call.name, ToolOutput(result=result))
+        return await self._settle(step, call, output, resume, None, message_id=message_id)
 
     async def _await_decision(self, step: WorkflowStep) -> ToolCallResume:
         found = await self._await_answer(step)

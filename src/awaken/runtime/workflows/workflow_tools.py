@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -18,8 +18,10 @@ from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.sub_runs import Delegation
 from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolInternalError, ToolOutput
-from awaken.contracts.workflows.errors import WorkflowMisuse
+from awaken.contracts.workflows.errors import ValueTooLarge, WorkflowMisuse
+from awaken.contracts.workflows.steps import RESULT_BYTES
 
+T = TypeVar("T")
 _MADE: "WeakKeyDictionary[Any, Tool]" = WeakKeyDictionary()
 """The tools of plain functions, made once for each."""
 _TYPES: "WeakKeyDictionary[Any, Callable[[Any], Any]]" = WeakKeyDictionary()
@@ -116,6 +118,7 @@ def bind_arguments(tool: Tool, args: tuple[Any, ...], named: dict[str, Any]) -> 
 
     Raises:
         WorkflowMisuse: There are too many of them, one is given twice, or has no JSON form.
+        ValueTooLarge: They are larger than a journal keeps.
     """
     names = [*tool.descriptor.parameters.get("properties", {})]
     given = dict(zip(names, args, strict=False))
@@ -128,10 +131,13 @@ def bind_arguments(tool: Tool, args: tuple[Any, ...], named: dict[str, Any]) -> 
         raise WorkflowMisuse(problem=problem)
     if twice := sorted(given.keys() & named.keys()):
         raise WorkflowMisuse(problem=f"tool '{name}': {', '.join(twice)} is given twice.")
-    return {
-        key: to_step_form(f"argument '{key}' of tool '{name}'", value)
-        for key, value in (given | named).items()
-    }
+    return check_size(
+        f"What tool '{name}' is given",
+        {
+            key: to_step_form(f"argument '{key}' of tool '{name}'", value)
+            for key, value in (given | named).items()
+        },
+    )
 
 
 def to_step_form(what: str, value: Any) -> Any:
@@ -144,6 +150,19 @@ def to_step_form(what: str, value: Any) -> Any:
         return to_exact_form(value)
     except ToolInternalError as error:
         raise WorkflowMisuse(problem=f"{what} has no JSON form: {error}.") from error
+
+
+def check_size(what: str, data: T, limit: int = RESULT_BYTES) -> T:
+    """Return JSON data that a journal can keep.
+
+    Raises:
+        ValueTooLarge: It has more bytes than the limit.
+    """
+    # A text is stored as it is, anything else as JSON.
+    text = data if isinstance(data, str) else msgspec.json.encode(data).decode()
+    if (size := len(text.encode(errors="replace"))) > limit:
+        raise ValueTooLarge(what=what, size=size, limit=limit)
+    return data
 
 
 def find_result_type(tool: Tool) -> Callable[[Any], Any]:
