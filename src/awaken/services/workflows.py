@@ -179,7 +179,7 @@ async def send_event(
         if known is not None:
             return known
     check_open_workflow(run)
-    await _check_declared(engine, run, name, payload)
+    await check_declared_event(engine, run, name, payload)
     request = await make_event(services, run, name, payload, event_id)
     receipt = await control.submit(
         request, InputMode.STEER, {"dedupe_key": sent.dedupe_key}, asked=sent.asked
@@ -187,8 +187,12 @@ async def send_event(
     return sent.make_receipt(is_duplicate=receipt.is_duplicate)
 
 
-async def _check_declared(engine: RunEngine, run: RunRecord, name: str, payload: Any) -> None:
-    """Check an event by the types that the workflow declares, if this process has it."""
+async def check_declared_event(engine: RunEngine, run: RunRecord, name: str, payload: Any) -> None:
+    """Check an event by the types that the workflow declares, if this process has it.
+
+    Raises:
+        EventRefused: The workflow takes no such event, or the payload does not fit.
+    """
     try:
         agent = await engine.registry.resolve(run.agent_id, run.publication)
     except AwakenError:

@@ -1,7 +1,6 @@
 """The vocabulary of a workflow's journal: kinds of steps, retries, answers, and its status."""
 
 from enum import StrEnum
-from hashlib import blake2b
 from typing import Any
 
 from awaken.contracts.record import Record, StrictRecord
@@ -80,6 +79,9 @@ class ApprovalAnswer(Record, frozen=True, kw_only=True):
 
 def make_call_prefix(run_id: str) -> str:
     """Return what the call ids of a run's steps begin with; no other run's do."""
+    # Not by a process that only declares workflows: it loads OpenSSL.
+    from hashlib import blake2b  # noqa: PLC0415
+
     return f"wf_{blake2b(run_id.encode(), digest_size=6).hexdigest()}"
 
 

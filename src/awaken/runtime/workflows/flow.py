@@ -225,9 +225,7 @@ class Flow(WorkflowEntry):
     ) -> ApprovalAnswer:
         """Ask a person."""
         shown = to_step_form("ctx.approve: parameters", parameters)
-        given = check_size(
-            "What ctx.approve shows", {"message": message, "parameters": shown}
-        )
+        given = check_size("What ctx.approve shows", {"message": message, "parameters": shown})
         ticket = SuspendTicket(
             suspension=Suspension(action="workflow:approve", message=message, parameters=shown),
             resume_mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT,
