@@ -1,4 +1,4 @@
-"""What a journal keeps is bounded: a larger value is a typed error, and nothing of it is written."""
+"""What a journal keeps is bounded: a larger value is a typed error, nothing of it is written."""
 
 import asyncio
 from typing import Any

@@ -1,48 +1,20 @@
 """What the routes of schedules and triggers have in common."""
 
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from awaken.contracts.config.audit import AuditAction
 from awaken.contracts.storage.schedules import Schedule, Trigger
 from awaken.scheduling.callers import ScheduleCaller
+from awaken.scheduling.record_cases import RecordCases
 from awaken.services.view import AppServices
 from awaken.transport.asgi import Bytes, Reply, as_json
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import Access, RouteCall
 
 RecordT = TypeVar("RecordT", bound=Schedule | Trigger)
-RecordT_co = TypeVar("RecordT_co", bound=Schedule | Trigger, covariant=True)
-
-
-class RecordCases(Protocol[RecordT_co]):
-    """The use cases that schedules and triggers share."""
-
-    async def check_control(self, record_id: str, /) -> None:
-        """Refuse a caller that may not change a record."""
-        ...
-
-    async def get(self, record_id: str, /) -> RecordT_co:
-        """Return a record."""
-        ...
-
-    async def update(self, record_id: str, spec: Any, /, *, revision: str | None = None) -> RecordT_co:
-        """Replace what a record says, if it still has the revision."""
-        ...
-
-    async def delete(self, record_id: str, /) -> None:
-        """Remove a record."""
-        ...
-
-    async def pause(self, record_id: str, /) -> RecordT_co:
-        """Pause a record."""
-        ...
-
-    async def resume(self, record_id: str, /) -> RecordT_co:
-        """Resume a record."""
-        ...
 
 
 CasesT = TypeVar("CasesT", bound=RecordCases[Any])
