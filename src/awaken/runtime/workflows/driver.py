@@ -277,6 +277,7 @@ class WorkflowDriver:
             priority=0,
         )
         run.successors = (successor,)
+        run.record = msgspec.structs.replace(record, continued_as=run_id)
         shown = msgspec.json.encode({"continued_as": run_id.removeprefix(namespace)}).decode()
         self._answer(shown)
         return NaturalEnd()
