@@ -94,6 +94,8 @@ class WorkflowDriver:
         run, flow = self._run, self._flow
         await self._wait()
         assert flow.root is not None
+        if flow.broken is not None:
+            raise flow.broken
         if flow.divergence is not None or flow.fatal is not None or flow.root.done():
             return await self._end(flow.root)
         if run.has_input or run.inbox.messages:

@@ -347,7 +347,7 @@ class Flow(WorkflowEntry):
             winner = below.over[0]
             losers = tuple(f"{step.path}.{it}." for it in range(len(below.tasks)) if it != winner)
             port = await self._become_live(step)
-            await port.end_race(step, winner, losers)
+            await self._execute(port.end_race(step, winner, losers))
             assert step.record is not None
             await self.branches.take_turn(step.record.place, pause)
         finally:

@@ -101,7 +101,8 @@ def to_workflow_tool(workflow: Workflow, tool: Any) -> Tool:
     """
     if isinstance(tool, str):
         return workflow.own_tools.get(tool) or NamedTool(ToolDescriptor(id=tool))
-    if isinstance(tool, Tool):
+    # The class of nearly all first: a protocol is compared attribute by attribute.
+    if isinstance(tool, FunctionTool) or isinstance(tool, Tool):  # noqa: SIM101
         return tool
     made = _MADE.get(tool) if callable(tool) else None
     if made is None:
