@@ -18,7 +18,6 @@ from awaken.contracts.suspension.tickets import (
     SuspendTicket,
 )
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools.tool import Tool
 from awaken.contracts.workflows.errors import (
     StepFailed,
     TooManySteps,
@@ -34,6 +33,7 @@ from awaken.runtime.primitives.signals import WakeSignal
 from .branches import Branch, Branches
 from .step_errors import raise_failure
 from .step_journal import Diverged, StepJournal, WorkflowStep
+from .workflow_tools import WantedTool
 
 T = TypeVar("T")
 _UNWIND_S = 0.05
@@ -56,7 +56,9 @@ class LivePort(Protocol):
         """Write a marker with the next commit."""
         ...
 
-    async def call(self, step: WorkflowStep, tool: Tool, timeout_ms: int | None) -> ToolResult:
+    async def call(
+        self, step: WorkflowStep, tool: WantedTool, timeout_ms: int | None
+    ) -> ToolResult:
         """Call a tool."""
         ...
 

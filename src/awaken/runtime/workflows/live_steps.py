@@ -63,7 +63,7 @@ from .flow import Flow
 from .step_errors import DECLINED, ONCE_TIMEOUT, TIMED_OUT
 from .step_journal import WorkflowStep
 from .wait_answers import build_answer, edit_call
-from .workflow_tools import AskTool, NamedTool
+from .workflow_tools import AskTool, NamedTool, WantedTool
 
 _NO_EFFECT = ToolEffect.NONE
 
@@ -129,7 +129,9 @@ class LiveSteps:
 
     # --- calls ---
 
-    async def call(self, step: WorkflowStep, tool: Tool, timeout_ms: int | None) -> ToolResult:
+    async def call(
+        self, step: WorkflowStep, tool: WantedTool, timeout_ms: int | None
+    ) -> ToolResult:
         """Call a tool, through gates, budgets and tickets."""
         call = self._make_call(step)
         own = tool if isinstance(tool, AskTool) else None
@@ -179,11 +181,12 @@ class LiveSteps:
         if step.is_waiting and self._name_call(step) not in self._run.tickets:
             step.record = None
 
-    def _offer(self, tool: Tool) -> None:
+    def _offer(self, tool: WantedTool) -> None:
         """Let gates, switches and the pipeline know a tool that the workflow does not declare."""
+        if isinstance(tool, AskTool | NamedTool):
+            return
         run, name = self._run, tool.descriptor.id
-        is_known = isinstance(tool, AskTool | NamedTool) or name in run.agent.tools
-        if not is_known and name not in run.pinned.registries.disabled_tools:
+        if name not in run.agent.tools and name not in run.pinned.registries.disabled_tools:
             run.agent = run.agent.with_tools((tool,))
 
     async def _attempt(

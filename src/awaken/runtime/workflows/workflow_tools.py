@@ -80,20 +80,16 @@ def name_agent(agent: Any) -> str:
 
 
 class NamedTool(msgspec.Struct, frozen=True):
-    """A tool that only its name is known of: the runtime has it."""
+    """The name of a tool that the workflow does not declare: the runtime finds it when called."""
 
     descriptor: ToolDescriptor
 
-    def validate(self, arguments: Any) -> Any:
-        """Return the arguments; the tool itself checks them."""
-        return arguments
 
-    async def execute(self, arguments: Any, context: ToolContext) -> ToolOutput:
-        """Never called: the runtime replaces it by the tool of its name."""
-        raise NotImplementedError
+WantedTool = Tool | NamedTool
+"""What a step calls."""
 
 
-def to_workflow_tool(workflow: Workflow, tool: Any) -> Tool:
+def to_workflow_tool(workflow: Workflow, tool: Any) -> WantedTool:
     """Return the tool that a workflow means: a tool, a function, or an id.
 
     Raises:
@@ -114,7 +110,9 @@ def to_workflow_tool(workflow: Workflow, tool: Any) -> Tool:
     return made
 
 
-def bind_arguments(tool: Tool, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+def bind_arguments(
+    tool: WantedTool, args: tuple[Any, ...], named: dict[str, Any]
+) -> dict[str, Any]:
     """Return the arguments of a call by name, as JSON.
 
     Raises:
@@ -166,7 +164,7 @@ def check_size(what: str, data: T, limit: int = RESULT_BYTES) -> T:
     return data
 
 
-def find_result_type(tool: Tool) -> Callable[[Any], Any]:
+def find_result_type(tool: WantedTool) -> Callable[[Any], Any]:
     """Return what makes a value of a tool's JSON result: its function's return type, if it has one.
 
     A result that does not fit, such as one of a plugin, stays plain JSON.
