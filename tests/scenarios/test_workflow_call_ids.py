@@ -109,11 +109,16 @@ async def act(runtime: AgentRuntime, action: str) -> None:
             await runtime.reset_run(run.run_id, "1")
         await until_waiting(runtime, run.run_id)
         await runtime.send_event(run.run_id, "go", first)
+    await until_done(runtime, run.run_id)
+
+
+async def until_done(runtime: AgentRuntime, run_id: str) -> None:
+    """Wait until a run has ended, and those that it continues as."""
     async with asyncio.timeout(20):
-        while (await runtime.get_run(run.run_id)).status is not RunStatus.DONE:
+        while (run := await runtime.get_run(run_id)).status is not RunStatus.DONE:
             await asyncio.sleep(0.001)
-    if action == "chain":
-        await until_chain_ends(runtime)
+    if run.continued_as is not None:
+        await until_done(runtime, run.continued_as)
 
 
 async def until_waiting(runtime: AgentRuntime, run_id: str) -> None:
@@ -124,12 +129,6 @@ async def until_waiting(runtime: AgentRuntime, run_id: str) -> None:
             is_waiting = (await runtime.get_run(run_id)).status is RunStatus.WAITING
             if is_waiting and any(it.status is TicketStatus.OPEN for it in tickets):
                 return
-            await asyncio.sleep(0.001)
-
-
-async def until_chain_ends(runtime: AgentRuntime) -> None:
-    async with asyncio.timeout(20):
-        while (await runtime.list_runs(THREAD))[-1].final_output != "done":
             await asyncio.sleep(0.001)
 
 

@@ -106,6 +106,7 @@ export function ScheduleList() {
         schema={{ name: "ScheduleSpec", extras: SCHEDULE_EXTRAS, first: ["timing", "target"] }}
         id={edit}
         spec={isNew ? NEW_SCHEDULE : edited.data === undefined ? undefined : takeSpec(edited.data)}
+        revision={edited.data?.revision}
         save={saveSchedule}
         onClose={(saved) => change({ edit: undefined, open: saved ?? open })}
         beside={(spec) => <Preview spec={spec} />}

@@ -31,7 +31,9 @@ type Props = {
   id: string | undefined;
   /** What the form begins with; undefined while it is not known. */
   spec: JsonObject | undefined;
-  save: (spec: JsonObject, id: string | null, isNew: boolean) => Promise<string>;
+  /** The revision of what is edited: what another has saved meanwhile is not overwritten. */
+  revision?: string;
+  save: (spec: JsonObject, id: string | null, revision: string | null) => Promise<string>;
   onClose: (saved?: string) => void;
   beside?: (spec: JsonObject) => ReactNode;
 };
@@ -51,8 +53,9 @@ export function SpecDrawer(props: Props) {
   );
 }
 
-function SpecForm({ title, schema: { name, extras, first }, id, spec: given, save, onClose, beside, unsaved }: Props & { id: string; spec: JsonObject; unsaved: RefObject<boolean> }) {
+function SpecForm({ title, schema: { name, extras, first }, id, spec: given, revision: read, save, onClose, beside, unsaved }: Props & { id: string; spec: JsonObject; unsaved: RefObject<boolean> }) {
   const [initial] = useState(given);
+  const [revision] = useState(read);
   const [spec, setSpec] = useState(initial);
   const [newId, setNewId] = useState("");
   const [isBad, setBad] = useState(false);
@@ -80,7 +83,7 @@ function SpecForm({ title, schema: { name, extras, first }, id, spec: given, sav
     setBusy(true);
     setError(null);
     try {
-      const saved = await save(spec, isNew ? newId.trim() || null : id, isNew);
+      const saved = await save(spec, isNew ? newId.trim() || null : id, isNew ? null : revision ?? "*");
       unsaved.current = false;
       noteDone(texts.saved);
       onClose(saved);

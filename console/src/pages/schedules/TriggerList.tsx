@@ -71,6 +71,7 @@ export function TriggerList() {
         schema={{ name: "TriggerSpec", extras: TRIGGER_EXTRAS, first: ["scheme", "secrets", "target"] }}
         id={edit}
         spec={isNew ? NEW_TRIGGER : edited.data === undefined ? undefined : takeSpec(edited.data)}
+        revision={edited.data?.revision}
         save={saveTrigger}
         onClose={(saved) => change({ edit: undefined, open: saved ?? open })}
       />

@@ -31,6 +31,7 @@ function useRemove(remove: (id: string) => Promise<unknown>): (id: string) => Pr
 
 const ofSchedule = (id: string) => ({ params: { path: { schedule_id: id } } });
 const ofTrigger = (id: string) => ({ params: { path: { trigger_id: id } } });
+const ifMatch = (revision: string) => ({ "If-Match": `"${revision}"` });
 
 export function useScheduleActions() {
   return {
@@ -38,6 +39,7 @@ export function useScheduleActions() {
     resume: (id: string) => attempt(async () => { await need(api.POST("/v1/schedules/{schedule_id}/resume", ofSchedule(id))); return texts.resumed; }),
     fire: (id: string) => attempt(async () => {
       const firing = await need(api.POST("/v1/schedules/{schedule_id}/fire", ofSchedule(id)));
+      if (firing.outcome === "delivered") return texts.delivered;
       return firing.outcome === "fired" ? texts.fired : texts.notFired(describeReason(firing));
     }),
     remove: useRemove((id) => need(api.DELETE("/v1/schedules/{schedule_id}", ofSchedule(id)))),
@@ -52,17 +54,21 @@ export function useTriggerActions() {
   };
 }
 
-/** Stores a schedule; `id`: of a new one, or null if it is to get one. */
-export async function saveSchedule(spec: JsonObject, id: string | null, isNew: boolean): Promise<string> {
+/** Stores a schedule; `id`: of a new one, or null if it is to get one; `revision`: of what is changed, null: it is new. */
+export async function saveSchedule(spec: JsonObject, id: string | null, revision: string | null): Promise<string> {
   const body = spec as unknown as Schemas["ScheduleSpec"];
-  const saved = isNew ? await need(api.POST("/v1/schedules", { body: { ...body, id } })) : await need(api.PUT("/v1/schedules/{schedule_id}", { ...ofSchedule(id ?? ""), body }));
+  const saved = revision === null
+    ? await need(api.POST("/v1/schedules", { body: { ...body, id } }))
+    : await need(api.PUT("/v1/schedules/{schedule_id}", { params: { path: { schedule_id: id ?? "" }, header: ifMatch(revision) }, body }));
   await refreshKinds("schedule", "audit");
   return saved.id;
 }
 
-export async function saveTrigger(spec: JsonObject, id: string | null, isNew: boolean): Promise<string> {
+export async function saveTrigger(spec: JsonObject, id: string | null, revision: string | null): Promise<string> {
   const body = spec as unknown as Schemas["TriggerSpec"];
-  const saved = isNew ? await need(api.POST("/v1/triggers", { body: { ...body, id } })) : await need(api.PUT("/v1/triggers/{trigger_id}", { ...ofTrigger(id ?? ""), body }));
+  const saved = revision === null
+    ? await need(api.POST("/v1/triggers", { body: { ...body, id } }))
+    : await need(api.PUT("/v1/triggers/{trigger_id}", { params: { path: { trigger_id: id ?? "" }, header: ifMatch(revision) }, body }));
   await refreshKinds("schedule", "audit");
   return saved.id;
 }
