@@ -30,7 +30,7 @@ class WantedStart(msgspec.Struct, frozen=True, kw_only=True):
     """A run that is cancelled first: it gets no event."""
 
 
-class RunStart(msgspec.Struct, frozen=True, kw_only=True):
+class PlannedStart(msgspec.Struct, frozen=True, kw_only=True):
     """The dispatch to queue, and the run that gets it."""
 
     dispatch: RunDispatch
@@ -41,7 +41,7 @@ class RunStart(msgspec.Struct, frozen=True, kw_only=True):
 
 async def plan_start(
     services: MailboxServices, starter: RunStarter, wanted: WantedStart
-) -> RunStart | RunRefusal:
+) -> PlannedStart | RunRefusal:
     """Plan what is started in the name of a creator, or say why nothing may be.
 
     Raises:
@@ -61,9 +61,9 @@ async def plan_start(
         request = await starter.screen(build_request(target, creator, started_by))
         dispatch = build_dispatch(request, started_by, services.config.max_attempts)
         if run is None or not is_workflow_event(request, run):
-            return RunStart(dispatch=dispatch, run_id=dispatch.run_id)
+            return PlannedStart(dispatch=dispatch, run_id=dispatch.run_id)
         steered = msgspec.structs.replace(dispatch, mode=InputMode.STEER)
-        return RunStart(dispatch=steered, run_id=run.run_id, is_delivered=True)
+        return PlannedStart(dispatch=steered, run_id=run.run_id, is_delivered=True)
     except StorageError:
         raise
     except AwakenError as error:
@@ -95,7 +95,7 @@ async def _deliver_event(
     wanted: WantedStart,
     target: RunTarget,
     run: RunRecord | None,
-) -> RunStart | RunRefusal:
+) -> PlannedStart | RunRefusal:
     # Only what delivers events loads the code of workflows.
     from awaken.mailbox.workflow_runs import SentEvent, make_event  # noqa: PLC0415
 
@@ -118,4 +118,4 @@ async def _deliver_event(
     screened = await starter.screen(request)
     dispatch = build_dispatch(screened, started_by, services.config.max_attempts)
     steered = msgspec.structs.replace(dispatch, mode=InputMode.STEER, run_id=run.run_id)
-    return RunStart(dispatch=steered, run_id=run.run_id, is_delivered=True)
+    return PlannedStart(dispatch=steered, run_id=run.run_id, is_delivered=True)

@@ -271,7 +271,7 @@ def test_what_agents_write_to_each_other_and_what_tasks_come_to_arrives_through_
 
     monkeypatch.setattr(trials, "final_problems", seen)
     report = simulate_agent(team(SPAWN, WRITE), "go", schedules=1)
-    # One finds the points, one is without any.
+    # The trial without a crash finds the points; the last is the schedule.
     assert trials_seen == 1 + report.crash_points + 1
 
 

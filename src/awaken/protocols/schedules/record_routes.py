@@ -20,7 +20,7 @@ RecordT = TypeVar("RecordT", bound=Schedule | Trigger)
 CasesT = TypeVar("CasesT", bound=RecordCases[Any])
 
 
-class RecordRoutes(Generic[CasesT, RecordT]):
+class SwitchedRecordRoutes(Generic[CasesT, RecordT]):
     """What schedules and triggers have in common: read, changed and switched by their id.
 
     Changes are recorded in the audit, if there is one.

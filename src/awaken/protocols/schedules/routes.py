@@ -37,7 +37,7 @@ from awaken.transport.problems import HttpError
 from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 
 from . import views
-from .record_routes import RecordRoutes
+from .record_routes import SwitchedRecordRoutes
 
 HOOK_BYTES_MAX = 1024 * 1024
 """How long the body of a webhook may be."""
@@ -181,7 +181,7 @@ class ScheduleRoutes:
     """Creates, changes, lists and fires schedules; a tenant sees its own."""
 
     def __init__(self, services: AppServices, find_scheduling: FindScheduling) -> None:
-        self._records: RecordRoutes[Schedules, Schedule] = RecordRoutes(
+        self._records: SwitchedRecordRoutes[Schedules, Schedule] = SwitchedRecordRoutes(
             "schedule",
             services,
             lambda caller: find_scheduling().schedules.as_caller(caller),
@@ -273,7 +273,7 @@ class TriggerRoutes:
         hook_secrets: tuple[str, ...],
     ) -> None:
         self._find_scheduling = find_scheduling
-        self._records: RecordRoutes[Triggers, Trigger] = RecordRoutes(
+        self._records: SwitchedRecordRoutes[Triggers, Trigger] = SwitchedRecordRoutes(
             "trigger",
             services,
             lambda caller: find_scheduling().triggers.as_caller(caller),
