@@ -156,7 +156,8 @@ if TYPE_CHECKING:
     from awaken.contracts.workflows.errors import (
         EventInvalid, EventRefused, ForeignTask, InvalidWorkflowInput, NotAWorkflow,
         OutcomeUnknown, ResetRefused, ResultTooLarge, RunHasEnded, StepBlocked, StepDeclined,
-        StepFailed, StepTimedOut, TooManyEvents, TooManySteps, WorkflowError, WorkflowMisuse,
+        StepFailed, StepTimedOut, TooManyEvents, TooManySteps, ValueTooLarge, WorkflowError,
+        WorkflowMisuse,
     )
     from awaken.contracts.memory.errors import (
         EmbeddingFailed, FactExists, MemoryFull, MemoryUnavailable, NoMemoryOwner,
@@ -393,6 +394,7 @@ __all__ = [
     "UnusableFile",
     "UsageError",
     "ValidatorFailed",
+    "ValueTooLarge",
     "VersionConflict",
     "VersionNotFound",
     "VersionUnusable",
@@ -486,10 +488,9 @@ _NAMES_OF = {
     "awaken.services.previews": "ThreadNotOfPreview",
     "awaken.services.repins": "RepinRefused",
     "awaken.contracts.workflows.errors": """
-        EventInvalid EventRefused ForeignTask InvalidWorkflowInput
-        NotAWorkflow OutcomeUnknown ResetRefused ResultTooLarge
-        RunHasEnded StepBlocked StepDeclined StepFailed
-        StepTimedOut TooManyEvents TooManySteps WorkflowError WorkflowMisuse
+        EventInvalid EventRefused ForeignTask InvalidWorkflowInput NotAWorkflow OutcomeUnknown
+        ResetRefused ResultTooLarge RunHasEnded StepBlocked StepDeclined StepFailed StepTimedOut
+        TooManyEvents TooManySteps ValueTooLarge WorkflowError WorkflowMisuse
     """,
 }
 """The names that are imported from each module."""

@@ -8,11 +8,13 @@ import asyncio
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from tests.sampling import choose_size, sampled
+from tests.blocking_store import MakeStore, postgres_trials, sqlite_trials
+from tests.sampling import IS_EVERYTHING, choose_size, sampled
 
 from awaken import (
     Agent,
@@ -29,7 +31,7 @@ from awaken.errors import OutcomeUnknown, StepFailed, StepTimedOut
 from awaken.mailbox.mailbox import Mailbox
 from awaken.mailbox.workflow_runs import make_event
 from awaken.stores import InputMode
-from awaken.testing import ScriptedModel, simulate_agent
+from awaken.testing import AgentReport, ScriptedModel, simulate_agent
 from awaken.tools import StepRetry
 
 THREAD, RUN = "simulated", "the-run"
@@ -431,9 +433,8 @@ def watched() -> Iterator[None]:
     assert EYES.problems == []
 
 
-@sampled
-@pytest.mark.parametrize("name", CASES)
-def test_a_workflow_survives_a_crash_at_every_point(name: str) -> None:
+def sweep(name: str, **options: Any) -> AgentReport:
+    """Let processes die at points of a workflow, and judge what it saw and answered."""
     agents, inputs, judge = CASES[name]
 
     def fresh(run: RunRecord) -> str | None:
@@ -444,5 +445,31 @@ def test_a_workflow_survives_a_crash_at_every_point(name: str) -> None:
         return found or ("; ".join(problems) or None)
 
     with watched():
-        report = simulate_agent(agents, inputs, judge=fresh, schedules=choose_size(4, 80))
-    assert report.crash_points > 5
+        return simulate_agent(agents, inputs, judge=fresh, **options)
+
+
+@sampled
+@pytest.mark.parametrize("name", CASES)
+def test_a_workflow_survives_a_crash_at_every_point(name: str) -> None:
+    assert sweep(name, schedules=choose_size(4, 80)).crash_points > 5
+
+
+@pytest.fixture(scope="module")
+def make_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeStore]:
+    with sqlite_trials(tmp_path_factory.mktemp("sweep")) as make:
+        yield make
+
+
+@sampled
+@pytest.mark.parametrize("name", CASES)
+def test_a_workflow_on_sqlite_survives_a_crash(name: str, make_sqlite: MakeStore) -> None:
+    some = None if IS_EVERYTHING else 2
+    schedules = choose_size(1, 10)
+    sweep(name, schedules=schedules, crash_points=some, make_store=make_sqlite)
+
+
+@sampled
+@pytest.mark.parametrize("name", CASES if IS_EVERYTHING else ["events", "losers"])
+def test_a_workflow_on_postgres_survives_a_crash(name: str, tmp_path: Path) -> None:
+    with postgres_trials(tmp_path) as make:
+        sweep(name, schedules=1, crash_points=choose_size(2, 6), make_store=make)

@@ -23,6 +23,7 @@ from awaken import (
     tool,
     workflow,
 )
+from awaken.contracts.workflows.steps import read_path
 from awaken.errors import (
     DedupeConflict,
     EventRefused,
@@ -141,7 +142,8 @@ async def ticket(runtime: AgentRuntime, run_id: str, name: str) -> str:
 
 
 async def journal(runtime: AgentRuntime, run_id: str) -> list[tuple[str, str]]:
-    return [(it.call_id, it.kind) for it in await runtime.store.list_tool_records(run_id)]
+    records = await runtime.store.list_tool_records(run_id)
+    return [(read_path(it.call_id), it.kind) for it in records]
 
 
 @each_store
@@ -517,6 +519,12 @@ async def test_a_run_continues_as_a_new_one_with_a_fresh_journal(
 
         runs = await until(runtime, all_runs)
         assert [it.final_output for it in runs][-1] == "done"
+        # Each run names the next one; only the last has an output.
+        assert [it.continued_as for it in runs] == [it.run_id for it in runs[1:]] + [None]
+        ends = [await runtime.wait(it.run_id) for it in runs]
+        assert [it.continued_as for it in ends] == [it.continued_as for it in runs]
+        assert [it.output for it in ends] == [None, None, "done"]
+        assert (first.continued_as, first.output) == (runs[0].continued_as, None)
         assert shop.done == ["look 2", "look 1", "look 0"]
 
 

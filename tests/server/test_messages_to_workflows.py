@@ -10,6 +10,7 @@ import pytest
 from acp.helpers import text_block
 
 from awaken import Agent, AgentRuntime, RunRequest, WorkflowContext, tool, workflow
+from awaken.contracts.workflows.steps import read_path
 from awaken.errors import ThreadHasWorkflow
 from awaken.messages import user
 from awaken.testing import ScriptedModel
@@ -39,7 +40,7 @@ async def until_heard(runtime: AgentRuntime, run_id: str) -> None:
     async with asyncio.timeout(20):
         while True:
             records = await runtime.store.list_tool_records(run_id)
-            done = [it for it in records if it.call_id == "1" and it.result is not None]
+            done = [it for it in records if read_path(it.call_id) == "1" and it.result is not None]
             run = await runtime.get_run(run_id)
             if done and done[0].result.data == "go" and run.status == "waiting":
                 return

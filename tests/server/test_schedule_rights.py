@@ -54,7 +54,8 @@ class World:
 
     async def ask(self, operation: str, body: Any = None, who: str = "boss") -> Answer:
         method, path = operation.split(" ", 1)
-        return await ask(self.app, method, path, body=body, headers=bearer(who))
+        headers = {**bearer(who), "if-match": "*"}
+        return await ask(self.app, method, path, body=body, headers=headers)
 
     async def change(self, kind: str, change: str, id_: str, who: str) -> Answer:
         method, _, verb = change.partition(" ")

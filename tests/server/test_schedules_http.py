@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -41,7 +41,8 @@ class World:
 
     async def ask(self, operation: str, body: Any = None, who: str = "boss", **more: str) -> Answer:
         method, path = operation.split(" ", 1)
-        headers = {**(bearer(who) if who else {}), **more}
+        # Most tests change what nobody else does.
+        headers = {**(bearer(who) if who else {}), "if-match": "*", **more}
         return await ask(self.app, method, path, body=body, headers=headers)
 
     async def deliver(
@@ -69,7 +70,10 @@ class World:
 
 
 def served(
-    test: Callable[[World], Awaitable[None]], settings: ServerConfig | None = None, **options: Any
+    test: Callable[[World], Awaitable[None]],
+    settings: ServerConfig | None = None,
+    agents: Sequence[Any] = (),
+    **options: Any,
 ) -> None:
     tenant = {"access": frozenset({Access.READ, Access.INVOKE})}
     settings = settings or config(
@@ -82,7 +86,7 @@ def served(
     async def main() -> None:
         agent = Agent("writer", model=ScriptedModel(["Written."], cycle=True))
         store = MemoryStore(clock=CLOCK)
-        async with AgentRuntime(agents=[agent], store=store, **options) as runtime:
+        async with AgentRuntime(agents=[agent, *agents], store=store, **options) as runtime:
             await test(World(runtime, runtime.asgi(settings)))
 
     asyncio.run(main())

@@ -4399,7 +4399,7 @@ export interface components {
          * @description What became of a delivered event.
          * @enum {unknown}
          */
-        DeliveryOutcome: "fired" | "ignored" | "refused";
+        DeliveryOutcome: "delivered" | "fired" | "ignored" | "refused";
         /**
          * DeliveryView
          * @description One delivery of input; times in milliseconds.
@@ -4760,7 +4760,7 @@ export interface components {
          * @description What became of a due time.
          * @enum {unknown}
          */
-        FiringOutcome: "fired" | "refused" | "skipped";
+        FiringOutcome: "delivered" | "fired" | "refused" | "skipped";
         /**
          * FiringView
          * @description What became of a due time, or of `count` of them up to `last_due_at`.
@@ -6594,6 +6594,8 @@ export interface components {
             agent_id: string;
             /** @default null */
             context: Record<string, unknown> | null;
+            /** @default null */
+            event: string | null;
             /** @default  */
             input: unknown;
             /** @default null */
@@ -6610,6 +6612,8 @@ export interface components {
             agent_id: string;
             /** @default null */
             context: Record<string, unknown> | null;
+            /** @default null */
+            continued_as: string | null;
             created_at: number;
             /** @default null */
             dispatch_id: string | null;
@@ -6734,6 +6738,7 @@ export interface components {
             max_count: number | null;
             next_due: number | null;
             overlap: components["schemas"]["OverlapPolicy"];
+            revision: string;
             skipped_count: number;
             status: components["schemas"]["ScheduleStatus"];
             target: components["schemas"]["RunTarget"];
@@ -7719,6 +7724,7 @@ export interface components {
             last: components["schemas"]["HookDeliveryView"] | null;
             missing_secrets: string[];
             path: string;
+            revision: string;
             scheme: components["schemas"]["SignatureScheme"];
             secrets: string[];
             target: components["schemas"]["RunTarget"];
@@ -12987,6 +12993,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                "If-Match"?: string;
                 "X-Awaken-Actor"?: string;
             };
             path: {
@@ -14251,6 +14258,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
+                "If-Match"?: string;
                 "X-Awaken-Actor"?: string;
             };
             path: {

@@ -79,7 +79,7 @@ const LOOKS: Record<string, StatusLook> = {
   created: { color: "gray", icon: IconCircleDashed }, queued: { color: "gray", icon: IconCircleDashed }, running: { color: "blue", icon: IconPlayerPlay },
   claimed: { color: "blue", icon: IconPlayerPlay }, waiting: { color: "yellow", icon: IconHourglass }, suspended: { color: "yellow", icon: IconHourglass }, paused: { color: "yellow", icon: IconClockPause },
   done: { color: "teal", icon: IconCheck }, succeeded: { color: "teal", icon: IconCheck }, completed: { color: "teal", icon: IconCheck }, acked: { color: "teal", icon: IconCheck }, ok: { color: "teal", icon: IconCheck }, healthy: { color: "teal", icon: IconCheck }, closed: { color: "teal", icon: IconCheck },
-  active: { color: "teal", icon: IconPlayerPlay }, fired: { color: "teal", icon: IconCheck }, skipped: { color: "yellow", icon: IconClockPause }, ignored: { color: "gray", icon: IconCircleDashed }, ended: { color: "gray", icon: IconPlayerStop }, refused: { color: "red", icon: IconX },
+  active: { color: "teal", icon: IconPlayerPlay }, fired: { color: "teal", icon: IconCheck }, delivered: { color: "teal", icon: IconCheck }, skipped: { color: "yellow", icon: IconClockPause }, ignored: { color: "gray", icon: IconCircleDashed }, ended: { color: "gray", icon: IconPlayerStop }, refused: { color: "red", icon: IconX },
   failed: { color: "red", icon: IconX }, error: { color: "red", icon: IconX }, dead_letter: { color: "red", icon: IconAlertTriangle }, dead: { color: "red", icon: IconAlertTriangle }, open: { color: "red", icon: IconAlertTriangle }, down: { color: "red", icon: IconX },
   cancelled: { color: "gray", icon: IconPlayerStop }, stopped: { color: "gray", icon: IconPlayerStop },
 };

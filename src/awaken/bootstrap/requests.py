@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import msgspec
 
-from awaken.authoring.pydantic_models import encode_claim, encode_model, is_made_by_pydantic
+from awaken.authoring.pydantic_models import encode_claim, is_made_by_pydantic
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.identity import Adapter, RunMode, RunOrigin
 from awaken.contracts.messages.content import ContentBlock, Text
@@ -208,7 +208,7 @@ def messages_of(input: Input) -> tuple[Message, ...]:
     if isinstance(input, str | ContentBlock):
         return (user(input),)
     if isinstance(input, Mapping):
-        return (user(_encode_arguments(input)),)
+        return (user(_encode_arguments(dict(input))),)
     if not isinstance(input, Sequence):
         raise InvalidInput(what="The input", problem="pass text, content blocks or messages")
     messages: list[Message] = []
@@ -227,10 +227,13 @@ def messages_of(input: Input) -> tuple[Message, ...]:
     return (*messages, user(blocks)) if blocks else tuple(messages)
 
 
-def _encode_arguments(given: Mapping[str, Any]) -> str:
+def _encode_arguments(given: dict[str, Any]) -> str:
     """Return the arguments of a workflow as the JSON text that carries them on every wire."""
+    # Only those who start workflows have arguments.
+    from awaken.authoring.workflows import encode_input  # noqa: PLC0415
+
     try:
-        return msgspec.json.encode(given, enc_hook=encode_model).decode()
+        return encode_input(given)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidInput(what="The input", problem=str(error)) from error
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from awaken.contracts.clock import IdSource
 from awaken.contracts.config.secret_fields import check_ref
 from awaken.contracts.errors import InvalidInput, UnknownAgent
-from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.schedules import ScheduleStore
 from awaken.contracts.storage.store import Store
 from awaken.mailbox.services import MailboxServices
@@ -58,10 +58,17 @@ def build_scheduling(
             await check_target(request)
         return await services.engine.screen_request(request)
 
+    async def check_event(run: RunRecord, name: str, payload: Any) -> None:
+        # Only what delivers events loads the code of workflows.
+        from awaken.services.workflows import check_declared_event  # noqa: PLC0415
+
+        await check_declared_event(services.engine, run, name, payload)
+
     starter = RunStarter(
         check_agent=check_agent,
         check_target=check_target,
         screen=screen,
+        check_event=check_event,
         cancel_run=lambda run_id: control.cancel_run(run_id, CAUSE),
         on_queued=on_queued,
         judges=judges,
@@ -85,6 +92,9 @@ def build_operator_scheduling(store: Store, services: MailboxServices) -> Schedu
     async def accept_target(_request: RunRequest) -> None:
         """Accept any input, for the same reason."""
 
+    async def accept_event(_run: RunRecord, _name: str, _payload: Any) -> None:
+        """Accept any event, for the same reason."""
+
     async def keep(request: RunRequest) -> RunRequest:
         return request
 
@@ -95,6 +105,7 @@ def build_operator_scheduling(store: Store, services: MailboxServices) -> Schedu
         check_agent=accept_agent,
         check_target=accept_target,
         screen=keep,
+        check_event=accept_event,
         cancel_run=cancel,
         on_queued=lambda: None,
     )

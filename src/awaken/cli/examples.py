@@ -35,6 +35,7 @@ EXAMPLES = {
         'awaken schedules create assistant "Write the report" --id report --cron "0 8 * * *" '
         "--zone Europe/Berlin"
     ),
+    "schedules update": 'awaken schedules update daily --cron "0 9 * * *" --jitter 60',
     "schedules list": "awaken schedules list --status active",
     "schedules show": "awaken schedules show daily",
     "schedules upcoming": "awaken schedules upcoming daily --count 5",

@@ -223,6 +223,7 @@ def _about(run: RunRecord) -> str:
             ("started", moment(run.started_at)),
             ("finished", moment(run.finished_at)),
             ("updated", moment(run.updated_at)),
+            ("continued as", run.continued_as),
             ("answer", short(run.final_output, 1000)),
         )
     )

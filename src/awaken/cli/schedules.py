@@ -1,8 +1,10 @@
 """`awaken schedules`: runs that start by time."""
 
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
 from awaken.bootstrap.scheduling import build_operator_scheduling
@@ -16,17 +18,59 @@ from awaken.contracts.storage.schedules import (
     OverlapPolicy,
     Schedule,
     ScheduleStatus,
+    Timing,
 )
-from awaken.scheduling.schedules import Schedules
+from awaken.scheduling.schedules import Schedules, make_timing
 
 from .command_context import CommandContext, store_command
 from .command_line import new_app
 from .list_options import DEFAULT_LIMIT, Cursor, Limit, OfTenant, apply_cursor
 from .output import facts, moment, short
+from .record_commands import RecordId, add_record_commands
 
 app = new_app("Runs that start by time: cron expressions, intervals and single times.")
 
-ScheduleId = Annotated[str, typer.Argument(metavar="SCHEDULE", help="The schedule's id.")]
+Cron = Annotated[str | None, typer.Option("--cron", help="Five fields: local times.")]
+Zone = Annotated[str | None, typer.Option("--zone", help="The IANA zone of --cron; else UTC.")]
+Every = Annotated[int | None, typer.Option("--every", help="Every so many seconds.")]
+At = Annotated[datetime | None, typer.Option("--at", help="Once, at this time of UTC.")]
+Thread = Annotated[
+    str | None, typer.Option("--thread", help="The thread of every run; absent: a new one.")
+]
+AsEvent = Annotated[
+    str | None,
+    typer.Option("--as-event", help="Send this event to the workflow that is open on --thread."),
+]
+Overlap = Annotated[
+    OverlapPolicy | None,
+    typer.Option("--overlap", help="What to do while the previous run has not ended."),
+]
+CatchUp = Annotated[
+    int | None, typer.Option("--catch-up", help="How many missed due times still fire.")
+]
+Jitter = Annotated[
+    int | None, typer.Option("--jitter", help="Fire up to so many seconds after the due time.")
+]
+End = Annotated[
+    datetime | None, typer.Option("--end", help="No due time is later than this time of UTC.")
+]
+MaxCount = Annotated[
+    int | None, typer.Option("--max-count", help="How many runs it starts at most.")
+]
+Description = Annotated[str | None, typer.Option("--description", help="What it is for.")]
+
+
+class Removable(StrEnum):
+    """What a schedule need not say."""
+
+    END = "end"
+    MAX_COUNT = "max-count"
+    THREAD = "thread"
+    AS_EVENT = "as-event"
+
+
+_FIELDS = {Removable.END: "end_at", Removable.MAX_COUNT: "max_count"}
+_TARGET_FIELDS = {Removable.THREAD: "thread_id", Removable.AS_EVENT: "event"}
 
 
 def _schedules(context: CommandContext) -> Schedules:
@@ -40,38 +84,111 @@ async def create_schedule(  # noqa: PLR0913 - one parameter for each option
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent that is started.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What it is told.")],
     schedule_id: Annotated[str | None, typer.Option("--id", help="The schedule's id.")] = None,
-    cron: Annotated[str | None, typer.Option("--cron", help="Five fields: local times.")] = None,
-    zone: Annotated[str, typer.Option("--zone", help="The IANA zone of --cron.")] = "UTC",
-    every: Annotated[int | None, typer.Option("--every", help="Every so many seconds.")] = None,
-    at: Annotated[datetime | None, typer.Option("--at", help="Once, at this time of UTC.")] = None,
-    thread: Annotated[
-        str | None, typer.Option("--thread", help="The thread of every run; absent: a new one.")
-    ] = None,
-    overlap: Annotated[
-        OverlapPolicy | None,
-        typer.Option("--overlap", help="What to do while the previous run has not ended."),
-    ] = None,
-    catch_up: Annotated[
-        int | None, typer.Option("--catch-up", help="How many missed due times still fire.")
-    ] = None,
-    max_count: Annotated[
-        int | None, typer.Option("--max-count", help="How many runs it starts at most.")
-    ] = None,
+    cron: Cron = None,
+    zone: Zone = None,
+    every: Every = None,
+    at: At = None,
+    thread: Thread = None,
+    as_event: AsEvent = None,
+    overlap: Overlap = None,
+    catch_up: CatchUp = None,
+    jitter: Jitter = None,
+    end: End = None,
+    max_count: MaxCount = None,
+    description: Description = None,
     tenant: Annotated[str | None, typer.Option("--tenant", help="The tenant of its runs.")] = None,
     user: Annotated[str | None, typer.Option("--user", help="The user of its runs.")] = None,
 ) -> None:
     """Create a schedule; processes that execute runs fire it."""
-    given: dict[str, Any] = {
-        "cron": cron, "thread_id": thread, "overlap": overlap, "catch_up": catch_up,
-        "max_count": max_count, "tenant_id": tenant, "user_id": user,
-        "every_ms": None if every is None else every * 1000,
-        "at": None if at is None else int(at.replace(tzinfo=UTC).timestamp() * 1000),
-    }  # fmt: skip
-    options: Any = {name: value for name, value in given.items() if value is not None}
-    made = await _schedules(context).create(
-        agent, text, schedule_id=schedule_id, zone=zone, **options
-    )
+    options: Any = _keep_given(
+        cron=cron, zone=zone, every_ms=_to_ms(every), at=_to_time(at), thread_id=thread,
+        event=as_event, overlap=overlap, catch_up=catch_up, jitter_ms=_to_ms(jitter),
+        end_at=_to_time(end), max_count=max_count, description=description, tenant_id=tenant,
+        user_id=user,
+    )  # fmt: skip
+    told = _read_payload(text) if as_event else text
+    made = await _schedules(context).create(agent, told, schedule_id=schedule_id, **options)
     context.show(made, f"'{made.schedule_id}' is due next at {moment(made.next_due)}.")
+
+
+@app.command("update")
+@store_command()
+async def update_schedule(  # noqa: PLR0913 - one parameter for each option
+    context: CommandContext,
+    schedule_id: RecordId,
+    agent: Annotated[str | None, typer.Option("--agent", help="The agent that is started.")] = None,
+    text: Annotated[str | None, typer.Option("--text", help="What it is told.")] = None,
+    cron: Cron = None,
+    zone: Zone = None,
+    every: Every = None,
+    at: At = None,
+    thread: Thread = None,
+    as_event: AsEvent = None,
+    overlap: Overlap = None,
+    catch_up: CatchUp = None,
+    jitter: Jitter = None,
+    end: End = None,
+    max_count: MaxCount = None,
+    description: Description = None,
+    unset: Annotated[
+        list[Removable] | None, typer.Option("--unset", help="Take this away; repeatable.")
+    ] = None,
+) -> None:
+    """Change what a schedule says; what is not given stays as it is."""
+    found = await _schedules(context).get(schedule_id)
+    target = msgspec.structs.replace(
+        found.spec.target,
+        **{_TARGET_FIELDS[it]: None for it in unset or () if it in _TARGET_FIELDS},
+        **_keep_given(agent_id=agent, thread_id=thread, event=as_event),
+    )
+    if text is not None:
+        told = _read_payload(text) if target.event else text
+        target = msgspec.structs.replace(target, input=told)
+    spec = msgspec.structs.replace(
+        found.spec,
+        timing=_change_timing(found.spec.timing, cron, zone, _to_ms(every), _to_time(at)),
+        target=target,
+        **{_FIELDS[it]: None for it in unset or () if it in _FIELDS},
+        **_keep_given(
+            overlap=overlap, catch_up=catch_up, jitter_ms=_to_ms(jitter), end_at=_to_time(end),
+            max_count=max_count, description=description,
+        ),
+    )  # fmt: skip
+    changed = await _schedules(context).update(schedule_id, spec, revision=found.spec_revision)
+    context.show(changed, f"'{schedule_id}' is due next at {moment(changed.next_due)}.")
+
+
+def _change_timing(
+    known: Timing, cron: str | None, zone: str | None, every_ms: int | None, at: int | None
+) -> Timing:
+    if (cron, every_ms, at) == (None, None, None):
+        if zone is None:
+            return known
+        if isinstance(known, CronTiming):
+            return msgspec.structs.replace(known, zone=zone)
+    if zone is None and isinstance(known, CronTiming):
+        zone = known.zone
+    return make_timing(cron=cron, zone=zone or "UTC", every_ms=every_ms, at=at)
+
+
+def _keep_given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _to_ms(seconds: int | None) -> int | None:
+    return None if seconds is None else seconds * 1000
+
+
+def _to_time(given: datetime | None) -> int | None:
+    return None if given is None else int(given.replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def _read_payload(text: str) -> Any:
+    """Return what an event carries: JSON, or a text that is none."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
 
 
 @app.command("list")
@@ -92,19 +209,11 @@ async def list_schedules(
     context.show_page(page, head, _row)
 
 
-@app.command("show")
-@store_command()
-async def show_schedule(context: CommandContext, schedule_id: ScheduleId) -> None:
-    """Show a schedule."""
-    found = await _schedules(context).get(schedule_id)
-    context.show(found, _about(found))
-
-
 @app.command("upcoming")
 @store_command()
 async def list_upcoming(
     context: CommandContext,
-    schedule_id: ScheduleId,
+    schedule_id: RecordId,
     count: Annotated[int, typer.Option("--count", min=1, max=100, help="How many.")] = 10,
 ) -> None:
     """List the next due times of a schedule."""
@@ -116,7 +225,7 @@ async def list_upcoming(
 @store_command()
 async def list_firings(
     context: CommandContext,
-    schedule_id: ScheduleId,
+    schedule_id: RecordId,
     outcome: Annotated[
         FiringOutcome | None, typer.Option("--outcome", help="Only those that ended so.")
     ] = None,
@@ -130,37 +239,13 @@ async def list_firings(
     context.show_page(page, head, _firing_row)
 
 
-@app.command("pause")
-@store_command()
-async def pause_schedule(context: CommandContext, schedule_id: ScheduleId) -> None:
-    """Pause a schedule: it has no due times until it is resumed."""
-    found = await _schedules(context).pause(schedule_id)
-    context.show(found, f"'{schedule_id}' is paused.")
-
-
-@app.command("resume")
-@store_command()
-async def resume_schedule(context: CommandContext, schedule_id: ScheduleId) -> None:
-    """Resume a paused schedule, from its next due time on."""
-    found = await _schedules(context).resume(schedule_id)
-    context.show(found, f"'{schedule_id}' is due next at {moment(found.next_due)}.")
-
-
 @app.command("fire")
 @store_command()
-async def fire_schedule(context: CommandContext, schedule_id: ScheduleId) -> None:
+async def fire_schedule(context: CommandContext, schedule_id: RecordId) -> None:
     """Start a run of a schedule now; a worker executes it."""
     firing = await _schedules(context).fire(schedule_id)
     said = f"Run {firing.run_id} is queued." if firing.run_id else f"No run: {firing.detail}"
     context.show(firing, said)
-
-
-@app.command("delete")
-@store_command()
-async def delete_schedule(context: CommandContext, schedule_id: ScheduleId) -> None:
-    """Delete a schedule with its history; runs that it started go on."""
-    await _schedules(context).delete(schedule_id)
-    context.show({"schedule_id": schedule_id}, f"'{schedule_id}' is deleted.")
 
 
 def _row(schedule: Schedule) -> tuple[object, ...]:
@@ -211,6 +296,11 @@ def _about(schedule: Schedule) -> str:
             ("next due", moment(schedule.next_due)),
             ("overlap", overlap),
             ("catch-up", spec.catch_up),
+            ("jitter", f"{spec.jitter_ms / 1000:g} s" if spec.jitter_ms else None),
+            ("end", moment(spec.end_at)),
+            ("max count", spec.max_count),
+            ("thread", spec.target.thread_id),
+            ("event", spec.target.event),
             ("fired", schedule.fired_count),
             ("not fired", schedule.skipped_count),
             ("last", last and f"{last.outcome} {last.reason or ''}"),
@@ -220,3 +310,17 @@ def _about(schedule: Schedule) -> str:
             ("created", moment(schedule.created_at)),
         )
     )
+
+
+add_record_commands(
+    app,
+    "schedule",
+    _schedules,
+    _about,
+    {
+        "show": "Show a schedule.",
+        "pause": "Pause a schedule: it has no due times until it is resumed.",
+        "resume": "Resume a paused schedule, from its next due time on.",
+        "delete": "Delete a schedule with its history; runs that it started go on.",
+    },
+)

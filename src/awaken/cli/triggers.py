@@ -20,10 +20,9 @@ from .command_context import CommandContext, store_command
 from .command_line import new_app
 from .list_options import DEFAULT_LIMIT, Cursor, Limit, OfTenant, apply_cursor
 from .output import facts, moment, short
+from .record_commands import RecordId, add_record_commands
 
 app = new_app("Runs that start by signed webhooks.")
-
-TriggerId = Annotated[str, typer.Argument(metavar="TRIGGER", help="The trigger's id.")]
 
 
 def _triggers(context: CommandContext) -> Triggers:
@@ -50,13 +49,19 @@ async def create_trigger(  # noqa: PLR0913 - one parameter for each option
     thread: Annotated[
         str | None, typer.Option("--thread", help="Events with this text share a thread.")
     ] = None,
+    as_event: Annotated[
+        str | None,
+        typer.Option(
+            "--as-event", help="Send this event to the workflow that is open on --thread."
+        ),
+    ] = None,
     trigger_id: Annotated[str | None, typer.Option("--id", help="The trigger's id.")] = None,
 ) -> None:
     """Create a webhook trigger; a server accepts deliveries at its address."""
     spec = TriggerSpec(
         scheme=scheme,
         secrets=tuple(secret or ()),
-        target=RunTarget(agent_id=agent, input=text),
+        target=RunTarget(agent_id=agent, input=text, event=as_event),
         thread=thread,
         filter=EventFilter(events=tuple(event or ())),
     )
@@ -78,19 +83,11 @@ async def list_triggers(
     context.show_page(await _triggers(context).list(query), head, _row)
 
 
-@app.command("show")
-@store_command()
-async def show_trigger(context: CommandContext, trigger_id: TriggerId) -> None:
-    """Show a webhook trigger; its secrets are references."""
-    found = await _triggers(context).get(trigger_id)
-    context.show(found, _about(found))
-
-
 @app.command("deliveries")
 @store_command()
 async def list_deliveries(
     context: CommandContext,
-    trigger_id: TriggerId,
+    trigger_id: RecordId,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> None:
@@ -98,28 +95,6 @@ async def list_deliveries(
     query = DeliveryQuery(trigger_id=trigger_id, limit=limit, order=Order.DESC)
     page = await _triggers(context).deliveries(trigger_id, apply_cursor(query, cursor))
     context.show_page(page, ("DELIVERY", "EVENT", "OUTCOME", "REASON", "RECEIVED", "RUN"), _line)
-
-
-@app.command("pause")
-@store_command()
-async def pause_trigger(context: CommandContext, trigger_id: TriggerId) -> None:
-    """Pause a webhook trigger: it refuses deliveries until it is resumed."""
-    context.show(await _triggers(context).pause(trigger_id), f"'{trigger_id}' is paused.")
-
-
-@app.command("resume")
-@store_command()
-async def resume_trigger(context: CommandContext, trigger_id: TriggerId) -> None:
-    """Resume a paused webhook trigger."""
-    context.show(await _triggers(context).resume(trigger_id), f"'{trigger_id}' is active.")
-
-
-@app.command("delete")
-@store_command()
-async def delete_trigger(context: CommandContext, trigger_id: TriggerId) -> None:
-    """Delete a webhook trigger with its deliveries; runs that it started go on."""
-    await _triggers(context).delete(trigger_id)
-    context.show({"trigger_id": trigger_id}, f"'{trigger_id}' is deleted.")
 
 
 def _row(trigger: Trigger) -> tuple[object, ...]:
@@ -155,6 +130,7 @@ def _about(trigger: Trigger) -> str:
             ("agent", spec.target.agent_id),
             ("input", short(spec.target.input, 1000)),
             ("thread", spec.thread),
+            ("event", spec.target.event),
             ("scheme", spec.scheme),
             ("secrets", ", ".join(spec.secrets)),
             ("events", ", ".join(spec.filter.events)),
@@ -165,3 +141,17 @@ def _about(trigger: Trigger) -> str:
             ("created", moment(trigger.created_at)),
         )
     )
+
+
+add_record_commands(
+    app,
+    "trigger",
+    _triggers,
+    _about,
+    {
+        "show": "Show a webhook trigger; its secrets are references.",
+        "pause": "Pause a webhook trigger: it refuses deliveries until it is resumed.",
+        "resume": "Resume a paused webhook trigger.",
+        "delete": "Delete a webhook trigger with its deliveries; runs that it started go on.",
+    },
+)

@@ -32,7 +32,15 @@ from awaken.contracts.workflows.errors import (
     RunHasEnded,
     TooManyEvents,
 )
-from awaken.contracts.workflows.steps import EVENT_NAME_CHARS, EVENTS_MAX, RESULT_BYTES, StepKind
+from awaken.contracts.workflows.steps import (
+    EVENT_NAME_CHARS,
+    EVENTS_MAX,
+    RESULT_BYTES,
+    StepKind,
+    make_call_id,
+    make_call_prefix,
+    read_path,
+)
 from awaken.runtime.journal.request_checks import check_id
 from awaken.runtime.outbox import delegate_of
 from awaken.runtime.tools.delegate_tickets import stop_child
@@ -181,7 +189,9 @@ async def _check_room(services: MailboxServices, run: RunRecord) -> None:
         # Nearly always: so few messages cannot hold too many events.
         return
     checkout = await services.store.checkout(run.thread_id)
-    taken = find_taken(await services.store.list_tool_records(run.run_id))
+    # A step that was taken back leaves its event to the step that is taken again.
+    journal = StepJournal(await services.store.list_tool_records(run.run_id))
+    taken = find_taken(journal.steps.values())
     messages = Transcript(() if checkout is None else checkout.messages)
     # What the run began with are its arguments, and no event.
     taken |= {it.id or "" for it in find_input(run, messages)}
@@ -254,12 +264,12 @@ async def reset_run(services: MailboxServices, run: RunRecord, plan: ResetReceip
     if checkout is None or not is_here or checkout.open_run != run:
         raise ResetRefused(run_id=run.run_id, step=plan.step or "-", problem="it goes on")
     now, gone = services.clock.now_ms(), set(plan.steps)
-    closed = [it for it in checkout.tickets if it.call_id in gone]
-    left = tuple(it.ticket_id for it in checkout.tickets if it.call_id not in gone)
+    closed = [it for it in checkout.tickets if read_path(it.call_id) in gone]
+    left = tuple(it.ticket_id for it in checkout.tickets if read_path(it.call_id) not in gone)
     waiting = Waiting(reason=WaitingReason.EXTERNAL_EVENT, ticket_ids=left)
     record = ToolRecord(
         run_id=run.run_id,
-        call_id=f"reset:{journal.generation + 1}",
+        call_id=make_call_id(make_call_prefix(run.run_id), journal.generation + 1, "reset"),
         step=journal.generation + 1,
         tool_name=plan.step or "",
         effect=ToolEffect.NONE,

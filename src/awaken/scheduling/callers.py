@@ -11,8 +11,10 @@ from awaken.contracts.storage.schedules import (
     Creator,
     NotTheCreator,
     RightsUnverifiable,
+    Schedule,
     ScheduleChanged,
     SecretNotAllowed,
+    Trigger,
 )
 from awaken.contracts.tenancy import add_namespace, namespace_of, remove_namespace
 
@@ -127,6 +129,16 @@ def check_new_id(given: str) -> str:
         problem = "write 1 to 100 letters, digits, '.', '_' and '-', beginning with no mark"
         raise InvalidInput(what=f"id {given!r:.120}", problem=problem)
     return given
+
+
+def check_revision(record_id: str, record: Schedule | Trigger, expected: str) -> None:
+    """Refuse a change of what another caller has changed meanwhile.
+
+    Raises:
+        ScheduleChanged: It does not say any more what the caller has read.
+    """
+    if record.spec_revision != expected:
+        raise ScheduleChanged(record_id=record_id)
 
 
 async def retry_change(change: Callable[[], Awaitable[T]]) -> T:

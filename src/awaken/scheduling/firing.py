@@ -10,9 +10,8 @@ import logging
 
 import msgspec
 
-from awaken.contracts.errors import QueueFull, UsageError
+from awaken.contracts.errors import QueueFull
 from awaken.contracts.storage.bus import Signal, SignalKind, Unsubscribe
-from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.schedules import (
     Firing,
     FiringOutcome,
@@ -34,7 +33,8 @@ from .plans import (
     plan_firing,
 )
 from .rights import RunRefusal, RunStarter
-from .run_requests import StartedBy, build_dispatch, build_request
+from .run_requests import StartedBy
+from .starts import WantedStart, plan_start
 
 logger = logging.getLogger(__name__)
 
@@ -208,42 +208,36 @@ class ScheduleFirer:
 
     async def _build_write(self, schedule: Schedule, firing: Firing, key: str) -> FiringWrite:
         """Build what starts the run of a firing, or records why none may be started."""
-        spec, creator = schedule.spec, schedule.creator
-        refusal = await self._starter.find_refusal(creator, spec.target.agent_id)
-        dispatch: RunDispatch | None = None
-        if refusal is None:
-            started_by = StartedBy(kind="schedule", id=schedule.schedule_id, key=key)
-            try:
-                request = build_request(spec.target, creator, started_by)
-                request = await self._starter.screen(request)
-                dispatch = build_dispatch(request, started_by, self._services.config.max_attempts)
-                await self._check_thread(dispatch)
-            except UsageError as error:
-                refusal, dispatch = RunRefusal(error.code, str(error)), None
-        if dispatch is None or refusal is not None:
-            reason, detail = ("", "") if refusal is None else (refusal.reason, refusal.detail)
+        target = schedule.spec.target
+        is_interrupting = schedule.spec.overlap is OverlapPolicy.INTERRUPT
+        replaced = schedule.last_run_id if is_interrupting else None
+        start = await plan_start(
+            self._services,
+            self._starter,
+            WantedStart(
+                creator=schedule.creator,
+                started_by=StartedBy(kind="schedule", id=schedule.schedule_id, key=key),
+                agent_id=target.agent_id,
+                make_target=lambda: target,
+                replaced_run_id=replaced,
+            ),
+        )
+        if isinstance(start, RunRefusal):
             refused = msgspec.structs.replace(
-                firing, outcome=FiringOutcome.REFUSED, reason=reason, detail=detail
+                firing, outcome=FiringOutcome.REFUSED, reason=start.reason, detail=start.detail
             )
             return FiringWrite(schedule=count_firing(schedule, refused), firings=(refused,))
-        if spec.overlap is OverlapPolicy.INTERRUPT and schedule.last_run_id is not None:
-            await self._starter.cancel_run(schedule.last_run_id)
+        if replaced is not None and not start.is_delivered:
+            await self._starter.cancel_run(replaced)
         fired = msgspec.structs.replace(
-            firing, run_id=dispatch.run_id, thread_id=dispatch.thread_id
+            firing,
+            outcome=FiringOutcome.DELIVERED if start.is_delivered else FiringOutcome.FIRED,
+            run_id=start.run_id,
+            thread_id=start.dispatch.thread_id,
         )
         return FiringWrite(
-            schedule=count_firing(schedule, fired), firings=(fired,), dispatch=dispatch
+            schedule=count_firing(schedule, fired), firings=(fired,), dispatch=start.dispatch
         )
-
-    async def _check_thread(self, dispatch: RunDispatch) -> None:
-        """Refuse a thread of another tenant; the store would refuse the whole firing.
-
-        Raises:
-            UnknownThread: The thread belongs to another tenant.
-        """
-        thread = await self._services.store.load_thread(dispatch.thread_id)
-        if thread is not None:
-            thread.check_tenant(dispatch.request.tenant_id)
 
     async def _is_running(self, schedule: Schedule) -> bool:
         """Whether the run of the previous due time has not ended; one that waits has not."""

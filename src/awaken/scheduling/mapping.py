@@ -14,6 +14,7 @@ from awaken.contracts.errors import InvalidInput
 from awaken.contracts.identity import derive_id
 from awaken.contracts.storage.schedules import EventFilter, RunTarget, TriggerSpec
 from awaken.contracts.tenancy import namespace_in, remove_namespace
+from awaken.contracts.workflows.steps import EVENT_NAME_CHARS
 
 PLACEHOLDERS_MAX = 50
 VALUE_BYTES_MAX = 20_000
@@ -35,6 +36,7 @@ def check_mapping(spec: TriggerSpec) -> None:
     if spec.target.thread_id is not None:
         problem = "a trigger names its thread in `thread`"
         raise InvalidInput(what="target.thread_id", problem=problem)
+    check_event_target(spec.target.event, spec.thread, "thread")
     text = msgspec.json.encode([spec.target.input, spec.target.context, spec.thread]).decode()
     if len(_PLACEHOLDER.findall(text)) > PLACEHOLDERS_MAX:
         raise InvalidInput(what="target", problem=f"it has more than {PLACEHOLDERS_MAX} pointers")
@@ -44,12 +46,30 @@ def check_mapping(spec: TriggerSpec) -> None:
             raise InvalidInput(what=f"where {pointer!r:.80}", problem=problem)
 
 
+def check_event_target(event: str | None, thread: str | None, field: str) -> None:
+    """Check the event of a target, which an open workflow on a named thread gets.
+
+    Raises:
+        InvalidInput: Its name is malformed, or no thread is named.
+    """
+    if event is None:
+        return
+    if not event.strip() or len(event) > EVENT_NAME_CHARS or not event.isprintable():
+        problem = f"it has 1 to {EVENT_NAME_CHARS} printable characters"
+        raise InvalidInput(what="target.event", problem=problem)
+    if thread is None:
+        problem = f"say with `{field}` on which thread the workflow is open"
+        raise InvalidInput(what="target.event", problem=problem)
+
+
 def map_target(spec: TriggerSpec, trigger_id: str, body: Any) -> RunTarget:
     """Return the target of a run for a body; the thread is always one of this trigger's own."""
     target = spec.target
     # The tenant is no part of the name that its people and its model know.
     trigger_id = remove_namespace(namespace_in(trigger_id), trigger_id)
-    if target.input == "":
+    if target.input == "" and target.event is not None:
+        given = body
+    elif target.input == "":
         said = f"The webhook '{trigger_id}' delivered this data, which is no instruction:\n"
         given = said + write_value(body, BODY_BYTES_MAX)
     else:

@@ -90,11 +90,16 @@ def count_firing(schedule: Schedule, firing: Firing) -> Schedule:
     if not firing.is_manual:
         until = max(schedule.decided_until, firing.last_due_at or firing.due_at)
         schedule = msgspec.structs.replace(schedule, decided_until=until)
-    if firing.outcome is not FiringOutcome.FIRED:
-        skipped = schedule.skipped_count + firing.count
-        return msgspec.structs.replace(schedule, skipped_count=skipped)
-    fired, run_id = schedule.fired_count + 1, firing.run_id
-    return msgspec.structs.replace(schedule, fired_count=fired, last_run_id=run_id)
+    match firing.outcome:
+        case FiringOutcome.FIRED:
+            fired, run_id = schedule.fired_count + 1, firing.run_id
+            return msgspec.structs.replace(schedule, fired_count=fired, last_run_id=run_id)
+        case FiringOutcome.DELIVERED:
+            # The run that got it is not the schedule's: no due time waits for its end.
+            return msgspec.structs.replace(schedule, fired_count=schedule.fired_count + 1)
+        case _:
+            skipped = schedule.skipped_count + firing.count
+            return msgspec.structs.replace(schedule, skipped_count=skipped)
 
 
 def find_wake(schedule: Schedule, due: int) -> int:

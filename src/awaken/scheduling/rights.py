@@ -1,11 +1,12 @@
 """Rights: whether the creator of a schedule or a trigger may still start a run."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 
 from awaken.contracts.errors import AwakenError, UnknownAgent
-from awaken.contracts.runs.records import RunRequest
+from awaken.contracts.runs.records import RunRecord, RunRequest
 from awaken.contracts.storage.schedules import Creator
 
 FindProblem = Callable[[Creator], Awaitable[str | None]]
@@ -30,6 +31,8 @@ class RunStarter(msgspec.Struct, frozen=True, kw_only=True):
     """Raises if the input or the context of a request does not fit its agent."""
     screen: Callable[[RunRequest], Awaitable[RunRequest]]
     """Returns a request as it may be stored; raises if it does not fit its agent."""
+    check_event: Callable[[RunRecord, str, Any], Awaitable[None]]
+    """Raises if the workflow of a run takes no such event with that payload."""
     cancel_run: Callable[[str], Awaitable[bool]]
     on_queued: Callable[[], None]
     """Called when something was queued, so that a worker executes it."""

@@ -27,9 +27,16 @@ from awaken.contracts.storage.schedules import (
     UnknownSchedule,
 )
 
-from .callers import HOST, ScheduleCaller, check_new_id, retry_change
+from .callers import (
+    HOST,
+    ScheduleCaller,
+    check_new_id,
+    check_revision,
+    retry_change,
+)
 from .due_times import check_spec, find_next_due, iterate_due
 from .firing import ScheduleFirer
+from .mapping import check_event_target
 from .plans import CHANGED, count_firing, find_wake, skip_overdue
 from .rights import RunStarter
 from .run_requests import StartedBy, build_request
@@ -53,6 +60,8 @@ class ScheduleOptions(TypedDict, total=False):
     context: dict[str, Any]
     thread_id: str
     """The thread of every run; absent: each run has a new one."""
+    event: str
+    """The event that an open workflow on the thread gets; see `RunTarget`."""
     description: str
     overlap: OverlapPolicy | str
     catch_up: int
@@ -113,6 +122,7 @@ class Schedules:
             input=input,
             context=fields.pop("context", None),
             thread_id=fields.pop("thread_id", None),
+            event=fields.pop("event", None),
         )
         tenant_id, user_id = fields.pop("tenant_id", None), fields.pop("user_id", None)
         caller = self._caller
@@ -165,8 +175,15 @@ class Schedules:
         page = await self._store.list_schedules(query)
         return msgspec.structs.replace(page, items=tuple(map(self._show, page.items)))
 
-    async def update(self, schedule_id: str, spec: ScheduleSpec) -> Schedule:
+    async def update(
+        self, schedule_id: str, spec: ScheduleSpec, *, revision: str | None = None
+    ) -> Schedule:
         """Replace what a schedule says; its next due time follows from the new timing.
+
+        Args:
+            schedule_id: The schedule.
+            spec: What it says from now on.
+            revision: The `spec_revision` of what the caller has read. None: of what it says now.
 
         Raises:
             UnknownSchedule: There is none, or it belongs to another tenant.
@@ -175,14 +192,18 @@ class Schedules:
             InvalidWorkflowInput: The input does not fit the workflow.
             InvalidContext: The context does not fit the agent.
             NotTheCreator: The caller may not change it.
+            ScheduleChanged: Another caller changed it since the caller has read it.
         """
         stored = await self._load(schedule_id)
+        expected = stored.spec_revision if revision is None else revision
+        check_revision(schedule_id, stored, expected)
         creator = await self._caller.take_over(self._starter, schedule_id, stored.creator)
         await self._check(spec, creator, await self._now_ms())
 
         def change(schedule: Schedule, now: int) -> Schedule:
             if schedule.creator != stored.creator:
                 raise ScheduleChanged(record_id=schedule_id)
+            check_revision(schedule_id, schedule, expected)
             changed = msgspec.structs.replace(schedule, spec=spec, creator=creator)
             is_paused = schedule.status is ScheduleStatus.PAUSED
             return changed if is_paused else _plan_next(changed, now)
@@ -306,10 +327,13 @@ class Schedules:
 
     async def _check(self, spec: ScheduleSpec, creator: Creator, now: int) -> None:
         check_spec(spec, now)
+        target = spec.target
+        check_event_target(target.event, target.thread_id, "target.thread_id")
         new = StartedBy(kind="schedule", id="new", key="0")
-        request = build_request(spec.target, creator, new)
-        await self._starter.check_agent(spec.target.agent_id)
-        await self._starter.check_target(request)
+        request = build_request(target, creator, new)
+        await self._starter.check_agent(target.agent_id)
+        if target.event is None:
+            await self._starter.check_target(request)
 
     async def _change(
         self, schedule_id: str, change: Callable[[Schedule, int], Schedule]

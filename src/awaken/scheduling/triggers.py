@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from awaken.contracts.clock import IdSource
-from awaken.contracts.errors import AwakenError, InvalidInput
+from awaken.contracts.errors import InvalidInput
 from awaken.contracts.secrets import SecretUnresolved
 from awaken.contracts.storage.dispatch import RunDispatch
 from awaken.contracts.storage.queries import DeliveryQuery, Page, TriggerQuery
@@ -27,12 +27,19 @@ from awaken.contracts.storage.schedules import (
 )
 from awaken.mailbox.services import MailboxServices
 
-from .callers import HOST, ScheduleCaller, check_new_id, retry_change
+from .callers import (
+    HOST,
+    ScheduleCaller,
+    check_new_id,
+    check_revision,
+    retry_change,
+)
 from .due_times import check_description
 from .mapping import check_mapping, is_wanted, map_target
 from .rights import RunRefusal, RunStarter
-from .run_requests import StartedBy, build_dispatch, build_request
+from .run_requests import StartedBy
 from .signatures import SignedDelivery, verify
+from .starts import WantedStart, plan_start
 
 logger = logging.getLogger(__name__)
 
@@ -116,8 +123,19 @@ class Triggers:
         page = await self._store.list_triggers(query)
         return msgspec.structs.replace(page, items=tuple(map(self._show, page.items)))
 
-    async def update(self, trigger_id: str, spec: TriggerSpec | Mapping[str, Any]) -> Trigger:
+    async def update(
+        self,
+        trigger_id: str,
+        spec: TriggerSpec | Mapping[str, Any],
+        *,
+        revision: str | None = None,
+    ) -> Trigger:
         """Replace what a trigger says.
+
+        Args:
+            trigger_id: The trigger.
+            spec: What it says from now on.
+            revision: The `spec_revision` of what the caller has read. None: of what it says now.
 
         Raises:
             UnknownTrigger: There is none, or it belongs to another tenant.
@@ -125,14 +143,18 @@ class Triggers:
             UnknownAgent: The agent is not registered.
             SecretNotAllowed: The caller may not name one of its secrets.
             NotTheCreator: The caller may not change it.
+            ScheduleChanged: Another caller changed it since the caller has read it.
         """
         stored = await self._load(trigger_id)
+        expected = stored.spec_revision if revision is None else revision
+        check_revision(trigger_id, stored, expected)
         creator = await self._caller.take_over(self._parts.starter, trigger_id, stored.creator)
         wanted = await self._check(spec)
 
         def change(trigger: Trigger) -> Trigger:
             if trigger.creator != stored.creator:
                 raise ScheduleChanged(record_id=trigger_id)
+            check_revision(trigger_id, trigger, expected)
             return msgspec.structs.replace(trigger, spec=wanted, creator=creator)
 
         return await self._change(trigger_id, change)
@@ -235,30 +257,35 @@ class Triggers:
         )
 
     async def _start(self, trigger: Trigger, delivery: HookDelivery, event: Any) -> HookDelivery:
-        spec, starter = trigger.spec, self._parts.starter
-        refusal = await starter.find_refusal(trigger.creator, spec.target.agent_id)
-        dispatch: RunDispatch | None = None
-        if refusal is None:
-            started_by = StartedBy(kind="trigger", id=trigger.trigger_id, key=delivery.delivery_id)
-            try:
-                target = map_target(spec, trigger.trigger_id, event)
-                request = await starter.screen(build_request(target, trigger.creator, started_by))
-                attempts = self._parts.services.config.max_attempts
-                dispatch = build_dispatch(request, started_by, attempts)
-            except AwakenError as error:
-                refusal = RunRefusal(error.code, str(error))
-        if refusal is not None or dispatch is None:
-            reason, detail = ("", "") if refusal is None else (refusal.reason, refusal.detail)
-            outcome = DeliveryOutcome.REFUSED
+        spec, starter, services = trigger.spec, self._parts.starter, self._parts.services
+        start = await plan_start(
+            services,
+            starter,
+            WantedStart(
+                creator=trigger.creator,
+                started_by=StartedBy(
+                    kind="trigger", id=trigger.trigger_id, key=delivery.delivery_id
+                ),
+                agent_id=spec.target.agent_id,
+                make_target=lambda: map_target(spec, trigger.trigger_id, event),
+            ),
+        )
+        if isinstance(start, RunRefusal):
+            refused = DeliveryOutcome.REFUSED
             return await self._record(
-                msgspec.structs.replace(delivery, outcome=outcome, reason=reason, detail=detail)
+                msgspec.structs.replace(
+                    delivery, outcome=refused, reason=start.reason, detail=start.detail
+                )
             )
         fired = msgspec.structs.replace(
-            delivery, run_id=dispatch.run_id, thread_id=dispatch.thread_id
+            delivery,
+            outcome=DeliveryOutcome.DELIVERED if start.is_delivered else DeliveryOutcome.FIRED,
+            run_id=start.run_id,
+            thread_id=start.dispatch.thread_id,
         )
-        recorded = await self._record(fired, dispatch)
-        if recorded.run_id == dispatch.run_id:
-            await self._parts.services.announce_queued(dispatch)
+        recorded = await self._record(fired, start.dispatch)
+        if recorded.run_id == start.run_id:
+            await services.announce_queued(start.dispatch)
             starter.on_queued()
         return recorded
 

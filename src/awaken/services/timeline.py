@@ -91,7 +91,9 @@ async def read_timeline(view: TenantView, run_id: str, after: int = 0) -> Timeli
     """
     record = await view.run(run_id)
     journal = await view.engine.store.list_tool_records(view.add_namespace(run_id))
-    folder = TimelineFolder(record, {(it.step, it.call_id): it.effect for it in journal})
+    # Of a workflow, `step` counts the resets, and no call id repeats.
+    journalled = {(0 if it.kind else it.step, it.call_id): it.effect for it in journal}
+    folder = TimelineFolder(record, journalled)
     place, page, count = 0, list[TimelineSpan](), 0
     while events := await view.run_events(run_id, place, _READ):
         place = events[-1].seq
@@ -256,12 +258,13 @@ class TimelineFolder:
             outcome = "declined" if event.is_declined else outcome
             self._tickets.pop(call_id, None)
         child = metadata.get("child_run_id") if isinstance(metadata, Mapping) else None
+        step = 0 if self._record.is_workflow else self._n
         return TimelineSpan(
             kind="tool",
             call_id=call_id,
             tool=tool or self._names.get(call_id),
             outcome=outcome,
-            effect=self._effects.get((self._n, call_id), ToolEffect.NONE),
+            effect=self._effects.get((step, call_id), ToolEffect.NONE),
             child_run_id=child if isinstance(child, str) else None,
             tickets=() if event.ticket_id is None else (event.ticket_id,),
             attempts=event.attempts,

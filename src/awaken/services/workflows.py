@@ -12,7 +12,7 @@ from awaken.contracts.storage.store import ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension.tickets import Ticket
 from awaken.contracts.tool_results import ToolStatus
 from awaken.contracts.workflows.errors import EventRefused
-from awaken.contracts.workflows.steps import MESSAGE_EVENT, StepKind
+from awaken.contracts.workflows.steps import MESSAGE_EVENT, StepKind, read_path
 from awaken.contracts.workflows.waits import asks_person
 from awaken.mailbox.workflow_runs import (
     EventReceipt,
@@ -87,7 +87,7 @@ async def read_workflow(engine: RunEngine, run: RunRecord) -> WorkflowView:
         )
     journal = StepJournal(await engine.store.list_tool_records(run.run_id))
     found = await engine.store.list_run_tickets(run.thread_id, run.run_id)
-    tickets = {it.call_id: it for it in found if it.status is TicketStatus.OPEN}
+    tickets = {read_path(it.call_id): it for it in found if it.status is TicketStatus.OPEN}
     statuses = [it for it in journal.steps.values() if it.kind == StepKind.STATUS]
     last = statuses[-1].result if statuses else None
     due = [it.expires_at for it in tickets.values() if it.expires_at is not None]
@@ -98,7 +98,7 @@ async def read_workflow(engine: RunEngine, run: RunRecord) -> WorkflowView:
         workflow=run.agent_id,
         status=run.status.value,
         value=None if last is None else last.data,
-        steps=tuple(_show_step(it, tickets.get(it.call_id)) for it in journal.steps.values()),
+        steps=tuple(_show_step(path, it, tickets.get(path)) for path, it in journal.steps.items()),
         waiting_events=tuple(dict.fromkeys(events)),
         sleeping_until=min(due, default=None),
         diverged=None if run.waiting is None else run.waiting.diverged,
@@ -110,14 +110,14 @@ def _is_event(ticket: Ticket) -> bool:
     return ticket.suspension.action == "workflow:wait_for"
 
 
-def _show_step(record: ToolRecord, ticket: Ticket | None) -> StepView:
+def _show_step(path: str, record: ToolRecord, ticket: Ticket | None) -> StepView:
     result = record.result
     is_failed = result is not None and result.status is ToolStatus.ERROR
     is_race = record.kind == StepKind.RACE and result is not None
     child = None if result is None else result.metadata.get("child_run_id")
     waits = ticket if ticket is not None and _is_event(ticket) else None
     return StepView(
-        path=record.call_id,
+        path=path,
         kind=record.kind,
         name=record.tool_name,
         status=_state_of(record),
@@ -179,7 +179,7 @@ async def send_event(
         if known is not None:
             return known
     check_open_workflow(run)
-    await _check_declared(engine, run, name, payload)
+    await check_declared_event(engine, run, name, payload)
     request = await make_event(services, run, name, payload, event_id)
     receipt = await control.submit(
         request, InputMode.STEER, {"dedupe_key": sent.dedupe_key}, asked=sent.asked
@@ -187,8 +187,12 @@ async def send_event(
     return sent.make_receipt(is_duplicate=receipt.is_duplicate)
 
 
-async def _check_declared(engine: RunEngine, run: RunRecord, name: str, payload: Any) -> None:
-    """Check an event by the types that the workflow declares, if this process has it."""
+async def check_declared_event(engine: RunEngine, run: RunRecord, name: str, payload: Any) -> None:
+    """Check an event by the types that the workflow declares, if this process has it.
+
+    Raises:
+        EventRefused: The workflow takes no such event, or the payload does not fit.
+    """
     try:
         agent = await engine.registry.resolve(run.agent_id, run.publication)
     except AwakenError:

@@ -19,11 +19,14 @@ from awaken.bootstrap.arguments import convert_argument
 from awaken.bootstrap.providers import Connections, provider_clients
 from awaken.bootstrap.registries import registry_set
 from awaken.bootstrap.requests import messages_of
+from awaken.bootstrap.simulated_node import build_simulated_store
+from awaken.contracts.clock import Clock
 from awaken.contracts.errors import InvalidInput
 from awaken.contracts.messages.message import Message
 from awaken.contracts.models.inference import ModelClient
 from awaken.contracts.record import StrictRecord
 from awaken.contracts.runs.records import RunRecord, RunRequest
+from awaken.contracts.storage.store import Store
 from awaken.contracts.suspension.tickets import DecisionAction, ResumeMode, Ticket, ToolCallResume
 from awaken.mailbox.mailbox import Mailbox
 from awaken.runtime.resolution.registry import RegistryHandle
@@ -54,6 +57,11 @@ class SimulationOptions(TypedDict, total=False):
     """One schedule, with the crashes that it comes with."""
     crash: str | None
     """Crashes such as "before commit 3" or "after tool 1, after commit 7"."""
+    crash_points: int | None
+    """At how many points to crash, spread evenly; at all of them unless given."""
+    make_store: Callable[[Clock], Store] | None
+    """Makes the store of each trial, which judges by the virtual clock and may use no timer of the
+    event loop; in memory unless given."""
 
 
 def simulate_agent(
@@ -93,7 +101,8 @@ def simulate_agent(
     wanted = convert_argument("options", dict(options), _Range)
     real = has_real_tools
     subject = _subject(agents, inputs, decide or approve_all, model, has_real_tools=real)
-    subject = dataclasses.replace(subject, judge=judge)
+    make_store = wanted.make_store or build_simulated_store
+    subject = dataclasses.replace(subject, judge=judge, make_store=make_store)
     with _without_logs():
         report = _swept(subject, wanted)
     if report.violations:
@@ -105,6 +114,8 @@ class _Range(StrictRecord, frozen=True, kw_only=True):
     schedules: Annotated[int, msgspec.Meta(ge=1)] = DEFAULT_SCHEDULES
     seed: int | None = None
     crash: str | None = None
+    crash_points: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    make_store: Any = None
 
 
 def approve_all(ticket: Ticket) -> ToolCallResume:
@@ -119,13 +130,17 @@ def approve_all(ticket: Ticket) -> ToolCallResume:
 def _swept(subject: Subject, wanted: _Range) -> AgentReport:
     if wanted.seed is not None or wanted.crash is not None:
         return _replay_trial(subject, wanted)
-    points, seeds = _points(subject), range(wanted.schedules)
-    trials: list[_TrialId] = [(None, ()), *((None, (point,)) for point in points)]
+    # The trial without a crash is also the one that counts the points.
+    plain, seeds = _trial(subject, (None, ())), range(wanted.schedules)
+    points = every_point(plain.commits, plain.tools)
+    tried = points if wanted.crash_points is None else _spread(points, wanted.crash_points)
+    trials: list[_TrialId] = [(None, (point,)) for point in tried]
     trials += [(seed, _crashes_of_seed(seed, points)) for seed in seeds]
-    violations = tuple(_violations(subject, trials))
+    first = [Violation(seed=None, crash=None, problems=tuple(plain.problems))]
+    violations = (*(first if plain.problems else ()), *_violations(subject, trials))
     return AgentReport(
         schedules=len(seeds),
-        crash_points=len(points),
+        crash_points=len(tried),
         violations=violations,
         smallest=_smallest(subject, violations),
     )
@@ -150,6 +165,13 @@ def _points(subject: Subject) -> list[CrashPoint]:
     """Every moment at which a process can die, from a trial in which none does."""
     plain = _trial(subject, (None, ()))
     return every_point(plain.commits, plain.tools)
+
+
+def _spread(points: Sequence[CrashPoint], count: int) -> list[CrashPoint]:
+    """Return so many points, spread evenly over all of them, with the first and the last."""
+    last, gaps = len(points) - 1, max(1, count - 1)
+    chosen = {round(place * last / gaps) for place in range(count)} if points else ()
+    return [points[place] for place in sorted(chosen)]
 
 
 def _crashes_of_seed(seed: int, points: Sequence[CrashPoint]) -> Crashes:

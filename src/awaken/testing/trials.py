@@ -17,7 +17,7 @@ from awaken.bootstrap.simulated_node import (
     build_simulated_mailbox,
     build_simulated_store,
 )
-from awaken.contracts.clock import IdSource
+from awaken.contracts.clock import Clock, IdSource
 from awaken.contracts.errors import AlreadyDecided
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.models.inference import ModelClient
@@ -55,6 +55,8 @@ class Subject:
     """Whether the tools' own code is executed."""
     judge: Callable[[RunRecord], str | None] | None = None
     """Says what is wrong with the last record of a run; None if nothing is."""
+    make_store: Callable[[Clock], Store] = build_simulated_store
+    """Makes the store of a trial."""
 
 
 @dataclass(slots=True)
@@ -76,7 +78,7 @@ class _Trial:
         self._subject = subject
         self._fate = Fate(crashes)
         self._clock = LoopClock()
-        self._truth = _Truth(build_simulated_store(self._clock))
+        self._truth = _Truth(subject.make_store(self._clock))
         self._bus = build_simulated_bus()
         self._log = EffectLog()
         self._questions = Questions()
@@ -84,6 +86,13 @@ class _Trial:
         self._lives = 0
 
     async def play(self) -> TrialVerdict:
+        await self._truth.store.open()
+        try:
+            return await self._play()
+        finally:
+            await self._truth.store.close()
+
+    async def _play(self) -> TrialVerdict:
         stuck = await self._live()
         truth = self._truth
         # Not earlier: looking for claims asks their holders to cancel.

@@ -25,7 +25,7 @@ import { loadScheduleSpec, saveSchedule } from "./actions";
 import { Named, Outcome } from "./parts";
 import { ScheduleActions, ScheduleDrawer, scheduleQuery, Times } from "./ScheduleDrawer";
 import { NEW, SpecDrawer } from "./SpecDrawer";
-import { describeTiming, NEW_SCHEDULE, readRevision, SCHEDULE_EXTRAS, takeSpec, type Schedule } from "./words";
+import { describeTiming, NEW_SCHEDULE, SCHEDULE_EXTRAS, takeSpec, type Schedule } from "./words";
 
 const route = getRouteApi("/schedules");
 const TYPING_MS = 400;
@@ -106,7 +106,7 @@ export function ScheduleList() {
         schema={{ name: "ScheduleSpec", extras: SCHEDULE_EXTRAS, first: ["timing", "target"] }}
         id={edit}
         spec={isNew ? NEW_SCHEDULE : edited.data === undefined ? undefined : takeSpec(edited.data)}
-        revision={readRevision(edited.data)}
+        revision={edited.data?.revision}
         save={saveSchedule}
         load={loadScheduleSpec}
         onClose={(saved) => change({ edit: undefined, open: saved ?? open })}

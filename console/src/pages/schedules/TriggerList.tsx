@@ -19,7 +19,7 @@ import { loadTriggerSpec, saveTrigger } from "./actions";
 import { Named, Outcome } from "./parts";
 import { NEW, SpecDrawer } from "./SpecDrawer";
 import { TriggerActions, TriggerDrawer, triggerQuery } from "./TriggerDrawer";
-import { NEW_TRIGGER, readRevision, takeSpec, TRIGGER_EXTRAS, type Trigger } from "./words";
+import { NEW_TRIGGER, takeSpec, TRIGGER_EXTRAS, type Trigger } from "./words";
 
 const route = getRouteApi("/schedules");
 const named = texts.triggerColumns;
@@ -71,7 +71,7 @@ export function TriggerList() {
         schema={{ name: "TriggerSpec", extras: TRIGGER_EXTRAS, first: ["scheme", "secrets", "target"] }}
         id={edit}
         spec={isNew ? NEW_TRIGGER : edited.data === undefined ? undefined : takeSpec(edited.data)}
-        revision={readRevision(edited.data)}
+        revision={edited.data?.revision}
         save={saveTrigger}
         load={loadTriggerSpec}
         onClose={(saved) => change({ edit: undefined, open: saved ?? open })}

@@ -7,7 +7,7 @@ import { schedules as texts } from "../../texts/schedules";
 import { useConfirm } from "../../ui/confirm";
 import { noteDone, noteError } from "../../ui/notices";
 import type { JsonObject } from "../../ui/schema/model";
-import { describeReason, readRevision, takeSpec } from "./words";
+import { describeReason, takeSpec } from "./words";
 
 async function attempt(act: () => Promise<string>): Promise<boolean> {
   try {
@@ -31,6 +31,8 @@ function useRemove(remove: (id: string) => Promise<unknown>): (id: string) => Pr
 
 const ofSchedule = (id: string) => ({ params: { path: { schedule_id: id } } });
 const ofTrigger = (id: string) => ({ params: { path: { trigger_id: id } } });
+/** The header by which a change names what it changes. */
+const ifMatch = (revision: string | undefined) => ({ "If-Match": revision === undefined ? "*" : `"${revision}"` });
 
 export function useScheduleActions() {
   return {
@@ -38,6 +40,7 @@ export function useScheduleActions() {
     resume: (id: string) => attempt(async () => { await need(api.POST("/v1/schedules/{schedule_id}/resume", ofSchedule(id))); return texts.resumed; }),
     fire: (id: string) => attempt(async () => {
       const firing = await need(api.POST("/v1/schedules/{schedule_id}/fire", ofSchedule(id)));
+      if (firing.outcome === "delivered") return texts.delivered;
       return firing.outcome === "fired" ? texts.fired : texts.notFired(describeReason(firing));
     }),
     remove: useRemove((id) => need(api.DELETE("/v1/schedules/{schedule_id}", ofSchedule(id)))),
@@ -52,30 +55,31 @@ export function useTriggerActions() {
   };
 }
 
-/** The header by which a change names what it changes; a server that names no revisions takes any. */
-const match = (revision: string | undefined) => ({ "If-Match": revision === undefined ? "*" : `"${revision}"` });
-
-/** Stores a schedule; `id`: of a new one, or null if it is to get one. */
+/** Stores a schedule; `id`: of a new one, or null if it is to get one; `revision`: of what is changed. */
 export async function saveSchedule(spec: JsonObject, id: string | null, revision: string | undefined, isNew: boolean): Promise<string> {
   const body = spec as unknown as Schemas["ScheduleSpec"];
-  const saved = isNew ? await need(api.POST("/v1/schedules", { body: { ...body, id } })) : await need(api.PUT("/v1/schedules/{schedule_id}", { ...ofSchedule(id ?? ""), headers: match(revision), body }));
+  const saved = isNew
+    ? await need(api.POST("/v1/schedules", { body: { ...body, id } }))
+    : await need(api.PUT("/v1/schedules/{schedule_id}", { params: { path: { schedule_id: id ?? "" }, header: ifMatch(revision) }, body }));
   await refreshKinds("schedule", "audit");
   return saved.id;
 }
 
 export async function saveTrigger(spec: JsonObject, id: string | null, revision: string | undefined, isNew: boolean): Promise<string> {
   const body = spec as unknown as Schemas["TriggerSpec"];
-  const saved = isNew ? await need(api.POST("/v1/triggers", { body: { ...body, id } })) : await need(api.PUT("/v1/triggers/{trigger_id}", { ...ofTrigger(id ?? ""), headers: match(revision), body }));
+  const saved = isNew
+    ? await need(api.POST("/v1/triggers", { body: { ...body, id } }))
+    : await need(api.PUT("/v1/triggers/{trigger_id}", { params: { path: { trigger_id: id ?? "" }, header: ifMatch(revision) }, body }));
   await refreshKinds("schedule", "audit");
   return saved.id;
 }
 
 export async function loadScheduleSpec(id: string): Promise<{ spec: JsonObject; revision: string | undefined }> {
   const shown = await need(api.GET("/v1/schedules/{schedule_id}", ofSchedule(id)));
-  return { spec: takeSpec(shown), revision: readRevision(shown) };
+  return { spec: takeSpec(shown), revision: shown.revision };
 }
 
 export async function loadTriggerSpec(id: string): Promise<{ spec: JsonObject; revision: string | undefined }> {
   const shown = await need(api.GET("/v1/triggers/{trigger_id}", ofTrigger(id)));
-  return { spec: takeSpec(shown), revision: readRevision(shown) };
+  return { spec: takeSpec(shown), revision: shown.revision };
 }

@@ -45,16 +45,10 @@ export function takeSpec(shown: Schedule | Trigger): JsonObject {
   return Object.fromEntries(Object.entries(shown).filter(([name]) => names.includes(name))) as JsonObject;
 }
 
-/** The name of what a record says, if the server gives one. */
-export function readRevision(shown: object | undefined): string | undefined {
-  const revision = shown === undefined ? undefined : (shown as { revision?: unknown }).revision;
-  return typeof revision === "string" ? revision : undefined;
-}
-
 const { help } = texts;
 /** A text, or fields. */
 const INPUT = { anyOf: [{ type: "string" }, { type: "object" }] };
-const target = (input: string, thread: object): Extras[string] => ({ agent_id: { description: help.agent }, input: { ...INPUT, description: input }, thread_id: thread as never, context: { description: help.context } });
+const target = (input: string, thread: object): Extras[string] => ({ agent_id: { description: help.agent }, input: { ...INPUT, description: input }, thread_id: thread as never, event: { description: help.event }, context: { description: help.context } });
 
 export const SCHEDULE_EXTRAS: Extras = {
   ScheduleSpec: { timing: {}, target: {}, description: { description: help.description }, overlap: { description: help.overlap }, catch_up: { description: help.catchUp }, jitter_ms: { description: help.jitter }, end_at: { description: help.endAt, format: TIME_FORMAT }, max_count: { description: help.maxCount } },

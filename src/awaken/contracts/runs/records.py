@@ -147,6 +147,8 @@ class RunRecord(RunProvenance, frozen=True, kw_only=True):
     backend_status: BackendRunStatus | None = None
     """The status that its remote backend reported when the run ended or began to wait."""
     final_output: str | None = None
+    continued_as: str | None = None
+    """The fresh run that a workflow continues as."""
     steps: int = 0
     """Its steps so far; for a remote run, the steps that the remote side counted."""
     usage: TokenUsage = TokenUsage()
@@ -412,6 +414,9 @@ class RunResult(Record, Generic[OutputT], frozen=True, kw_only=True):
     None, whatever its type says, unless the run ended by itself: a run that waits, was blocked,
     stopped or cancelled has no output.
     """
+    continued_as: str | None = None
+    """The fresh run that a workflow continues as: `ctx.continue_as_new` ended this one. That run
+    has the output, this one has none."""
 
     if not TYPE_CHECKING:
 

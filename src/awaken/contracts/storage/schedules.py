@@ -9,6 +9,8 @@ decided by the store's clock.
 from enum import StrEnum
 from typing import Any, Protocol
 
+import msgspec
+
 from awaken.contracts.errors import UsageError
 from awaken.contracts.record import Record, StrictRecord
 
@@ -69,6 +71,9 @@ class RunTarget(StrictRecord, frozen=True, kw_only=True):
     """The context of the run."""
     thread_id: str | None = None
     """The thread of every run; absent: each run has a new one."""
+    event: str | None = None
+    """The event that an open workflow on the thread gets, with the input as its payload. No run is
+    started then. Absent: a run is started; an open workflow gets the input as `message`."""
 
 
 class ScheduleSpec(StrictRecord, frozen=True, kw_only=True):
@@ -102,6 +107,8 @@ class FiringOutcome(StrEnum):
     """What became of a due time."""
 
     FIRED = "fired"
+    DELIVERED = "delivered"
+    """It is an event of a workflow that was open on the thread, and has started no run."""
     SKIPPED = "skipped"
     REFUSED = "refused"
     """No run may be started: the creator lost its rights, or the agent does not exist."""
@@ -156,6 +163,11 @@ class Schedule(Record, frozen=True, kw_only=True):
     created_at: int = 0
     updated_at: int = 0
 
+    @property
+    def spec_revision(self) -> str:
+        """Names what people say of it: no firing changes this text."""
+        return name_revision(self.spec)
+
 
 class SignatureScheme(StrEnum):
     """How the sender of a webhook signs its requests."""
@@ -197,6 +209,8 @@ class DeliveryOutcome(StrEnum):
     """What became of a delivered event."""
 
     FIRED = "fired"
+    DELIVERED = "delivered"
+    """It is an event of a workflow that was open on the thread, and has started no run."""
     IGNORED = "ignored"
     """The filter does not let it through."""
     REFUSED = "refused"
@@ -231,6 +245,19 @@ class Trigger(Record, frozen=True, kw_only=True):
     revision: int = 0
     created_at: int = 0
     updated_at: int = 0
+
+    @property
+    def spec_revision(self) -> str:
+        """Names what people say of it: no delivery changes this text."""
+        return name_revision(self.spec)
+
+
+def name_revision(spec: ScheduleSpec | TriggerSpec) -> str:
+    """Return a text that is equal for equal specs."""
+    # Not by every process that has a store: it loads OpenSSL.
+    from hashlib import blake2b  # noqa: PLC0415
+
+    return blake2b(msgspec.json.encode(spec, order="sorted"), digest_size=8).hexdigest()
 
 
 class ClaimedSchedules(Record, frozen=True, kw_only=True):

@@ -53,7 +53,7 @@ class ToolRecord(Record, frozen=True, kw_only=True):
     """The call's state changes as (key, `update` or `clear`, JSON), to survive a crash."""
     reads: tuple[str, ...] = ()  # The state keys that the call read.
     kind: str = ""
-    """What a workflow's step does; its path is the `call_id`, and `step` counts the resets."""
+    """What a workflow's step does; `call_id` ends with its path, and `step` counts the resets."""
     place: int = 0  # Where it comes among all that a workflow's run has recorded.
 
 

@@ -26,6 +26,20 @@ class WorkflowMisuse(WorkflowError):
     problem: str
 
 
+class ValueTooLarge(WorkflowMisuse):
+    """A value is larger than a journal keeps; nothing of it was written."""
+
+    code = "workflow_value_too_large"
+    template = (
+        "{what} has {size} bytes, the limit is {limit}; keep the data elsewhere, and pass "
+        "a reference to it{problem}."
+    )
+    what: str
+    size: int
+    limit: int
+    problem: str = ""
+
+
 class ForeignTask(WorkflowMisuse):
     """The context was used from a task that the workflow does not own."""
 

@@ -75,3 +75,25 @@ class ApprovalAnswer(Record, frozen=True, kw_only=True):
 
     def __bool__(self) -> bool:
         return self.is_approved
+
+
+def make_call_prefix(run_id: str) -> str:
+    """Return what the call ids of a run's steps begin with; no other run's do."""
+    # Not by a process that only declares workflows: it loads OpenSSL.
+    from hashlib import blake2b  # noqa: PLC0415
+
+    return f"wf_{blake2b(run_id.encode(), digest_size=6).hexdigest()}"
+
+
+def make_call_id(prefix: str, generation: int, path: str) -> str:
+    """Return the call id of a step: unique in its thread, and the same in every replay.
+
+    A step that is taken again after a reset is another call, so it has the reset's number.
+    """
+    again = f"_r{generation}" if generation else ""
+    return f"{prefix}{again}_{path.replace('.', '-')}"
+
+
+def read_path(call_id: str) -> str:
+    """Return the path of the step that has a call id."""
+    return call_id.rpartition("_")[2].replace("-", ".")

@@ -99,6 +99,8 @@ class RunView(Record, frozen=True, kw_only=True):
     termination: Termination | None = None
     termination_reason: str | None = None
     final_output: str | None = None
+    continued_as: str | None = None
+    """The fresh run that a workflow continues as."""
     steps: int
     input_tokens: int = always(0)
     output_tokens: int = always(0)

@@ -2,12 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from awaken.contracts.config.audit import AuditAction
 from awaken.contracts.storage.queries import (
     DeliveryQuery,
     FiringQuery,
+    Page,
     ScheduleQuery,
     TriggerQuery,
     at_cursor,
@@ -16,6 +17,7 @@ from awaken.contracts.storage.schedules import (
     DeliveryOutcome,
     HookDelivery,
     RunTarget,
+    Schedule,
     ScheduleSpec,
     Trigger,
     TriggerSpec,
@@ -26,16 +28,16 @@ from awaken.contracts.tenancy import (
     namespace_of,
     remove_namespace,
 )
-from awaken.scheduling.callers import ScheduleCaller
 from awaken.scheduling.schedules import Schedules
 from awaken.scheduling.scheduling import Scheduling
 from awaken.scheduling.triggers import Triggers
 from awaken.services.view import AppServices
-from awaken.transport.asgi import Bytes, Reply, as_json
+from awaken.transport.asgi import Reply, as_json
 from awaken.transport.problems import HttpError
 from awaken.transport.routes import Access, ApiRoute, RouteCall, WireProtocol
 
 from . import views
+from .record_routes import SwitchedRecordRoutes
 
 HOOK_BYTES_MAX = 1024 * 1024
 """How long the body of a webhook may be."""
@@ -52,6 +54,7 @@ _SIGNATURES = (
 )
 
 
+QueryT = TypeVar("QueryT", ScheduleQuery, TriggerQuery, FiringQuery, DeliveryQuery)
 FindScheduling = Callable[[], Scheduling]
 """Returns the schedules and triggers of the process; they are loaded when it is first called."""
 
@@ -86,8 +89,9 @@ def _route(
     )
 
 
-_read, _invoke = partial(_route, Access.READ), partial(_route, Access.INVOKE)
+_read = partial(_route, Access.READ)
 _change = partial(_route, Access.INVOKE, headers=("X-Awaken-Actor",))
+_replace = partial(_route, Access.INVOKE, headers=("If-Match", "X-Awaken-Actor"))
 
 
 def _schedule_routes(routes: "ScheduleRoutes") -> tuple[ApiRoute, ...]:
@@ -113,7 +117,7 @@ def _schedule_routes(routes: "ScheduleRoutes") -> tuple[ApiRoute, ...]:
             body=views.PreviewSchedule,
         ),
         _read(f"GET {_SCHEDULE}", routes.get, views.ScheduleView),
-        _change(f"PUT {_SCHEDULE}", routes.update, views.ScheduleView, body=ScheduleSpec),
+        _replace(f"PUT {_SCHEDULE}", routes.update, views.ScheduleView, body=ScheduleSpec),
         _change(f"DELETE {_SCHEDULE}", routes.delete, None, status=204),
         _change(f"POST {_SCHEDULE}/pause", routes.pause, views.ScheduleView),
         _change(f"POST {_SCHEDULE}/resume", routes.resume, views.ScheduleView),
@@ -150,7 +154,7 @@ def _trigger_routes(routes: "TriggerRoutes") -> tuple[ApiRoute, ...]:
             query=views.TriggerFilter,
         ),
         _read(f"GET {_TRIGGER}", routes.get, views.TriggerView),
-        _change(f"PUT {_TRIGGER}", routes.update, views.TriggerView, body=TriggerSpec),
+        _replace(f"PUT {_TRIGGER}", routes.update, views.TriggerView, body=TriggerSpec),
         _change(f"DELETE {_TRIGGER}", routes.delete, None, status=204),
         _change(f"POST {_TRIGGER}/pause", routes.pause, views.TriggerView),
         _change(f"POST {_TRIGGER}/resume", routes.resume, views.TriggerView),
@@ -173,68 +177,23 @@ def _trigger_routes(routes: "TriggerRoutes") -> tuple[ApiRoute, ...]:
     )
 
 
-class _Audited:
-    """Routes whose changes are recorded in the audit, if there is one."""
-
-    def __init__(
-        self,
-        services: AppServices,
-        find_scheduling: FindScheduling,
-        hook_secrets: tuple[str, ...] = (),
-    ) -> None:
-        self._services = services
-        self._hook_secrets = hook_secrets
-        self.find_scheduling = find_scheduling
-
-    def schedules(self, call: RouteCall) -> Schedules:
-        """The schedules that the caller may see."""
-        return self.find_scheduling().schedules.as_caller(self._caller(call))
-
-    def triggers(self, call: RouteCall) -> Triggers:
-        """The triggers that the caller may see."""
-        return self.find_scheduling().triggers.as_caller(self._caller(call))
-
-    def _caller(self, call: RouteCall) -> ScheduleCaller:
-        principal = call.principal
-        # What is the deployment's is not for a caller with a tenant, whatever scopes it has.
-        is_shared = principal.tenant_id is None
-        may_name_all = is_shared and principal.may(Access.CONFIG)
-        return ScheduleCaller(
-            principal_id=principal.id,
-            tenant_id=principal.tenant_id,
-            is_operator=is_shared and principal.may(Access.OPERATE),
-            secrets=None if may_name_all else self._hook_secrets,
-        )
-
-    async def audit(
-        self, call: RouteCall, action: AuditAction, resource: str, **details: Any
-    ) -> None:
-        """Record what the caller is about to do.
-
-        Raises:
-            StorageError: It could not be recorded; the route must not act.
-        """
-        if self._services.audit is not None:
-            await self._services.audit.record(
-                action,
-                resource,
-                actor=call.actor,
-                details=details or None,
-                ip=call.client,
-                request_id=call.request_id or None,
-            )
-
-
-class ScheduleRoutes(_Audited):
+class ScheduleRoutes:
     """Creates, changes, lists and fires schedules; a tenant sees its own."""
+
+    def __init__(self, services: AppServices, find_scheduling: FindScheduling) -> None:
+        self._records: SwitchedRecordRoutes[Schedules, Schedule] = SwitchedRecordRoutes(
+            "schedule",
+            services,
+            lambda caller: find_scheduling().schedules.as_caller(caller),
+            lambda _, schedule: views.show_schedule(schedule),
+        )
 
     async def create(self, call: RouteCall) -> Reply:
         """Create a schedule, which starts runs in the name of the caller."""
         body: views.NewSchedule = call.body
-        await self.audit(call, AuditAction.CREATE, f"schedules/{body.id or 'new'}")
+        await self._records.audit(call, AuditAction.CREATE, body.id or "new")
         spec = _take_spec(body, ScheduleSpec)
-        made = await self.schedules(call).add(spec, body.id)
-        return as_json(views.show_schedule(made), 201)
+        return self._records.reply(call, await self._records.cases(call).add(spec, body.id), 201)
 
     async def list_schedules(self, call: RouteCall) -> Reply:
         """List schedules by creation time, with their next due times and last outcomes."""
@@ -246,10 +205,8 @@ class ScheduleRoutes(_Audited):
             order=asked.order,
             limit=asked.limit,
         )
-        query = query if asked.cursor is None else at_cursor(query, asked.cursor)
-        page = await self.schedules(call).list(query)
-        items = tuple(map(views.show_schedule, page.items))
-        return as_json(views.ScheduleList(items=items, next_cursor=page.next_cursor))
+        page = await self._records.cases(call).list(_turn_to(query, asked.cursor))
+        return _reply_page(page, views.show_schedule)
 
     async def preview(self, call: RouteCall) -> Reply:
         """Show the next due times that a timing would have; nothing is stored."""
@@ -257,82 +214,79 @@ class ScheduleRoutes(_Audited):
         spec = ScheduleSpec(
             timing=body.timing, target=RunTarget(agent_id="preview"), end_at=body.end_at
         )
-        due = await self.schedules(call).preview(spec, body.count)
+        due = await self._records.cases(call).preview(spec, body.count)
         return as_json(views.UpcomingTimes(due=due))
 
     async def get(self, call: RouteCall) -> Reply:
         """Get a schedule."""
-        found = await self.schedules(call).get(call.path["schedule_id"])
-        return as_json(views.show_schedule(found))
+        return await self._records.read(call)
 
     async def update(self, call: RouteCall) -> Reply:
         """Replace what a schedule says; its next due time follows from the new timing."""
-        schedule_id = call.path["schedule_id"]
-        await self.schedules(call).check_control(schedule_id)
-        await self.audit(call, AuditAction.UPDATE, f"schedules/{schedule_id}")
-        changed = await self.schedules(call).update(schedule_id, call.body)
-        return as_json(views.show_schedule(changed))
+        return await self._records.replace(call)
 
     async def delete(self, call: RouteCall) -> Reply:
         """Delete a schedule with its history; runs that it started go on."""
-        schedule_id = call.path["schedule_id"]
-        await self.schedules(call).check_control(schedule_id)
-        await self.audit(call, AuditAction.DELETE, f"schedules/{schedule_id}")
-        await self.schedules(call).delete(schedule_id)
-        return Bytes(204)
+        return await self._records.remove(call)
 
     async def pause(self, call: RouteCall) -> Reply:
         """Pause a schedule: it has no due times until it is resumed."""
-        schedule_id = call.path["schedule_id"]
-        await self.schedules(call).check_control(schedule_id)
-        await self.audit(call, AuditAction.SWITCH, f"schedules/{schedule_id}", to="paused")
-        return as_json(views.show_schedule(await self.schedules(call).pause(schedule_id)))
+        return await self._records.switch(call, "paused")
 
     async def resume(self, call: RouteCall) -> Reply:
         """Resume a paused schedule, from its next due time on."""
-        schedule_id = call.path["schedule_id"]
-        await self.schedules(call).check_control(schedule_id)
-        await self.audit(call, AuditAction.SWITCH, f"schedules/{schedule_id}", to="active")
-        return as_json(views.show_schedule(await self.schedules(call).resume(schedule_id)))
+        return await self._records.switch(call, "active")
 
     async def fire(self, call: RouteCall) -> Reply:
         """Start a run of a schedule now; its due times stay as they are."""
-        schedule_id = call.path["schedule_id"]
-        await self.schedules(call).check_control(schedule_id)
-        await self.audit(call, AuditAction.FIRE, f"schedules/{schedule_id}")
-        firing = await self.schedules(call).fire(schedule_id)
-        return as_json(views.show_firing(firing), 202)
+        cases, schedule_id = await self._records.check_control(call, AuditAction.FIRE)
+        return as_json(views.show_firing(await cases.fire(schedule_id)), 202)
 
     async def list_upcoming(self, call: RouteCall) -> Reply:
         """List the next due times of a schedule, without their jitter."""
-        due = await self.schedules(call).upcoming(call.path["schedule_id"], call.query.count)
+        schedule_id = self._records.read_id(call)
+        due = await self._records.cases(call).upcoming(schedule_id, call.query.count)
         return as_json(views.UpcomingTimes(due=due))
 
     async def list_firings(self, call: RouteCall) -> Reply:
         """List what became of the due times of a schedule, the newest first."""
         asked: views.FiringFilter = call.query
-        schedule_id = call.path["schedule_id"]
+        schedule_id = self._records.read_id(call)
         query = FiringQuery(
             schedule_id=_store_id(call, schedule_id),
             outcome=asked.outcome,
             order=asked.order,
             limit=asked.limit,
         )
-        query = query if asked.cursor is None else at_cursor(query, asked.cursor)
-        page = await self.schedules(call).firings(schedule_id, query)
-        items = tuple(map(views.show_firing, page.items))
-        return as_json(views.ScheduleList(items=items, next_cursor=page.next_cursor))
+        cases = self._records.cases(call)
+        page = await cases.firings(schedule_id, _turn_to(query, asked.cursor))
+        return _reply_page(page, views.show_firing)
 
 
-class TriggerRoutes(_Audited):
+class TriggerRoutes:
     """Creates, changes and lists triggers, and accepts what senders deliver."""
+
+    def __init__(
+        self,
+        services: AppServices,
+        find_scheduling: FindScheduling,
+        hook_secrets: tuple[str, ...],
+    ) -> None:
+        self._find_scheduling = find_scheduling
+        self._records: SwitchedRecordRoutes[Triggers, Trigger] = SwitchedRecordRoutes(
+            "trigger",
+            services,
+            lambda caller: find_scheduling().triggers.as_caller(caller),
+            self._show,
+            hook_secrets,
+        )
 
     async def create(self, call: RouteCall) -> Reply:
         """Create a webhook trigger, which starts runs in the name of the caller."""
         body: views.NewTrigger = call.body
-        await self.audit(call, AuditAction.CREATE, f"triggers/{body.id or 'new'}")
-        made = await self.triggers(call).create(_take_spec(body, TriggerSpec), trigger_id=body.id)
-        return as_json(self._show(call, made), 201)
+        await self._records.audit(call, AuditAction.CREATE, body.id or "new")
+        spec, cases = _take_spec(body, TriggerSpec), self._records.cases(call)
+        return self._records.reply(call, await cases.create(spec, trigger_id=body.id), 201)
 
     async def list_triggers(self, call: RouteCall) -> Reply:
         """List webhook triggers by creation time, with their last deliveries."""
@@ -343,63 +297,47 @@ class TriggerRoutes(_Audited):
             order=asked.order,
             limit=asked.limit,
         )
-        query = query if asked.cursor is None else at_cursor(query, asked.cursor)
-        page = await self.triggers(call).list(query)
-        items = tuple(self._show(call, it) for it in page.items)
-        return as_json(views.ScheduleList(items=items, next_cursor=page.next_cursor))
+        page = await self._records.cases(call).list(_turn_to(query, asked.cursor))
+        return _reply_page(page, partial(self._show, call))
 
     async def get(self, call: RouteCall) -> Reply:
         """Get a webhook trigger."""
-        return as_json(self._show(call, await self.triggers(call).get(call.path["trigger_id"])))
+        return await self._records.read(call)
 
     async def update(self, call: RouteCall) -> Reply:
         """Replace what a webhook trigger says."""
-        trigger_id = call.path["trigger_id"]
-        await self.triggers(call).check_control(trigger_id)
-        await self.audit(call, AuditAction.UPDATE, f"triggers/{trigger_id}")
-        return as_json(self._show(call, await self.triggers(call).update(trigger_id, call.body)))
+        return await self._records.replace(call)
 
     async def delete(self, call: RouteCall) -> Reply:
         """Delete a webhook trigger with its deliveries; runs that it started go on."""
-        trigger_id = call.path["trigger_id"]
-        await self.triggers(call).check_control(trigger_id)
-        await self.audit(call, AuditAction.DELETE, f"triggers/{trigger_id}")
-        await self.triggers(call).delete(trigger_id)
-        return Bytes(204)
+        return await self._records.remove(call)
 
     async def pause(self, call: RouteCall) -> Reply:
         """Pause a webhook trigger: it refuses deliveries until it is resumed."""
-        trigger_id = call.path["trigger_id"]
-        await self.triggers(call).check_control(trigger_id)
-        await self.audit(call, AuditAction.SWITCH, f"triggers/{trigger_id}", to="paused")
-        return as_json(self._show(call, await self.triggers(call).pause(trigger_id)))
+        return await self._records.switch(call, "paused")
 
     async def resume(self, call: RouteCall) -> Reply:
         """Resume a paused webhook trigger."""
-        trigger_id = call.path["trigger_id"]
-        await self.triggers(call).check_control(trigger_id)
-        await self.audit(call, AuditAction.SWITCH, f"triggers/{trigger_id}", to="active")
-        return as_json(self._show(call, await self.triggers(call).resume(trigger_id)))
+        return await self._records.switch(call, "active")
 
     async def list_deliveries(self, call: RouteCall) -> Reply:
         """List what senders delivered to a webhook trigger, the newest first."""
         asked: views.HookDeliveryFilter = call.query
-        trigger_id = call.path["trigger_id"]
+        trigger_id = self._records.read_id(call)
         query = DeliveryQuery(
             trigger_id=_store_id(call, trigger_id),
             outcome=asked.outcome,
             order=asked.order,
             limit=asked.limit,
         )
-        query = query if asked.cursor is None else at_cursor(query, asked.cursor)
-        page = await self.triggers(call).deliveries(trigger_id, query)
-        items = tuple(map(views.show_delivery, page.items))
-        return as_json(views.ScheduleList(items=items, next_cursor=page.next_cursor))
+        cases = self._records.cases(call)
+        page = await cases.deliveries(trigger_id, _turn_to(query, asked.cursor))
+        return _reply_page(page, views.show_delivery)
 
     async def accept(self, call: RouteCall) -> Reply:
         """Accept a signed webhook, which starts a run; a repeat gets the same answer."""
-        triggers = self.find_scheduling().triggers
-        delivery = await triggers.accept(call.path["trigger_id"], call.headers, call.body)
+        triggers = self._find_scheduling().triggers
+        delivery = await triggers.accept(self._records.read_id(call), call.headers, call.body)
         if delivery.outcome is DeliveryOutcome.REFUSED:
             message = "The event was verified, but no run may be started for it."
             raise HttpError(409, "run_refused", message)
@@ -410,8 +348,17 @@ class TriggerRoutes(_Audited):
         missing: tuple[str, ...] = ()
         if call.principal.tenant_id is None:
             # Which secrets a process has is the deployment's.
-            missing = self.triggers(call).list_missing_secrets(trigger)
+            missing = self._find_scheduling().triggers.list_missing_secrets(trigger)
         return views.show_trigger(trigger, f"/v1/triggers/{stored_id}", missing)
+
+
+def _turn_to(query: QueryT, cursor: str | None) -> QueryT:
+    return query if cursor is None else at_cursor(query, cursor)
+
+
+def _reply_page(page: Page[Any], show: Callable[[Any], Any]) -> Reply:
+    items = tuple(map(show, page.items))
+    return as_json(views.ScheduleList(items=items, next_cursor=page.next_cursor))
 
 
 def _store_id(call: RouteCall, given: str) -> str:

@@ -139,6 +139,8 @@ class ScheduleView(_Shown, frozen=True, kw_only=True):
     jitter_ms: int
     end_at: int | None
     max_count: int | None
+    revision: str
+    """Names what the schedule says: `If-Match` of a change. Firings do not change it."""
     next_due: int | None
     """The next due time; absent unless the schedule is active."""
     fires_at: int | None
@@ -191,6 +193,8 @@ class TriggerView(_Shown, frozen=True, kw_only=True):
     target: RunTarget
     thread: str | None
     filter: EventFilter
+    revision: str
+    """Names what the trigger says: `If-Match` of a change. Deliveries do not change it."""
     last: HookDeliveryView | None
     fired_count: int
     tenant_id: str | None
@@ -216,6 +220,7 @@ def show_schedule(schedule: Schedule) -> ScheduleView:
     """Return a schedule as clients see it."""
     return ScheduleView(
         id=schedule.schedule_id,
+        revision=schedule.spec_revision,
         fires_at=schedule.wake_at,
         last=None if schedule.last is None else show_firing(schedule.last),
         created_by=schedule.creator.principal_id,
@@ -223,6 +228,7 @@ def show_schedule(schedule: Schedule) -> ScheduleView:
             ScheduleView,
             {**_fields(schedule.creator), **_fields(schedule.spec), **_fields(schedule)},
             "id",
+            "revision",
             "fires_at",
             "last",
             "created_by",
@@ -240,6 +246,7 @@ def show_trigger(trigger: Trigger, path: str, missing: tuple[str, ...]) -> Trigg
     return TriggerView(
         id=trigger.trigger_id,
         path=path,
+        revision=trigger.spec_revision,
         missing_secrets=missing,
         last=None if trigger.last is None else show_delivery(trigger.last),
         created_by=trigger.creator.principal_id,
@@ -248,6 +255,7 @@ def show_trigger(trigger: Trigger, path: str, missing: tuple[str, ...]) -> Trigg
             {**_fields(trigger.creator), **_fields(trigger.spec), **_fields(trigger)},
             "id",
             "path",
+            "revision",
             "missing_secrets",
             "last",
             "created_by",

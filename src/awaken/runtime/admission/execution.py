@@ -187,6 +187,7 @@ class Execution:
             output, is_done = run.output, run.record.status is _DONE
             if run.agent.output is None and is_done and type(ended.termination) is NaturalEnd:
                 output = ended.response
+            continued_as = run.record.continued_as
             return RunResult(
                 run_id=ended.run_id,
                 thread_id=ended.thread_id,
@@ -197,7 +198,8 @@ class Execution:
                 steps=ended.steps,
                 usage=ended.usage,
                 tickets=ended.tickets,
-                output=output,
+                output=output if continued_as is None else None,
+                continued_as=continued_as,
             )
         except ThreadClaimed as error:
             thread_id = run.identity.thread_id

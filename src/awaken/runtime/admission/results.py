@@ -22,6 +22,7 @@ async def load_result(record: RunRecord, store: RunStore, registry: RegistryHand
         usage=record.usage,
         tickets=await store.list_tickets(record.thread_id) if record.waiting else (),
         output=await _decode_output(record, registry),
+        continued_as=record.continued_as,
     )
 
 
@@ -33,7 +34,7 @@ def _visible_end(record: RunRecord) -> Termination | None:
 
 async def _decode_output(record: RunRecord, registry: RegistryHandle) -> Any:
     """Decode the answer of a run that ended by itself; only its text is stored."""
-    if not isinstance(record.termination, NaturalEnd):
+    if not isinstance(record.termination, NaturalEnd) or record.continued_as is not None:
         return None
     try:
         agent_id = record.active_agent_id or record.agent_id

@@ -439,9 +439,9 @@ def _cut(result: ToolResult, limit: int) -> ToolResult:
     has_message = result.message is not None or len(message) > limit
     return msgspec.structs.replace(
         result,
-        data=_shortened(text, limit) if len(text) > limit else data,
+        data=shorten_text(text, limit) if len(text) > limit else data,
         # A shortened JSON text is no longer JSON: it is sent as plain text, without more quotes.
-        message=_shortened(message, limit) if has_message else None,
+        message=shorten_text(message, limit) if has_message else None,
     )
 
 
@@ -450,14 +450,19 @@ def _refuse_large(run: Run, tool_name: str, result: ToolResult, size: int) -> To
     limit = run.services.limits.step_result_bytes
     if tool_name in run.agent.tools:
         limit = run.agent.tools[tool_name].descriptor.output_limit or limit
-    # What is shown of it beside its data does not count.
-    if size <= limit or (size := len(_json_text(result.data).encode())) <= limit:
+    # What is shown of it beside its data does not count, and may be cut.
+    if size <= limit:
         return result
+    if (size := len(_json_text(result.data).encode())) <= limit:
+        message = result.message
+        shown = None if message is None else shorten_text(message, limit)
+        return msgspec.structs.replace(result, message=shown)
     text = f"{size} bytes, the limit is {limit}"
     return ToolResult.error(tool_name, text, code="step_result_too_large")
 
 
-def _shortened(text: str, limit: int) -> str:
+def shorten_text(text: str, limit: int) -> str:
+    """Return a text of at most so many characters, and what was cut."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}\n[Output cut: {len(text)} characters, {limit} shown]"

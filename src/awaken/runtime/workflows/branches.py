@@ -47,7 +47,6 @@ class BranchWait(msgspec.Struct, eq=False):
     """What a branch waits for while nothing of it executes."""
 
     future: "asyncio.Future[Any]"
-    path: str
     is_released: bool = False
 
 
@@ -70,7 +69,7 @@ class Branches:
         self._closed: tuple[str, ...] = ()
         self._is_abandoned = False
         self.waits: dict[str, BranchWait] = {}
-        """Branches that wait for something from outside, by the path of their step."""
+        """What branches wait for: a call id, or a path with what is missing there."""
         self.changed = signal
 
     @property
@@ -240,10 +239,9 @@ class Branches:
         before, self._by_task[task] = self._by_task[task], branch
         return before
 
-    async def wait(self, path: str, *, is_outside: bool = True) -> Any:
-        """BranchWait until `release` is called for the wait; other branches may go on."""
-        wait = BranchWait(self._loop.create_future(), path)
-        key = path if is_outside else f"{path}:branches"
+    async def wait(self, key: str) -> Any:
+        """Wait until `release` is called for the key; other branches may go on."""
+        wait = BranchWait(self._loop.create_future())
         self.waits[key] = wait
         self._active -= 1
         if self._active == 0:

@@ -28,12 +28,14 @@ from awaken.redaction import describe_error, make_loggable, remove_secrets
 from awaken.runtime.loop.closing import end_step, tell_deadlines
 from awaken.runtime.loop.queued_input import absorb_decisions, absorb_messages
 from awaken.runtime.run import Run
+from awaken.runtime.tools.execution import shorten_text
 from awaken.runtime.tools.settle import run_hooks_after
 
 from .event_queue import find_input, make_event_message
 from .flow import ContinueAsNew, Flow
 from .live_steps import LiveSteps
 from .step_journal import Diverged
+from .workflow_tools import check_size
 
 logger = logging.getLogger(__name__)
 _LOOK_S = 2.0
@@ -92,6 +94,8 @@ class WorkflowDriver:
         run, flow = self._run, self._flow
         await self._wait()
         assert flow.root is not None
+        if flow.broken is not None:
+            raise flow.broken
         if flow.divergence is not None or flow.fatal is not None or flow.root.done():
             return await self._end(flow.root)
         if run.has_input or run.inbox.messages:
@@ -199,6 +203,8 @@ class WorkflowDriver:
         assert workflow is not None
         try:
             text = workflow.encode_result(result)
+            limit = run.services.limits.step_result_bytes
+            check_size(f"The result of workflow '{run.agent.spec.id}'", text, limit)
         except AwakenError as refusal:
             return Failed(message=str(refusal), code=refusal.code)
         self._answer(text)
@@ -229,7 +235,8 @@ class WorkflowDriver:
         known = self._flow.last_failure
         where = "" if known is None else f" (after step {known.step}, {known.name})"
         logger.warning("A workflow raised.", exc_info=make_loggable(error))
-        return Failed(message=f"{describe_error(error)}{where}", code="workflow_failed")
+        text = shorten_text(describe_error(error), self._run.services.limits.tool_output_chars)
+        return Failed(message=f"{text}{where}", code="workflow_failed")
 
     def _continue_as_new(self, text: str) -> Termination:
         """End the run; the same commit queues a fresh one on the thread.
@@ -272,6 +279,7 @@ class WorkflowDriver:
             priority=0,
         )
         run.successors = (successor,)
+        run.record = msgspec.structs.replace(record, continued_as=run_id)
         shown = msgspec.json.encode({"continued_as": run_id.removeprefix(namespace)}).decode()
         self._answer(shown)
         return NaturalEnd()

@@ -7,10 +7,10 @@ difference is found before anything happens.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from awaken.authoring.workflows import Workflow
-from awaken.contracts.errors import AwakenError
+from awaken.contracts.errors import AwakenError, StorageError
 from awaken.contracts.identity import RunIdentity
 from awaken.contracts.runs.records import Divergence
 from awaken.contracts.storage.store import ToolRecord
@@ -18,7 +18,6 @@ from awaken.contracts.suspension.tickets import (
     SuspendTicket,
 )
 from awaken.contracts.tool_results import ToolResult
-from awaken.contracts.tools.tool import Tool
 from awaken.contracts.workflows.errors import (
     StepFailed,
     TooManySteps,
@@ -28,12 +27,15 @@ from awaken.contracts.workflows.steps import (
     STEPS_MAX,
     StepKind,
 )
+from awaken.runtime.journal.leases import RunHandedOver
 from awaken.runtime.primitives.signals import WakeSignal
 
 from .branches import Branch, Branches
 from .step_errors import raise_failure
 from .step_journal import Diverged, StepJournal, WorkflowStep
+from .workflow_tools import WantedTool
 
+T = TypeVar("T")
 _UNWIND_S = 0.05
 """How long a branch may take to unwind before it is cancelled again."""
 _LEAST_S = 0.001
@@ -54,7 +56,9 @@ class LivePort(Protocol):
         """Write a marker with the next commit."""
         ...
 
-    async def call(self, step: WorkflowStep, tool: Tool, timeout_ms: int | None) -> ToolResult:
+    async def call(
+        self, step: WorkflowStep, tool: WantedTool, timeout_ms: int | None
+    ) -> ToolResult:
         """Call a tool."""
         ...
 
@@ -96,6 +100,8 @@ class WorkflowEntry:
         self.divergence: Divergence | None = None
         self.fatal: AwakenError | None = None
         """Why the run fails, whatever its code does."""
+        self.broken: BaseException | None = None
+        """Why this process cannot go on with the run: its code never sees that."""
         self.last_failure: StepFailed | None = None
         self.root: asyncio.Task[Any] | None = None
         self._identity = identity
@@ -150,7 +156,8 @@ class WorkflowEntry:
 
     @property
     def _is_over(self) -> bool:
-        return self.is_parked or self.fatal is not None or self.divergence is not None
+        is_left = self.is_parked or self.broken is not None
+        return is_left or self.fatal is not None or self.divergence is not None
 
     async def _enter_step(self, *unused: Coroutine[Any, Any, Any]) -> Branch:
         """Return the branch that takes the next step; branches that it will not run are closed."""
@@ -234,7 +241,7 @@ class WorkflowEntry:
                 return step, record.result or ToolResult(tool_name=name)
             pause = self.branches.leave_code()
             try:
-                result = await live(await self._become_live(step), step)
+                result = await self._execute(live(await self._become_live(step), step))
                 assert step.record is not None
                 await self.branches.take_turn(step.record.place, pause)
             finally:
@@ -243,6 +250,23 @@ class WorkflowEntry:
             self._check_cancel(branch)
             raise
         return step, result
+
+    async def _execute(self, work: Awaitable[T]) -> T:
+        """Await what the runtime does for a step; that it cannot is not for the workflow's code.
+
+        Code that saw it would take another way than the journal has, or compensate what happened.
+        """
+        try:
+            return await work
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            if isinstance(error, Exception) and not isinstance(error, StorageError | RunHandedOver):
+                raise
+            self.broken = self.broken or error
+            self.branches.changed.ring()
+            await asyncio.sleep(0)
+            raise asyncio.CancelledError from error
 
     async def _become_live(self, step: WorkflowStep) -> LivePort:
         if not self.is_live or self.port is None:

@@ -28,7 +28,6 @@ from awaken.contracts.workflows.errors import (
 from awaken.contracts.workflows.steps import (
     EVENT_NAME_CHARS,
     PARK_MS,
-    RESULT_BYTES,
     ApprovalAnswer,
     StepKind,
     StepRetry,
@@ -43,6 +42,7 @@ from .workflow_tools import (
     AskTool,
     StartTool,
     bind_arguments,
+    check_size,
     find_result_type,
     name_agent,
     to_step_form,
@@ -225,15 +225,15 @@ class Flow(WorkflowEntry):
     ) -> ApprovalAnswer:
         """Ask a person."""
         shown = to_step_form("ctx.approve: parameters", parameters)
-        given = {"message": message, "parameters": shown}
+        given = check_size("What ctx.approve shows", {"message": message, "parameters": shown})
         ticket = SuspendTicket(
             suspension=Suspension(action="workflow:approve", message=message, parameters=shown),
             resume_mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT,
             asks=Asks.EITHER,
             deciders=deciders,
         )
-        _, result = await self._suspend(StepKind.APPROVE, "approve", given, ticket, timeout_ms)
-        return msgspec.convert(result.data, ApprovalAnswer)
+        step, result = await self._suspend(StepKind.APPROVE, "approve", given, ticket, timeout_ms)
+        return msgspec.convert(self._answer(step, result).data, ApprovalAnswer)
 
     async def _suspend(
         self,
@@ -257,6 +257,7 @@ class Flow(WorkflowEntry):
 
     def patched(self, patch_id: str) -> bool:
         """Whether the run takes the new way of a change."""
+        check_size("The id of ctx.patched", patch_id, EVENT_NAME_CHARS)
         branch = self._enter_now()
         if branch is None:
             return False
@@ -274,9 +275,7 @@ class Flow(WorkflowEntry):
         if branch is None:
             return
         data = to_step_form("ctx.set_status: the value", value)
-        if len(msgspec.json.encode(data)) > RESULT_BYTES:
-            problem = f"ctx.set_status: the value is larger than {RESULT_BYTES} bytes."
-            raise WorkflowMisuse(problem=problem)
+        check_size("The value of ctx.set_status", data)
         step = self._open(branch, StepKind.STATUS, "status", data)
         self._mark(step, data)
 
@@ -344,11 +343,11 @@ class Flow(WorkflowEntry):
         pause = self.branches.leave_code()
         try:
             if not below.over:
-                await self.branches.wait(below.path, is_outside=False)
+                await self.branches.wait(f"{below.path}:branches")
             winner = below.over[0]
             losers = tuple(f"{step.path}.{it}." for it in range(len(below.tasks)) if it != winner)
             port = await self._become_live(step)
-            await port.end_race(step, winner, losers)
+            await self._execute(port.end_race(step, winner, losers))
             assert step.record is not None
             await self.branches.take_turn(step.record.place, pause)
         finally:
@@ -380,7 +379,7 @@ class Flow(WorkflowEntry):
         """Wait until all branches of a step are over, or one more in a race."""
         below.pause = pause = self.branches.leave_code()
         try:
-            await self.branches.wait(below.path, is_outside=False)
+            await self.branches.wait(f"{below.path}:branches")
         finally:
             below.pause = None
             self.branches.return_to_code(pause)
@@ -388,7 +387,7 @@ class Flow(WorkflowEntry):
 
 def _encode_prompt(agent_id: str, prompt: Any) -> str:
     try:
-        return encode_input(prompt)
+        return check_size(f"What '{agent_id}' is given", encode_input(prompt))
     except (TypeError, ValueError, RecursionError) as error:
         problem = f"what is given to '{agent_id}' has no JSON form: {error}."
         raise WorkflowMisuse(problem=problem) from error

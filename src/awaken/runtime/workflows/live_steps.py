@@ -30,7 +30,12 @@ from awaken.contracts.suspension.tickets import (
 )
 from awaken.contracts.tool_results import ToolResult, ToolStatus
 from awaken.contracts.tools.tool import Tool, ToolEffect, ToolOutput
-from awaken.contracts.workflows.steps import StepKind
+from awaken.contracts.workflows.steps import (
+    StepKind,
+    make_call_id,
+    make_call_prefix,
+    read_path,
+)
 from awaken.runtime.journal.bookmark import PendingAfterHook
 from awaken.runtime.loop.closing import count_completed
 from awaken.runtime.phases.commands import dispatch_effects
@@ -42,7 +47,12 @@ from awaken.runtime.run import Run
 from awaken.runtime.spending.questions import question
 from awaken.runtime.switches import NO_SWITCHES
 from awaken.runtime.tools.batch import execute_alone, is_stale
-from awaken.runtime.tools.execution import ToolExecution, check_attempt, prepare_attempt
+from awaken.runtime.tools.execution import (
+    ToolExecution,
+    check_attempt,
+    keep_output,
+    prepare_attempt,
+)
 from awaken.runtime.tools.gate import ask_gates, refuse_disabled
 from awaken.runtime.tools.recall import reconcile_lost
 from awaken.runtime.tools.settle import (
@@ -58,7 +68,7 @@ from .flow import Flow
 from .step_errors import DECLINED, ONCE_TIMEOUT, TIMED_OUT
 from .step_journal import WorkflowStep
 from .wait_answers import build_answer, edit_call
-from .workflow_tools import AskTool, NamedTool
+from .workflow_tools import AskTool, NamedTool, WantedTool
 
 _NO_EFFECT = ToolEffect.NONE
 
@@ -76,6 +86,7 @@ class LiveSteps:
         So a result is durable before a later one is recorded.
         """
         self._place = flow.journal.last_place
+        self._call_prefix = make_call_prefix(run.identity.run_id)
         self.events = EventQueue(run, flow.journal.steps.values())
         self._checks: dict[str, Any] = {}
 
@@ -113,19 +124,21 @@ class LiveSteps:
         """Record the winner of a race, and close what the losers wait for."""
         run = self._run
         async with self._lock:
-            for path, ticket in tuple(run.tickets.items()):
-                if path.startswith(losers):
+            for call_id, ticket in tuple(run.tickets.items()):
+                if read_path(call_id).startswith(losers):
                     self._close_ticket(ticket, "race")
-                    run.tickets.pop(path)
+                    run.tickets.pop(call_id)
                     let_delegate_go(run, ticket)
             self._record(step, ToolResult(tool_name=step.name, data={"winner": winner}))
             await run.flush()
 
     # --- calls ---
 
-    async def call(self, step: WorkflowStep, tool: Tool, timeout_ms: int | None) -> ToolResult:
+    async def call(
+        self, step: WorkflowStep, tool: WantedTool, timeout_ms: int | None
+    ) -> ToolResult:
         """Call a tool, through gates, budgets and tickets."""
-        call = ToolCall(id=step.path, name=step.name, arguments=step.arguments)
+        call = self._make_call(step)
         own = tool if isinstance(tool, AskTool) else None
         self._offer(tool)
         self._forget_lost_wait(step)
@@ -162,16 +175,23 @@ class LiveSteps:
             self._interrupt(step, call, message_id)
             raise
 
+    def _make_call(self, step: WorkflowStep) -> ToolCall:
+        return ToolCall(id=self._name_call(step), name=step.name, arguments=step.arguments)
+
+    def _name_call(self, step: WorkflowStep) -> str:
+        return make_call_id(self._call_prefix, step.generation, step.path)
+
     def _forget_lost_wait(self, step: WorkflowStep) -> None:
         """Take a step again that is recorded as waiting, and whose ticket is not there."""
-        if step.is_waiting and step.path not in self._run.tickets:
+        if step.is_waiting and self._name_call(step) not in self._run.tickets:
             step.record = None
 
-    def _offer(self, tool: Tool) -> None:
+    def _offer(self, tool: WantedTool) -> None:
         """Let gates, switches and the pipeline know a tool that the workflow does not declare."""
+        if isinstance(tool, AskTool | NamedTool):
+            return
         run, name = self._run, tool.descriptor.id
-        is_known = isinstance(tool, AskTool | NamedTool) or name in run.agent.tools
-        if not is_known and name not in run.pinned.registries.disabled_tools:
+        if name not in run.agent.tools and name not in run.pinned.registries.disabled_tools:
             run.agent = run.agent.with_tools((tool,))
 
     async def _attempt(
@@ -238,7 +258,7 @@ class LiveSteps:
         if decision is None:
             return None
         if isinstance(decision, SetResult):
-            return ToolOutput(result=decision.result)
+            return keep_output(run, call.name, ToolOutput(result=decision.result))
         assert not isinstance(decision, Block)
         return ToolOutput(result=ToolResult.from_ticket(call.name, decision.ticket))
 
@@ -298,7 +318,7 @@ class LiveSteps:
             await asyncio.sleep(0)
             raise asyncio.CancelledError
         self._forget_lost_wait(step)
-        call = ToolCall(id=step.path, name=step.name, arguments=step.arguments)
+        call = self._make_call(step)
         message_id, event = "", None
         if step.kind is StepKind.WAIT_FOR:
             self._checks[step.path] = wanted
@@ -316,16 +336,15 @@ class LiveSteps:
                 write_result(run, call, result)
                 self._record(step, result)
         resume = None
-        if step.path in run.tickets:
+        if call.id in run.tickets:
             found = await self._await_answer(step)
             event, resume = (found, None) if isinstance(found, WaitingEvent) else (None, found)
         result = build_answer(step, event, resume, self._checks.get(step.path))
-        if event is not None and step.path in run.tickets:
-            self._close_ticket(run.tickets[step.path], "event")
+        if event is not None and call.id in run.tickets:
+            self._close_ticket(run.tickets[call.id], "event")
             resume = ToolCallResume(decision_id=event.message_id, result=event.payload)
-        return await self._settle(
-            step, call, ToolOutput(result=result), resume, None, message_id=message_id
-        )
+        output = keep_output(run, call.name, ToolOutput(result=result))
+        return await self._settle(step, call, output, resume, None, message_id=message_id)
 
     async def _await_decision(self, step: WorkflowStep) -> ToolCallResume:
         found = await self._await_answer(step)
@@ -338,8 +357,9 @@ class LiveSteps:
         if self._flow.is_cancelled:
             # The run ends: it waits for nothing any more.
             raise asyncio.CancelledError
-        if run.tickets[step.path].decision is None:
-            event = await self._branches.wait(step.path)
+        call_id = self._name_call(step)
+        if run.tickets[call_id].decision is None:
+            event = await self._branches.wait(call_id)
             if isinstance(event, WaitingEvent):
                 return event
         decision = self._find_decision(step)
@@ -348,7 +368,7 @@ class LiveSteps:
 
     def _find_decision(self, step: WorkflowStep) -> ToolCallResume | None:
         """Return the decision on the ticket of a step, if it has one."""
-        ticket = self._run.tickets.get(step.path)
+        ticket = self._run.tickets.get(self._name_call(step))
         if ticket is None or ticket.decision is None:
             return None
         shown, _ = look_at_decision(self._run.agent.env, ticket.decision)
@@ -357,8 +377,8 @@ class LiveSteps:
     def release_answered(self) -> bool:
         """Let the branches go on whose ticket is decided or whose event has come."""
         waits, has_released = self._branches.waits, False
-        for path in tuple(waits):
-            ticket = self._run.tickets.get(path)
+        for key in tuple(waits):
+            ticket = self._run.tickets.get(key)
             if ticket is None:
                 continue
             answer: Any = None
@@ -368,7 +388,7 @@ class LiveSteps:
                 if answer is None:
                     continue
             has_released = True
-            self._branches.release(path, answer)
+            self._branches.release(key, answer)
         return has_released
 
     # --- writing ---
@@ -454,7 +474,7 @@ class LiveSteps:
         self._place += 1
         record = step.record = ToolRecord(
             run_id=self._run.identity.run_id,
-            call_id=step.path,
+            call_id=self._name_call(step),
             step=step.generation,
             tool_name=step.name,
             attempt=attempt,

@@ -12,7 +12,7 @@ from awaken.contracts.runs.records import Divergence
 from awaken.contracts.storage.store import ToolRecord, ToolRecordStatus
 from awaken.contracts.suspension.tickets import hash_call
 from awaken.contracts.tool_results import ToolStatus
-from awaken.contracts.workflows.steps import StepKind
+from awaken.contracts.workflows.steps import StepKind, read_path
 
 
 class Diverged(BaseException):
@@ -68,7 +68,7 @@ class StepJournal:
             if record.kind == StepKind.RESET:
                 self._take_back(record)
             else:
-                self.steps[record.call_id] = record
+                self.steps[read_path(record.call_id)] = record
         for path in self.steps:
             prefix, ordinal = split_path(path)
             self._last[prefix] = max(ordinal, self._last.get(prefix, 0))

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -18,8 +18,10 @@ from awaken.contracts.tool_results import ToolResult
 from awaken.contracts.tools.context import ToolContext
 from awaken.contracts.tools.sub_runs import Delegation
 from awaken.contracts.tools.tool import Tool, ToolDescriptor, ToolInternalError, ToolOutput
-from awaken.contracts.workflows.errors import WorkflowMisuse
+from awaken.contracts.workflows.errors import ValueTooLarge, WorkflowMisuse
+from awaken.contracts.workflows.steps import RESULT_BYTES
 
+T = TypeVar("T")
 _MADE: "WeakKeyDictionary[Any, Tool]" = WeakKeyDictionary()
 """The tools of plain functions, made once for each."""
 _TYPES: "WeakKeyDictionary[Any, Callable[[Any], Any]]" = WeakKeyDictionary()
@@ -78,20 +80,16 @@ def name_agent(agent: Any) -> str:
 
 
 class NamedTool(msgspec.Struct, frozen=True):
-    """A tool that only its name is known of: the runtime has it."""
+    """The name of a tool that the workflow does not declare: the runtime finds it when called."""
 
     descriptor: ToolDescriptor
 
-    def validate(self, arguments: Any) -> Any:
-        """Return the arguments; the tool itself checks them."""
-        return arguments
 
-    async def execute(self, arguments: Any, context: ToolContext) -> ToolOutput:
-        """Never called: the runtime replaces it by the tool of its name."""
-        raise NotImplementedError
+WantedTool = Tool | NamedTool
+"""What a step calls."""
 
 
-def to_workflow_tool(workflow: Workflow, tool: Any) -> Tool:
+def to_workflow_tool(workflow: Workflow, tool: Any) -> WantedTool:
     """Return the tool that a workflow means: a tool, a function, or an id.
 
     Raises:
@@ -99,7 +97,8 @@ def to_workflow_tool(workflow: Workflow, tool: Any) -> Tool:
     """
     if isinstance(tool, str):
         return workflow.own_tools.get(tool) or NamedTool(ToolDescriptor(id=tool))
-    if isinstance(tool, Tool):
+    # The class of nearly all first: a protocol is compared attribute by attribute.
+    if isinstance(tool, FunctionTool) or isinstance(tool, Tool):  # noqa: SIM101
         return tool
     made = _MADE.get(tool) if callable(tool) else None
     if made is None:
@@ -111,11 +110,14 @@ def to_workflow_tool(workflow: Workflow, tool: Any) -> Tool:
     return made
 
 
-def bind_arguments(tool: Tool, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+def bind_arguments(
+    tool: WantedTool, args: tuple[Any, ...], named: dict[str, Any]
+) -> dict[str, Any]:
     """Return the arguments of a call by name, as JSON.
 
     Raises:
         WorkflowMisuse: There are too many of them, one is given twice, or has no JSON form.
+        ValueTooLarge: They are larger than a journal keeps.
     """
     names = [*tool.descriptor.parameters.get("properties", {})]
     given = dict(zip(names, args, strict=False))
@@ -128,10 +130,13 @@ def bind_arguments(tool: Tool, args: tuple[Any, ...], named: dict[str, Any]) -> 
         raise WorkflowMisuse(problem=problem)
     if twice := sorted(given.keys() & named.keys()):
         raise WorkflowMisuse(problem=f"tool '{name}': {', '.join(twice)} is given twice.")
-    return {
-        key: to_step_form(f"argument '{key}' of tool '{name}'", value)
-        for key, value in (given | named).items()
-    }
+    return check_size(
+        f"What tool '{name}' is given",
+        {
+            key: to_step_form(f"argument '{key}' of tool '{name}'", value)
+            for key, value in (given | named).items()
+        },
+    )
 
 
 def to_step_form(what: str, value: Any) -> Any:
@@ -146,7 +151,20 @@ def to_step_form(what: str, value: Any) -> Any:
         raise WorkflowMisuse(problem=f"{what} has no JSON form: {error}.") from error
 
 
-def find_result_type(tool: Tool) -> Callable[[Any], Any]:
+def check_size(what: str, data: T, limit: int = RESULT_BYTES) -> T:
+    """Return JSON data that a journal can keep.
+
+    Raises:
+        ValueTooLarge: It has more bytes than the limit.
+    """
+    # A text is stored as it is, anything else as JSON.
+    text = data if isinstance(data, str) else msgspec.json.encode(data).decode()
+    if (size := len(text.encode(errors="replace"))) > limit:
+        raise ValueTooLarge(what=what, size=size, limit=limit)
+    return data
+
+
+def find_result_type(tool: WantedTool) -> Callable[[Any], Any]:
     """Return what makes a value of a tool's JSON result: its function's return type, if it has one.
 
     A result that does not fit, such as one of a plugin, stays plain JSON.

@@ -79,7 +79,8 @@ def is_repeat(known: HookDelivery | None) -> bool:
 
 def add_delivery(trigger: Trigger, delivery: HookDelivery) -> Trigger:
     """Return a trigger after a delivery; its revision stays: no person has changed it."""
-    fired = trigger.fired_count + (delivery.outcome is DeliveryOutcome.FIRED)
+    has_acted = delivery.outcome in (DeliveryOutcome.FIRED, DeliveryOutcome.DELIVERED)
+    fired = trigger.fired_count + has_acted
     return msgspec.structs.replace(trigger, last=delivery, fired_count=fired)
 
 
