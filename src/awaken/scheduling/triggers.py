@@ -258,7 +258,7 @@ class Triggers:
         )
         recorded = await self._record(fired, dispatch)
         if recorded.run_id == dispatch.run_id:
-            await self._parts.services.announce_queued(dispatch)
+            self._parts.services.announce_queued(dispatch)
             starter.on_queued()
         return recorded
 
