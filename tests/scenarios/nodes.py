@@ -14,6 +14,7 @@ from awaken.bootstrap.registries import registry_set
 from awaken.buses.memory import MemoryBus
 from awaken.errors import StoreUnavailable
 from awaken.mailbox.mailbox import Mailbox
+from awaken.mailbox.run_signals import RunSignals
 from awaken.mailbox.sweeper import Sweeper
 from awaken.mailbox.worker import Worker
 from awaken.runtime.engine import RunEngine
@@ -124,9 +125,9 @@ class LoopBook:
     def forget(self, lease: Lease) -> None:
         self._held.pop(lease.token, None)
 
-    def beat_soon(self) -> None:
-        for token in tuple(self._held):
-            asyncio.get_running_loop().call_soon(self._beat, token)
+    def look_at(self, lease: Lease) -> None:
+        if lease.token in self._held:
+            asyncio.get_running_loop().call_soon(self._beat, lease.token)
 
     def _later(self, token: str) -> None:
         loop = asyncio.get_running_loop()
@@ -187,9 +188,13 @@ class Node:
         self.worker = Worker(
             self.engine, self.mailbox, self.book, worker_id=name, randomness=randomness
         )
+        self.signals = RunSignals(
+            self.engine, self.mailbox.services.bus, self.book, tells=bus is not None
+        )
         self.sweeper = Sweeper(self.mailbox)
 
     async def __aenter__(self) -> "Node":
+        self.signals.open()
         self.worker.start()
         self.sweeper.start()
         return self
@@ -197,6 +202,7 @@ class Node:
     async def __aexit__(self, *_: Any) -> None:
         await self.sweeper.stop()
         await self.worker.stop()
+        self.signals.close()
 
     async def submit(self, text: str = "hi", thread_id: str | None = "t", **options: Any) -> Any:
         agent_id = options.pop("agent_id", "agent")

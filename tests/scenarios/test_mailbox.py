@@ -417,7 +417,7 @@ def test_a_burst_at_the_start_does_not_get_past_the_bound() -> None:
 
 def test_what_was_written_counts_although_nobody_could_be_told() -> None:
     class Deaf(MemoryBus):
-        async def publish(self, signal: Signal) -> None:
+        def tell(self, signal: Signal) -> None:
             raise OSError("no route")
 
     async def scenario(post: Post) -> None:

@@ -125,7 +125,7 @@ def test_whoever_stops_waiting_at_the_moment_of_a_signal_has_stopped() -> None:
                 waiting = asyncio.create_task(runtime.wait(sent.run_id))
                 await asyncio.sleep(0.001)
                 signal = Signal(kind=SignalKind.RUN_CHANGED, thread_id="t")
-                await bus.publish(signal)
+                bus.tell(signal)
                 for _ in range(turns):
                     await asyncio.sleep(0)
                 waiting.cancel()

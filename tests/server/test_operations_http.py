@@ -537,7 +537,7 @@ def test_hints_say_what_changed_to_those_who_may_know() -> None:
         every = await frames_of(streams["boss"], lambda it: len(it) >= 2)
         assert {row["ids"]["thread_id"] for row in every} == {"@ours:t"}
         bus = it.runtime._node.bus
-        await bus.publish(Signal(kind=SignalKind.CONFIG_CHANGED))
+        bus.tell(Signal(kind=SignalKind.CONFIG_CHANGED))
         await frames_of(streams["boss"], lambda it: any(row["kind"] == "config" for row in it))
         assert b"id:" not in streams["boss"].answer.body
         for stream in streams.values():

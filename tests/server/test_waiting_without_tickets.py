@@ -289,12 +289,15 @@ def test_a_worker_reports_a_run_when_it_waits_for_somebody_not_for_its_tasks() -
         bus = FinishedRuns(MemoryBus(), it.runtime.store, reported.append)
         asking = it.begin()
         run = await it.rested()
-        signal = Signal(kind=SignalKind.RUN_CHANGED, thread_id="t", run_id=run.run_id)
-        await bus.publish(signal)
+        kind = SignalKind.RUN_CHANGED
+        signal = Signal(kind=kind, thread_id="t", run_id=run.run_id, is_resting=True)
+        bus.tell(signal)
+        await bus.close()
         assert reported == []
         it.gate.set()
         await asking
-        await bus.publish(signal)
+        bus.tell(signal)
+        await bus.close()
         assert [run.status for run in reported] == [RunStatus.DONE]
 
     resting(scenario)

@@ -29,6 +29,7 @@ from awaken.contracts.tools.context import ToolContext
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.mailbox import Mailbox
 from awaken.mailbox.receipts import SubmitReceipt
+from awaken.mailbox.run_signals import RunSignals
 from awaken.mailbox.sweeper import Sweeper
 from awaken.mailbox.worker import Worker
 from awaken.runtime.engine import RunEngine
@@ -154,6 +155,7 @@ class Process:
         self.worker = Worker(
             self.engine, self.mailbox, book, worker_id=name, randomness=lambda: 0.5
         )
+        self.signals = RunSignals(self.engine, world.bus, book, tells=False)
         self.sweeper = Sweeper(self.mailbox)
 
     @property
@@ -230,6 +232,7 @@ class World:
         made = [Process(self, name, skew) for name, skew in zip(names, skews, strict=False)]
         self.processes += made
         for process in made:
+            process.signals.open()
             process.worker.start()
             process.sweeper.start()
         try:
@@ -241,6 +244,7 @@ class World:
             for process in made:
                 await process.sweeper.stop()
                 await process.worker.stop()
+                process.signals.close()
                 await process.engine.close()
 
     async def settled(self) -> None:
@@ -312,7 +316,7 @@ def _writer_problems(commits: Sequence[Commit]) -> list[str]:
 class Deaf(MemoryBus):
     """A bus that drops everything."""
 
-    async def publish(self, signal: Signal) -> None:
+    def tell(self, signal: Signal) -> None:
         """Drop it."""
 
 

@@ -188,6 +188,7 @@ def compose_runtime(
         node.leases,
         EngineMailbox(lambda: outbox),
     )
+    node.connect_runs(engine)
     control = RunControl(engine, node.mailbox, calls.start_worker, calls.has_claiming_worker)
     streams = StreamHub(engine, control, node.bus, config.poll_ms)
     outbox = OutboxWiring(engine, control, node.mailbox, calls.start_worker)

@@ -83,7 +83,7 @@ def build_managed(wiring: ManagedWiring, given: ManagedOptions | Literal[True]) 
     bus = wiring.node.bus
 
     async def notify_changed() -> None:
-        await bus.publish(Signal(kind=SignalKind.CONFIG_CHANGED))
+        bus.tell(Signal(kind=SignalKind.CONFIG_CHANGED))
 
     make_compiler = RuntimeConfigCompiler if options.is_installing else CompilerOnly
     parts = ConfigParts(

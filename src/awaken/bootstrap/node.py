@@ -20,6 +20,7 @@ from awaken.runtime.engine import RunEngine
 from awaken.runtime.journal.leases import LeaseBook
 
 if TYPE_CHECKING:
+    from awaken.mailbox.run_signals import RunSignals
     from awaken.mailbox.sweeper import Sweeper, SweeperChores
     from awaken.mailbox.worker import Worker
 
@@ -56,6 +57,8 @@ class Node:
         """Makes what the sweeper does besides; set before a worker starts."""
         self.refuse_run: Callable[[str], Awaitable[bool]] | None = None
         """Notes that this process cannot continue a run; None: it is the only process."""
+        self._is_bus_own = bus is None and isinstance(self.bus, MemoryBus)
+        self._signals: RunSignals | None = None
         self._sweeper: Sweeper | None = None
         self._worker: Worker | None = None
 
@@ -69,6 +72,15 @@ class Node:
         """The worker, if it was started."""
         return self._worker
 
+    def connect_runs(self, engine: RunEngine) -> None:
+        """Connect the runs of an engine with the processes that share the store, once opened."""
+        if self.store.is_shared:
+            from awaken.mailbox.run_signals import RunSignals  # noqa: PLC0415
+
+            # A bus in memory that nobody else has reaches no other process.
+            tells = not self._is_bus_own
+            self._signals = RunSignals(engine, self.bus, self._heartbeat, tells=tells)
+
     async def open(self) -> None:
         """Connect to the store and to the other processes."""
         await self.store.open()
@@ -77,6 +89,8 @@ class Node:
         except BaseException:
             await self.store.close()
             raise
+        if self._signals is not None:
+            self._signals.open()
 
     def start_worker(self, engine: RunEngine) -> None:
         """Start to execute queued work; idempotent."""
@@ -116,6 +130,9 @@ class Node:
             last_first.push_async_callback(self.store.close)
             last_first.push_async_callback(self.bus.close)
             last_first.push_async_callback(self._heartbeat.close)
+            if self._signals is not None:
+                # Heard until the last run has stopped: a cancel reaches what is still draining.
+                last_first.callback(self._signals.close)
             if stop_runs is not None:
                 last_first.push_async_callback(stop_runs)
             if self._worker is not None:

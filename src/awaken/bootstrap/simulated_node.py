@@ -15,6 +15,7 @@ from awaken.contracts.storage.store import Store
 from awaken.mailbox.config import MailboxConfig
 from awaken.mailbox.heartbeat import Heartbeat
 from awaken.mailbox.mailbox import Mailbox
+from awaken.mailbox.run_signals import RunSignals
 from awaken.mailbox.sweeper import Sweeper
 from awaken.mailbox.worker import Worker
 from awaken.runtime.engine import RunEngine
@@ -78,6 +79,7 @@ class SimulatedNode:
             worker_id=worker_id,
             randomness=lambda: 0.5,
         )
+        self._signals = RunSignals(self._engine, bus, self._heartbeat, tells=False)
         self._sweeper = Sweeper(mailbox, deadlines=services.deadlines)
         # What is queued wakes the worker through the bus.
         control = RunControl(self._engine, mailbox, lambda: None)
@@ -85,6 +87,7 @@ class SimulatedNode:
 
     def start(self) -> None:
         """Begin to work."""
+        self._signals.open()
         self._worker.start()
         self._sweeper.start()
         self._outbox.open()
@@ -95,6 +98,7 @@ class SimulatedNode:
         await self._worker.stop()
         await self._engine.close()
         await self._outbox.close()
+        self._signals.close()
         await self._heartbeat.close()
 
 
@@ -127,9 +131,9 @@ class LoopHeartbeat(Heartbeat):
         if not self._holders:
             self.forget_all()
 
-    def beat_soon(self) -> None:
+    def look_at(self, lease: Lease) -> None:
         """Renew at once, because a signal says that there may be a cancel or input."""
-        if self._holders:
+        if lease.token in self._holders:
             self._beat_in(0)
 
     async def close(self) -> None:

@@ -9,7 +9,7 @@ logger = logging.getLogger(__name__)
 
 
 class MemoryBus:
-    """A `Bus` for one event loop: `publish` calls every listener before it returns."""
+    """A `Bus` for one event loop: `tell` calls every listener before it returns."""
 
     def __init__(self) -> None:
         self._listeners: dict[object, Callable[[Signal], None]] = {}
@@ -23,7 +23,7 @@ class MemoryBus:
         """Stop; listeners are not called until the bus is opened again."""
         self._is_open = False
 
-    async def publish(self, signal: Signal) -> None:
+    def tell(self, signal: Signal) -> None:
         """Call every listener with a signal; before `open` and after `close`, do nothing."""
         if not self._is_open:
             return

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
 
-from awaken.contracts.errors import InvalidInput, InvalidRecord, StoreUnavailable
+from awaken.contracts.errors import InvalidInput, StoreUnavailable
 from awaken.contracts.storage.bus import Signal, Unsubscribe
 
 try:
@@ -25,6 +25,9 @@ Connection: TypeAlias = asyncpg.Connection
 PAYLOAD_MAX = 7_999
 """The maximum size of a NOTIFY payload, in bytes."""
 
+OUTGOING_MAX = 10_000
+"""How many signals wait for the server; of more, the oldest are lost."""
+
 RETRY_S = 0.1
 
 _CHANNEL_MAX = 63
@@ -37,8 +40,8 @@ class PostgresBus:
     """A `Bus` over one connection of its own.
 
     If the connection breaks, or does not answer for `probe_ms`, the bus reconnects as soon as the
-    server is available; signals sent meanwhile are lost. Listeners also receive the signals of
-    their own process.
+    server is available; signals sent meanwhile are lost, and counted in `lost`. Equal signals that
+    wait together are sent once. Listeners also receive the signals of their own process.
     """
 
     def __init__(
@@ -58,7 +61,10 @@ class PostgresBus:
         self._connect_s = connect_timeout_ms / 1000
         self._probe_s = probe_ms / 1000
         self._listeners: dict[object, Callable[[Signal], None]] = {}
-        self._outgoing: list[tuple[str, asyncio.Future[None]]] = []
+        self.lost = 0
+        """How many signals could not be sent."""
+        self._outgoing: dict[str, None] = {}
+        """The payloads that wait to be sent, oldest first."""
         self._wake = asyncio.Event()
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
@@ -82,23 +88,22 @@ class PostgresBus:
             await asyncio.wait([task])
             self._drop_connection()
 
-    async def publish(self, signal: Signal) -> None:
-        """Send a signal; signals that are pending together share one round trip.
-
-        Raises:
-            StoreUnavailable: There is no connection now, or it broke.
-            InvalidRecord: The signal is larger than `PAYLOAD_MAX`.
-        """
+    def tell(self, signal: Signal) -> None:
+        """Send a signal soon; signals that are pending together share one round trip."""
         payload = msgspec.json.encode(signal).decode()
-        if len(payload.encode()) > PAYLOAD_MAX:
-            problem = f"its signal has over {PAYLOAD_MAX} bytes"
-            raise InvalidRecord(what=f"Thread '{signal.thread_id[:64]}…'", problem=problem)
         if self._connection is None:
-            raise self._unavailable()
-        sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._outgoing.append((payload, sent))
+            # Listeners poll the store; what is told in an outage would only come late.
+            self.lost += 1
+            return
+        if len(payload) > PAYLOAD_MAX // 4 and len(payload.encode()) > PAYLOAD_MAX:
+            self.lost += 1
+            logger.warning("A signal of thread '%s…' is too long.", signal.thread_id[:64])
+            return
+        self._outgoing[payload] = None
+        if len(self._outgoing) > OUTGOING_MAX:
+            del self._outgoing[next(iter(self._outgoing))]
+            self.lost += 1
         self._wake.set()
-        await sent
 
     def subscribe(self, listener: Callable[[Signal], None]) -> Unsubscribe:
         """Call the listener with every signal; returns a function that stops it, callable twice."""
@@ -131,17 +136,13 @@ class PostgresBus:
         connection.add_termination_listener(lambda _: self._wake.set())
         while True:
             await self._wait_for_outgoing()
-            batch, self._outgoing = self._outgoing, []
+            batch, self._outgoing = self._outgoing, {}
             try:
                 async with asyncio.timeout(self._probe_s):
-                    payloads = [payload for payload, _ in batch]
-                    await connection.execute(_NOTIFY, self._channel, payloads)
+                    await connection.execute(_NOTIFY, self._channel, list(batch))
             except BaseException:
-                self._outgoing = batch + self._outgoing
+                self.lost += len(batch)
                 raise
-            for _, sent in batch:
-                if not sent.done():
-                    sent.set_result(None)
 
     async def _wait_for_outgoing(self) -> None:
         with suppress(TimeoutError):
@@ -153,10 +154,8 @@ class PostgresBus:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.terminate()
-        outgoing, self._outgoing = self._outgoing, []
-        for _, sent in outgoing:
-            if not sent.done():
-                sent.set_exception(self._unavailable())
+        self.lost += len(self._outgoing)
+        self._outgoing.clear()
 
     async def _connect(self) -> Connection:
         connection: Connection | None = None

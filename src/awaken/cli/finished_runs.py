@@ -1,13 +1,20 @@
 """Reports the runs that this process has executed, by watching the signals that it publishes."""
 
+import asyncio
+import logging
 from collections.abc import Callable
 
+from awaken.contracts.errors import StorageError
 from awaken.contracts.lifecycle import RunStatus
 from awaken.contracts.runs.records import RunRecord
-from awaken.contracts.storage.bus import Bus, Signal, SignalKind, Unsubscribe
+from awaken.contracts.storage.bus import Bus, Signal, Unsubscribe
 from awaken.contracts.storage.store import Store
 
+logger = logging.getLogger(__name__)
+
 _RESTS = (RunStatus.WAITING, RunStatus.DONE)
+_CLOSE_S = 5
+"""How long the last reports may take."""
 
 
 class FinishedRuns:
@@ -20,21 +27,32 @@ class FinishedRuns:
         self._bus = bus
         self._store = store
         self._report = report
+        self._looking: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
         """Open the bus."""
         await self._bus.open()
 
     async def close(self) -> None:
-        """Close the bus."""
+        """Report what is still to be reported, then close the bus."""
+        if self._looking:
+            await asyncio.wait(self._looking, timeout=_CLOSE_S)
         await self._bus.close()
 
-    async def publish(self, signal: Signal) -> None:
-        """Publish a signal, then check the run that it is about."""
-        await self._bus.publish(signal)
-        if signal.kind is not SignalKind.RUN_CHANGED or signal.run_id is None:
+    def tell(self, signal: Signal) -> None:
+        """Pass a signal on, then check the run that it is about."""
+        self._bus.tell(signal)
+        if signal.is_resting and signal.run_id is not None:
+            looking = asyncio.create_task(self._look_at(signal.run_id))
+            self._looking.add(looking)
+            looking.add_done_callback(self._looking.discard)
+
+    async def _look_at(self, run_id: str) -> None:
+        try:
+            run = await self._store.load_run(run_id)
+        except StorageError as error:
+            logger.info("Run '%s' could not be reported: %s", run_id, error)
             return
-        run = await self._store.load_run(signal.run_id)
         if run is not None and run.status in _RESTS and not run.awaits_tasks:
             self._report(run)
 

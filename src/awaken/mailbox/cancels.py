@@ -67,7 +67,7 @@ async def end_waiting(services: MailboxServices, thread_id: str, run_id: str, ca
             continue
         except (LeaseLost, ThreadClaimed):
             return False
-        await services.send_signal(SignalKind.RUN_CHANGED, thread_id, run_id)
+        services.send_signal(SignalKind.RUN_CHANGED, thread_id, run_id)
         return True
     return False
 
@@ -161,7 +161,7 @@ async def _try_to_cancel(
         if dispatch_id is not None:
             # The dispatch that would have continued the run has nothing left to do.
             await services.store.cancel_dispatch(dispatch_id)
-    await services.send_signal(SignalKind.RUN_CHANGED, run.thread_id, run.run_id)
+    services.send_signal(SignalKind.RUN_CHANGED, run.thread_id, run.run_id)
     return True
 
 
@@ -173,14 +173,14 @@ async def _queue_cancel(services: MailboxServices, run: RunRecord, cause: str) -
     dispatch = make_continuation(services, run)
     dispatch = msgspec.structs.replace(dispatch, cancel_cause=cause, priority=0)
     stored = await services.store.enqueue(dispatch, backlog_max=_NO_LIMIT)
-    await services.announce_queued(stored)
+    services.announce_queued(stored)
 
 
 async def _withdraw(services: MailboxServices, dispatch: RunDispatch) -> bool:
     """Cancel a queued dispatch and announce it; returns False if it is no longer queued."""
     if await services.store.cancel_dispatch(dispatch.dispatch_id) is None:
         return False
-    await services.send_signal(SignalKind.RUN_CHANGED, dispatch.thread_id, dispatch.run_id)
+    services.send_signal(SignalKind.RUN_CHANGED, dispatch.thread_id, dispatch.run_id)
     return True
 
 
@@ -190,7 +190,7 @@ async def _ask_holder(
     """Ask the worker that executes a run of the thread to cancel it; False if there is none."""
     if not await services.store.request_cancel(thread_id, cause, run_id):
         return False
-    await services.send_signal(SignalKind.CONTROL, thread_id)
+    services.send_signal(SignalKind.CONTROL, thread_id)
     return True
 
 

@@ -70,8 +70,8 @@ class Decider:
         then = build_resume_dispatch(request or continuation(run), dispatch_id, max_attempts)
         queued = await self._write(run, decisions, then)
         if queued is not None:
-            await services.send_signal(SignalKind.CONTROL, queued.thread_id, queued.run_id)
-            await services.send_signal(SignalKind.DISPATCH_QUEUED, queued.thread_id, queued.run_id)
+            services.send_signal(SignalKind.CONTROL, queued.thread_id, queued.run_id)
+            services.send_signal(SignalKind.DISPATCH_QUEUED, queued.thread_id, queued.run_id)
         return queued
 
     async def _write(

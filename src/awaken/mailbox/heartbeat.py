@@ -59,6 +59,8 @@ class Heartbeat:
         self._trust_ms = config.lease_ms - config.lease_ms // 10
         self._worker_id = worker_id
         self._held: dict[str, _Held] = {}
+        self._asked: set[str] = set()
+        """Leases of which a signal says that a cancel or input may be there."""
         self._next_at: int | None = None
         self._thread: threading.Thread | None = None
         self._changed = threading.Condition()
@@ -89,12 +91,15 @@ class Heartbeat:
         """Stop extending a lease; its holder is no longer notified."""
         with self._changed:
             self._held.pop(lease.token, None)
+            if self._asked:
+                self._asked.discard(lease.token)
 
-    def beat_soon(self) -> None:
-        """Beat at once, because a signal says that a cancel or input may be there."""
+    def look_at(self, lease: Lease) -> None:
+        """Extend one lease at once: a signal says that a cancel or input may be there."""
         with self._changed:
-            if self._held:
-                self._wake_at(self._clock.monotonic_ms())
+            if lease.token in self._held:
+                self._asked.add(lease.token)
+                self._changed.notify_all()
 
     async def close(self) -> None:
         """Stop the thread; if it hangs in the store it is abandoned."""
@@ -124,6 +129,9 @@ class Heartbeat:
         """Sleep until leases must be extended; returns an empty tuple when the thread must end."""
         with self._changed:
             while self._thread is threading.current_thread():
+                if self._asked:
+                    asked, self._asked = self._asked, set()
+                    return tuple(asked)
                 if self._next_at is None:
                     self._changed.wait()
                 elif (left := self._next_at - self._clock.monotonic_ms()) > 0:

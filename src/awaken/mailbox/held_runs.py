@@ -128,6 +128,6 @@ async def repin_run(
     finally:
         if claimed is not None:
             queued = await store.requeue(claimed.dispatch_id, token, is_charged=False)
-            await services.announce_queued(queued)
-    await services.send_signal(SignalKind.RUN_CHANGED, run.thread_id, run.run_id)
+            services.announce_queued(queued)
+    services.send_signal(SignalKind.RUN_CHANGED, run.thread_id, run.run_id)
     return pinned

@@ -161,7 +161,7 @@ class Mailbox:
         run = None if asked is None else await self._store.load_run(asked)
         if dead is None or run is None or not run.status.is_terminal:
             revived = await self._store.revive(dispatch_id, self.services.ids.new_id())
-            await self.services.announce_queued(revived)
+            self.services.announce_queued(revived)
             return receipt_of(revived)
         if dead.request.continue_run_id is not None:
             raise InvalidResume(run_id=run.run_id, problem="it has ended")
@@ -267,7 +267,7 @@ class Mailbox:
     async def _enqueue(self, dispatch: RunDispatch) -> SubmitReceipt:
         backlog = self.services.config.thread_backlog
         stored = await self._store.enqueue(dispatch, backlog_max=backlog)
-        await self.services.announce_queued(stored)
+        self.services.announce_queued(stored)
         return receipt_of(stored, is_duplicate=stored.dispatch_id != dispatch.dispatch_id)
 
     async def _interrupt(self, dispatch: RunDispatch) -> SubmitReceipt:

@@ -100,7 +100,7 @@ class OutboxHandlers:
         is_end = all(it.sender is not None and it.sender.is_end for it in dispatch.request.messages)
         backlog_max = sys.maxsize if is_end else config.thread_backlog
         queued = await self._store.enqueue(dispatch, backlog_max=backlog_max)
-        await self._services.announce_queued(queued)
+        self._services.announce_queued(queued)
         self._on_queued(queued.thread_id)
 
     async def _may_write(self, message: ThreadMessage) -> bool:

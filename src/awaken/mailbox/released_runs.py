@@ -85,5 +85,5 @@ class ReleasedRuns:
         if stored.dispatch_id != dispatch_id:
             return False
         logger.info("Run '%s' goes on: its agent is released.", run.run_id)
-        await services.announce_queued(stored)
+        services.announce_queued(stored)
         return True

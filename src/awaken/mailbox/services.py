@@ -50,18 +50,21 @@ class MailboxServices(msgspec.Struct, frozen=True, kw_only=True):
         run_id = None if thread is None else thread.open_run_id
         return None if run_id is None else await self.store.load_run(run_id)
 
-    async def announce_queued(self, dispatch: RunDispatch) -> None:
+    def announce_queued(self, dispatch: RunDispatch) -> None:
         """Signal a new dispatch to all workers, and to the one whose run could take it in."""
         if dispatch.mode is not InputMode.QUEUE:
-            await self.send_signal(SignalKind.CONTROL, dispatch.thread_id, dispatch.run_id)
-        await self.send_signal(SignalKind.DISPATCH_QUEUED, dispatch.thread_id, dispatch.run_id)
+            self.send_signal(SignalKind.CONTROL, dispatch.thread_id, dispatch.run_id)
+        self.send_signal(SignalKind.DISPATCH_QUEUED, dispatch.thread_id, dispatch.run_id)
 
-    async def send_signal(
-        self, kind: SignalKind, thread_id: str = "", run_id: str | None = None
-    ) -> None:
-        """Tell other processes where to look; the store is authoritative if the signal is lost."""
+    def send_signal(self, kind: SignalKind, thread_id: str = "", run_id: str | None = None) -> None:
+        """Tell other processes where to look; the store is authoritative if the signal is lost.
+
+        A changed run is told as one that rests: its end, or a change that no commit of it tells.
+        """
+        is_resting = kind is SignalKind.RUN_CHANGED
+        signal = Signal(kind=kind, thread_id=thread_id, run_id=run_id, is_resting=is_resting)
         try:
-            await self.bus.publish(Signal(kind=kind, thread_id=thread_id, run_id=run_id))
+            self.bus.tell(signal)
         except Exception:
-            # Every receiver also polls the store.
+            # A bus of the application: every receiver also polls the store.
             logger.warning("Signal '%s' could not be sent.", kind, exc_info=True)

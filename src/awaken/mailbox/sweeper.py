@@ -130,7 +130,7 @@ class Sweeper:
                     dispatch.dispatch_id,
                     dispatch.attempt_count,
                 )
-                await self._services.send_signal(
+                self._services.send_signal(
                     SignalKind.DISPATCH_QUEUED, dispatch.thread_id, dispatch.run_id
                 )
             if len(queued) < PAGE:

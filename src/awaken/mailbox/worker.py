@@ -129,14 +129,8 @@ class Worker:
         await _wait_for({claiming, *self._tasks}, _SETTLE_MS)
 
     def _handle_signal(self, signal: Signal) -> None:
-        match signal.kind:
-            case SignalKind.DISPATCH_QUEUED:
-                self._wake.set()
-            case SignalKind.CONTROL:
-                if self._engine.active.of_thread(signal.thread_id) is not None:
-                    self._heartbeat.beat_soon()
-            case _:
-                pass
+        if signal.kind is SignalKind.DISPATCH_QUEUED:
+            self._wake.set()
 
     async def _claim_until_stopped(self) -> None:
         config = self._config
@@ -233,9 +227,7 @@ class Worker:
             await self._failures.settle(dispatch, error, is_stopping=self._is_stopping)
         for watcher in self._services.watchers:
             watcher.on_delivery(dispatch, outcome, started, clock.now_ms())
-        await self._services.send_signal(
-            SignalKind.RUN_CHANGED, dispatch.thread_id, dispatch.run_id
-        )
+        self._services.send_signal(SignalKind.RUN_CHANGED, dispatch.thread_id, dispatch.run_id)
 
     async def _deliver(self, dispatch: RunDispatch) -> None:
         if self._is_stopping:

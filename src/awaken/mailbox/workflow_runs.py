@@ -296,7 +296,7 @@ async def reset_run(services: MailboxServices, run: RunRecord, plan: ResetReceip
         raise ResetRefused(
             run_id=run.run_id, step=plan.step or "-", problem="it goes on"
         ) from error
-    await services.announce_queued(commit.enqueued[0])
+    services.announce_queued(commit.enqueued[0])
 
 
 def make_continuation(services: MailboxServices, run: RunRecord) -> RunDispatch:

@@ -83,7 +83,7 @@ class ScheduleFirer:
     async def announce(self) -> None:
         """Tell the firers of all processes to look again."""
         self.wake()
-        await self._services.send_signal(SignalKind.SCHEDULES_CHANGED)
+        self._services.send_signal(SignalKind.SCHEDULES_CHANGED)
 
     async def fire_due(self) -> int:
         """Decide everything that is due; returns how many due times were fired or refused."""
@@ -252,7 +252,7 @@ class ScheduleFirer:
 
     async def _announce_dispatch(self, write: FiringWrite) -> None:
         if write.dispatch is not None:
-            await self._services.announce_queued(write.dispatch)
+            self._services.announce_queued(write.dispatch)
             self._starter.on_queued()
 
     def _on_signal(self, signal: Signal) -> None:

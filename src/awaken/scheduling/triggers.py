@@ -285,7 +285,7 @@ class Triggers:
         )
         recorded = await self._record(fired, start.dispatch)
         if recorded.run_id == start.run_id:
-            await services.announce_queued(start.dispatch)
+            services.announce_queued(start.dispatch)
             starter.on_queued()
         return recorded
 

@@ -30,7 +30,7 @@ from awaken.contracts.runs.records import (
     RunResult,
     SteerReceipt,
 )
-from awaken.contracts.storage.bus import SignalKind
+from awaken.contracts.storage.bus import Signal, SignalKind
 from awaken.contracts.storage.dispatch import (
     DeliveryOptions,
     DispatchStatus,
@@ -186,14 +186,14 @@ class RunControl:
         if interruption.superseded:
             await self.notify_changed(thread_id)
         if interruption.has_claim:
-            await self._mailbox.services.send_signal(SignalKind.CONTROL, thread_id)
+            self._mailbox.services.send_signal(SignalKind.CONTROL, thread_id)
         elif not (interruption.superseded or is_cancelled):
             return None
         return len(interruption.superseded)
 
     async def notify_changed(self, thread_id: str) -> None:
         """Notify all readers of a thread, in every process, that it may have changed."""
-        await self._mailbox.services.send_signal(SignalKind.RUN_CHANGED, thread_id)
+        self._mailbox.services.send_signal(SignalKind.RUN_CHANGED, thread_id)
 
     async def cancel_and_wait(self, id_: str, timeout_ms: int) -> bool:
         """Cancel, and wait for the end; False when there was nothing or it takes too long."""
@@ -335,7 +335,13 @@ class RunControl:
     async def _wait_for_rest(self, run_id: str) -> str:
         """Wait for a run that is queued or in another process; returns the run that took it."""
         changed = asyncio.Event()
-        unsubscribe = self._mailbox.services.bus.subscribe(lambda _: changed.set())
+        thread_id = await self._find_thread(run_id)
+
+        def hear(signal: Signal) -> None:
+            if signal.is_resting and signal.thread_id == thread_id:
+                changed.set()
+
+        unsubscribe = self._mailbox.services.bus.subscribe(hear)
         pause = self._mailbox.services.config.poll_ms / 1000
         try:
             while (became := await self.find_resting_run(run_id)) is None:
@@ -347,6 +353,13 @@ class RunControl:
             return became
         finally:
             unsubscribe()
+
+    async def _find_thread(self, run_id: str) -> str | None:
+        record = await self._store.load_run(run_id)
+        if record is not None:
+            return record.thread_id
+        dispatch = await self._store.find_dispatch_of_run(run_id)
+        return None if dispatch is None else dispatch.thread_id
 
     async def find_resting_run(self, run_id: str) -> str | None:
         """Find the run that has the result, or None while there is none yet.

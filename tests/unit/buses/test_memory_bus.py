@@ -14,10 +14,10 @@ def test_everybody_who_listens_hears_a_signal_until_they_stop() -> None:
         await bus.open()
         stop = bus.subscribe(first.append)
         bus.subscribe(second.append)
-        await bus.publish(QUEUED)
+        bus.tell(QUEUED)
         stop()
         stop()
-        await bus.publish(QUEUED)
+        bus.tell(QUEUED)
         return first, second
 
     assert asyncio.run(scenario()) == ([QUEUED], [QUEUED, QUEUED])
@@ -33,7 +33,7 @@ def test_a_listener_that_fails_does_not_keep_others_from_hearing() -> None:
         await bus.open()
         bus.subscribe(fails)
         bus.subscribe(heard.append)
-        await bus.publish(QUEUED)
+        bus.tell(QUEUED)
         return heard
 
     assert asyncio.run(scenario()) == [QUEUED]
@@ -46,7 +46,7 @@ def test_one_listener_may_listen_twice_and_stop_once() -> None:
         stop = bus.subscribe(heard.append)
         bus.subscribe(heard.append)
         stop()
-        await bus.publish(QUEUED)
+        bus.tell(QUEUED)
         return heard
 
     assert asyncio.run(scenario()) == [QUEUED]
@@ -56,14 +56,14 @@ def test_a_closed_bus_carries_nothing_and_can_be_opened_again() -> None:
     async def scenario() -> list[Signal]:
         bus, heard = MemoryBus(), list[Signal]()
         bus.subscribe(heard.append)
-        await bus.publish(QUEUED)
+        bus.tell(QUEUED)
         await bus.open()
         await bus.open()
         await bus.close()
-        await bus.publish(QUEUED)
+        bus.tell(QUEUED)
         assert heard == []
         await bus.open()
-        await bus.publish(QUEUED)
+        bus.tell(QUEUED)
         return heard
 
     assert asyncio.run(scenario()) == [QUEUED]
@@ -74,7 +74,7 @@ def test_a_signal_about_the_configuration_has_no_thread() -> None:
         bus, heard = MemoryBus(), list[Signal]()
         await bus.open()
         bus.subscribe(heard.append)
-        await bus.publish(Signal(kind=SignalKind.CONFIG_CHANGED))
+        bus.tell(Signal(kind=SignalKind.CONFIG_CHANGED))
         return heard
 
     assert [(it.kind, it.thread_id) for it in asyncio.run(scenario())] == [

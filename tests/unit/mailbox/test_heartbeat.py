@@ -247,18 +247,21 @@ def test_what_is_learned_of_a_lease_that_ended_meanwhile_is_told_to_nobody() -> 
 
 def test_a_signal_is_followed_at_once_even_while_the_store_is_being_asked() -> None:
     async def scenario(keeper: Keeper, beats: Beats) -> None:
-        beats.heartbeat.beat_soon()
-        _, holder = beats.watch()
+        beats.heartbeat.look_at(Lease("unknown"))
+        lease, holder = beats.watch()
+        beats.watch()
         keeper.hold = threading.Event()
-        beats.heartbeat.beat_soon()
+        beats.heartbeat.look_at(lease)
         await until(keeper.beat.is_set)
-        beats.heartbeat.beat_soon()
+        beats.heartbeat.look_at(lease)
         keeper.answer = lambda token: LeaseReport(claim_token=token, has_input=True)
         keeper.hold.set()
         await until(lambda: len(holder.told) == 2)
 
-    # Without the signals nobody would look within the time that the test has.
-    assert len(played(scenario, lease_ms=60_000, renew_ms=30_000).asked) == 2
+    # Without the signals nobody would look within the time that the test has. Only the lease that
+    # a signal is about is extended.
+    asked = played(scenario, lease_ms=60_000, renew_ms=30_000).asked
+    assert [len(tokens) for tokens in asked] == [1, 1]
 
 
 def test_a_store_that_fails_is_asked_again_soon_over_a_new_connection(

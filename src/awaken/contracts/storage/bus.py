@@ -19,7 +19,7 @@ class SignalKind(StrEnum):
     CONTROL = "control"
     """The worker that executes a run of the thread should check for a cancellation or input."""
     RUN_CHANGED = "run_changed"
-    """A run began, continued, waits or ended."""
+    """A run wrote events: it began, took a step, waits or ended."""
     CONFIG_CHANGED = "config_changed"
     """The head of the configuration moved, or a switch or a secret changed. It has no thread."""
     SCHEDULES_CHANGED = "schedules_changed"
@@ -33,6 +33,8 @@ class Signal(Record, frozen=True, kw_only=True):
     thread_id: str = ""
     """Blank if the signal is about no thread."""
     run_id: str | None = None
+    is_resting: bool = False
+    """Whether the run ended or began to wait with this; who waits for a run ignores the rest."""
 
 
 Unsubscribe = Callable[[], None]
@@ -49,12 +51,8 @@ class Bus(Protocol):
         """Stop; no listener is called any more."""
         ...
 
-    async def publish(self, signal: Signal) -> None:
-        """Send a signal.
-
-        Raises:
-            StorageError: It could not be sent. Only time is lost.
-        """
+    def tell(self, signal: Signal) -> None:
+        """Send a signal soon: never waits and never raises; what cannot be sent is lost."""
         ...
 
     def subscribe(self, listener: Callable[[Signal], None]) -> Unsubscribe:
