@@ -1,0 +1,136 @@
+"""Cases and datasets: what is tried. A dataset is versioned: every change is a revision."""
+
+import re
+from enum import StrEnum
+from typing import Any
+
+from awaken.contracts.errors import InvalidValue
+from awaken.contracts.messages.message import Message
+from awaken.contracts.record import Record, StrictRecord
+
+from .scores import ScorerSpec
+from .worlds import (
+    OnQuestion,
+    PlannedDecision,
+    ScriptedTurn,
+    SimulatedUser,
+    ToolPolicy,
+)
+
+_ID = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
+
+
+def check_eval_id(what: str, id_: str) -> None:
+    """Check the id of a case, a dataset or an eval, which stands in file names and addresses.
+
+    Raises:
+        InvalidValue: It is not 1 to 128 letters, digits, dots, hyphens and underscores.
+    """
+    if not _ID.fullmatch(id_) or set(id_) == {"."}:
+        problem = "use 1 to 128 letters, digits, '.', '-' and '_'"
+        raise InvalidValue(what=f"{what} {id_!r:.140}", problem=problem)
+
+
+class Expectation(StrictRecord, frozen=True, kw_only=True):
+    """The expectations of a fixture of Awaken for Rust; each becomes a scorer."""
+
+    final_answer_contains: tuple[str, ...] = ()
+    final_answer_excludes: tuple[str, ...] = ()
+    tool_sequence: tuple[str, ...] | None = None
+    forbidden_tools: tuple[str, ...] = ()
+    tool_calls: tuple[dict[str, Any], ...] = ()
+    max_tokens: int | None = None
+    max_duration_ms: int | None = None
+    judge: dict[str, Any] | None = None
+    error_type: str | None = None
+
+
+class CaseTurn(StrictRecord, frozen=True, kw_only=True):
+    """A further turn on the thread of a case."""
+
+    user_input: str
+    provider_script: tuple[ScriptedTurn, ...] = ()
+
+
+class CaseStatus(StrEnum):
+    """Whether a person has confirmed what the case expects."""
+
+    READY = "ready"
+    DRAFT = "draft"
+    """Captured from a run with a proposed expectation; evals leave it out unless asked."""
+
+
+class Case(StrictRecord, frozen=True, kw_only=True):
+    """One thing to try: inputs, the world around them, and what is expected."""
+
+    id: str
+    description: str = ""
+    user_input: str | None = None
+    input: tuple[Message, ...] = ()
+    """Instead of `user_input`: messages with any content."""
+    history: tuple[Message, ...] = ()
+    state: dict[str, Any] = {}
+    context: dict[str, Any] | None = None
+    continued_turns: tuple[CaseTurn, ...] = ()
+    user: SimulatedUser | None = None
+    provider_script: tuple[ScriptedTurn, ...] = ()
+    allow_unused_provider_script: bool = False
+    recording: str | None = None
+    """The hash of a recording object."""
+    tools: ToolPolicy | None = None
+    """Absent: what the eval says."""
+    decisions: tuple[PlannedDecision, ...] = ()
+    on_question: OnQuestion | None = None
+    expect: Expectation | None = None
+    scorers: tuple[ScorerSpec, ...] = ()
+    expected: Any = None
+    """A reference answer that scorers and judges may compare with."""
+    tags: tuple[str, ...] = ()
+    split: str = ""
+    weight: float = 1.0
+    status: CaseStatus = CaseStatus.READY
+    metadata: dict[str, Any] = {}
+    source_run_id: str | None = None
+    source_thread_id: str | None = None
+    source_model_id: str | None = None
+    tenant_id: str | None = None
+
+    def __post_init__(self) -> None:
+        check_eval_id("case", self.id)
+        given = sum((self.user_input is not None, bool(self.input)))
+        if given > 1 or (given == 0 and self.recording is None and self.user is None):
+            problem = "give one of user_input, input, recording, user"
+            raise InvalidValue(what=f"case '{self.id}'", problem=problem)
+        if not self.weight > 0 or self.weight == float("inf"):
+            raise InvalidValue(what=f"case '{self.id}': weight", problem="it must be positive")
+
+
+class CaseEntry(Record, frozen=True, kw_only=True):
+    """A case in the manifest of a revision."""
+
+    id: str
+    hash: str
+    """The case object."""
+    tags: tuple[str, ...] = ()
+    split: str = ""
+    status: CaseStatus = CaseStatus.READY
+    input_digest: str = ""
+    """Equal digests mean equal inputs: duplicates are found by it."""
+
+
+class DatasetRevision(Record, frozen=True, kw_only=True):
+    """The manifest of one revision of a dataset."""
+
+    dataset_id: str
+    revision: int
+    """1-based; every change makes the next one."""
+    description: str = ""
+    cases: tuple[CaseEntry, ...] = ()
+    scorers: tuple[ScorerSpec, ...] = ()
+    """For every case, beside its own."""
+    gate: dict[str, Any] | None = None
+    """The gate of the dataset, as it was written."""
+    tenant_id: str | None = None
+    is_deleted: bool = False
+    at: int = 0
+    by: str = ""

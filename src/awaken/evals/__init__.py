@@ -1,0 +1,1 @@
+"""Evals: recordings, replay, datasets, and evals that are ordinary durable runs in a world."""

@@ -1,0 +1,1 @@
+"""Scorers, statistics, comparisons and gates: pure functions of outcomes and scores."""
