@@ -73,6 +73,9 @@ class EvalSpec(StrictRecord, frozen=True, kw_only=True):
     seed: int = 0
     scorers: tuple[ScorerSpec, ...] = ()
     judge_model_id: str | None = None
+    """The model of judges and simulated users that name none."""
+    judge: dict[str, Any] | None = None
+    """The options of the judge of expectations, `rubric` among them."""
     concurrency: int = 4
     cell_timeout_ms: int = 60_000
     max_tokens_per_cell: int | None = None
@@ -185,8 +188,10 @@ class EvalRecord(Record, frozen=True, kw_only=True):
     spent: dict[str, Any] = {}
     summary: dict[str, Any] = {}
     """Figures and verdicts of an ended eval, as the gate saw them."""
-    run_id: str | None = None
-    """The run of the workflow that drives it."""
+    publications: dict[str, int] = {}
+    """The publication that each variant runs on; empty without managed configuration."""
+    looks: tuple[dict[str, Any], ...] = ()
+    """What was seen at each look at an eval that may stop early."""
     manifest_hash: str | None = None
     """The configuration that its first variant ran on."""
     tenant_id: str | None = None

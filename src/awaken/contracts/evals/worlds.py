@@ -7,6 +7,7 @@ import msgspec
 
 from awaken.contracts.models.inference import TokenUsage
 from awaken.contracts.record import Record, StrictRecord
+from awaken.contracts.specs.agents import AgentSpec
 from awaken.contracts.suspension.tickets import DecisionAction
 
 
@@ -131,6 +132,19 @@ class SimulatedUser(StrictRecord, frozen=True, kw_only=True):
     """What the model says when the goal is reached or given up."""
 
 
+class AgentChanges(StrictRecord, frozen=True, kw_only=True):
+    """What a run changes about its agent, for itself alone."""
+
+    agent_id: str
+    model_id: str | None = None
+    instructions: str | None = None
+    """Instead of the agent's own."""
+    tool_descriptions: dict[str, str] = {}
+    """What the model reads about tools, by tool id."""
+    fields: dict[str, Any] = {}
+    """Other fields of the agent's spec, replaced."""
+
+
 class World(Record, frozen=True, kw_only=True):
     """What a run is given instead of reality.
 
@@ -148,6 +162,10 @@ class World(Record, frozen=True, kw_only=True):
     on_question: OnQuestion = OnQuestion.STOP
     from_step: int = 1
     """The first step that is not taken from the recording as it is."""
+    agent: AgentSpec | None = None
+    """An agent that exists in this world only, or is another one here."""
+    changes: AgentChanges | None = None
+    """What is tried: changes of one agent."""
     seed: int = 0
     keep_going: bool = False
     """Whether a divergence is noted and the run goes on with the recorded answers."""
